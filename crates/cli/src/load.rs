@@ -1,0 +1,11 @@
+//! The `weir load` command.
+use std::process::ExitCode;
+
+/// Arguments of `weir load`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// Runs the command.
+pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
+    Ok(ExitCode::SUCCESS)
+}

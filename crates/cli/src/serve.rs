@@ -1,0 +1,11 @@
+//! The `weir serve` command.
+use std::process::ExitCode;
+
+/// Arguments of `weir serve`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// Runs the command.
+pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,1 @@
+//! Experiments that hold: interleaving, pairing, verdict.

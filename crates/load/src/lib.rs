@@ -1,0 +1,1 @@
+//! Drives a web server and says what its user felt.

@@ -1,0 +1,1 @@
+//! Formulas, each a bounded fold: parts of a response, histograms, comparisons.

@@ -1,0 +1,1 @@
+//! Views of measures: terminal, HTML and JSON.

@@ -1,0 +1,1 @@
+//! A fast static web server.

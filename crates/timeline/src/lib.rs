@@ -1,0 +1,1 @@
+//! Merges segments on one clock and joins their events into request spans.

@@ -1,0 +1,1 @@
+//! Segments, the schema registry, dictionaries and run directories.

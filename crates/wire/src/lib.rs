@@ -1,0 +1,1 @@
+//! The fixed event record, its kinds, and the bounded ring that carries them.
