@@ -1,0 +1,17 @@
+/* Made from the table of kinds in crates/wire/src/kinds.rs; do not edit.
+ * The 16-byte form: word 0 = time_ns << 20 | sub << 6 | kind, word 1 = argument. */
+#pragma once
+
+enum weir_bpf_kind {
+	WEIR_BPF_SCHED_SWITCH = 1,
+	WEIR_BPF_SCHED_WAKING = 2,
+	WEIR_BPF_FORK = 3,
+	WEIR_BPF_EXEC = 4,
+	WEIR_BPF_EXIT = 5,
+	WEIR_BPF_SOCKET_READY = 6,
+	WEIR_BPF_SOCKET_RECV = 7,
+	WEIR_BPF_SOCKET_SEND = 8,
+	WEIR_BPF_SOCKET_STATE = 9,
+	WEIR_BPF_SOCKET_OPEN = 10,
+	WEIR_BPF_LISTEN_READY = 11,
+};

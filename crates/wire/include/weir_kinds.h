@@ -1,0 +1,41 @@
+/* Made from the table of kinds in crates/wire/src/kinds.rs; do not edit. */
+#ifndef WEIR_KINDS_H
+#define WEIR_KINDS_H
+#include <stdint.h>
+
+#define WEIR_SCHEMA_MAJOR 1
+#define WEIR_SCHEMA_MINOR 0
+
+struct weir_record {
+	uint64_t time_ns;
+	uint16_t kind;
+	uint8_t flags;
+	uint8_t slots;
+	uint32_t lane;
+	uint64_t a;
+	uint64_t b;
+};
+
+enum weir_kind {
+	WEIR_CLOCK_PAIR = 0x0001, /* The real time at this event's time, noted each second. */
+	WEIR_LOST = 0x0002, /* So many events of this lane were lost since the one before. */
+	WEIR_TASK_NAME = 0x0003, /* The name of a task; flags: 1 = it belongs to the traced server. */
+	WEIR_CPU_STEAL = 0x0004, /* Time that the hypervisor took from this CPU since boot, sampled each second. */
+	WEIR_SCHED_SWITCH = 0x0101, /* A CPU passes from one task to another; the outgoing one's state (0 = runnable) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument. */
+	WEIR_SCHED_WAKING = 0x0102, /* A task is made runnable; flags: 1 = by an interrupt. */
+	WEIR_FORK = 0x0103, /* A task is made. */
+	WEIR_EXEC = 0x0104, /* A process runs another program. */
+	WEIR_EXIT = 0x0105, /* A task ends. */
+	WEIR_SOCKET_READY = 0x0201, /* Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet. */
+	WEIR_SOCKET_RECV = 0x0202, /* The running task took data from a socket, up to this position; flags: 1 = end of stream, 2 = error, 4 = peek, 8 = not TCP (position is a length). */
+	WEIR_SOCKET_SEND = 0x0203, /* The running task gave data to a socket, up to this position; flags as for socket_recv. */
+	WEIR_SOCKET_STATE = 0x0204, /* A TCP socket changes its state. */
+	WEIR_SOCKET_OPEN = 0x0205, /* Who a socket is, and where its streams begin. */
+	WEIR_LISTEN_READY = 0x0206, /* A connection is complete and waits at a listening socket; the backlog before it. */
+	WEIR_CLIENT_CONNECTION = 0x0301, /* The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed. */
+	WEIR_CLIENT_REQUEST = 0x0302, /* A request of the load generator is over (time = the last byte of its response). */
+	WEIR_CLIENT_DROPPED = 0x0303, /* Arrivals that the generator's queue had no room for. */
+	WEIR_CLIENT_LANE = 0x0304, /* The task that drives this lane of the load generator. */
+};
+
+#endif

@@ -1,0 +1,132 @@
+//! The table of kinds: the one place where an event is defined.
+//!
+//! Rust's types come from it by the macro, the C and BPF headers and the console's schema by [`crate::schema`].
+
+/// What the table says of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindSpec {
+    /// The code in a record.
+    pub code: u16,
+    /// The code in the 16-byte form that BPF programs write, 0 where they never write it.
+    pub bpf: u8,
+    /// Its name, in snake case as every view shows it.
+    pub name: &'static str,
+    /// The schema (major, minor) that brought it.
+    pub since: (u16, u16),
+    /// Meaning of the first operand.
+    pub a: &'static str,
+    /// Meaning of the second operand.
+    pub b: &'static str,
+    /// Meaning of the continuation slots.
+    pub payload: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+macro_rules! kinds {
+    ($($variant:ident = $code:literal, bpf $bpf:literal, $name:literal, since $since:expr, a $a:literal, b $b:literal, payload $payload:literal, $doc:literal;)*) => {
+        /// What happened. The numbers are part of the format and never change their meaning.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum Kind { $(#[doc = $doc] $variant = $code,)* }
+
+        /// Every kind, by ascending code.
+        pub const KINDS: &[KindSpec] = &[$(KindSpec {
+            code: $code, bpf: $bpf, name: $name, since: $since, a: $a, b: $b, payload: $payload, doc: $doc,
+        },)*];
+
+        impl Kind {
+            /// The kind of a code, or `None` for one that this version does not know.
+            #[must_use]
+            pub fn from_code(code: u16) -> Option<Self> {
+                match code { $($code => Some(Self::$variant),)* _ => None }
+            }
+
+            /// The kind of a code in the 16-byte form of BPF programs.
+            #[must_use]
+            pub fn from_bpf(code: u8) -> Option<Self> {
+                $(if $bpf != 0 && code == $bpf { return Some(Self::$variant); })*
+                None
+            }
+        }
+    };
+}
+
+kinds! {
+    ClockPair = 0x0001, bpf 0, "clock_pair", since (1, 0), a "realtime_ns", b "", payload "",
+        "The real time at this event's time, noted each second.";
+    Lost = 0x0002, bpf 0, "lost", since (1, 0), a "events", b "", payload "",
+        "So many events of this lane were lost since the one before.";
+    TaskName = 0x0003, bpf 0, "task_name", since (1, 0), a "pid | tgid << 32", b "", payload "name: text",
+        "The name of a task; flags: 1 = it belongs to the traced server.";
+    CpuSteal = 0x0004, bpf 0, "cpu_steal", since (1, 0), a "steal_ns", b "", payload "",
+        "Time that the hypervisor took from this CPU since boot, sampled each second.";
+
+    Switch = 0x0101, bpf 1, "sched_switch", since (1, 0), a "prev_pid | next_pid << 32", b "prev_state | syscall << 8 | descriptor << 32", payload "",
+        "A CPU passes from one task to another; the outgoing one's state (0 = runnable) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument.";
+    Waking = 0x0102, bpf 2, "sched_waking", since (1, 0), a "waker_pid | woken_pid << 32", b "", payload "",
+        "A task is made runnable; flags: 1 = by an interrupt.";
+    Fork = 0x0103, bpf 3, "fork", since (1, 0), a "parent_pid | child_pid << 32", b "child_tgid", payload "",
+        "A task is made.";
+    Exec = 0x0104, bpf 4, "exec", since (1, 0), a "pid", b "", payload "",
+        "A process runs another program.";
+    Exit = 0x0105, bpf 5, "exit", since (1, 0), a "pid", b "", payload "",
+        "A task ends.";
+
+    SocketReady = 0x0201, bpf 6, "socket_ready", since (1, 0), a "socket | position << 32", b "", payload "",
+        "Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet.";
+    SocketRecv = 0x0202, bpf 7, "socket_recv", since (1, 0), a "socket | position << 32", b "", payload "",
+        "The running task took data from a socket, up to this position; flags: 1 = end of stream, 2 = error, 4 = peek, 8 = not TCP (position is a length).";
+    SocketSend = 0x0203, bpf 8, "socket_send", since (1, 0), a "socket | position << 32", b "", payload "",
+        "The running task gave data to a socket, up to this position; flags as for socket_recv.";
+    SocketState = 0x0204, bpf 9, "socket_state", since (1, 0), a "socket | position << 32", b "old | new << 8", payload "",
+        "A TCP socket changes its state.";
+    SocketOpen = 0x0205, bpf 10, "socket_open", since (1, 0), a "socket | receive_base << 32", b "send_base | local_port << 32 | remote_port << 48", payload "cookie, network namespace | family << 32, addresses: local, remote",
+        "Who a socket is, and where its streams begin.";
+    ListenReady = 0x0206, bpf 11, "listen_ready", since (1, 0), a "socket | backlog << 32", b "", payload "",
+        "A connection is complete and waits at a listening socket; the backlog before it.";
+
+    ClientConnection = 0x0301, bpf 0, "client_connection", since (1, 0), a "connection", b "connect_start_ns", payload "addresses and ports",
+        "The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed.";
+    ClientRequest = 0x0302, bpf 0, "client_request", since (1, 0), a "connection", b "request_offset", payload "times, lengths, status, name",
+        "A request of the load generator is over (time = the last byte of its response).";
+    ClientDropped = 0x0303, bpf 0, "client_dropped", since (1, 0), a "arrivals", b "intended_ns", payload "",
+        "Arrivals that the generator's queue had no room for.";
+    ClientLane = 0x0304, bpf 0, "client_lane", since (1, 0), a "pid | tgid << 32", b "", payload "",
+        "The task that drives this lane of the load generator.";
+}
+
+impl Kind {
+    /// What the table says of this kind.
+    #[must_use]
+    pub fn spec(self) -> &'static KindSpec {
+        // The table is made by the same macro as the enum, so the search always ends at the kind's own row.
+        KINDS.iter().find(|spec| spec.code == self as u16).unwrap_or(&KINDS[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_ascend_and_bpf_codes_are_unique_in_six_bits() {
+        assert!(KINDS.windows(2).all(|pair| pair[0].code < pair[1].code));
+        let mut bpf: Vec<u8> = KINDS.iter().map(|spec| spec.bpf).filter(|code| *code != 0).collect();
+        bpf.sort_unstable();
+        assert!(bpf.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(bpf.iter().all(|code| *code < 64));
+    }
+
+    #[test]
+    fn every_kind_is_found_by_its_codes() {
+        for spec in KINDS {
+            let kind = Kind::from_code(spec.code).expect("the table's own code");
+            assert_eq!(kind.spec(), spec);
+            if spec.bpf != 0 {
+                assert_eq!(Kind::from_bpf(spec.bpf), Some(kind));
+            }
+        }
+        assert_eq!(Kind::from_code(0xffff), None);
+    }
+}
