@@ -1,1 +1,2 @@
 //! Formulas, each a bounded fold: parts of a response, histograms, comparisons.
+pub mod comparison;
