@@ -1,0 +1,82 @@
+//! Small real web servers with a planted fault each: every request is answered at once, but for
+//! the one thing that it waits for.
+//!
+//! They stand on the standard library and system calls alone, so that a trace of them shows the
+//! fault and nothing else.
+
+mod accept_queue;
+mod blocking;
+mod downstream;
+mod event;
+mod hog;
+mod http;
+mod misbehave;
+mod mutex;
+mod options;
+mod plain;
+mod sleep;
+mod slow_handler;
+mod stall;
+mod work;
+
+use std::process::ExitCode;
+
+use options::{Failure, Options};
+
+const HELP: &str = "\
+usage: weir-faulty FAULT [--port N] [options]
+
+Serves HTTP/1.1 on 127.0.0.1 (any port without --port), prints `listening on 127.0.0.1:PORT`, and
+runs until it gets SIGTERM or SIGINT.
+
+faults:
+  plain [--threads N]      none: N threads (2), each with an event loop
+  hog --cpu N [--hogs N]   a child named weir-hog burns the CPU that the server is bound to
+  mutex [--hold-ms N] [--gap-ms N]
+                           a thread holds the lock that each request takes, 20 of each 25 ms
+  sleep [--ms N]           each request sleeps 5 ms
+  downstream [--ms N]      each request asks a process named weir-downstream, which takes 10 ms
+  slow-handler [--ms N] [--sleep]
+                           one event loop, in which /slow burns (or sleeps) 20 ms
+  accept-queue [--ms N] [--sleep]
+                           one worker takes a connection at a time and works 5 ms for each
+  stall [--ms N] [--every N]
+                           one event loop that stops for 200 ms in each 1000 ms
+  misbehave KIND           close-in-body, reset, never, early, garbage, truncated-chunked,
+                           long-length, short-length or informational
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => {
+            eprintln!("weir-faulty: {message}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Run(error)) => {
+            eprintln!("weir-faulty: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let mut options = Options::parse(std::env::args().skip(1))?;
+    let fault = options.word("FAULT")?;
+    match fault.as_str() {
+        "plain" => plain::run(options),
+        "hog" => hog::run(options),
+        "mutex" => mutex::run(options),
+        "sleep" => sleep::run(options),
+        "downstream" => downstream::run(options),
+        "slow-handler" => slow_handler::run(options),
+        "accept-queue" => accept_queue::run(options),
+        "stall" => stall::run(options),
+        "misbehave" => misbehave::run(options),
+        "help" | "--help" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => Err(Failure::Usage(format!("there is no fault `{other}`"))),
+    }
+}

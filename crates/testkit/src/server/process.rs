@@ -1,0 +1,177 @@
+//! A process group that ends with the value that stands for it.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to end by itself before it is killed.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// The leader of a process group of its own.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    reaped: bool,
+}
+
+impl Process {
+    /// Starts the command in a group of its own, on one CPU where asked.
+    pub(super) fn spawn(mut command: Command, cpu: Option<usize>) -> io::Result<Self> {
+        // SAFETY: getpid has no preconditions.
+        let parent = unsafe { libc::getpid() };
+        command.stdin(Stdio::null()).process_group(0);
+        // SAFETY: the closure calls only functions that are safe between fork and exec, and
+        // neither allocates nor locks.
+        unsafe {
+            command.pre_exec(move || {
+                end_with_parent(parent)?;
+                cpu.map_or(Ok(()), pin_to)
+            });
+        }
+        let child = spawn_from_lasting_thread(command)?;
+        Ok(Self { child, reaped: false })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, where it has.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        match self.child.try_wait() {
+            Ok(Some(status)) => {
+                self.kill_group();
+                self.reaped = true;
+                Some(status.to_string())
+            }
+            _ => None,
+        }
+    }
+
+    /// Kills the whole group and waits for its leader.
+    pub(super) fn kill(&mut self) {
+        if !self.reaped {
+            self.kill_group();
+            // It fails only when the child has been waited for, which is what is wanted.
+            let _ = self.child.wait();
+            self.reaped = true;
+        }
+    }
+
+    fn kill_group(&self) {
+        // SAFETY: kill has no memory effects; the group is ours, the leader not yet replaced.
+        unsafe { libc::kill(-(self.pid() as i32), libc::SIGKILL) };
+    }
+
+    /// Whether the leader is gone; leaves it to be waited for, so that its id stays taken and the
+    /// group that is killed next is certainly ours.
+    fn is_zombie(&self) -> bool {
+        // SAFETY: an all-zero siginfo_t is valid, waitid only writes into it.
+        unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            let result = libc::waitid(libc::P_PID, self.pid(), &mut info, flags);
+            result != 0 || info.si_pid() != 0
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.reaped {
+            return;
+        }
+        // SAFETY: kill has no memory effects; the child is not yet waited for.
+        unsafe { libc::kill(self.pid() as i32, libc::SIGTERM) };
+        let start = Instant::now();
+        while !self.is_zombie() && start.elapsed() < END_LIMIT {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.kill();
+    }
+}
+
+/// A process and its living descendants, from /proc.
+pub(super) fn tree(root: u32) -> Vec<u32> {
+    let parents = parents();
+    let mut pids = vec![root];
+    let mut next = 0;
+    // Each process has one parent, so each is added at most once.
+    while let Some(&parent) = pids.get(next) {
+        pids.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    pids
+}
+
+/// (process, its parent) for all processes that are not dead.
+fn parents() -> Vec<(u32, u32)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .filter_map(|entry| {
+            let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            // The name in parentheses may itself hold blanks and parentheses.
+            let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+            let state = fields.next()?;
+            let parent = fields.next()?.parse().ok()?;
+            (state != "Z").then_some((pid, parent))
+        })
+        .collect()
+}
+
+/// Asks the kernel for SIGTERM when the parent dies, however that happens.
+fn end_with_parent(parent: libc::pid_t) -> io::Result<()> {
+    // SAFETY: prctl with these arguments and getppid touch no memory.
+    let (result, now) = unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM), libc::getppid()) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if now != parent {
+        // The parent died before the request: nobody would end us.
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    Ok(())
+}
+
+fn pin_to(cpu: usize) -> io::Result<()> {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: an all-zero cpu_set_t is the empty set; the index was checked above.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+type Order = (Command, Sender<io::Result<Child>>);
+
+/// Spawns from a thread that lives as long as the process: the signal that the kernel sends at the
+/// parent's death is bound to the spawning thread, and a test's thread may well end earlier.
+fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
+    static ORDERS: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
+    let orders = ORDERS.get_or_init(|| {
+        let (sender, receiver) = channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, reply) in receiver {
+                // The one who asked waits for the reply.
+                let _ = reply.send(command.spawn());
+            }
+        });
+        Mutex::new(sender)
+    });
+    let (reply, result) = channel();
+    let gone = |_| io::Error::other("the spawning thread is gone");
+    {
+        let orders = orders.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        orders.send((command, reply)).map_err(|_| io::Error::other("the spawning thread is gone"))?;
+    }
+    result.recv().map_err(gone)?
+}

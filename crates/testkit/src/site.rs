@@ -1,0 +1,60 @@
+//! A directory of files to serve.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+/// A temporary directory that a server can read whichever user it runs as.
+#[derive(Debug)]
+pub struct Site {
+    dir: TempDir,
+}
+
+impl Site {
+    /// A directory without files.
+    pub fn empty() -> io::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("weir-site-").tempdir()?;
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755))?;
+        Ok(Self { dir })
+    }
+
+    /// `index.html`, `0.txt` (empty), `1k.txt`, `64k.bin` and `3.9m.bin`: small, middling, and
+    /// larger than any socket buffer.
+    pub fn sample() -> io::Result<Self> {
+        let site = Self::empty()?;
+        site.write("index.html", b"<!doctype html><title>weir</title><p>A sample page.\n")?;
+        site.write("0.txt", b"")?;
+        site.write("1k.txt", &pattern(1 << 10))?;
+        site.write("64k.bin", &pattern(64 << 10))?;
+        site.write("3.9m.bin", &pattern(3_900_000))?;
+        Ok(site)
+    }
+
+    /// Writes a file, with the directories that its name has.
+    pub fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let path = self.dir.path().join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(path, content)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// Printable bytes of which no two nearby stretches are equal, so that a shifted or repeated piece
+/// of a body is seen.
+fn pattern(length: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length + 16);
+    while bytes.len() < length {
+        bytes.extend_from_slice(format!("{:014}\n", bytes.len()).as_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
