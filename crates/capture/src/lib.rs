@@ -1,1 +1,20 @@
-//! Records kernel events of a server and its requests.
+//! Records kernel events of a server and its requests: scheduler and sockets, by eBPF.
+//!
+//! The probes (`bpf/spine.bpf.c`) write 16-byte events into a ring for each CPU; the collector polls the rings, expands
+//! the events to records and writes them to a run.
+//! This crate knows no formulas: what the events mean for a request is the timeline's business.
+
+mod bound;
+mod error;
+mod expand;
+mod probes;
+mod recorder;
+mod ring;
+mod target;
+
+pub use bound::{Rung, missing_privilege};
+pub use error::{CaptureError, TargetError};
+pub use expand::Expander;
+pub use probes::{Attached, Probes};
+pub use recorder::{Recorder, Recording};
+pub use target::{Target, listeners_of_port, listening_ports, named, tree};

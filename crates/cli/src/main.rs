@@ -1,12 +1,19 @@
 //! The `weir` command: measures web servers, explains where a request's time goes, and serves the web itself.
+mod child;
 mod compare;
 mod explain;
 mod load;
+mod progress;
 mod record;
 mod serve;
+mod stop;
+mod units;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+
+/// weir's version.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Measure web servers, explain where each request's time goes, serve the web.
 #[derive(Debug, Parser)]

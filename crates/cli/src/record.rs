@@ -1,11 +1,164 @@
-//! The `weir record` command.
-use std::process::ExitCode;
+//! The `weir record` command: kernel events of a server, into a run directory.
 
-/// Arguments of `weir record`.
+use crate::child::Child;
+use crate::stop::Stop;
+use anyhow::{Context, bail};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_capture::{Probes, Recorder, Target};
+use weir_trace::{Limits, Run, Source};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir record --port 80 -d 10                    ten seconds of whatever listens on port 80
+  weir record --run runs/a --comm apache2        until Ctrl-C, into the directory runs/a
+  weir record --pid 4711                         a process with its children and threads
+  weir record --run runs/b -- nginx -g 'daemon off;'
+                                                 start a server, and record it until it ends
+
+The run is read by `weir explain RUN`. To join requests with a client's view, let the load write to the same run:
+  weir load --run runs/a http://127.0.0.1/
+
+Needs CAP_BPF and CAP_PERFMON (or root) and Linux 6.3 or later.";
+
+/// Record kernel events of a server: who runs, who waits for what, where requests begin and end.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The run directory to write to; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "weir-run")]
+    run: PathBuf,
+
+    /// Seconds to record (also 500ms, 10s, 2m); without it until Ctrl-C or the command's end
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = crate::units::duration)]
+    duration: Option<Duration>,
+
+    #[command(flatten)]
+    target: TargetArgs,
+
+    /// Disk space for the kernel's events, MiB; the oldest are removed beyond it
+    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(256..))]
+    disk: u64,
+
+    /// The server to start and record
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Which server is meant.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct TargetArgs {
+    /// The server listens on this TCP port
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Vec<u16>,
+
+    /// The server is this process, with its children and threads
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Vec<u32>,
+
+    /// The server's processes have this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) comm: Vec<String>,
+}
+
+impl TargetArgs {
+    /// Whether nothing was named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.port.is_empty() && self.pid.is_empty() && self.comm.is_empty()
+    }
+
+    /// The processes and ports that are meant.
+    pub(crate) fn find(&self) -> anyhow::Result<Target> {
+        let mut target = Target::default();
+        for port in &self.port {
+            target = target.and(Target::of_port(*port)?);
+        }
+        for pid in &self.pid {
+            target = target.and(Target::of_pid(*pid)?);
+        }
+        for comm in &self.comm {
+            target = target.and(Target::of_comm(comm)?);
+        }
+        Ok(target)
+    }
+}
 
 /// Runs the command.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.target.is_empty() && args.command.is_empty() {
+        eprintln!("weir record: name a server: --port N, --pid PID, --comm NAME, or -- COMMAND (see `weir record --help`)");
+        return Ok(ExitCode::from(2));
+    }
+    let stop = Stop::on_signals()?;
+    // The probes load before anything is started: a refusal then costs nobody a server.
+    let probes = Probes::load()?;
+    let run = Run::create(&args.run)?;
+    let mut child = if args.command.is_empty() { None } else { Some(Child::start(&args.command)?) };
+    let mut target = args.target.find()?;
+    if let Some(child) = &child {
+        target = target.and(Target::of_pid(child.id()).context("the command ended at once")?);
+    }
+    if target.ports.is_empty() && child.is_none() {
+        bail!("the target listens on no TCP port; name one with --port N");
+    }
+    let rung = weir_capture::Rung::SocketTracepoints;
+    run.begin(Source::Kernel, crate::VERSION, Some(rung.name()), None)?;
+    let limits = Limits { stream_bytes: stream_share(args.disk), ..Limits::default() };
+    let recorder = Recorder::start(probes, &target, &run, limits)?;
+    let notes = wait(&args, &stop, &recorder, &target, child.as_mut());
+    let cost = recorder.finish(notes.clone())?;
+    if let Some(child) = child {
+        child.end();
+    }
+    for note in &notes {
+        eprintln!("weir record: {note}");
+    }
+    eprintln!(
+        "recorded {} events ({:.1} MB, {} lost) in {}; collector {:.2} CPU s\nread it: weir explain {}",
+        cost.events,
+        cost.bytes as f64 / 1e6,
+        cost.lost,
+        run.directory().display(),
+        cost.cpu_seconds,
+        run.directory().display()
+    );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Bytes for each CPU's stream.
+fn stream_share(disk_mib: u64) -> u64 {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    ((disk_mib << 20) / cpus).max(128 << 20)
+}
+
+/// Waits for the end; returns what is worth noting about it.
+fn wait(args: &Args, stop: &Stop, recorder: &Recorder, target: &Target, mut child: Option<&mut Child>) -> Vec<String> {
+    let begin = Instant::now();
+    let mut line = crate::progress::Line::new();
+    loop {
+        if stop.asked() || args.duration.is_some_and(|limit| begin.elapsed() >= limit) {
+            return Vec::new();
+        }
+        if recorder.has_failed() {
+            return vec!["the recording could not be written on".to_owned()];
+        }
+        if let Some(status) = child.as_deref_mut().and_then(Child::ended) {
+            return vec![format!("the command ended ({status}); what was recorded is kept")];
+        }
+        if child.is_none() && target.pids.iter().all(|pid| !crate::child::lives(*pid)) {
+            return vec!["every process of the target has ended; what was recorded is kept".to_owned()];
+        }
+        let recording = recorder.recording();
+        line.show(|| {
+            format!(
+                "recording {:.0} s, {} events, {} lost",
+                begin.elapsed().as_secs_f64(),
+                recording.events.load(Ordering::Relaxed),
+                recording.lost.load(Ordering::Relaxed)
+            )
+        });
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }

@@ -1,0 +1,108 @@
+/* The few kernel structures that the probes read, relocated at load time (CO-RE): no vmlinux.h is needed. */
+#pragma once
+#define __VMLINUX_H__ 1
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u16 __sum16;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef _Bool bool;
+
+enum { BPF_MAP_TYPE_ARRAY = 2 };
+#define BPF_F_MMAPABLE 1024
+#define AF_UNIX 1
+#define AF_INET 2
+#define AF_INET6 10
+#define TCP_ESTABLISHED 1
+#define TCP_CLOSE 7
+#define TCP_LISTEN 10
+#define EAGAIN 11
+#define MSG_PEEK 2
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct user_pt_regs {
+	u64 regs[31];
+	u64 sp;
+	u64 pc;
+	u64 pstate;
+};
+struct pt_regs {
+	u64 regs[31];
+	u64 orig_x0;
+	int syscallno;
+};
+#endif
+struct task_struct {
+	int pid;
+	int tgid;
+};
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+struct ns_common {
+	unsigned int inum;
+};
+struct net {
+	struct ns_common ns;
+};
+typedef struct {
+	struct net *net;
+} possible_net_t;
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+	atomic64_t skc_cookie;
+};
+struct socket;
+struct sock {
+	struct sock_common __sk_common;
+	struct socket *sk_socket;
+	u32 sk_ack_backlog;
+};
+struct tcp_sock {
+	u32 rcv_nxt;
+	u32 copied_seq;
+	u32 write_seq;
+	u32 snd_una;
+	u64 bytes_received;
+	u64 bytes_acked;
+};
+struct bpf_iter_meta;
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+#pragma clang attribute pop
+struct unix_sock;
+struct tcp6_sock;
+struct udp6_sock;
+struct tcp_timewait_sock;
+struct tcp_request_sock;

@@ -1,0 +1,30 @@
+/* What the BPF programs and the collector agree on. The collector's copy is checked by its layout test. */
+#pragma once
+
+/* A ring for each CPU: the position counts 8-byte words ever reserved; slots are two words. */
+struct weir_ring {
+	unsigned long long position;
+	unsigned long long pad[511];
+	unsigned long long words[];
+};
+
+/* Sub-codes of WEIR_BPF_SOCKET_OPEN: one event carries 64 bits, so an opening takes four or six in a row. */
+enum weir_open_piece {
+	WEIR_OPEN_BASES = 0,    /* socket | receive_base << 32 */
+	WEIR_OPEN_PORTS = 1,    /* send_base | local port << 32 | remote port << 48 */
+	WEIR_OPEN_IDENTITY = 2, /* cookie's high half | network namespace << 32 */
+	WEIR_OPEN_IPV4 = 3,     /* local | remote << 32, network byte order */
+	WEIR_OPEN_LOCAL_HIGH = 4,
+	WEIR_OPEN_LOCAL_LOW = 5,
+	WEIR_OPEN_REMOTE_HIGH = 6,
+	WEIR_OPEN_REMOTE_LOW = 7,
+};
+
+/* Flags of a socket event's sub-code, as in weir_wire::socket. */
+#define WEIR_NOT_ACCEPTED 1
+#define WEIR_END_OF_STREAM 1
+#define WEIR_ERROR 2
+#define WEIR_PEEK 4
+#define WEIR_NO_POSITION 8
+
+#define WEIR_NO_SYSCALL 0x1ff

@@ -1,0 +1,58 @@
+//! What can go wrong, with the remedy.
+
+use thiserror::Error;
+
+/// Why the kernel cannot be observed.
+#[derive(Debug, Error)]
+pub enum CaptureError {
+    /// The process lacks a capability.
+    #[error(
+        "no privilege to load kernel probes ({missing}): run as root, or `setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep` on the weir binary"
+    )]
+    NoPrivilege {
+        /// The capabilities that are missing.
+        missing: String,
+    },
+    /// The kernel has no type information.
+    #[error(
+        "this kernel has no BTF (/sys/kernel/btf/vmlinux is missing): boot one built with CONFIG_DEBUG_INFO_BTF, as all current distributions' are"
+    )]
+    NoBtf,
+    /// The kernel has none of the socket tracepoints that mark requests.
+    #[error(
+        "this kernel ({release}) has no tracepoint {tracepoint}, which marks where requests begin and end; Linux 6.3 or later has it. `weir load` works without"
+    )]
+    NoSocketTracepoints {
+        /// The kernel's release.
+        release: String,
+        /// The first one missing.
+        tracepoint: String,
+    },
+    /// The kernel refused the probes for another reason.
+    #[error("the kernel refused the probes while {doing}: {reason}")]
+    Refused {
+        /// What was being done.
+        doing: &'static str,
+        /// What the kernel or libbpf said.
+        reason: String,
+    },
+}
+
+/// Why a target cannot be found.
+#[derive(Debug, Error)]
+pub enum TargetError {
+    /// No such process.
+    #[error("no process {0}; `pgrep -a NAME` lists processes")]
+    NoPid(u32),
+    /// Nothing of that name runs.
+    #[error("no process is named {0:?} (names are at most 15 characters; `ps -eo pid,comm` lists them)")]
+    NoComm(String),
+    /// Nothing listens there.
+    #[error("nothing listens on TCP port {0}; `ss -ltnp` lists what does")]
+    NoListener(u16),
+    /// /proc does not let us look.
+    #[error(
+        "TCP port {0} is listened on, but by a process that we may not look at: run as root or with CAP_SYS_PTRACE"
+    )]
+    Hidden(u16),
+}

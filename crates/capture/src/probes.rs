@@ -1,0 +1,151 @@
+//! Loading, attaching and detaching the probes.
+
+use crate::bound;
+use crate::error::CaptureError;
+use crate::ring::Rings;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Iter, Link, MapCore, OpenObject};
+use skeleton::{SpineSkel, SpineSkelBuilder};
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+#[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/spine.skel.rs"));
+}
+
+/// Words (of 8 bytes) of a CPU's ring: 2 MiB, so that it stays in a second-level cache and still holds 0.2 s of the
+/// busiest server seen.
+const RING_WORDS: u64 = 1 << 18;
+
+/// The loaded probes, not yet attached.
+pub struct Probes {
+    skel: SpineSkel<'static>,
+}
+
+/// Attached probes; dropping it detaches them.
+pub struct Attached {
+    _links: Vec<Link>,
+}
+
+impl Probes {
+    /// Loads the probes into the kernel.
+    ///
+    /// # Errors
+    /// [`CaptureError`] says what is missing and the remedy.
+    pub fn load() -> Result<Self, CaptureError> {
+        bound::check()?;
+        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, _| {})));
+        let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
+        // The skeleton borrows its object for as long as it lives, which is until the process ends: once a run.
+        let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = SpineSkelBuilder::default().open(object).map_err(refused("opening them"))?;
+        let cpus = libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs"))?;
+        let rings = &mut open.maps.rings;
+        rings.set_max_entries(cpus as u32).map_err(refused("sizing the rings"))?;
+        rings.set_value_size(Rings::stride(RING_WORDS) as u32).map_err(refused("sizing the rings"))?;
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            constants.ring_mask = RING_WORDS - 1;
+        }
+        let skel = open.load().map_err(refused("loading them"))?;
+        Ok(Self { skel })
+    }
+
+    /// The rings, mapped for reading.
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`] if the map cannot be mapped.
+    pub(crate) fn rings(&self) -> Result<Rings, CaptureError> {
+        let cpus = self.skel.maps.rings.info().map_err(|error| refusal("sizing the rings", &error))?.info.max_entries;
+        Rings::map(self.skel.maps.rings.as_fd(), cpus as usize, RING_WORDS)
+            .map_err(|error| CaptureError::Refused { doing: "mapping the rings", reason: error.to_string() })
+    }
+
+    /// Marks a thread group as the server's.
+    pub fn trace(&mut self, tgid: u32) {
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut()
+            && let Some(byte) = state.traced.get_mut(tgid as usize / 8)
+        {
+            *byte |= 1 << (tgid % 8);
+        }
+    }
+
+    /// Whether a thread group is the server's: given to [`Probes::trace`], or a descendant since.
+    #[must_use]
+    pub fn is_traced(&self, tgid: u32) -> bool {
+        let state = self.skel.maps.bss_data.as_deref();
+        state.and_then(|state| state.traced.get(tgid as usize / 8)).is_some_and(|byte| byte >> (tgid % 8) & 1 == 1)
+    }
+
+    /// Marks a local TCP port as the server's.
+    pub fn watch_port(&mut self, port: u16) {
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+            state.ports[usize::from(port) / 8] |= 1 << (port % 8);
+        }
+    }
+
+    /// Attaches all probes: from here on the server pays for them.
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`].
+    pub fn attach(&self) -> Result<Attached, CaptureError> {
+        let progs = &self.skel.progs;
+        // Scheduler first: a socket's event is worth little while the running task is not known.
+        let order = [
+            &progs.on_fork,
+            &progs.on_exec,
+            &progs.on_exit,
+            &progs.on_switch,
+            &progs.on_waking,
+            &progs.on_state,
+            &progs.on_ready,
+            &progs.on_recv,
+            &progs.on_send,
+        ];
+        let mut links = Vec::with_capacity(order.len());
+        for program in order {
+            links.push(program.attach().map_err(|error| refusal("attaching them", &error))?);
+        }
+        Ok(Attached { _links: links })
+    }
+
+    /// Asks the kernel for the sockets that are older than the recording.
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`].
+    pub fn census(&self) -> Result<(), CaptureError> {
+        let refused = |error: libbpf_rs::Error| refusal("listing open sockets", &error);
+        let link = self.skel.progs.census.attach().map_err(refused)?;
+        let mut sockets = Iter::new(&link).map_err(refused)?;
+        // The program writes to the rings, never to the reader: reading only drives it.
+        let mut nothing = Vec::new();
+        sockets
+            .read_to_end(&mut nothing)
+            .map_err(|error| CaptureError::Refused { doing: "listing open sockets", reason: error.to_string() })?;
+        Ok(())
+    }
+}
+
+/// Puts an error of libbpf in our words.
+fn refusal(doing: &'static str, error: &libbpf_rs::Error) -> CaptureError {
+    let reason = format!("{error:#}");
+    // A missing tracepoint is told by libbpf as ESRCH when the program that names it is loaded.
+    if error.kind() == libbpf_rs::ErrorKind::NotFound || reason.contains("os error 3)") {
+        let tracepoint = "sock:sk_data_ready, sock:sock_recv_length or sock:sock_send_length".to_owned();
+        return CaptureError::NoSocketTracepoints { release: bound::release(), tracepoint };
+    }
+    CaptureError::Refused { doing, reason }
+}
+
+impl std::fmt::Debug for Probes {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Probes").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Attached {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Attached").finish_non_exhaustive()
+    }
+}

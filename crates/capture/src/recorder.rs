@@ -1,0 +1,285 @@
+//! The collector: drains the rings, expands, names tasks, and writes a run.
+
+use crate::bound::Rung;
+use crate::error::CaptureError;
+use crate::expand::Expander;
+use crate::probes::{Attached, Probes};
+use crate::ring::{RawEvent, Rings};
+use crate::target::{Target, tree};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
+use weir_wire::task::Switch;
+use weir_wire::{Kind, Record, text_slots};
+
+/// Between two looks at the rings: a ring holds ten times as much of the busiest server.
+const POLL: Duration = Duration::from_millis(20);
+/// Process numbers whose names are looked up; above, tasks stay without a name.
+const MOST_PIDS: usize = 1 << 22;
+
+/// Counters of a recording, readable while it runs.
+#[derive(Debug, Default)]
+pub struct Recording {
+    /// Events written so far.
+    pub events: AtomicU64,
+    /// Events lost so far.
+    pub lost: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// A recording that runs in a thread of its own.
+#[derive(Debug)]
+pub struct Recorder {
+    thread: JoinHandle<Result<Cost, WriteError>>,
+    shared: Arc<Recording>,
+    run: Run,
+}
+
+impl Recorder {
+    /// Marks the target, attaches the probes, and begins to write to `run`.
+    ///
+    /// # Errors
+    /// [`CaptureError`]; a run that cannot be written is told by [`Recorder::finish`].
+    pub fn start(mut probes: Probes, target: &Target, run: &Run, limits: Limits) -> Result<Self, CaptureError> {
+        for pid in &target.pids {
+            probes.trace(*pid);
+        }
+        for port in &target.ports {
+            probes.watch_port(*port);
+        }
+        let rings = probes.rings()?;
+        let attached = probes.attach()?;
+        // A child that was born between the listing and its mark is found now that forks are followed.
+        for pid in target.pids.iter().flat_map(|pid| tree(*pid)) {
+            probes.trace(pid);
+        }
+        probes.census()?;
+        let shared = Arc::new(Recording::default());
+        let mut collector = Collector {
+            probes,
+            streams: (0..rings.cpus()).map(|cpu| run.stream(Source::Kernel, cpu as u32, limits)).collect(),
+            expanders: (0..rings.cpus()).map(|cpu| Expander::new(cpu as u32)).collect(),
+            lost: vec![0; rings.cpus()],
+            rings,
+            named: vec![0; MOST_PIDS / 64],
+            events: Vec::new(),
+            next_second_ns: 0,
+            shared: Arc::clone(&shared),
+        };
+        let thread = std::thread::Builder::new()
+            .name("weir-record".to_owned())
+            .spawn(move || collector_main(&mut collector, attached))
+            .map_err(|error| CaptureError::Refused { doing: "starting the collector", reason: error.to_string() })?;
+        Ok(Self { thread, shared, run: run.clone() })
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn recording(&self) -> &Recording {
+        &self.shared
+    }
+
+    /// Whether the collector has ended by itself: the run could not be written on.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// The rung that request boundaries come from.
+    #[must_use]
+    pub fn rung(&self) -> Rung {
+        Rung::SocketTracepoints
+    }
+
+    /// Detaches, writes what is left, and notes the end in the manifest.
+    ///
+    /// # Errors
+    /// [`WriteError`]; what was recorded before stays readable.
+    pub fn finish(self, notes: Vec<String>) -> Result<Cost, WriteError> {
+        self.shared.stop.store(true, Ordering::Release);
+        let cost = match self.thread.join() {
+            Ok(outcome) => outcome?,
+            // A panic of the collector is a defect of ours; its message is on stderr already.
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        self.run.end(Source::Kernel, cost, notes)?;
+        Ok(cost)
+    }
+}
+
+struct Collector {
+    probes: Probes,
+    rings: Rings,
+    expanders: Vec<Expander>,
+    streams: Vec<StreamWriter>,
+    lost: Vec<u64>,
+    /// A bit for each task whose name was written.
+    named: Vec<u64>,
+    events: Vec<RawEvent>,
+    next_second_ns: u64,
+    shared: Arc<Recording>,
+}
+
+fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost, WriteError> {
+    let mut attached = Some(attached);
+    loop {
+        let stopping = collector.shared.stop.load(Ordering::Acquire);
+        if stopping {
+            attached = None;
+        }
+        collector.drain()?;
+        if attached.is_none() {
+            break;
+        }
+        std::thread::sleep(POLL);
+    }
+    let mut cost = Cost::default();
+    for stream in collector.streams.drain(..) {
+        let written = stream.finish()?;
+        cost.events += written.records;
+        cost.bytes += written.bytes;
+        cost.lost += written.lost;
+    }
+    cost.cpu_seconds = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) as f64 / 1e9;
+    Ok(cost)
+}
+
+impl Collector {
+    /// Takes what all CPUs have written since.
+    fn drain(&mut self) -> Result<(), WriteError> {
+        let now_ns = clock_ns(libc::CLOCK_MONOTONIC);
+        if now_ns >= self.next_second_ns {
+            self.next_second_ns = now_ns + 1_000_000_000;
+            self.each_second(now_ns)?;
+        }
+        for cpu in 0..self.rings.cpus() {
+            let mut events = std::mem::take(&mut self.events);
+            events.clear();
+            self.rings.drain(cpu, now_ns, &mut events);
+            let outcome = self.write(cpu, now_ns, &events);
+            self.events = events;
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, cpu: usize, now_ns: u64, events: &[RawEvent]) -> Result<(), WriteError> {
+        let stream = &mut self.streams[cpu];
+        let lost = self.rings.lost(cpu);
+        if lost > self.lost[cpu] {
+            let fresh = lost - self.lost[cpu];
+            self.lost[cpu] = lost;
+            stream.lose(fresh);
+            self.shared.lost.fetch_add(fresh, Ordering::Relaxed);
+            let time_ns = events.first().map_or(now_ns, |event| event.time_ns);
+            let record = Record { time_ns, kind: Kind::Lost as u16, lane: cpu as u32, a: fresh, ..Record::default() };
+            stream.push(record, &[], None)?;
+        }
+        let (named, probes) = (&mut self.named, &self.probes);
+        let mut outcome = Ok(());
+        for event in events {
+            self.expanders[cpu].expand(*event, &mut |record, slots| {
+                if outcome.is_err() {
+                    return;
+                }
+                outcome = stream.push(record, slots, None);
+                if let Some(switch) = Switch::read(&record)
+                    && unnamed(named, switch.next)
+                    && let Some((name, text)) = task_name(probes, switch.next, record.time_ns, cpu)
+                    && outcome.is_ok()
+                {
+                    outcome = stream.push(name, &text_slots(&text), None);
+                }
+                // A new program has a new name, and a number may have had another owner.
+                if record.kind == Kind::Exec as u16 || record.kind == Kind::Exit as u16 {
+                    forget(named, record.a as u32);
+                }
+            });
+        }
+        self.shared.events.fetch_add(events.len() as u64, Ordering::Relaxed);
+        outcome
+    }
+
+    /// A clock pair and each CPU's stolen time.
+    fn each_second(&mut self, now_ns: u64) -> Result<(), WriteError> {
+        let pair = Record {
+            time_ns: now_ns,
+            kind: Kind::ClockPair as u16,
+            a: clock_ns(libc::CLOCK_REALTIME),
+            ..Record::default()
+        };
+        if let Some(stream) = self.streams.first_mut() {
+            stream.push(pair, &[], None)?;
+        }
+        for (cpu, steal_ns) in steal_by_cpu() {
+            if let Some(stream) = self.streams.get_mut(cpu) {
+                let record = Record {
+                    time_ns: now_ns,
+                    kind: Kind::CpuSteal as u16,
+                    lane: cpu as u32,
+                    a: steal_ns,
+                    ..Record::default()
+                };
+                stream.push(record, &[], None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a task's name is still to be written; from now on it is not.
+fn unnamed(named: &mut [u64], pid: u32) -> bool {
+    let Some(word) = named.get_mut(pid as usize / 64) else { return false };
+    let bit = 1 << (pid % 64);
+    let fresh = *word & bit == 0 && pid != 0;
+    *word |= bit;
+    fresh
+}
+
+fn forget(named: &mut [u64], pid: u32) {
+    if let Some(word) = named.get_mut(pid as usize / 64) {
+        *word &= !(1 << (pid % 64));
+    }
+}
+
+/// The record that names a task, if it still lives.
+fn task_name(probes: &Probes, pid: u32, time_ns: u64, cpu: usize) -> Option<(Record, String)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let tgid: u32 = field("Tgid:")?.parse().ok()?;
+    let record = Record {
+        time_ns,
+        kind: Kind::TaskName as u16,
+        flags: u8::from(probes.is_traced(tgid)),
+        lane: cpu as u32,
+        a: u64::from(pid) | u64::from(tgid) << 32,
+        ..Record::default()
+    };
+    Some((record, field("Name:")?.to_owned()))
+}
+
+/// Stolen time of each CPU since boot, from /proc/stat (proc(5): the eighth number, in clock ticks).
+fn steal_by_cpu() -> Vec<(usize, u64)> {
+    // SAFETY: sysconf reads a constant.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    text.lines()
+        .filter_map(|line| {
+            // The first line, without a number, is the sum over all CPUs.
+            let numbered = line.strip_prefix("cpu").filter(|rest| !rest.starts_with(' '))?;
+            let mut fields = numbered.split_ascii_whitespace();
+            let cpu = fields.next()?.parse().ok()?;
+            let steal: u64 = fields.nth(7)?.parse().ok()?;
+            Some((cpu, steal * (1_000_000_000 / ticks)))
+        })
+        .collect()
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a timespec of ours; the call writes it and nothing else.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,181 @@
+//! Which processes and ports are the server, read from /proc.
+
+use crate::error::TargetError;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
+
+/// What to record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Thread groups of the server.
+    pub pids: BTreeSet<u32>,
+    /// Local TCP ports of the server.
+    pub ports: BTreeSet<u16>,
+}
+
+impl Target {
+    /// The processes that listen on a port, with their children.
+    ///
+    /// # Errors
+    /// [`TargetError::NoListener`], [`TargetError::Hidden`].
+    pub fn of_port(port: u16) -> Result<Self, TargetError> {
+        let pids = listeners_of_port(port)?;
+        Ok(Self { pids: pids.into_iter().flat_map(tree).collect(), ports: BTreeSet::from([port]) })
+    }
+
+    /// A process with its children, and the ports that they listen on.
+    ///
+    /// # Errors
+    /// [`TargetError::NoPid`].
+    pub fn of_pid(pid: u32) -> Result<Self, TargetError> {
+        let pids = tree(pid);
+        if pids.is_empty() {
+            return Err(TargetError::NoPid(pid));
+        }
+        Ok(Self { ports: listening_ports(&pids), pids })
+    }
+
+    /// Every process of a name, with its children.
+    ///
+    /// # Errors
+    /// [`TargetError::NoComm`].
+    pub fn of_comm(comm: &str) -> Result<Self, TargetError> {
+        let pids: BTreeSet<u32> = named(comm).into_iter().flat_map(tree).collect();
+        if pids.is_empty() {
+            return Err(TargetError::NoComm(comm.to_owned()));
+        }
+        Ok(Self { ports: listening_ports(&pids), pids })
+    }
+
+    /// Both targets together.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.pids.extend(other.pids);
+        self.ports.extend(other.ports);
+        self
+    }
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let listing = fs::read_dir("/proc").into_iter().flatten().flatten();
+    listing.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// (parent, start time in clock ticks) of a process.
+fn stat(pid: u32) -> Option<(u32, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in parentheses and may hold anything: fields are counted behind the last one.
+    let fields: Vec<&str> = text.get(text.rfind(')')? + 2..)?.split(' ').collect();
+    Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
+}
+
+/// A process and its descendants, empty if there is no such process.
+#[must_use]
+pub fn tree(root: u32) -> BTreeSet<u32> {
+    if stat(root).is_none() {
+        return BTreeSet::new();
+    }
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for pid in processes() {
+        if let Some((parent, _)) = stat(pid) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = BTreeSet::new();
+    let mut next = vec![root];
+    while let Some(pid) = next.pop() {
+        if found.insert(pid) {
+            next.extend(children.get(&pid).into_iter().flatten());
+        }
+    }
+    found
+}
+
+/// Processes by their name, as the kernel cuts it to 15 characters.
+#[must_use]
+pub fn named(comm: &str) -> Vec<u32> {
+    let cut: String = comm.chars().take(15).collect();
+    processes()
+        .filter(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == cut))
+        .collect()
+}
+
+/// (port, inode) of the listening TCP sockets that a process's network namespace shows.
+fn listening_sockets(of: &str) -> Vec<(u16, u64)> {
+    let mut found = Vec::new();
+    for table in ["tcp", "tcp6"] {
+        let text = fs::read_to_string(format!("/proc/{of}/net/{table}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+            let (Some(local), Some(&"0A"), Some(inode)) = (fields.get(1), fields.get(3), fields.get(9)) else {
+                continue;
+            };
+            let port = local.rsplit(':').next().and_then(|hex| u16::from_str_radix(hex, 16).ok());
+            if let (Some(port), Ok(inode)) = (port, inode.parse()) {
+                found.push((port, inode));
+            }
+        }
+    }
+    found
+}
+
+/// Inodes of the sockets that a process holds open.
+fn socket_inodes(pid: u32) -> HashSet<u64> {
+    let listing = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    listing
+        .filter_map(|entry| {
+            let link = fs::read_link(entry.path()).ok()?;
+            link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+        })
+        .collect()
+}
+
+/// The TCP ports that processes listen on.
+#[must_use]
+pub fn listening_ports(pids: &BTreeSet<u32>) -> BTreeSet<u16> {
+    let mut ports = BTreeSet::new();
+    for pid in pids {
+        let inodes = socket_inodes(*pid);
+        let listening = listening_sockets(&pid.to_string());
+        ports.extend(listening.into_iter().filter(|(_, inode)| inodes.contains(inode)).map(|(port, _)| port));
+    }
+    ports
+}
+
+/// The processes that listen on a TCP port.
+///
+/// # Errors
+/// [`TargetError::NoListener`] if nobody does, [`TargetError::Hidden`] if we may not see who.
+pub fn listeners_of_port(port: u16) -> Result<BTreeSet<u32>, TargetError> {
+    let inodes: HashSet<u64> =
+        listening_sockets("self").into_iter().filter(|(at, _)| *at == port).map(|(_, inode)| inode).collect();
+    if inodes.is_empty() {
+        return Err(TargetError::NoListener(port));
+    }
+    let pids: BTreeSet<u32> = processes().filter(|pid| !socket_inodes(*pid).is_disjoint(&inodes)).collect();
+    if pids.is_empty() { Err(TargetError::Hidden(port)) } else { Ok(pids) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_listener_is_found_by_its_port() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        let target = Target::of_port(port).expect("this process listens");
+        assert!(target.pids.contains(&std::process::id()));
+        assert!(Target::of_pid(std::process::id()).expect("this process").ports.contains(&port));
+        drop(listener);
+        assert!(matches!(Target::of_port(port), Err(TargetError::NoListener(_))));
+    }
+
+    #[test]
+    fn strangers_are_refused_in_words() {
+        assert!(matches!(Target::of_pid(u32::MAX), Err(TargetError::NoPid(_))));
+        let error = Target::of_comm("no-such-server").expect_err("nothing of that name");
+        assert!(error.to_string().contains("no-such-server"));
+    }
+}
