@@ -1,2 +1,3 @@
 //! Formulas, each a bounded fold: parts of a response, histograms, comparisons.
 pub mod comparison;
+pub mod summary;
