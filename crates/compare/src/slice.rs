@@ -3,6 +3,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::bench::Bench;
+use crate::control_group::ControlGroup;
 use crate::cpus::CpuSet;
 use crate::error::{ExperimentError, LoadError};
 use crate::load_output::{LoadCounts, parse_load_output};
@@ -110,7 +111,7 @@ impl LoadRun<'_> {
         let limit = if template.mentions("seconds") { Duration::from_secs_f64(seconds) + OVERRUN } else { LOAD_MAX };
 
         let group = self.bench.load_group();
-        let group_before_ns = group.map(|group| group.cpu_ns()).transpose().map_err(LoadError::CpuTime)?;
+        let group_before_ns = group.map(ControlGroup::cpu_ns).transpose().map_err(LoadError::CpuTime)?;
         let launch = Launch { command: &command, cpus: self.plan.pinning.load.as_ref(), group };
         let began = Instant::now();
         let mut process = Process::start(&launch, &self.bench.guardian)

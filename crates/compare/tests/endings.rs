@@ -31,8 +31,7 @@ fn leaving(port: u16, mark: &str) -> Plan {
     let leaves = format!("(trap \"\" TERM INT HUP; exec -a x{mark} sleep 300) & exec {server}");
     let words = ["bash", "-c", &leaves].map(str::to_owned).to_vec();
     let server = weir_compare::CommandLine::from_words(words).expect("a command");
-    let subjects =
-        Subjects::SameServer { server, beside_a: None, beside_b: None, load: plain_load(), restart: false };
+    let subjects = Subjects::SameServer { server, beside_a: None, beside_b: None, load: plain_load(), restart: false };
     plan(subjects, port, port)
 }
 
@@ -70,9 +69,8 @@ fn when_something_panics() {
     let port = free_port();
     let mark = format!("panic{port}");
     let experiment = Experiment::new(leaving(port, &mark), Interrupt::default());
-    let ended = catch_unwind(AssertUnwindSafe(|| {
-        experiment.run(&mut |progress| assert!(progress.slices_done < 2, "planted"))
-    }));
+    let ended =
+        catch_unwind(AssertUnwindSafe(|| experiment.run(&mut |progress| assert!(progress.slices_done < 2, "planted"))));
     assert!(ended.is_err());
     assert!(becomes_silent(port));
     assert!(eventually(|| marked(&mark) == 0));

@@ -119,10 +119,8 @@ fn what_runs_beside_is_told_to_end_and_is_not_counted() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
     // Notes its end by SIGINT, and keeps a CPU busy meanwhile.
-    let observer = format!(
-        "sh -c 'trap \"echo ended {{pid}} {{port}} >> {}; exit\" INT; while :; do :; done'",
-        log.display()
-    );
+    let observer =
+        format!("sh -c 'trap \"echo ended {{pid}} {{port}} >> {}; exit\" INT; while :; do :; done'", log.display());
     let subjects = Subjects::SameServer {
         server: role(&format!("serve {port} 500")),
         beside_a: None,
