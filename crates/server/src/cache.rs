@@ -100,7 +100,7 @@ impl Cache {
             evicted += 1;
         }
         let path: Rc<[u8]> = path.into();
-        let entry = Entry { path: Rc::clone(&path), atom: Rc::clone(atom), checked_ms: now_ms, used: true, bytes };
+        let entry = Entry { path: Rc::clone(&path), atom: Rc::clone(atom), checked_ms: now_ms, used: false, bytes };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
