@@ -1,11 +1,280 @@
 //! The `weir load` command.
-use std::process::ExitCode;
 
-/// Arguments of `weir load`.
+use crate::progress::Line;
+use crate::stop::Stop;
+use crate::units::duration;
+use anyhow::Context;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use weir_load::{Control, LoadError, LoadReport, Options, Request, Schedule, StopRule, Trust, Url};
+use weir_measure::summary::Summary;
+
+/// How often the progress is looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// How often a line of it is written where stderr is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+const EXAMPLES: &str = "\
+Examples:
+  weir load http://localhost:8080/                      10 connections for 10 s, as fast as the server answers
+  weir load -c 100 -d 30s http://localhost:8080/        more connections, longer
+  weir load --rate 500 http://localhost:8080/           500 arrivals a second, whether the server keeps up or not
+  weir load --rate 500 --poisson --seed 7 URL           the same with random gaps, repeatable
+  weir load -n 1000 -m POST -H 'Content-Type: application/json' --body @order.json URL
+  weir load --no-keepalive URL                          a new connection for each request
+  weir load --ca test-ca.pem https://localhost:8443/    trust a certificate authority of your own
+  weir load --json URL | jq .latency_ns.p99             figures for a program
+
+Latency counts from the time at which a request was intended (with --rate: by the schedule), so a server that
+stalls cannot hide it by holding the generator back; `uncorrected` counts from when the request was really sent.
+Exit status: 0 if any request succeeded, 1 if none did or the server cannot be reached, 2 for wrong usage.";
+
+/// Load a web server over HTTP/1.1 and report what its users feel.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What to load: http:// or https://, host, port, path
+    url: String,
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Report as JSON (times in nanoseconds)
+    #[arg(long)]
+    json: bool,
+    /// No progress
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+    /// A line of progress every 5 s even where stderr is no terminal; system calls in the report
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// The options of a load, for every command that makes one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LoadArgs {
+    /// Connections open at a time, at most
+    #[arg(short, long, default_value_t = 10, value_name = "N", help_heading = "Load")]
+    connections: u32,
+    /// Stop after so many requests
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration", help_heading = "Load")]
+    requests: Option<u64>,
+    /// Stop after this time: 500ms, 10s, 2m [default: 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = duration, help_heading = "Load")]
+    duration: Option<Duration>,
+    /// Open loop: so many arrivals a second, which never wait for completions
+    #[arg(long, value_name = "R", help_heading = "Load")]
+    rate: Option<f64>,
+    /// Exponentially distributed times between arrivals
+    #[arg(long, requires = "rate", help_heading = "Load")]
+    poisson: bool,
+    /// Where the random numbers begin
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
+    seed: u64,
+    /// Arrivals that may wait in the generator for a connection; more are dropped
+    #[arg(long, default_value_t = 100_000, value_name = "N", help_heading = "Load")]
+    queue: usize,
+    /// A new connection for each request
+    #[arg(long, help_heading = "Load")]
+    no_keepalive: bool,
+    /// Requests written in one go, before their responses (closed loop)
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
+    pipeline: u32,
+    /// Threads, each with its own loop
+    #[arg(short, long, default_value_t = 1, value_name = "N", help_heading = "Load")]
+    threads: u32,
+    /// Pin the generator to this CPU (further threads to those behind it)
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    cpu: Option<usize>,
+    /// Give up on a connection or a response after this time
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration, help_heading = "Load")]
+    timeout: Duration,
+    /// Method
+    #[arg(short, long, default_value = "GET", value_name = "METHOD", help_heading = "Request")]
+    method: String,
+    /// Header, `Name: value`; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "Request")]
+    headers: Vec<String>,
+    /// Body: the text itself, or @FILE
+    #[arg(long, value_name = "TEXT|@FILE", help_heading = "Request")]
+    body: Option<String>,
+    /// Believe any certificate
+    #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
+    insecure: bool,
+    /// Believe the certificate authorities of this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    ca: Option<PathBuf>,
+}
+
+/// A mistake in how the command was called: exit status 2.
+#[derive(Debug)]
+pub(crate) struct Usage(anyhow::Error);
+
+impl<E: Into<anyhow::Error>> From<E> for Usage {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl LoadArgs {
+    /// The options that these arguments mean for a URL.
+    pub(crate) fn options(&self, url: &str) -> Result<Options, Usage> {
+        let mut options = Options::new(Url::parse(url)?);
+        options.connections = self.connections;
+        options.threads = self.threads;
+        options.pipeline = self.pipeline;
+        options.queue = self.queue;
+        options.keep_alive = !self.no_keepalive;
+        options.timeout = self.timeout;
+        options.cpu = self.cpu;
+        options.schedule = match self.rate {
+            None => Schedule::Closed,
+            Some(rate_per_s) if self.poisson => Schedule::Poisson { rate_per_s, seed: self.seed },
+            Some(rate_per_s) => Schedule::Fixed { rate_per_s },
+        };
+        if let Some(requests) = self.requests {
+            options.stop = StopRule::Requests(requests);
+        } else if let Some(duration) = self.duration {
+            options.stop = StopRule::Duration(duration);
+        }
+        options.trust = match &self.ca {
+            _ if self.insecure => Trust::Anything,
+            Some(file) => Trust::File(file.clone()),
+            None => Trust::System,
+        };
+        options.request = Request {
+            method: self.method.clone(),
+            headers: self.headers.iter().map(|header| Request::header(header)).collect::<Result<_, _>>()?,
+            body: match self.body.as_deref() {
+                None => Vec::new(),
+                Some(text) => match text.strip_prefix('@') {
+                    Some(file) => std::fs::read(file).with_context(|| format!("--body: cannot read {file}"))?,
+                    None => text.as_bytes().to_vec(),
+                },
+            },
+            name: 0,
+        };
+        options.check()?;
+        Ok(options)
+    }
+}
+
+/// What the report says of how the load was made.
+#[derive(Debug)]
+struct Heading {
+    url: String,
+    connections: u32,
+    rate_wanted_per_s: Option<f64>,
+}
 
 /// Runs the command.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    Ok(ExitCode::SUCCESS)
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let options = match args.load.options(&args.url) {
+        Ok(options) => options,
+        Err(Usage(error)) => {
+            eprintln!("weir load: {error:#}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let heading = Heading {
+        url: options.url.to_string(),
+        connections: options.connections,
+        rate_wanted_per_s: options.schedule.rate_per_s(),
+    };
+    let stop = Stop::on_signals()?;
+    let report = watched(options, &stop, args.quiet, args.verbose)?;
+    if args.json {
+        println!("{:#}", as_json(&report, &heading));
+    }
+    Ok(if report.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs a load, shows how far it is, and passes on the user's wish to end it.
+fn watched(options: Options, stop: &Stop, quiet: bool, verbose: bool) -> Result<LoadReport, LoadError> {
+    let control = Control::default();
+    let planned = options.stop;
+    std::thread::scope(|scope| {
+        let (done, over) = channel();
+        let control = &control;
+        let load = scope.spawn(move || {
+            let report = weir_load::run(options, control);
+            // Nobody listens only when this thread's report is no longer wanted.
+            let _ = done.send(());
+            report
+        });
+        let (begin, mut line, mut next_line) = (Instant::now(), Line::new(), LINE_EVERY);
+        while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(TICK) {
+            if stop.asked() {
+                control.stop();
+            }
+            let elapsed = begin.elapsed();
+            if !quiet {
+                line.show(|| progress(control, elapsed, planned));
+            }
+            if verbose && elapsed >= next_line {
+                next_line += LINE_EVERY;
+                eprintln!("{}", progress(control, elapsed, planned));
+            }
+        }
+        load.join().unwrap_or(Err(LoadError::Panicked))
+    })
+}
+
+/// One line that says how far a run is.
+fn progress(control: &Control, elapsed: Duration, planned: StopRule) -> String {
+    let seconds = elapsed.as_secs_f64();
+    let planned = match planned {
+        StopRule::Duration(time) => format!(" of {:.1}", time.as_secs_f64()),
+        StopRule::Requests(_) => String::new(),
+    };
+    let mut line = format!(
+        "{seconds:.1}{planned} s  {} requests  {:.0}/s  {} errors  {} connections",
+        control.requests(),
+        control.requests() as f64 / seconds,
+        control.errors(),
+        control.connections()
+    );
+    if control.dropped() > 0 {
+        line.push_str(&format!("  {} dropped", control.dropped()));
+    }
+    line
+}
+
+/// The report for programs.
+fn as_json(report: &LoadReport, heading: &Heading) -> Value {
+    let errors: Map<_, _> = report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect();
+    let status: Map<_, _> = report.status.iter().map(|(code, count)| (code.to_string(), json!(count))).collect();
+    json!({
+        "version": crate::VERSION,
+        "url": heading.url,
+        "connections": heading.connections,
+        "rate_wanted_per_s": heading.rate_wanted_per_s,
+        "requests": report.requests,
+        "dropped": report.dropped,
+        "errors": errors,
+        "duration_s": report.duration.as_secs_f64(),
+        "rate_per_s": report.rate_per_s,
+        "bytes": report.bytes,
+        "status": status,
+        "latency_ns": summary(&report.latency),
+        "latency_uncorrected_ns": summary(&report.latency_uncorrected),
+        "first_byte_ns": summary(&report.first_byte),
+        "connect_ns": summary(&report.connect),
+        "reconnects": report.reconnects,
+        "generator": {
+            "cpu_share": report.generator.cpu_share,
+            "runnable_share": report.generator.runnable_share,
+            "late": report.generator.late,
+            "bottleneck": report.generator.bottleneck,
+        },
+        "warnings": report.warnings,
+    })
+}
+
+/// A histogram's figures, null where it is empty.
+fn summary(histogram: &weir_load::Histogram) -> Value {
+    let Some(summary) = Summary::of(histogram) else { return Value::Null };
+    let number = |value: f64| if value.fract() == 0.0 { json!(value as u64) } else { json!(value) };
+    Value::Object(summary.fields().into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect())
 }

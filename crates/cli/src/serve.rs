@@ -1,11 +1,185 @@
 //! The `weir serve` command.
+
+use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use weir_server::{AccessLog, BindError, Counts, ListenAddr, LogFormat, LogTarget, Options, Server};
 
-/// Arguments of `weir serve`.
+const EXAMPLES: &str = "\
+Examples:
+  weir serve                                  the current directory, for this machine only
+  weir serve --listen :8080 /srv/www          for every interface
+  weir serve --listen '[::1]:8080' --listen 127.0.0.1:8080 site
+  weir serve --listen 127.0.0.1:0 site        any free port; the line at the start says which
+  weir serve --access-log access.log --log-queries site
+
+Files held in memory are looked at again at most once a second. Symbolic links that leave DIR are refused.
+SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one ends at once. SIGHUP or
+SIGUSR1 opens the access log again, for log rotation.";
+
+/// Serve a directory over HTTP
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The directory to serve
+    #[arg(value_name = "DIR", default_value = ".")]
+    root: PathBuf,
 
-/// Runs the command.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
+    /// Address to listen on: HOST:PORT, :PORT for every interface, port 0 for any free one; repeatable
+    #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    listen: Vec<ListenAddr>,
+
+    /// Event loops, each with a thread of its own [default: the CPUs that may be used]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    loops: Option<u16>,
+
+    /// Memory for file contents, of all loops together, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    cache_mib: u32,
+
+    /// Write an access log to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+
+    /// Form of the access log
+    #[arg(long, value_enum, default_value_t = Format::Combined, requires = "access_log")]
+    log_format: Format,
+
+    /// Write query strings into the access log instead of ?-
+    #[arg(long, requires = "access_log")]
+    log_queries: bool,
+
+    /// Write whole client addresses into the access log instead of their networks
+    #[arg(long, requires = "access_log")]
+    log_addresses: bool,
+
+    /// Answer 403 for a directory without index.html instead of listing it
+    #[arg(long)]
+    no_listing: bool,
+
+    /// Serve names that begin with a dot, too (/.well-known/ always is)
+    #[arg(long)]
+    dot_files: bool,
+
+    /// Open connections of all loops together; more are answered with 503
+    #[arg(long, value_name = "N", default_value_t = 16384)]
+    connections_max: u32,
+
+    /// Seconds that a connection may be idle between two requests
+    #[arg(long, value_name = "SECS", default_value_t = 60)]
+    idle_timeout: u32,
+
+    /// Seconds that responses in flight are given when the server is stopped
+    #[arg(long, value_name = "SECS", default_value_t = 30)]
+    stop_timeout: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Common Log Format
+    Common,
+    /// Common with referrer and user agent
+    Combined,
+}
+
+/// Serves until a signal says stop.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    raise_open_files_limit();
+    let log_is_stdout = args.access_log.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    let server = match Server::bind(options(args)) {
+        Ok(server) => server,
+        Err(error @ (BindError::RootMissing { .. } | BindError::RootNotDirectory { .. } | BindError::NoAddress)) => {
+            eprintln!("weir serve: {error}");
+            return Ok(ExitCode::from(2));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the second signal finds the flag set and ends the process at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop)).context("handling signals")?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("handling signals")?;
+    }
+    for signal in [SIGHUP, SIGUSR1] {
+        signal_hook::flag::register(signal, server.reopen_log_flag()).context("handling signals")?;
+    }
+    announce(&greeting(&server), log_is_stdout);
+    let counts = server.run(&stop)?;
+    announce(&farewell(&counts), true);
     Ok(ExitCode::SUCCESS)
+}
+
+fn options(args: Args) -> Options {
+    let mut options = Options::new(args.root);
+    options.listen = args.listen;
+    if let Some(loops) = args.loops {
+        options.loops = usize::from(loops);
+    }
+    options.cache_bytes_max = u64::from(args.cache_mib) << 20;
+    options.listing = !args.no_listing;
+    options.dot_files = args.dot_files;
+    options.limits.connections_max = args.connections_max as usize;
+    options.timeouts.idle = Duration::from_secs(args.idle_timeout.into());
+    options.timeouts.stop = Duration::from_secs(args.stop_timeout.into());
+    options.access_log = args.access_log.map(|path| AccessLog {
+        format: if args.log_format == Format::Common { LogFormat::Common } else { LogFormat::Combined },
+        queries: args.log_queries,
+        addresses: args.log_addresses,
+        ..AccessLog::new(if path.as_os_str() == "-" { LogTarget::Stdout } else { LogTarget::File(path) })
+    });
+    options
+}
+
+/// What is served where, in one line.
+fn greeting(server: &Server) -> String {
+    let urls: Vec<String> = server.local_addrs().iter().map(|addr| format!("http://{addr}/")).collect();
+    let loops = server.loops();
+    let plural = if loops == 1 { "" } else { "s" };
+    format!("serving {} at {} with {loops} loop{plural}", server.root().display(), urls.join(" "))
+}
+
+fn farewell(counts: &Counts) -> String {
+    let dropped = [
+        (counts.connections_refused, "connections refused"),
+        (counts.connections_broken, "connections broken"),
+        (counts.timeouts, "timeouts"),
+        (counts.accept_pauses, "pauses in accepting"),
+        (counts.stop_aborted, "responses cut off"),
+        (counts.log_dropped, "log lines dropped"),
+    ];
+    let mut line = format!(
+        "stopped after {} requests on {} connections, {} bytes; cache: {} hits, {} misses, {} evictions",
+        counts.requests,
+        counts.connections,
+        counts.bytes_sent,
+        counts.cache_hits,
+        counts.cache_misses,
+        counts.cache_evictions
+    );
+    for (count, what) in dropped.into_iter().filter(|(count, _)| *count > 0) {
+        line.push_str(&format!("; {count} {what}"));
+    }
+    line
+}
+
+/// Prints a line; nobody reading it is no reason to stop serving.
+fn announce(line: &str, to_stderr: bool) {
+    let _ = if to_stderr { writeln!(std::io::stderr(), "{line}") } else { writeln!(std::io::stdout(), "{line}") };
+}
+
+/// A connection takes a descriptor, and the usual soft limit is far below what the process may have.
+fn raise_open_files_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls read or fill the structure, which lives over them; a refusal leaves the limit as it was.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
 }

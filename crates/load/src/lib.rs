@@ -1,1 +1,42 @@
-//! Drives a web server and says what its user felt.
+//! Drives a web server over HTTP/1.1 and says what its user felt.
+//!
+//! [`run`] takes [`Options`] and gives a [`LoadReport`]; a [`Control`] shows the progress and ends a run early.
+//! Arrivals of an open loop never wait for completions, and latency counts from the intended time.
+//! Times are CLOCK_MONOTONIC nanoseconds: `sent` is read just before the system call that writes a request,
+//! `first byte` and `done` just after the one that brought them.
+//!
+//! The way of a request is in `engine`; what happens to connections beside it in `lifecycle`.
+//! Knows nothing of the server that it drives, nor of the kernel's probes.
+
+mod chunked;
+mod connection;
+mod engine;
+mod error;
+mod events;
+mod health;
+mod kernel;
+mod lifecycle;
+mod options;
+mod plan;
+mod report;
+mod request;
+pub mod response;
+mod run;
+mod schedule;
+mod tally;
+mod transport;
+mod trust;
+mod url;
+
+pub use error::LoadError;
+/// A histogram of nanoseconds, as the report holds them.
+pub type Histogram = hdrhistogram::Histogram<u64>;
+
+pub use kernel::Calls;
+pub use options::{Control, Options, Trust};
+pub use report::{Generator, LoadReport};
+pub use request::{Request, RequestError};
+pub use run::run;
+pub use schedule::{Schedule, StopRule};
+pub use trust::TlsSetupError;
+pub use url::{Url, UrlError};

@@ -1,1 +1,70 @@
-//! A fast static web server.
+//! A fast static web server: one event loop a core, shared-nothing, over epoll.
+//!
+//! # The way of a request
+//!
+//! A request for a cached file passes these files, in this order, and no others:
+//!
+//! 1. `event_loop.rs` waits for sockets that are ready and hands each to its connection;
+//! 2. `connection.rs` receives, splits the input into requests and keeps the order of responses;
+//! 3. `request.rs` parses a head and decides how the request is framed (RFC 9112);
+//! 4. `site.rs` turns the request into a [`Response`];
+//! 5. `cache.rs` finds the content without a system call;
+//! 6. `head.rs` renders the status line and the fields that change from response to response;
+//! 7. `send.rs` writes head and content in one system call, or remembers how far it came.
+//!
+//! Everything else runs only when something is out of the ordinary: a path that needs decoding
+//! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
+//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`) or an access log (`access_log.rs`).
+//!
+//! # Staleness
+//!
+//! A cached file is looked at again at most once a second, so a change on disk becomes visible after one
+//! second at the latest.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//! use weir_server::{Options, Server};
+//!
+//! let server = Server::bind(Options::new("/srv/www"))?;
+//! println!("{:?}", server.local_addrs());
+//! let stop = AtomicBool::new(false);
+//! let counts = server.run(&stop)?;
+//! println!("{} requests", counts.requests);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod access_log;
+mod atom;
+mod cache;
+mod clock;
+mod conditional;
+mod connection;
+mod counters;
+mod drain;
+mod epoll;
+mod error;
+mod error_page;
+mod event_loop;
+mod head;
+mod listen;
+mod listing;
+mod options;
+mod pending;
+mod range;
+mod request;
+mod response;
+mod root;
+mod send;
+mod server;
+mod site;
+mod slab;
+mod target;
+
+pub use counters::{Counters, Counts};
+pub use error::{BindError, ListenAddrError, RunError};
+pub use listen::ListenAddr;
+pub use options::{AccessLog, Limits, LogFormat, LogTarget, Options, Timeouts};
+pub use response::{AtomId, Part, Piece, Response, Variant};
+pub use server::Server;

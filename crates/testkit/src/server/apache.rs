@@ -108,7 +108,11 @@ LoadModule mpm_{model}_module {MODULES}/mod_mpm_{model}.so
 LoadModule authz_core_module {MODULES}/mod_authz_core.so
 LoadModule dir_module {MODULES}/mod_dir.so
 LoadModule mime_module {MODULES}/mod_mime.so
-TypesConfig /etc/mime.types
+TypesConfig /dev/null
+AddType text/html .html
+AddType text/css .css
+AddType text/plain .txt
+AddType image/svg+xml .svg
 DirectoryIndex index.html
 DocumentRoot "{root}"
 <Directory "/">

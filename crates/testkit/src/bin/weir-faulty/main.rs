@@ -31,7 +31,9 @@ runs until it gets SIGTERM or SIGINT.
 
 faults:
   plain [--threads N]      none: N threads (2), each with an event loop
-  hog --cpu N [--hogs N]   a child named weir-hog burns the CPU that the server is bound to
+  hog --cpu N [--hogs N] [--nice N]
+                           a child named weir-hog burns the CPU that the server is bound to;
+                           the server steps back behind it by 19 steps of nice
   mutex [--hold-ms N] [--gap-ms N]
                            a thread holds the lock that each request takes, 20 of each 25 ms
   sleep [--ms N]           each request sleeps 5 ms

@@ -1,0 +1,168 @@
+//! Control groups (version 2) of our own: the kernel sums up the CPU time of everything that ever
+//! ran in them, processes that nobody waited for included.
+//!
+//! `cpu.stat` exists in every group, whether or not a CPU controller is enabled, so all that is
+//! needed is the right to make directories in our own group.
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The groups of one experiment, under a common parent. They are removed by the
+/// [guardian](crate::guardian), which also does so when we are killed.
+pub(crate) struct ControlGroups {
+    directory: PathBuf,
+    kill_file: Option<File>,
+    /// For servers A and B.
+    pub(crate) servers: [ControlGroup; 2],
+    /// For load commands.
+    pub(crate) load: ControlGroup,
+    /// For what runs beside.
+    pub(crate) beside: ControlGroup,
+}
+
+impl ControlGroups {
+    /// Makes them, if this system lets us.
+    pub(crate) fn create() -> io::Result<Self> {
+        static EXPERIMENTS: AtomicU32 = AtomicU32::new(0);
+        let number = EXPERIMENTS.fetch_add(1, Ordering::Relaxed);
+        let directory = own_group()?.join(format!("weir-compare-{}-{number}", std::process::id()));
+        fs::create_dir(&directory)?;
+        Self::within(&directory).inspect_err(|_| {
+            // Nothing ran in them yet, so they can go at once.
+            for name in NAMES {
+                let _absent = fs::remove_dir(directory.join(name));
+            }
+            let _kept = fs::remove_dir(&directory);
+        })
+    }
+
+    fn within(directory: &Path) -> io::Result<Self> {
+        let [a, b, load, beside] = NAMES.map(|name| ControlGroup::create(&directory.join(name)));
+        let groups = Self {
+            directory: directory.to_owned(),
+            // Linux 5.14 and later; without it the process groups are killed all the same.
+            kill_file: OpenOptions::new().write(true).open(directory.join("cgroup.kill")).ok(),
+            servers: [a?, b?],
+            load: load?,
+            beside: beside?,
+        };
+        groups.load.probe()?;
+        Ok(groups)
+    }
+
+    /// What kills everything in all of the groups when `1` is written to it.
+    pub(crate) fn kill_file(&self) -> Option<&File> {
+        self.kill_file.as_ref()
+    }
+
+    /// The directories in the order in which they can be removed.
+    pub(crate) fn directories(&self) -> Vec<CString> {
+        let children = NAMES.map(|name| self.directory.join(name));
+        let all = children.iter().chain([&self.directory]);
+        // A path from the kernel's own lists has no NUL; one that had could not be opened either.
+        all.filter_map(|path| CString::new(path.as_os_str().as_bytes()).ok()).collect()
+    }
+}
+
+const NAMES: [&str; 4] = ["server-a", "server-b", "load", "beside"];
+
+/// One group.
+pub(crate) struct ControlGroup {
+    directory: PathBuf,
+    members: File,
+}
+
+impl ControlGroup {
+    fn create(directory: &Path) -> io::Result<Self> {
+        fs::create_dir(directory)?;
+        let members = OpenOptions::new().write(true).open(directory.join("cgroup.procs"))?;
+        let group = Self { directory: directory.to_owned(), members };
+        group.cpu_ns()?;
+        Ok(group)
+    }
+
+    /// A descriptor to which a process writes `0` to become a member.
+    pub(crate) fn members(&self) -> RawFd {
+        self.members.as_raw_fd()
+    }
+
+    /// CPU time of all members so far, also of those that ended, in nanoseconds (the kernel
+    /// shows microseconds).
+    pub(crate) fn cpu_ns(&self) -> io::Result<u64> {
+        let statistics = fs::read_to_string(self.directory.join("cpu.stat"))?;
+        statistics
+            .lines()
+            .find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse::<u64>().ok())
+            .map(|usage_us| usage_us * 1000)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "cpu.stat has no usage_usec"))
+    }
+
+    /// Ends every member at once.
+    pub(crate) fn kill(&self) {
+        // Absent before Linux 5.14; then the process group's end has to do.
+        let _unsupported = fs::write(self.directory.join("cgroup.kill"), "1");
+    }
+
+    /// Whether a process may really enter: tried with a child that ends at once.
+    fn probe(&self) -> io::Result<()> {
+        // SAFETY: the child only writes to an open descriptor and exits.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // SAFETY: as above; one byte is read from a constant of one byte.
+            unsafe {
+                let entered = libc::write(self.members(), c"0".as_ptr().cast(), 1) == 1;
+                libc::_exit(i32::from(!entered));
+            }
+        }
+        let mut status = 0;
+        // SAFETY: the child is ours and nobody else waits for it.
+        if pid < 0 || unsafe { libc::waitpid(pid, &raw mut status, 0) } != pid {
+            return Err(io::Error::last_os_error());
+        }
+        if status == 0 { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    }
+}
+
+/// The directory of the group that we are in.
+fn own_group() -> io::Result<PathBuf> {
+    let absent = || io::Error::new(io::ErrorKind::NotFound, "no control groups (version 2) are mounted");
+    let groups = fs::read_to_string("/proc/self/cgroup")?;
+    let ours = groups.lines().find_map(|line| line.strip_prefix("0::")).ok_or_else(absent)?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    mounts.lines().find_map(|mount| group_directory(mount, ours)).ok_or_else(absent)
+}
+
+/// The directory of group `ours` below one line of `mountinfo`, if that is a mount of version 2.
+fn group_directory(mount: &str, ours: &str) -> Option<PathBuf> {
+    let (place, kind) = mount.split_once(" - ")?;
+    if kind.split(' ').next() != Some("cgroup2") {
+        return None;
+    }
+    let mut fields = place.split(' ').skip(3);
+    let (root, mounted_at) = (fields.next()?, fields.next()?);
+    // In a container the mount may begin further down.
+    let below = Path::new(ours).strip_prefix(root).ok()?;
+    Some(Path::new(mounted_at).join(below))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_group_is_found_below_its_mount() {
+        let mount = "42 35 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw";
+        let found = |mount: &str, ours: &str| group_directory(mount, ours).map(|path| path.display().to_string());
+        assert_eq!(found(mount, "/user/x").as_deref(), Some("/sys/fs/cgroup/unified/user/x"));
+        assert_eq!(
+            found(&mount.replace("0:38 /", "0:38 /user"), "/user/x").as_deref(),
+            Some("/sys/fs/cgroup/unified/x")
+        );
+        assert_eq!(found(&mount.replace("0:38 /", "0:38 /other"), "/user/x"), None);
+        assert_eq!(found(&mount.replace("- cgroup2", "- cgroup"), "/user/x"), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! What can go wrong, an enum for each operation, with the remedy in the message.
+use std::io;
+use std::process::ExitStatus;
+
+use crate::load_output::LoadOutputError;
+
+/// A plan that cannot be carried out as it stands.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// There is nothing to measure under.
+    #[error("the plan has no cases; at least one is needed")]
+    NoCases,
+    /// A number out of its range.
+    #[error("{name} is {value}; it must lie within {low} and {high}")]
+    Range {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        value: f64,
+        /// The least.
+        low: f64,
+        /// The most.
+        high: f64,
+    },
+    /// A CPU that this process may not use.
+    #[error(
+        "the {role} is to run on CPU {cpu}, but this process may use only {available}; choose another with --{role}-cpu"
+    )]
+    Cpu {
+        /// `server`, `load` or `beside`.
+        role: &'static str,
+        /// The CPU's number.
+        cpu: usize,
+        /// Those that there are.
+        available: String,
+    },
+}
+
+/// A server that did not start, or did not stay.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// It could not be run at all.
+    #[error("{name} could not be started: {command}: {source}; check the name, the path and the permission to execute")]
+    Spawn {
+        /// Which.
+        name: &'static str,
+        /// Its command.
+        command: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The host's name is unknown.
+    #[error("the address {address} of {name} cannot be resolved: {source}")]
+    Resolve {
+        /// Which server.
+        name: &'static str,
+        /// `host:port`.
+        address: String,
+        /// The resolver's reason.
+        source: io::Error,
+    },
+    /// Something else listens where it is to listen, and would be measured in its place.
+    #[error(
+        "something already answers at {address} before {name} was started; stop it, or choose another port in the command and the URL"
+    )]
+    AddressInUse {
+        /// Which server.
+        name: &'static str,
+        /// `host:port`.
+        address: String,
+    },
+    /// It ended, when starting or later.
+    #[error(
+        "{name} ended by itself ({status}): {command}{output}\nA server must stay in the foreground (nginx -g 'daemon off;', apache2 -DFOREGROUND)"
+    )]
+    Ended {
+        /// Which.
+        name: &'static str,
+        /// Its command.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The last lines that it printed, each on a line of its own.
+        output: String,
+    },
+    /// Nothing answers at its address.
+    #[error(
+        "{name} did not answer at {address} within {waited_s} s: {command}{output}\nCheck that the command listens where the URL points, or allow more time with --start-timeout"
+    )]
+    Silent {
+        /// Which.
+        name: &'static str,
+        /// `host:port`.
+        address: String,
+        /// Its command.
+        command: String,
+        /// How long we waited, in seconds.
+        waited_s: f64,
+        /// The last lines that it printed.
+        output: String,
+    },
+    /// Its CPU time could not be read.
+    #[error("the CPU time of {name} could not be read: {source}")]
+    CpuTime {
+        /// Which.
+        name: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A load command, or one beside the server, that did not do its part.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It could not be run at all.
+    #[error("{command} could not be started: {source}; check the name, the path and the permission to execute")]
+    Spawn {
+        /// The command.
+        command: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It failed.
+    #[error("the load command failed ({status}): {command}{output}")]
+    Failed {
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The last lines that it printed.
+        output: String,
+    },
+    /// It did not end when it should have.
+    #[error("the load command still ran after {limit_s:.0} s: {command}; give it {{seconds}} as its duration")]
+    Overran {
+        /// The command.
+        command: String,
+        /// How long we waited, in seconds.
+        limit_s: f64,
+    },
+    /// Its output tells no count of requests.
+    #[error("the number of requests cannot be read from the output of {command}: {source}{output}")]
+    Output {
+        /// The command.
+        command: String,
+        /// Why not.
+        source: LoadOutputError,
+        /// The last lines that it printed.
+        output: String,
+    },
+    /// Not one request was answered.
+    #[error("no request was answered ({errors} errors): {command}{output}\nCheck that the URL is served")]
+    NoRequests {
+        /// The command.
+        command: String,
+        /// Failures that it counted.
+        errors: u64,
+        /// The last lines that it printed.
+        output: String,
+    },
+    /// What was to run beside the server ended before the slice did.
+    #[error(
+        "the command beside the server ended by itself ({status}): {command}{output}\nIt must run until it gets SIGINT"
+    )]
+    BesideEnded {
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The last lines that it printed.
+        output: String,
+    },
+    /// Its CPU time could not be read.
+    #[error("the CPU time of the load command could not be read: {0}")]
+    CpuTime(io::Error),
+}
+
+/// Why an experiment has no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The plan is wrong.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A server is at fault.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// A load is at fault.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The system refuses something that every experiment needs.
+    #[error("{what}: {source}")]
+    System {
+        /// What we were about to do.
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It was told to stop at once, or before a block was complete.
+    #[error("interrupted before there was anything to report")]
+    Interrupted,
+}

@@ -1,0 +1,152 @@
+//! A small process that ends our children when we can no longer do it ourselves.
+//!
+//! Dropping a process value ends what it started, also when a panic unwinds. That does not help
+//! when we are killed: then the kernel ends the direct children (`PR_SET_PDEATHSIG`), but not what
+//! they have forked, such as a server's workers. The guardian reads a pipe of which we hold the
+//! other end, so it sees our end however it comes, and then kills every process group that it was
+//! told of and the experiment's control groups, and removes those.
+//!
+//! It is a fork without exec of a program with several threads, so it may only call what is safe
+//! in a signal handler: no allocation, no locks.
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::{AsRawFd, RawFd};
+
+/// Process groups that can be watched at a time: an experiment has at most four.
+const WATCHED_MAX: usize = 32;
+
+/// The guardian of one experiment. When dropped, it has cleaned up and ended.
+pub(crate) struct Guardian {
+    /// `None` only while being dropped.
+    orders: Option<PipeWriter>,
+    pid: libc::pid_t,
+}
+
+impl Guardian {
+    /// Starts one. At its end `kill_file` (of a control group) is written to, and the
+    /// `directories` are removed in their order.
+    pub(crate) fn start(kill_file: Option<&File>, directories: &[CString]) -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        let kill_file = kill_file.map(File::as_raw_fd);
+        // SAFETY: the child calls nothing but what is safe after a fork of a threaded process,
+        // and never returns.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            // SAFETY: we are the child; the descriptors were inherited and are open.
+            0 => unsafe { guard(reader.as_raw_fd(), kill_file, directories) },
+            pid => Ok(Self { orders: Some(writer), pid }),
+        }
+    }
+
+    /// From now on the process group `pid` is killed when we end.
+    pub(crate) fn watch(&self, pid: libc::pid_t) {
+        self.order(pid);
+    }
+
+    /// From now on it is not: its number may soon be somebody else's.
+    pub(crate) fn release(&self, pid: libc::pid_t) {
+        self.order(-pid);
+    }
+
+    fn order(&self, order: i32) {
+        // Fails only when the guardian was killed; our own ends still end the children then.
+        let _lost = self.orders.as_ref().map(|mut pipe| pipe.write_all(&order.to_ne_bytes()));
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        // SAFETY: the guardian is our child and nobody else waits for it.
+        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+    }
+}
+
+/// The guardian's life.
+///
+/// # Safety
+/// Only in the child after a fork, with open descriptors.
+unsafe fn guard(orders: RawFd, kill_file: Option<RawFd>, directories: &[CString]) -> ! {
+    // SAFETY: system calls on our own descriptors and on memory that outlives the calls.
+    unsafe {
+        // Out of the terminal's reach: Ctrl-C is for the others.
+        libc::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        libc::prctl(libc::PR_SET_NAME, c"weir-guardian".as_ptr());
+        // Copies above everything we keep, so that neither overwrites the other; then nothing
+        // else of what we inherited stays open, least of all our own writing end of the pipe.
+        let orders = libc::fcntl(orders, libc::F_DUPFD, 10);
+        let kill_file = kill_file.map(|file| libc::fcntl(file, libc::F_DUPFD, 10));
+        libc::dup2(orders, 0);
+        match kill_file {
+            Some(file) => libc::dup2(file, 1),
+            None => libc::close(1),
+        };
+        if libc::syscall(libc::SYS_close_range, 2_u32, u32::MAX, 0_u32) != 0 {
+            for descriptor in 2..4096 {
+                libc::close(descriptor);
+            }
+        }
+
+        let mut watched = [0_i32; WATCHED_MAX];
+        loop {
+            let mut order = 0_i32;
+            let count = libc::read(0, (&raw mut order).cast(), size_of::<i32>());
+            if count == -1 && *libc::__errno_location() == libc::EINTR {
+                continue;
+            }
+            if count != size_of::<i32>() as isize {
+                break;
+            }
+            let (old, new) = if order > 0 { (0, order) } else { (-order, 0) };
+            if let Some(slot) = watched.iter_mut().find(|slot| **slot == old) {
+                *slot = new;
+            }
+        }
+        for group in watched.iter().filter(|group| **group > 1) {
+            libc::kill(-*group, libc::SIGKILL);
+        }
+        if kill_file.is_some() {
+            libc::write(1, c"1".as_ptr().cast(), 1);
+        }
+        // A group can be removed once its last process is gone, which takes a moment.
+        for _ in 0..200 {
+            let mut left = 0;
+            for directory in directories {
+                if libc::rmdir(directory.as_ptr()) != 0 && *libc::__errno_location() != libc::ENOENT {
+                    left += 1;
+                }
+            }
+            if left == 0 {
+                break;
+            }
+            libc::nanosleep(&libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 }, std::ptr::null_mut());
+        }
+        libc::_exit(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::Command;
+
+    #[test]
+    fn what_is_watched_ends_with_us_and_what_is_released_stays() {
+        let guardian = Guardian::start(None, &[]).expect("a fork");
+        let sleeper = || Command::new("sleep").arg("60").process_group(0).spawn().expect("sleep is there");
+        let (mut watched, mut released) = (sleeper(), sleeper());
+        guardian.watch(watched.id() as i32);
+        guardian.watch(released.id() as i32);
+        guardian.release(released.id() as i32);
+        drop(guardian);
+        assert_eq!(watched.wait().expect("our child").signal(), Some(libc::SIGKILL));
+        assert!(released.try_wait().expect("our child").is_none());
+        released.kill().expect("our child");
+        released.wait().expect("our child");
+    }
+}

@@ -1,0 +1,34 @@
+//! ApacheBench.
+use super::{LoadCounts, LoadTool, after, leading, seconds};
+
+pub(super) fn parse(output: &str) -> Option<LoadCounts> {
+    let requests = after(output, "Complete requests:").and_then(leading)?;
+    // `Non-2xx responses` is printed only when there were some.
+    let errors = ["Failed requests:", "Non-2xx responses:"]
+        .iter()
+        .filter_map(|label| after(output, label).and_then(leading::<u64>))
+        .sum();
+    Some(LoadCounts {
+        tool: LoadTool::Ab,
+        requests,
+        errors,
+        duration_s: seconds(requests, after(output, "Requests per second:").and_then(leading)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read() {
+        let output = "Document Path:          /nope\nConcurrency Level:      2\n\
+            Time taken for tests:   0.056 seconds\nComplete requests:      2000\nFailed requests:        3\n   \
+            (Connect: 0, Receive: 0, Length: 3, Exceptions: 0)\nNon-2xx responses:      2000\n\
+            Keep-Alive requests:    2000\nRequests per second:    35578.33 [#/sec] (mean)\n\
+            Time per request:       0.056 [ms] (mean)\n";
+        let counts = parse(output).expect("ab's output");
+        assert_eq!((counts.tool, counts.requests, counts.errors), (LoadTool::Ab, 2000, 2003));
+        assert!((counts.duration_s.expect("a rate") - 0.056_214).abs() < 1e-6);
+    }
+}

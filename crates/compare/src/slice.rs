@@ -1,0 +1,175 @@
+//! One slice: a load on a server, with CPU times read before and after.
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::bench::Bench;
+use crate::cpus::CpuSet;
+use crate::error::{ExperimentError, LoadError};
+use crate::load_output::{LoadCounts, parse_load_output};
+use crate::outcome::Slice;
+use crate::plan::{Case, Measured, Plan};
+use crate::process::{Launch, Process};
+use crate::schedule::Side;
+use crate::server::Server;
+
+/// Before CPU times are read: what a server still does for connections just closed, and a last
+/// tick that a running thread has not been charged for, belong to the slice before.
+const SETTLE: Duration = Duration::from_millis(10);
+/// How much longer than asked for a load may take.
+const OVERRUN: Duration = Duration::from_secs(30);
+/// How long a load may take that does not let us say for how long.
+const LOAD_MAX: Duration = Duration::from_secs(600);
+/// What runs beside a server is told to end in this order.
+const BESIDE_SIGNALS: [(libc::c_int, Duration); 2] =
+    [(libc::SIGINT, Duration::from_secs(10)), (libc::SIGTERM, Duration::from_secs(3))];
+
+/// Measures one slice of `side` on its running server.
+pub(crate) fn measure(
+    plan: &Plan,
+    case: &Case,
+    side: Side,
+    server: &mut Server,
+    bench: &Bench,
+) -> Result<Slice, ExperimentError> {
+    let load = LoadRun { plan, case, side, bench };
+    let mut beside = start_beside(plan, case, side, server, bench)?;
+    if plan.measured() == Measured::Server && plan.repetitions.warm_up_s > 0.0 {
+        load.run(plan.repetitions.warm_up_s)?;
+    }
+    thread::sleep(SETTLE);
+    let server_before_ns = server.cpu_ns(bench)?;
+    let done = match load.run(plan.repetitions.block_s) {
+        Ok(done) => done,
+        // A server that died explains more than the errors that followed from it.
+        Err(error) => return Err(server.check().map_or_else(ExperimentError::from, |()| error)),
+    };
+    thread::sleep(SETTLE);
+    let server_cpu_ns = server.cpu_ns(bench)?.saturating_sub(server_before_ns);
+    if let Some((process, command)) = &mut beside {
+        end_beside(process, command, bench)?;
+    }
+    if done.counts.requests == 0 {
+        let (command, errors, output) = (done.command, done.counts.errors, done.output);
+        return Err(LoadError::NoRequests { command, errors, output }.into());
+    }
+
+    let requests = done.counts.requests;
+    let wall_s = done.wall.as_secs_f64();
+    let duration_s = done.counts.duration_s.unwrap_or(wall_s);
+    let cpus = plan.pinning.load.clone().or_else(|| CpuSet::available().ok());
+    let cpu_count = cpus.map_or(1, |cpus| cpus.numbers().len());
+    let compared_cpu_ns = match plan.measured() {
+        Measured::Server => server_cpu_ns,
+        Measured::Generator => done.cpu_ns,
+    };
+    Ok(Slice {
+        tool: done.counts.tool,
+        requests,
+        errors: done.counts.errors,
+        duration_s,
+        wall_s,
+        rate_per_s: requests as f64 / duration_s,
+        server_cpu_ns,
+        generator_cpu_ns: done.cpu_ns,
+        generator_cpu_share: done.cpu_ns as f64 / (wall_s * 1e9 * cpu_count as f64),
+        cpu_ns_per_request: compared_cpu_ns as f64 / requests as f64,
+    })
+}
+
+/// Runs the load of `side` once without counting it.
+pub(crate) fn warm_up(plan: &Plan, case: &Case, side: Side, bench: &Bench) -> Result<(), ExperimentError> {
+    LoadRun { plan, case, side, bench }.run(plan.repetitions.warm_up_s).map(|_| ())
+}
+
+struct LoadRun<'a> {
+    plan: &'a Plan,
+    case: &'a Case,
+    side: Side,
+    bench: &'a Bench,
+}
+
+struct LoadDone {
+    command: String,
+    counts: LoadCounts,
+    output: String,
+    wall: Duration,
+    cpu_ns: u64,
+}
+
+impl LoadRun<'_> {
+    /// Runs the load command for `seconds` and reads what it did.
+    fn run(&self, seconds: f64) -> Result<LoadDone, ExperimentError> {
+        let template = self.plan.load(self.side);
+        let target = self.plan.target(self.case, self.side);
+        let command = template.filled(&[
+            ("url", target.url().to_owned()),
+            // Displayed without a point when whole: some tools take no other.
+            ("seconds", seconds.to_string()),
+            ("connections", self.case.connections.to_string()),
+        ]);
+        let limit = if template.mentions("seconds") { Duration::from_secs_f64(seconds) + OVERRUN } else { LOAD_MAX };
+
+        let group = self.bench.load_group();
+        let group_before_ns = group.map(|group| group.cpu_ns()).transpose().map_err(LoadError::CpuTime)?;
+        let launch = Launch { command: &command, cpus: self.plan.pinning.load.as_ref(), group };
+        let began = Instant::now();
+        let mut process = Process::start(&launch, &self.bench.guardian)
+            .map_err(|source| LoadError::Spawn { command: command.to_string(), source })?;
+        let ended = process.wait(limit, &self.bench.interrupt);
+        let wall = began.elapsed();
+        let text = command.to_string();
+        let Some(ended) = ended else {
+            return Err(if self.bench.interrupt.is_urgent() {
+                ExperimentError::Interrupted
+            } else {
+                LoadError::Overran { command: text, limit_s: limit.as_secs_f64() }.into()
+            });
+        };
+        let cpu_ns = match (group, group_before_ns) {
+            (Some(group), Some(before_ns)) => group.cpu_ns().map_err(LoadError::CpuTime)?.saturating_sub(before_ns),
+            _ => ended.cpu_ns,
+        };
+        let output = process.last_lines();
+        if !ended.status.success() {
+            return Err(LoadError::Failed { command: text, status: ended.status, output }.into());
+        }
+        match parse_load_output(&process.stdout()) {
+            Ok(counts) => Ok(LoadDone { command: text, counts, output, wall, cpu_ns }),
+            Err(source) => Err(LoadError::Output { command: text, source, output }.into()),
+        }
+    }
+}
+
+fn start_beside(
+    plan: &Plan,
+    case: &Case,
+    side: Side,
+    server: &Server,
+    bench: &Bench,
+) -> Result<Option<(Process, String)>, LoadError> {
+    let Some(template) = plan.beside(side) else { return Ok(None) };
+    let target = plan.target(case, side);
+    let command = template.filled(&[
+        ("pid", server.pid().to_string()),
+        ("url", target.url().to_owned()),
+        ("port", target.port().to_string()),
+    ]);
+    let launch = Launch { command: &command, cpus: plan.pinning.beside.as_ref(), group: bench.beside_group() };
+    match Process::start(&launch, &bench.guardian) {
+        Ok(process) => Ok(Some((process, command.to_string()))),
+        Err(source) => Err(LoadError::Spawn { command: command.to_string(), source }),
+    }
+}
+
+fn end_beside(process: &mut Process, command: &str, bench: &Bench) -> Result<(), LoadError> {
+    if let Some(ended) = process.try_wait() {
+        let output = process.last_lines();
+        return Err(LoadError::BesideEnded { command: command.to_owned(), status: ended.status, output });
+    }
+    process.end(&BESIDE_SIGNALS, &bench.interrupt);
+    // Also what left its process group.
+    if let Some(group) = bench.beside_group() {
+        group.kill();
+    }
+    Ok(())
+}

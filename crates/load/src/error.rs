@@ -1,0 +1,87 @@
+//! Why a run cannot be made.
+
+use crate::{RequestError, TlsSetupError};
+use std::io;
+use std::net::SocketAddr;
+
+/// Why a run could not be made, or could not go on.
+///
+/// Failures of single requests are no such error: they are counted in the report.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The request cannot be built.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    TlsSetup(#[from] TlsSetupError),
+    /// Options that cannot go together, or are out of range.
+    #[error("{0}")]
+    Options(&'static str),
+    /// The host has no address.
+    #[error("{host}: no such host ({cause}); check its spelling, or try: getent hosts {host}")]
+    UnknownHost {
+        /// The host.
+        host: String,
+        /// What the resolver said.
+        cause: io::Error,
+    },
+    /// Not one connection could be made.
+    #[error("{address}: cannot be reached ({cause}); does a server listen there? On its host, check with: ss -ltn 'sport = :{}'", address.port())]
+    Unreachable {
+        /// The address that was tried last.
+        address: SocketAddr,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// Not one TLS handshake succeeded.
+    #[error("{host}: no TLS session could be agreed on: {cause}{}", advice(cause))]
+    Tls {
+        /// The host.
+        host: String,
+        /// What the TLS library or the kernel said.
+        cause: String,
+    },
+    /// The limit on open files is lower than the connections need.
+    #[error(
+        "{connections} connections need {needed} open files, and the limit is {limit}; raise it: ulimit -n {needed}"
+    )]
+    OpenFiles {
+        /// Connections that were asked for.
+        connections: u32,
+        /// Descriptors that they need.
+        needed: u64,
+        /// The hard limit of the process.
+        limit: u64,
+    },
+    /// The thread cannot be put on the CPU that was asked for.
+    #[error("CPU {cpu}: the generator cannot be pinned to it ({cause}); nproc says how many there are")]
+    Cpu {
+        /// The CPU.
+        cpu: usize,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A system call that cannot fail in a healthy system did.
+    #[error("{what} failed: {cause}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A thread of the generator ended in a panic, which is a fault of ours.
+    #[error("a thread of the generator panicked; please report this")]
+    Panicked,
+}
+
+/// What helps against a TLS failure.
+fn advice(cause: &str) -> &'static str {
+    if cause.contains("certificate") {
+        "; trust its issuer with --ca FILE, or any certificate with --insecure"
+    } else if cause.contains("corrupt message") || cause.contains("InvalidContentType") {
+        "; does the server speak TLS there? Plain HTTP is http://"
+    } else {
+        ""
+    }
+}

@@ -1,0 +1,73 @@
+//! The events of one loop, into a ring that never makes it wait.
+
+use crate::kernel::monotonic_ns;
+use weir_wire::client::{ClientConnection, ClientRequest};
+use weir_wire::{Kind, Producer, Record};
+
+/// Where a loop's events go, if anywhere.
+#[derive(Debug)]
+pub(crate) struct Events {
+    ring: Option<Producer>,
+    lane: u32,
+    /// Events that found the ring full.
+    pub(crate) lost: u64,
+}
+
+impl Events {
+    /// The events of the calling thread as lane `lane`; its first event says which task that is.
+    pub(crate) fn new(ring: Option<Producer>, lane: u32) -> Self {
+        let mut events = Self { ring, lane, lost: 0 };
+        // SAFETY: neither call takes anything or can fail.
+        let (task, process) = unsafe { (libc::gettid(), libc::getpid()) };
+        events.push(Record {
+            time_ns: monotonic_ns(),
+            kind: Kind::ClientLane as u16,
+            lane,
+            a: u64::from(task as u32) | u64::from(process as u32) << 32,
+            ..Record::default()
+        });
+        events
+    }
+
+    /// Whether anybody listens: what only events need is not worked out otherwise.
+    #[inline]
+    pub(crate) fn wanted(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// A connection was made, or could not be.
+    pub(crate) fn connection(&mut self, connection: ClientConnection) {
+        if let Some(ring) = &mut self.ring {
+            let (record, slots) = connection.write(self.lane);
+            self.lost += u64::from(!ring.push(record, &slots));
+        }
+    }
+
+    /// A request is over.
+    #[inline]
+    pub(crate) fn request(&mut self, request: ClientRequest) {
+        if let Some(ring) = &mut self.ring {
+            let (record, slots) = request.write(self.lane);
+            self.lost += u64::from(!ring.push(record, &slots));
+        }
+    }
+
+    /// Arrivals found no room, the first of them intended at `intended_ns`.
+    pub(crate) fn dropped(&mut self, now_ns: u64, arrivals: u64, intended_ns: u64) {
+        let record = Record {
+            time_ns: now_ns,
+            kind: Kind::ClientDropped as u16,
+            lane: self.lane,
+            a: arrivals,
+            b: intended_ns,
+            ..Record::default()
+        };
+        self.push(record);
+    }
+
+    fn push(&mut self, record: Record) {
+        if let Some(ring) = &mut self.ring {
+            self.lost += u64::from(!ring.push(record, &[]));
+        }
+    }
+}

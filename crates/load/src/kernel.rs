@@ -1,0 +1,191 @@
+//! The thin layer over the system calls of a loop: each is counted, none is hidden.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// How often a loop asked the kernel for something.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Waits for events.
+    pub wait: u64,
+    /// Receptions.
+    pub receive: u64,
+    /// Transmissions.
+    pub send: u64,
+    /// All others of the loop: sockets made, set up, watched, closed.
+    pub other: u64,
+}
+
+impl Calls {
+    /// All of them.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.wait + self.receive + self.send + self.other
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.wait += other.wait;
+        self.receive += other.receive;
+        self.send += other.send;
+        self.other += other.other;
+    }
+}
+
+/// Bits of an event: there is something to read (data, the end, or an error).
+pub(crate) const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+/// Bits of an event: the other side has ended its stream, or the connection is gone.
+pub(crate) const HANGUP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+/// Bits of an event: the connection is gone.
+pub(crate) const BROKEN: u32 = (libc::EPOLLHUP | libc::EPOLLERR) as u32;
+
+/// Sockets are watched once, for everything, edge-triggered: no call is ever needed to change the watch.
+const WATCHED: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+
+/// The kernel's signal set, which is smaller than that of the C library.
+const KERNEL_SIGNAL_SET_BYTES: usize = 8;
+
+/// CLOCK_MONOTONIC in nanoseconds.
+#[inline]
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of the calling thread in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+#[inline]
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the result; both clocks exist on every Linux, so the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// One epoll instance and what was asked of the kernel through it.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    epoll: OwnedFd,
+    pub(crate) calls: Calls,
+}
+
+impl Kernel {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: the call takes no pointer.
+        let epoll = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the descriptor was just made and belongs to nobody else.
+        Ok(Self { epoll: unsafe { OwnedFd::from_raw_fd(epoll) }, calls: Calls::default() })
+    }
+
+    /// Waits for events, at most `timeout_ns`; fills `events` from its start and returns how many.
+    #[inline]
+    pub(crate) fn wait(&mut self, events: &mut [libc::epoll_event], timeout_ns: u64) -> io::Result<usize> {
+        self.calls.wait += 1;
+        let timeout = libc::timespec {
+            tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+        };
+        // SAFETY: `events` and `timeout` outlive the call, the count is that of `events`, and there is no signal mask.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                events.len() as libc::c_int,
+                &raw const timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                KERNEL_SIGNAL_SET_BYTES,
+            )
+        };
+        match usize::try_from(count) {
+            Ok(count) => Ok(count),
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+                error => Err(error),
+            },
+        }
+    }
+
+    /// Receives what is there, without waiting.
+    #[inline]
+    pub(crate) fn receive(&mut self, fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+        self.calls.receive += 1;
+        // SAFETY: the buffer is valid for its length.
+        let count = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Gives what there is room for to the kernel, without waiting.
+    #[inline]
+    pub(crate) fn send(&mut self, fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+        self.calls.send += 1;
+        // SAFETY: the bytes are valid for their length.
+        let count = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Begins to connect a new socket and watches it under `token`.
+    pub(crate) fn connect(&mut self, address: SocketAddr, token: u64) -> io::Result<OwnedFd> {
+        self.calls.other += 4;
+        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        // SAFETY: the call takes no pointer.
+        let fd = checked(unsafe {
+            libc::socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, libc::IPPROTO_TCP)
+        })?;
+        // SAFETY: the descriptor was just made and belongs to nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let on: libc::c_int = 1;
+        // A request that does not fit one segment must not wait for the acknowledgement of its beginning.
+        // SAFETY: `on` outlives the call and its size is given.
+        checked(unsafe {
+            let value = (&raw const on).cast();
+            libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, value, size_of_val(&on) as u32)
+        })?;
+        let name = socket2::SockAddr::from(address);
+        // SAFETY: the address is valid for the length that it gives.
+        if let Err(error) = checked(unsafe { libc::connect(fd.as_raw_fd(), name.as_ptr().cast(), name.len()) })
+            && error.raw_os_error() != Some(libc::EINPROGRESS)
+        {
+            return Err(error);
+        }
+        let mut event = libc::epoll_event { events: WATCHED, u64: token };
+        // SAFETY: `event` outlives the call.
+        checked(unsafe {
+            libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event)
+        })?;
+        Ok(fd)
+    }
+
+    /// The error that a socket is in, if it is.
+    pub(crate) fn socket_error(&mut self, fd: RawFd) -> Option<io::Error> {
+        self.calls.other += 1;
+        let mut code: libc::c_int = 0;
+        let mut length = size_of_val(&code) as libc::socklen_t;
+        let value = (&raw mut code).cast();
+        // SAFETY: `code` and `length` outlive the call and the length is that of `code`.
+        match checked(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, value, &raw mut length) }) {
+            Err(error) => Some(error),
+            Ok(_) if code != 0 => Some(io::Error::from_raw_os_error(code)),
+            Ok(_) => None,
+        }
+    }
+
+    /// A socket's own address.
+    pub(crate) fn local_address(&mut self, fd: &OwnedFd) -> Option<SocketAddr> {
+        self.calls.other += 1;
+        socket2::SockRef::from(fd).local_addr().ok()?.as_socket()
+    }
+
+    /// Closes a socket, which ends its watch too.
+    pub(crate) fn close(&mut self, fd: OwnedFd) {
+        self.calls.other += 1;
+        drop(fd);
+    }
+}
+
+/// Makes an error of a failed call's -1.
+pub(crate) fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

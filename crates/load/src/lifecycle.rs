@@ -1,0 +1,345 @@
+//! What happens to connections outside the way of a request: made, lost, timed out, retired.
+
+use crate::LoadError;
+use crate::connection::{Batch, Phase};
+use crate::engine::{Engine, NEVER};
+use crate::kernel::{BROKEN, HANGUP, READABLE, monotonic_ns};
+use crate::tally::Tally;
+use crate::transport::{Handshake, Stream, tls_error};
+use std::io;
+use std::sync::atomic::Ordering;
+use weir_wire::client::{ClientConnection, Outcome};
+
+/// How often timeouts and the stop flag are looked at, and the live counters brought up to date.
+const SWEEP_NS: u64 = 100_000_000;
+/// How soon a connection that could not be made is tried again.
+const REOPEN_NS: u64 = 10_000_000;
+/// How long a server that is to close may take for it before we do.
+const LINGER_NS: u64 = 1_000_000_000;
+/// How long requests under way may still take after the user ended the run.
+const STOP_GRACE_NS: u64 = 1_000_000_000;
+
+impl Engine<'_> {
+    /// An event of a connection that has no request under way.
+    pub(crate) fn on_rare_event(&mut self, slot: usize, flags: u32) {
+        match self.connections[slot].phase {
+            Phase::Connecting => {
+                let fd =
+                    self.connections[slot].stream.as_ref().map(|stream| std::os::fd::AsRawFd::as_raw_fd(stream.fd()));
+                let error = match fd {
+                    Some(fd) if flags & BROKEN != 0 => self.kernel.socket_error(fd),
+                    _ => None,
+                };
+                match error {
+                    Some(error) => self.connect_failed(slot, error),
+                    None => self.connected(slot),
+                }
+            }
+            Phase::Handshaking => self.handshake(slot),
+            Phase::Idle if flags & READABLE != 0 => self.idle_readable(slot),
+            Phase::Lingering if flags & HANGUP != 0 => self.close(slot),
+            Phase::Closed | Phase::Idle | Phase::Lingering | Phase::Busy => {}
+        }
+    }
+
+    /// Begins to open a connection for a batch.
+    pub(crate) fn open(&mut self, mut batch: Batch) {
+        // `live` is below its maximum wherever this is called, and `retire` keeps a free slot for each such one.
+        let slot = self.free.pop().expect("a free slot for each connection that may be opened") as usize;
+        self.live += 1;
+        self.numbered += 1;
+        self.now_ns = monotonic_ns();
+        if batch.intended_ns == 0 {
+            batch.intended_ns = self.now_ns;
+        }
+        if batch.started_ns == 0 {
+            batch.started_ns = self.now_ns;
+        }
+        let address = self.plan.addresses[self.address];
+        let connection = &mut self.connections[slot];
+        connection.phase = Phase::Connecting;
+        connection.number = u64::from(self.lane) << 40 | self.numbered;
+        connection.address = self.address;
+        connection.connect_start_ns = self.now_ns;
+        connection.responses = 0;
+        connection.unsent = 0;
+        connection.hung_up = false;
+        connection.batch = Batch {
+            opened: true,
+            answered: 0,
+            sent_ns: 0,
+            request_offset: 0,
+            first_byte_ns: 0,
+            response_offset: 0,
+            ..batch
+        };
+        let token = u64::from(connection.generation) << 32 | slot as u64;
+        match self.kernel.connect(address, token) {
+            Ok(fd) => connection.stream = Some(Stream::new(fd, None)),
+            Err(error) => self.connect_failed(slot, error),
+        }
+    }
+
+    fn connected(&mut self, slot: usize) {
+        self.plan.reached.store(true, Ordering::Relaxed);
+        let Some((config, name)) = &self.plan.tls else { return self.ready(slot) };
+        let connection = &mut self.connections[slot];
+        connection.phase = Phase::Handshaking;
+        match rustls::ClientConnection::new(config.clone(), name.clone()) {
+            Ok(session) => {
+                connection.stream = connection.stream.take().map(|s| Stream::new(s.into_fd(), Some(Box::new(session))));
+                self.handshake(slot);
+            }
+            Err(error) => self.handshake_failed(slot, &io::Error::other(error)),
+        }
+    }
+
+    fn handshake(&mut self, slot: usize) {
+        let Some(stream) = &mut self.connections[slot].stream else { return };
+        match stream.handshake(&mut self.kernel) {
+            Ok(Handshake::Pending) => {}
+            Ok(Handshake::Ready) => {
+                self.plan.agreed.store(true, Ordering::Relaxed);
+                self.ready(slot);
+            }
+            Err(error) => self.handshake_failed(slot, &error),
+        }
+    }
+
+    /// A connection can carry its first requests.
+    fn ready(&mut self, slot: usize) {
+        self.now_ns = monotonic_ns();
+        let start_ns = self.connections[slot].connect_start_ns;
+        self.tally.connect.saturating_record(self.now_ns.saturating_sub(start_ns));
+        self.tell_connection(slot, false);
+        self.send_batch(slot);
+    }
+
+    fn tell_connection(&mut self, slot: usize, failed: bool) {
+        if !self.events.wanted() {
+            return;
+        }
+        let connection = &self.connections[slot];
+        let local = connection.stream.as_ref().and_then(|stream| self.kernel.local_address(stream.fd()));
+        self.events.connection(ClientConnection {
+            connection: connection.number,
+            connect_start_ns: connection.connect_start_ns,
+            connected_ns: self.now_ns,
+            failed,
+            local: local.unwrap_or_else(weir_wire::socket::unknown_address),
+            remote: self.plan.addresses[connection.address],
+        });
+    }
+
+    /// A connection could not be made: with the next of the host's addresses if none ever was, else it counts.
+    fn connect_failed(&mut self, slot: usize, error: io::Error) {
+        self.now_ns = monotonic_ns();
+        self.tell_connection(slot, true);
+        let connection = &self.connections[slot];
+        let (batch, address) = (connection.batch, connection.address);
+        if self.plan.reached.load(Ordering::Relaxed) {
+            self.count_failures(slot, Outcome::ConnectFailed);
+            self.close(slot);
+            // Tried again by the sweep: at once would be in a tight loop.
+            self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
+            return;
+        }
+        self.close(slot);
+        if address + 1 < self.plan.addresses.len() {
+            self.address = self.address.max(address + 1);
+            return self.open(batch);
+        }
+        self.fatal = Some(LoadError::Unreachable { address: self.plan.addresses[address], cause: error });
+    }
+
+    fn handshake_failed(&mut self, slot: usize, error: &io::Error) {
+        self.now_ns = monotonic_ns();
+        self.tell_connection(slot, true);
+        if !self.plan.agreed.load(Ordering::Relaxed) {
+            let cause = match tls_error(error) {
+                Some(cause) => cause.to_string(),
+                None if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    "the server closed the connection during the handshake".to_owned()
+                }
+                None => error.to_string(),
+            };
+            self.fatal = Some(LoadError::Tls { host: self.plan.host.clone(), cause });
+        }
+        self.count_failures(slot, Outcome::Tls);
+        self.close(slot);
+        self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
+    }
+
+    /// The requests under way on a connection fail with it, unless they may be repeated on another.
+    ///
+    /// RFC 9112 9.3.1: a kept-alive connection may be closed just as a request goes out; if nothing of the response
+    /// came, the request may be repeated if repeating it changes nothing, or if nothing of it was ever sent.
+    pub(crate) fn fail(&mut self, slot: usize, outcome: Outcome) {
+        let connection = &self.connections[slot];
+        let batch = connection.batch;
+        let repeat = matches!(outcome, Outcome::Closed | Outcome::Reset)
+            && connection.responses > 0
+            && batch.first_byte_ns == 0
+            && (self.plan.idempotent || connection.is_unsent())
+            && !self.stopped;
+        if !repeat {
+            self.count_failures(slot, outcome);
+        }
+        self.close(slot);
+        if repeat {
+            self.tally.reconnects += u64::from(batch.left);
+            self.open(batch);
+        } else {
+            self.replace();
+        }
+    }
+
+    /// The server ended its stream: that completes a response without another mark of its end.
+    pub(crate) fn stream_ended(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.hung_up = true;
+        if connection.parser.end() {
+            let end = connection.stream.as_ref().map_or(0, |stream| stream.received);
+            self.answered(slot, end, false);
+        } else {
+            self.fail(slot, Outcome::Closed);
+        }
+    }
+
+    /// A connection with nothing to do waits for the next arrival.
+    pub(crate) fn rest(&mut self, slot: usize) {
+        self.connections[slot].phase = Phase::Idle;
+        self.idle.push(slot as u32);
+    }
+
+    /// Something came on an idle connection: its end, bytes that nobody asked for, or a message of TLS itself.
+    fn idle_readable(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if self.plan.encrypted()
+            && let Some(stream) = &mut connection.stream
+            && let Err(error) = stream.read(&mut self.kernel, &mut self.buffer)
+            && error.kind() == io::ErrorKind::WouldBlock
+        {
+            return;
+        }
+        if let Some(place) = self.idle.iter().position(|idle| *idle as usize == slot) {
+            self.idle.swap_remove(place);
+        }
+        self.close(slot);
+        self.replace();
+    }
+
+    /// Done with a connection that must not carry more.
+    pub(crate) fn retire(&mut self, slot: usize) {
+        self.live -= 1;
+        let connection = &mut self.connections[slot];
+        if !connection.hung_up && self.free.len() >= (self.live_max - self.live) as usize {
+            connection.phase = Phase::Lingering;
+            connection.linger_until_ns = self.now_ns + LINGER_NS;
+        } else {
+            self.live += 1;
+            self.close(slot);
+        }
+    }
+
+    /// Closes a connection and frees its slot.
+    pub(crate) fn close(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        self.live -= u32::from(connection.phase != Phase::Lingering);
+        connection.phase = Phase::Closed;
+        connection.generation = connection.generation.wrapping_add(1);
+        connection.parser.reset();
+        connection.batch = Batch::default();
+        if let Some(stream) = connection.stream.take() {
+            self.kernel.close(stream.into_fd());
+        }
+        self.free.push(slot as u32);
+    }
+
+    /// Opens another connection in the place of one that is gone, if there is something to send.
+    pub(crate) fn replace(&mut self) {
+        if self.live < self.live_max
+            && self.fatal.is_none()
+            && let Some(batch) = self.next_batch()
+        {
+            self.open(batch);
+        }
+    }
+
+    /// Looks at everything that no event tells of.
+    pub(crate) fn sweep(&mut self) {
+        let now_ns = self.now_ns;
+        self.next_sweep_ns = now_ns + SWEEP_NS.min(self.plan.timeout_ns / 10 + 1);
+        if self.control.is_stopped() && !self.stopped {
+            self.stopped = true;
+            self.end_ns = self.end_ns.min(now_ns);
+            self.limit = self.issued;
+            self.next_arrival_ns = NEVER;
+            self.tally.abandoned += self.queue.drain(..).count() as u64;
+            self.give_up_ns = now_ns + STOP_GRACE_NS.min(self.plan.timeout_ns);
+        }
+        if now_ns >= self.give_up_ns {
+            self.tally.abandoned += self.queue.drain(..).count() as u64;
+        }
+        for slot in 0..self.connections.len() {
+            let connection = &self.connections[slot];
+            let overdue = now_ns.saturating_sub(connection.batch.started_ns) > self.plan.timeout_ns;
+            match connection.phase {
+                Phase::Connecting | Phase::Handshaking if overdue => self.connect_timed_out(slot),
+                Phase::Busy if overdue => self.fail(slot, Outcome::TimedOut),
+                Phase::Lingering if now_ns >= connection.linger_until_ns => self.close(slot),
+                _ => {}
+            }
+        }
+        // Bounded by the connections: each turn opens one, or makes `live` no smaller by failing.
+        for _ in self.live..self.live_max {
+            self.replace();
+        }
+        self.publish();
+    }
+
+    fn connect_timed_out(&mut self, slot: usize) {
+        if self.plan.reached.load(Ordering::Relaxed) {
+            self.tell_connection(slot, true);
+            self.fail(slot, Outcome::TimedOut);
+        } else {
+            self.connect_failed(slot, io::ErrorKind::TimedOut.into());
+        }
+    }
+
+    /// Brings the shared counters up to date.
+    fn publish(&mut self) {
+        let now = [self.tally.requests, self.tally.failures(), self.tally.dropped, u64::from(self.live)];
+        let control = self.control;
+        let counters = [&control.requests, &control.errors, &control.dropped, &control.connections];
+        for ((counter, now), before) in counters.into_iter().zip(now).zip(&mut self.published) {
+            counter.fetch_add(now.wrapping_sub(*before), Ordering::Relaxed);
+            *before = now;
+        }
+    }
+
+    /// Whether nothing is under way and nothing more will be.
+    pub(crate) fn is_over(&self) -> bool {
+        if self.stopped && self.now_ns >= self.give_up_ns {
+            return true;
+        }
+        let exhausted = match self.arrivals {
+            Some(_) => self.next_arrival_ns == NEVER && self.queue.is_empty(),
+            None => self.issued >= self.limit || self.now_ns >= self.end_ns,
+        };
+        exhausted && self.outstanding == 0
+    }
+
+    /// Hands out the tally and when nothing more was begun; what is open is closed with the loop.
+    pub(crate) fn finish(mut self) -> Result<(Tally, u64), LoadError> {
+        self.tally.abandoned += self.outstanding;
+        self.live = 0;
+        self.publish();
+        if let Some(error) = self.fatal.take() {
+            return Err(error);
+        }
+        self.tally.events_lost = self.events.lost;
+        self.tally.calls = self.kernel.calls;
+        Ok((self.tally, self.end_ns))
+    }
+}

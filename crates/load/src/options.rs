@@ -1,0 +1,156 @@
+//! What to run, and how it is watched and ended.
+
+use crate::{LoadError, Request, Schedule, StopRule, Url};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use weir_wire::Producer;
+
+/// What a run does.
+#[derive(Debug)]
+pub struct Options {
+    /// What is loaded.
+    pub url: Url,
+    /// What is asked.
+    pub request: Request,
+    /// The most connections open at a time, over all threads; at least 1.
+    pub connections: u32,
+    /// Threads, each with a loop and its share of connections and arrivals; at least 1.
+    pub threads: u32,
+    /// When requests are sent.
+    pub schedule: Schedule,
+    /// When the run ends.
+    pub stop: StopRule,
+    /// Whether a connection carries more than one request.
+    pub keep_alive: bool,
+    /// Requests written in one go; more than 1 only in a closed loop with keep-alive.
+    pub pipeline: u32,
+    /// How long a connection or a response may take from the moment the generator began with it.
+    pub timeout: Duration,
+    /// The most arrivals of an open loop that wait in the generator for a connection, over all threads.
+    pub queue: usize,
+    /// The CPU that the first thread is pinned to; further threads take the CPUs behind it.
+    pub cpu: Option<usize>,
+    /// How the server's certificate is judged.
+    pub trust: Trust,
+    /// A ring for the events of each thread, or none at all.
+    pub events: Vec<Producer>,
+}
+
+/// How the server's certificate is judged.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// By the roots that the system trusts.
+    #[default]
+    System,
+    /// By the certificates of this PEM file.
+    File(PathBuf),
+    /// Not at all.
+    Anything,
+}
+
+impl Options {
+    /// A closed loop of 10 connections for 10 seconds.
+    #[must_use]
+    pub fn new(url: Url) -> Self {
+        Self {
+            url,
+            request: Request::default(),
+            connections: 10,
+            threads: 1,
+            schedule: Schedule::Closed,
+            stop: StopRule::Duration(Duration::from_secs(10)),
+            keep_alive: true,
+            pipeline: 1,
+            timeout: Duration::from_secs(30),
+            queue: 100_000,
+            cpu: None,
+            trust: Trust::System,
+            events: Vec::new(),
+        }
+    }
+
+    /// Whether these options can be run; [`crate::run`] asks it too.
+    ///
+    /// # Errors
+    /// [`LoadError::Options`] or [`LoadError::Request`].
+    pub fn check(&self) -> Result<(), LoadError> {
+        self.request.bytes(&self.url, self.keep_alive)?;
+        let wrong = |what| Err(LoadError::Options(what));
+        if self.connections == 0 || self.connections > 1_000_000 {
+            return wrong("the number of connections lies between 1 and 1000000");
+        }
+        if self.threads == 0 || self.threads > self.connections {
+            return wrong("each thread needs a connection: there are more threads than connections, or none");
+        }
+        if self.pipeline == 0 || self.pipeline > 1024 {
+            return wrong("the pipeline's depth lies between 1 and 1024");
+        }
+        if self.pipeline > 1 && (self.schedule.rate_per_s().is_some() || !self.keep_alive) {
+            return wrong("pipelining needs a closed loop and kept-alive connections");
+        }
+        if self.schedule.rate_per_s().is_some_and(|rate| !(rate > 0.0 && rate <= 1e8)) {
+            return wrong("the rate lies above 0 and at most at 100000000 a second");
+        }
+        if self.timeout.is_zero() {
+            return wrong("the timeout is longer than nothing");
+        }
+        match self.stop {
+            StopRule::Requests(0) => wrong("the number of requests is at least 1"),
+            StopRule::Duration(time) if time.is_zero() => wrong("the duration is longer than nothing"),
+            _ if !self.events.is_empty() && self.events.len() != self.threads as usize => {
+                wrong("events need one ring for each thread")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The live side of a run: shared with whoever shows its progress or ends it early.
+///
+/// The counters are brought up to date about ten times a second.
+#[derive(Debug, Default)]
+pub struct Control {
+    stop: AtomicBool,
+    pub(crate) requests: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    pub(crate) connections: AtomicU64,
+}
+
+impl Control {
+    /// Ends the run: nothing more is begun, what is under way has a second to finish.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the run was asked to end.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whole responses so far.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Failed requests so far.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+
+    /// Arrivals so far that found the generator's queue full.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Connections that are open now.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+}

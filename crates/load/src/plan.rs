@@ -1,0 +1,138 @@
+//! What the loops of a run share, and what each is given.
+
+use crate::options::Options;
+use crate::schedule::{Arrivals, StopRule};
+use crate::{LoadError, trust};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use weir_wire::Producer;
+
+/// Descriptors that the process needs beside the connections'.
+const OTHER_FILES: u64 = 64;
+
+/// The constant side of a run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// As many copies of the request as are sent in one go.
+    pub(crate) wire: Vec<u8>,
+    pub(crate) request_bytes: usize,
+    pub(crate) pipeline: u32,
+    pub(crate) keep_alive: bool,
+    pub(crate) head_only: bool,
+    pub(crate) idempotent: bool,
+    pub(crate) timeout_ns: u64,
+    pub(crate) name: u32,
+    pub(crate) host: String,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    /// Whether any connection was ever made: if none, the server is not there, and the run makes no sense.
+    pub(crate) reached: AtomicBool,
+    /// Whether any TLS handshake ever succeeded.
+    pub(crate) agreed: AtomicBool,
+}
+
+/// One loop's part of the connections, requests and arrivals.
+#[derive(Debug)]
+pub(crate) struct Share {
+    pub(crate) lane: u32,
+    pub(crate) connections: u32,
+    /// The most requests.
+    pub(crate) limit: u64,
+    pub(crate) queue: usize,
+    /// When nothing more is begun.
+    pub(crate) end_ns: u64,
+    pub(crate) arrivals: Option<Arrivals>,
+    pub(crate) events: Option<Producer>,
+}
+
+impl Plan {
+    /// Checks the options, resolves the host and builds the bytes.
+    pub(crate) fn new(options: &Options) -> Result<Self, LoadError> {
+        options.check()?;
+        let url = &options.url;
+        let keep_alive = options.keep_alive && !options.request.asks_to_close();
+        let request = options.request.bytes(url, keep_alive)?;
+        let unknown = |cause| LoadError::UnknownHost { host: url.host.clone(), cause };
+        let addresses: Vec<SocketAddr> = (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.collect();
+        if addresses.is_empty() {
+            return Err(unknown(std::io::ErrorKind::NotFound.into()));
+        }
+        let tls = match url.encrypted {
+            true => Some((trust::client_config(&options.trust)?, trust::server_name(&url.host)?)),
+            false => None,
+        };
+        raise_open_files(options.connections)?;
+        Ok(Self {
+            request_bytes: request.len(),
+            wire: request.repeat(options.pipeline as usize),
+            pipeline: options.pipeline,
+            keep_alive,
+            head_only: options.request.is_head(),
+            idempotent: options.request.is_idempotent(),
+            timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4),
+            name: options.request.name,
+            host: url.host.clone(),
+            addresses,
+            tls,
+            reached: AtomicBool::new(false),
+            agreed: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the bytes on the wire are those of TLS.
+    #[inline]
+    pub(crate) fn encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+}
+
+/// Divides the options among the loops; all begin at `start_ns`.
+pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
+    let lanes = options.threads;
+    let part = |whole: u64, lane: u32| {
+        let (lane, lanes) = (u64::from(lane), u64::from(lanes));
+        whole / lanes + u64::from(lane < whole % lanes)
+    };
+    let mut rings = std::mem::take(&mut options.events).into_iter();
+    (0..lanes)
+        .map(|lane| {
+            let (limit, end_ns) = match options.stop {
+                StopRule::Requests(requests) => (part(requests, lane), u64::MAX),
+                StopRule::Duration(time) => {
+                    (u64::MAX, start_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+                }
+            };
+            Share {
+                lane,
+                connections: part(u64::from(options.connections), lane) as u32,
+                limit,
+                queue: part(options.queue as u64, lane) as usize,
+                end_ns,
+                arrivals: Arrivals::new(options.schedule, start_ns, lane, lanes),
+                events: rings.next(),
+            }
+        })
+        .collect()
+}
+
+/// Raises the limit on open files to what the connections need.
+fn raise_open_files(connections: u32) -> Result<(), LoadError> {
+    // Lingering connections take up to as many again.
+    let needed = u64::from(connections) + u64::from(connections.min(1024)) + OTHER_FILES;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for the result.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 || limit.rlim_cur >= needed {
+        return Ok(());
+    }
+    if limit.rlim_max < needed {
+        return Err(LoadError::OpenFiles { connections, needed, limit: limit.rlim_max });
+    }
+    limit.rlim_cur = needed;
+    // SAFETY: `limit` outlives the call. It stays within the hard limit, so it is allowed; if not, connections that
+    // cannot be opened are counted as such.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! A run: a thread for each loop, and their tallies made into a report.
+
+use crate::engine::Engine;
+use crate::health::{Health, Probe};
+use crate::kernel::{checked, monotonic_ns};
+use crate::options::{Control, Options};
+use crate::plan::{Plan, Share, shares};
+use crate::tally::Tally;
+use crate::{LoadError, LoadReport, StopRule};
+use std::time::Duration;
+
+/// From the making of the threads to the first request: longer than making them takes.
+const LEAD_NS: u64 = 2_000_000;
+
+/// Makes a run and reports what it found; `control` shows its progress and can end it early.
+///
+/// # Errors
+/// [`LoadError`], if the run cannot be made at all: single failed requests are counted instead.
+pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadError> {
+    let plan = Plan::new(&options)?;
+    let start_ns = monotonic_ns() + LEAD_NS;
+    let cpu = options.cpu;
+    let shares = shares(&mut options, start_ns);
+    let results: Vec<Result<(Tally, Health, u64), LoadError>> = std::thread::scope(|scope| {
+        let plan = &plan;
+        let threads: Vec<_> = shares
+            .into_iter()
+            .map(|share| {
+                let name = format!("weir-load-{}", share.lane);
+                let work = move || {
+                    let result = drive(plan, control, share, cpu, start_ns);
+                    if result.is_err() {
+                        // What ends one loop ends the run.
+                        control.stop();
+                    }
+                    result
+                };
+                std::thread::Builder::new().name(name).spawn_scoped(scope, work)
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                let thread = thread.map_err(|cause| LoadError::System { what: "making a thread", cause })?;
+                thread.join().unwrap_or(Err(LoadError::Panicked))
+            })
+            .collect()
+    });
+    let mut whole = Tally::new();
+    let mut health = Vec::new();
+    let mut stopped_ns = 0;
+    for result in results {
+        let (tally, own, end_ns) = result?;
+        whole.merge(&tally);
+        health.push(own);
+        stopped_ns = stopped_ns.max(end_ns);
+    }
+    let (interrupted, end_ns) = match options.stop {
+        StopRule::Duration(time) => {
+            let planned = start_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+            (control.is_stopped() && stopped_ns < planned, stopped_ns.min(planned))
+        }
+        StopRule::Requests(_) => (control.is_stopped(), stopped_ns.min(monotonic_ns())),
+    };
+    Ok(LoadReport::new(&options, whole, &health, start_ns, end_ns, interrupted))
+}
+
+/// What one thread does: prepares itself, waits for the common start, and runs its loop.
+fn drive(
+    plan: &Plan,
+    control: &Control,
+    share: Share,
+    cpu: Option<usize>,
+    start_ns: u64,
+) -> Result<(Tally, Health, u64), LoadError> {
+    if let Some(first) = cpu {
+        pin(first + share.lane as usize)?;
+    }
+    // Timers are to fire when they are due, not up to 50 us later together with others.
+    // SAFETY: the call takes numbers only; where it is refused, timers stay as they were.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    let engine = Engine::new(plan, control, share)?;
+    std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
+    let probe = Probe::begin();
+    let (tally, end_ns) = engine.run()?;
+    Ok((tally, probe.end(), end_ns))
+}
+
+/// Keeps the calling thread on one CPU.
+fn pin(cpu: usize) -> Result<(), LoadError> {
+    let failed = |cause| LoadError::Cpu { cpu, cause };
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(failed(std::io::ErrorKind::InvalidInput.into()));
+    }
+    // SAFETY: an all-zero set is the empty set, and the CPU lies within it.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        set
+    };
+    // SAFETY: the set outlives the call and its size is given; 0 is the calling thread.
+    checked(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) }).map_err(failed)?;
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! What one loop counts.
+
+use crate::kernel::Calls;
+use hdrhistogram::Histogram;
+use weir_wire::client::Outcome;
+
+/// The longest time that is told apart: an hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+/// Status codes have three digits.
+const STATUS_CODES: usize = 1000;
+
+/// A histogram from 1 ns to an hour with three significant digits.
+pub(crate) fn histogram() -> Histogram<u64> {
+    // The bounds are constants that the library accepts: low below half of high, at most five digits.
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("valid constant bounds")
+}
+
+/// Counts and histograms of a loop; loops' tallies add up.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// Whole responses, and those of them that came before the run's end.
+    pub(crate) requests: u64,
+    pub(crate) requests_in_time: u64,
+    pub(crate) errors: [u64; Outcome::ALL.len()],
+    pub(crate) status: Box<[u64; STATUS_CODES]>,
+    pub(crate) bytes: u64,
+    pub(crate) dropped: u64,
+    pub(crate) reconnects: u64,
+    pub(crate) late: u64,
+    /// Arrivals that had to wait for a connection.
+    pub(crate) queued: u64,
+    pub(crate) abandoned: u64,
+    pub(crate) events_lost: u64,
+    pub(crate) last_done_ns: u64,
+    pub(crate) latency: Histogram<u64>,
+    pub(crate) uncorrected: Histogram<u64>,
+    pub(crate) first_byte: Histogram<u64>,
+    pub(crate) connect: Histogram<u64>,
+    pub(crate) calls: Calls,
+}
+
+/// The durations of a successful exchange, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Durations {
+    pub(crate) latency_ns: u64,
+    pub(crate) uncorrected_ns: u64,
+    pub(crate) first_byte_ns: u64,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        Self {
+            requests: 0,
+            requests_in_time: 0,
+            errors: [0; Outcome::ALL.len()],
+            status: Box::new([0; STATUS_CODES]),
+            bytes: 0,
+            dropped: 0,
+            reconnects: 0,
+            late: 0,
+            queued: 0,
+            abandoned: 0,
+            events_lost: 0,
+            last_done_ns: 0,
+            latency: histogram(),
+            uncorrected: histogram(),
+            first_byte: histogram(),
+            connect: histogram(),
+            calls: Calls::default(),
+        }
+    }
+
+    /// A whole response came.
+    #[inline]
+    pub(crate) fn success(&mut self, status: u16, in_time: bool, durations: Durations) {
+        self.requests += 1;
+        self.requests_in_time += u64::from(in_time);
+        if let Some(count) = self.status.get_mut(usize::from(status)) {
+            *count += 1;
+        }
+        self.latency.saturating_record(durations.latency_ns);
+        self.uncorrected.saturating_record(durations.uncorrected_ns);
+        self.first_byte.saturating_record(durations.first_byte_ns);
+    }
+
+    /// All requests that failed.
+    pub(crate) fn failures(&self) -> u64 {
+        self.errors.iter().sum()
+    }
+
+    /// Adds another loop's tally.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.requests_in_time += other.requests_in_time;
+        for (count, more) in self.errors.iter_mut().zip(other.errors) {
+            *count += more;
+        }
+        for (count, more) in self.status.iter_mut().zip(other.status.iter()) {
+            *count += more;
+        }
+        self.bytes += other.bytes;
+        self.dropped += other.dropped;
+        self.reconnects += other.reconnects;
+        self.late += other.late;
+        self.queued += other.queued;
+        self.abandoned += other.abandoned;
+        self.events_lost += other.events_lost;
+        self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
+        self.calls.add(other.calls);
+        for (histogram, more) in [
+            (&mut self.latency, &other.latency),
+            (&mut self.uncorrected, &other.uncorrected),
+            (&mut self.first_byte, &other.first_byte),
+            (&mut self.connect, &other.connect),
+        ] {
+            // All have the same bounds, so adding cannot fail.
+            histogram.add(more).expect("histograms of the same bounds");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The two ways that bytes go: plain TCP, and TLS over it.
+
+use crate::kernel::Kernel;
+use rustls::ClientConnection;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// An open connection's byte stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    fd: OwnedFd,
+    tls: Option<Box<ClientConnection>>,
+    /// Bytes given to the socket so far.
+    pub(crate) sent: u64,
+    /// Bytes taken from the socket so far.
+    pub(crate) received: u64,
+    /// Whether the last read took all that the socket had.
+    pub(crate) drained: bool,
+}
+
+/// Where a TLS handshake stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    /// The other side's turn.
+    Pending,
+    /// The connection can carry requests.
+    Ready,
+}
+
+impl Stream {
+    pub(crate) fn new(fd: OwnedFd, tls: Option<Box<ClientConnection>>) -> Self {
+        Self { fd, tls, sent: 0, received: 0, drained: true }
+    }
+
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Gives up the socket.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+
+    /// Reads what is there into `buffer`; 0 = the other side ended the stream.
+    #[inline]
+    pub(crate) fn read(&mut self, kernel: &mut Kernel, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.tls.is_some() {
+            return self.read_tls(kernel, buffer);
+        }
+        let count = kernel.receive(self.fd.as_raw_fd(), buffer)?;
+        self.received += count as u64;
+        self.drained = count < buffer.len();
+        Ok(count)
+    }
+
+    /// Writes the beginning of `bytes` that there is room for and returns its length.
+    #[inline]
+    pub(crate) fn write(&mut self, kernel: &mut Kernel, bytes: &[u8]) -> io::Result<usize> {
+        if self.tls.is_some() {
+            return self.write_tls(kernel, bytes);
+        }
+        let count = kernel.send(self.fd.as_raw_fd(), bytes)?;
+        self.sent += count as u64;
+        Ok(count)
+    }
+
+    /// Whether encrypted bytes wait for room in the socket.
+    #[inline]
+    pub(crate) fn is_clogged(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Takes the TLS handshake as far as it goes now.
+    pub(crate) fn handshake(&mut self, kernel: &mut Kernel) -> io::Result<Handshake> {
+        let Some(tls) = &mut self.tls else { return Ok(Handshake::Ready) };
+        let mut socket = Socket {
+            fd: self.fd.as_raw_fd(),
+            kernel,
+            sent: &mut self.sent,
+            received: &mut self.received,
+            short: false,
+        };
+        loop {
+            let written = pass_blocked(write_all_tls(tls, &mut socket))?;
+            if !tls.is_handshaking() {
+                return Ok(Handshake::Ready);
+            }
+            if written.is_none() {
+                return Ok(Handshake::Pending);
+            }
+            match pass_blocked(tls.read_tls(&mut socket))? {
+                None => return Ok(Handshake::Pending),
+                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(_) => process(tls, &mut socket)?,
+            }
+        }
+    }
+
+    fn read_tls(&mut self, kernel: &mut Kernel, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else { return Ok(0) };
+        let mut socket = Socket {
+            fd: self.fd.as_raw_fd(),
+            kernel,
+            sent: &mut self.sent,
+            received: &mut self.received,
+            short: false,
+        };
+        loop {
+            match tls.reader().read(buffer) {
+                Ok(count) => {
+                    // More may wait decrypted, or in the socket: only a short reception before says that it does not.
+                    self.drained = socket.short && count < buffer.len();
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            let count = tls.read_tls(&mut socket)?;
+            process(tls, &mut socket)?;
+            if count == 0 {
+                // Decides between an end that was announced (0 bytes) and a cut (an error).
+                return tls.reader().read(buffer);
+            }
+        }
+    }
+
+    fn write_tls(&mut self, kernel: &mut Kernel, bytes: &[u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else { return Ok(0) };
+        let mut socket = Socket {
+            fd: self.fd.as_raw_fd(),
+            kernel,
+            sent: &mut self.sent,
+            received: &mut self.received,
+            short: false,
+        };
+        pass_blocked(write_all_tls(tls, &mut socket))?;
+        let count = tls.writer().write(bytes)?;
+        pass_blocked(write_all_tls(tls, &mut socket))?;
+        if count == 0 && !bytes.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+    }
+}
+
+/// Whether an error came from the TLS session rather than from the socket.
+pub(crate) fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// Gives the socket all encrypted bytes that wait.
+fn write_all_tls(tls: &mut ClientConnection, socket: &mut Socket<'_>) -> io::Result<()> {
+    while tls.wants_write() {
+        tls.write_tls(socket)?;
+    }
+    Ok(())
+}
+
+/// Decrypts what was received; on failure the alert that says why still goes out.
+fn process(tls: &mut ClientConnection, socket: &mut Socket<'_>) -> io::Result<()> {
+    if let Err(error) = tls.process_new_packets() {
+        // The first error is the one to tell of; whether the alert arrives changes nothing.
+        let _ = write_all_tls(tls, socket);
+        return Err(io::Error::other(error));
+    }
+    Ok(())
+}
+
+fn pass_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The socket as the TLS session sees it, its bytes counted.
+struct Socket<'a> {
+    fd: RawFd,
+    kernel: &'a mut Kernel,
+    sent: &'a mut u64,
+    received: &'a mut u64,
+    /// Whether the last reception took less than there was room for.
+    short: bool,
+}
+
+impl Read for Socket<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.kernel.receive(self.fd, buffer)?;
+        *self.received += count as u64;
+        self.short = count < buffer.len();
+        Ok(count)
+    }
+}
+
+impl Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.kernel.send(self.fd, bytes)?;
+        *self.sent += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

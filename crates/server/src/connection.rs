@@ -1,0 +1,509 @@
+//! One connection: receives, splits the input into requests, and sends the responses in their order.
+//!
+//! Its life: *head* (waiting for a first request, or within a head) → *idle* (between requests) → *head* → …;
+//! *body* while a request body is read past, *stall* while the client takes no more of a response, and *linger*
+//! after the last response while the client may still be sending. Each has its deadline; none is ever extended
+//! by bytes that trickle in.
+
+use crate::access_log::LogBuffer;
+use crate::clock::Clock;
+use crate::counters::{Counters, LoopCounters};
+use crate::drain::Drain;
+use crate::epoll::{self, Interest, Readiness};
+use crate::error_page::{self, Extra};
+use crate::head::Persistence;
+use crate::options::{Limits, Timeouts};
+use crate::pending::Pending;
+use crate::request::{self, Framing, Head, Request};
+use crate::send::{self, Sent, Socket};
+use crate::site::Site;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Pipelined responses that go out together.
+const BATCH_MAX: usize = 16;
+/// Rounds of receiving and answering before other connections have their turn.
+const ROUNDS_MAX: usize = 16;
+/// Bytes that are read for nothing from a client that does not notice the close.
+const LINGER_BYTES_MAX: usize = 1 << 20;
+
+/// What the connections of a loop share; all of it is memory that is used again and again.
+#[derive(Debug)]
+pub(crate) struct Workbench {
+    pub(crate) clock: Clock,
+    pub(crate) site: Site,
+    pub(crate) log: Option<LogBuffer>,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) counters: Counters,
+    /// Which of the counters are this loop's.
+    pub(crate) index: usize,
+    pub(crate) stopping: bool,
+    input: Box<[u8]>,
+    batch: Vec<Pending>,
+    copied: Vec<u8>,
+}
+
+impl Workbench {
+    pub(crate) fn new(
+        site: Site,
+        log: Option<LogBuffer>,
+        limits: Limits,
+        timeouts: Timeouts,
+        counters: Counters,
+        index: usize,
+    ) -> Self {
+        // Twice the largest head, so that what is left of one input always leaves room for more.
+        let input_bytes = (2 * limits.head_bytes_max).max(64 << 10);
+        Self {
+            clock: Clock::new(),
+            site,
+            log,
+            limits,
+            timeouts,
+            counters,
+            index,
+            stopping: false,
+            input: vec![0; input_bytes].into(),
+            batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
+            copied: Vec::new(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> &LoopCounters {
+        &self.counters.0[self.index]
+    }
+
+    /// Takes a response off the way: counts and logs it, and makes its place free for the next one.
+    fn settle(&mut self, place: usize) {
+        let mut pending = std::mem::take(&mut self.batch[place]);
+        self.settle_one(&mut pending);
+        self.batch[place] = pending;
+    }
+
+    fn settle_one(&mut self, pending: &mut Pending) {
+        if let Some(log) = &mut self.log
+            && !log.end(&pending.log, pending.body_sent_bytes())
+        {
+            self.counts().log_dropped.add_shared(1);
+        }
+        pending.reset();
+    }
+}
+
+/// What the loop does with a connection after its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Wait for readiness.
+    Wait,
+    /// Give it another turn without waiting.
+    Again,
+    /// Close it.
+    Close,
+}
+
+/// What a connection does once its responses are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Continue,
+    Close,
+    /// Close, but let the client read the last response although it may still be sending.
+    Linger,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Head,
+    Idle,
+    Body,
+    Stall,
+    Linger,
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: OwnedFd,
+    peer: IpAddr,
+    /// Input that is not used up yet.
+    saved: Vec<u8>,
+    /// The saved input was left over by blocked output, and not because it ends within a head.
+    saved_is_ready: bool,
+    /// Responses that the socket had no room for.
+    queue: Vec<Pending>,
+    drain: Drain,
+    after: After,
+    phase: Phase,
+    deadline_ms: u64,
+    /// The socket may have input.
+    unread: bool,
+    /// The client has ended its side, so that the end is to be read after the last byte.
+    ended: bool,
+    /// The socket may have room for output.
+    room: bool,
+    lingered_bytes: Option<usize>,
+    /// What the event queue was told.
+    pub(crate) registered: Option<Interest>,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: OwnedFd, peer: IpAddr, bench: &Workbench) -> Self {
+        let mut connection = Self {
+            socket,
+            peer,
+            saved: Vec::new(),
+            saved_is_ready: false,
+            queue: Vec::new(),
+            drain: Drain::Done,
+            after: After::Continue,
+            phase: Phase::Head,
+            deadline_ms: 0,
+            unread: false,
+            ended: false,
+            room: true,
+            lingered_bytes: None,
+            registered: None,
+        };
+        connection.enter(Phase::Head, bench);
+        connection
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// What the connection must be told about next.
+    pub(crate) fn interest(&self) -> Interest {
+        let blocked = !self.queue.is_empty() || self.registered == Some(Interest::InputAndRoom);
+        if blocked { Interest::InputAndRoom } else { Interest::Input }
+    }
+
+    pub(crate) fn is_due(&self, now_ms: u64) -> bool {
+        self.deadline_ms <= now_ms
+    }
+
+    /// Whether a response is being sent.
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Does what can be done now.
+    pub(crate) fn turn(&mut self, bench: &mut Workbench, readiness: Readiness) -> Turn {
+        self.unread |= readiness.readable;
+        self.ended |= readiness.ended;
+        self.room |= readiness.writable;
+        self.work(bench).unwrap_or_else(|_| {
+            bench.counts().connections_broken.add(1);
+            self.give_up(bench);
+            Turn::Close
+        })
+    }
+
+    /// Ends a connection whose deadline has passed; a client in the middle of a head is told.
+    pub(crate) fn expire(&mut self, bench: &mut Workbench) {
+        if self.phase != Phase::Linger {
+            bench.counts().timeouts.add(1);
+        }
+        if self.phase == Phase::Head && !self.saved.is_empty() {
+            self.refuse(408, 0, bench);
+            // Best effort: what does not fit into the socket at once is not worth waiting for.
+            let _ = self.send_batch(1, bench);
+        }
+        self.give_up(bench);
+    }
+
+    /// Logs what was sent of unfinished responses.
+    pub(crate) fn give_up(&mut self, bench: &mut Workbench) {
+        for mut pending in std::mem::take(&mut self.queue) {
+            bench.settle_one(&mut pending);
+        }
+    }
+
+    fn work(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
+        for _ in 0..ROUNDS_MAX {
+            if !self.queue.is_empty() {
+                match self.send_queue(bench)? {
+                    Sent::All => {}
+                    Sent::Blocked => return Ok(Turn::Wait),
+                    Sent::Yielded => return Ok(Turn::Again),
+                }
+            }
+            match self.after {
+                After::Continue => {}
+                After::Close => return Ok(Turn::Close),
+                After::Linger => return self.linger(bench),
+            }
+            let filled = if self.saved_is_ready { self.take_saved(bench) } else { self.receive(bench)? };
+            match filled {
+                Input::Bytes { filled, scanned } => self.answer(filled, scanned, bench)?,
+                Input::Nothing if bench.stopping && self.is_between_requests() => return Ok(Turn::Close),
+                Input::Nothing => return Ok(Turn::Wait),
+                Input::End => return Ok(Turn::Close),
+            }
+        }
+        Ok(Turn::Again)
+    }
+
+    fn is_between_requests(&self) -> bool {
+        self.queue.is_empty() && self.saved.is_empty() && self.drain.is_done()
+    }
+
+    fn take_saved(&mut self, bench: &mut Workbench) -> Input {
+        let filled = self.saved.len();
+        bench.input[..filled].copy_from_slice(&self.saved);
+        self.saved.clear();
+        self.saved_is_ready = false;
+        Input::Bytes { filled, scanned: 0 }
+    }
+
+    /// Receives once. Input that does not fill the memory was all there is, so that no second call is needed to
+    /// learn it; later input makes a new event.
+    fn receive(&mut self, bench: &mut Workbench) -> io::Result<Input> {
+        if !self.unread {
+            return Ok(Input::Nothing);
+        }
+        let saved = self.saved.len();
+        let received = match epoll::receive(self.fd(), &mut bench.input[saved..]) {
+            Ok(0) => return Ok(Input::End),
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.unread = false;
+                return Ok(Input::Nothing);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            // A client that resets the connection between requests breaks nothing.
+            Err(_) if self.is_between_requests() => return Ok(Input::End),
+            Err(error) => return Err(error),
+        };
+        let filled = saved + received;
+        self.unread = filled == bench.input.len() || self.ended;
+        if saved > 0 {
+            bench.input[..saved].copy_from_slice(&self.saved);
+            self.saved.clear();
+        }
+        Ok(Input::Bytes { filled, scanned: saved })
+    }
+
+    /// Answers the requests in the first `filled` bytes of the input, and keeps what is left of them. The first
+    /// `scanned` bytes are known to end within a head.
+    fn answer(&mut self, filled: usize, scanned: usize, bench: &mut Workbench) -> io::Result<()> {
+        let mut at = 0;
+        let mut batch = 0;
+        let mut is_new = false;
+        if scanned > 0 && self.drain.is_done() && !has_empty_line(&bench.input[..filled], scanned) {
+            // Parsing from the start again for each byte of a slow client would cost the square of the head.
+            match request::partial(&bench.input[..filled], &bench.limits) {
+                Head::Rejected(status) => {
+                    self.refuse(status, batch, bench);
+                    self.send_batch(1, bench)?;
+                }
+                _ => self.saved.extend_from_slice(&bench.input[..filled]),
+            }
+            return Ok(());
+        }
+        while self.after == After::Continue {
+            if !self.drain.is_done() {
+                match self.drain.advance(&bench.input[at..filled]) {
+                    Ok(taken) => at += taken,
+                    Err(_) => self.after = After::Linger,
+                }
+                if !self.drain.is_done() {
+                    break;
+                }
+                continue;
+            }
+            if at == filled {
+                break;
+            }
+            if batch == BATCH_MAX {
+                batch = 0;
+                if self.send_batch(BATCH_MAX, bench)? != Sent::All {
+                    break;
+                }
+            }
+            let Workbench { input, batch: places, site, clock, log, limits, counters, index, stopping, .. } = bench;
+            let counts = &counters.0[*index];
+            match request::parse(&input[at..filled], limits) {
+                Head::Complete(request, head_bytes) => {
+                    at += head_bytes;
+                    is_new = true;
+                    let stays = self.prepare_body(&request, at < filled, limits) && !*stopping;
+                    if !stays {
+                        // Bytes that nobody reads would make the kernel reset the connection under the response.
+                        let is_quiet = at == filled && self.drain.is_done() && self.after == After::Continue;
+                        self.after = if is_quiet { After::Close } else { After::Linger };
+                    }
+                    let pending = &mut places[batch];
+                    site.respond(&request, Persistence::of(request.minor, stays), clock, counts, pending);
+                    count(pending.status, counts);
+                    if let Some(log) = log {
+                        log.begin(&mut pending.log, Some(&request), self.peer, pending.status, clock);
+                    }
+                    batch += 1;
+                }
+                Head::Partial => break,
+                Head::Rejected(status) => {
+                    self.refuse(status, batch, bench);
+                    batch += 1;
+                }
+            }
+        }
+        if batch > 0 {
+            self.send_batch(batch, bench)?;
+        }
+        if self.after == After::Continue && at < filled {
+            self.saved.extend_from_slice(&bench.input[at..filled]);
+            self.saved_is_ready = !self.queue.is_empty();
+        }
+        self.settle_phase(is_new, bench);
+        Ok(())
+    }
+
+    /// Gets ready to read past the body; whether the connection can stay open after the response.
+    fn prepare_body(&mut self, request: &Request<'_>, has_more_input: bool, limits: &Limits) -> bool {
+        if request.framing == Framing::None {
+            return request.keep_alive;
+        }
+        // A client that waits for a word may or may not send the body after the final response.
+        let is_uncertain = request.expects_continue && !has_more_input;
+        match Drain::begin(request.framing, limits.body_bytes_max) {
+            Ok(_) | Err(_) if is_uncertain => self.after = After::Linger,
+            Ok(drain) => self.drain = drain,
+            Err(_) => self.after = After::Linger,
+        }
+        request.keep_alive && self.after == After::Continue
+    }
+
+    /// Puts the answer to something unreadable into a place of the batch; the connection ends after it.
+    fn refuse(&mut self, status: u16, place: usize, bench: &mut Workbench) {
+        self.after = After::Linger;
+        let pending = &mut bench.batch[place];
+        error_page::write(pending, status, Extra::default(), &bench.clock, Persistence::Closes);
+        count(status, &bench.counters.0[bench.index]);
+        if let Some(log) = &bench.log {
+            log.begin(&mut pending.log, None, self.peer, status, &bench.clock);
+        }
+    }
+
+    /// Sends the first responses of the batch; those that the socket has no room for are queued.
+    fn send_batch(&mut self, batch: usize, bench: &mut Workbench) -> io::Result<Sent> {
+        if !self.queue.is_empty() {
+            return Ok(Sent::Blocked);
+        }
+        let mut socket = Socket { fd: self.socket.as_raw_fd(), copied: &mut bench.copied };
+        let (outcome, bytes) = send::flush(&mut bench.batch[..batch], &mut socket);
+        bench.counts().bytes_sent.add(bytes);
+        for place in 0..batch {
+            if matches!(outcome, Ok(Sent::All)) || bench.batch[place].response.is_finished() {
+                bench.settle(place);
+            } else {
+                self.queue.push(std::mem::take(&mut bench.batch[place]));
+            }
+        }
+        if let Ok(sent @ (Sent::Blocked | Sent::Yielded)) = outcome {
+            self.room = sent == Sent::Yielded;
+            self.enter(Phase::Stall, bench);
+        }
+        outcome
+    }
+
+    /// Goes on with the responses that are queued.
+    fn send_queue(&mut self, bench: &mut Workbench) -> io::Result<Sent> {
+        if !self.room {
+            return Ok(Sent::Blocked);
+        }
+        let mut socket = Socket { fd: self.socket.as_raw_fd(), copied: &mut bench.copied };
+        let (outcome, bytes) = send::flush(&mut self.queue, &mut socket);
+        bench.counts().bytes_sent.add(bytes);
+        let finished = self.queue.iter().take_while(|pending| pending.response.is_finished()).count();
+        for mut pending in self.queue.drain(..finished) {
+            bench.settle_one(&mut pending);
+        }
+        if bytes > 0 {
+            self.enter(Phase::Stall, bench);
+        }
+        if self.queue.is_empty() {
+            self.settle_phase(true, bench);
+        }
+        self.room = !matches!(outcome, Ok(Sent::Blocked));
+        outcome
+    }
+
+    /// Ends our side, then reads until the client ends its own.
+    fn linger(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
+        if self.lingered_bytes.is_none() {
+            epoll::end_output(self.fd());
+            self.unread = true;
+            self.enter(Phase::Linger, bench);
+        }
+        let mut lingered = self.lingered_bytes.unwrap_or(0);
+        while self.unread && lingered < LINGER_BYTES_MAX {
+            match epoll::receive(self.fd(), &mut bench.input) {
+                Ok(0) => return Ok(Turn::Close),
+                Ok(received) => lingered += received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,
+                Err(_) => return Ok(Turn::Close),
+            }
+        }
+        self.lingered_bytes = Some(lingered);
+        Ok(if lingered < LINGER_BYTES_MAX { Turn::Wait } else { Turn::Close })
+    }
+
+    /// Finds out what the connection waits for now. `is_new` says that something was finished since.
+    fn settle_phase(&mut self, is_new: bool, bench: &Workbench) {
+        let phase = if !self.queue.is_empty() {
+            Phase::Stall
+        } else if !self.drain.is_done() {
+            Phase::Body
+        } else if self.saved.is_empty() {
+            Phase::Idle
+        } else {
+            Phase::Head
+        };
+        if is_new || phase != self.phase {
+            self.enter(phase, bench);
+        }
+    }
+
+    fn enter(&mut self, phase: Phase, bench: &Workbench) {
+        let timeouts = &bench.timeouts;
+        let timeout: Duration = match phase {
+            Phase::Head => timeouts.head,
+            Phase::Idle => timeouts.idle,
+            Phase::Body => timeouts.body,
+            Phase::Stall => timeouts.stall,
+            Phase::Linger => timeouts.linger,
+        };
+        self.phase = phase;
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.deadline_ms = bench.clock.now_ms.saturating_add(timeout_ms);
+    }
+}
+
+/// What there is to be answered.
+enum Input {
+    Bytes { filled: usize, scanned: usize },
+    Nothing,
+    End,
+}
+
+fn count(status: u16, counts: &LoopCounters) {
+    counts.requests.add(1);
+    match status {
+        400..=499 => counts.client_errors.add(1),
+        500..=599 => counts.server_errors.add(1),
+        _ => {}
+    }
+}
+
+/// Whether an empty line ends after the first `scanned` bytes.
+fn has_empty_line(input: &[u8], scanned: usize) -> bool {
+    let start = scanned.saturating_sub(3);
+    memchr::memchr_iter(b'\n', &input[start..]).any(|at| {
+        let rest = &input[start + at + 1..];
+        rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
+    })
+}

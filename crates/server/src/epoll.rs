@@ -1,0 +1,168 @@
+//! The few system calls of the loop that the standard library does not offer.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// What a descriptor became ready for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Readiness {
+    /// There is input, the peer has ended its side, or the connection failed.
+    pub(crate) readable: bool,
+    /// The peer will send nothing more.
+    pub(crate) ended: bool,
+    /// There is room for output, or the connection failed.
+    pub(crate) writable: bool,
+}
+
+impl Readiness {
+    pub(crate) fn of(event: &libc::epoll_event) -> Self {
+        let has = |bits: i32| event.events & bits.cast_unsigned() != 0;
+        let failed = has(libc::EPOLLERR | libc::EPOLLHUP);
+        Self {
+            readable: failed || has(libc::EPOLLIN | libc::EPOLLRDHUP),
+            ended: failed || has(libc::EPOLLRDHUP),
+            writable: failed || has(libc::EPOLLOUT),
+        }
+    }
+}
+
+/// What to be told about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interest {
+    /// Input as long as there is some (level-triggered); for listening sockets.
+    Level,
+    /// Nothing for now.
+    Paused,
+    /// New input (edge-triggered).
+    Input,
+    /// New input and new room for output (edge-triggered).
+    InputAndRoom,
+}
+
+impl Interest {
+    fn bits(self) -> u32 {
+        let bits = match self {
+            Self::Level => libc::EPOLLIN,
+            Self::Paused => 0,
+            Self::Input => libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET,
+            Self::InputAndRoom => libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET,
+        };
+        bits.cast_unsigned()
+    }
+}
+
+/// An epoll instance.
+#[derive(Debug)]
+pub(crate) struct Epoll(OwnedFd);
+
+impl Epoll {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: the call takes no pointers.
+        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the descriptor is new and owned by nobody else.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub(crate) fn add(&self, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
+    }
+
+    pub(crate) fn modify(&self, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
+    }
+
+    fn control(&self, operation: i32, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: interest.bits(), u64: token };
+        // SAFETY: `event` lives over the call, which only reads it.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd, &raw mut event) }).map(drop)
+    }
+
+    /// Fills `events`, waiting at most `timeout_ms`; an interrupted wait counts as one without events.
+    pub(crate) fn wait(&self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
+        let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
+        // SAFETY: the kernel writes at most `room` events into the slice.
+        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) };
+        match check(count) {
+            Ok(count) => Ok(count.cast_unsigned() as usize),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Wakes a loop from another thread.
+#[derive(Debug)]
+pub(crate) struct Waker(OwnedFd);
+
+impl Waker {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: the call takes no pointers.
+        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        // SAFETY: the descriptor is new and owned by nobody else.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub(crate) fn wake(&self) {
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: the buffer lives over the call. It fails only when the counter is full, and then the loop is awake.
+        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+}
+
+impl AsRawFd for Waker {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Accepts one connection; the socket is non-blocking, and the peer's address without its port comes along.
+pub(crate) fn accept(listener: &impl AsRawFd) -> io::Result<(OwnedFd, IpAddr)> {
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: the kernel writes at most `len` bytes into `storage`; both live over the call.
+    let fd = check(unsafe { libc::accept4(listener.as_raw_fd(), (&raw mut storage).cast(), &raw mut len, flags) })?;
+    // SAFETY: the descriptor is new and owned by nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let addr = match i32::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says that the storage holds this structure, which is smaller.
+            let v4 = unsafe { &*(&raw const storage).cast::<libc::sockaddr_in>() };
+            IpAddr::V4(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that the storage holds this structure, which is smaller.
+            let v6 = unsafe { &*(&raw const storage).cast::<libc::sockaddr_in6>() };
+            IpAddr::V6(Ipv6Addr::from(v6.sin6_addr.s6_addr)).to_canonical()
+        }
+        _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    };
+    Ok((fd, addr))
+}
+
+/// Receives into `buffer` without waiting; 0 means that the peer has ended its side.
+pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most the slice's length into it.
+    let n = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+/// Ends our side of a connection; the peer still can send.
+pub(crate) fn end_output(fd: RawFd) {
+    // SAFETY: the call takes no pointers. It fails when the peer has gone, which the next receive tells us too.
+    unsafe { libc::shutdown(fd, libc::SHUT_WR) };
+}
+
+/// Sets an integer socket option.
+pub(crate) fn set_int_option(socket: &impl AsRawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let len = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes of `value`, which lives over the call.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) }).map(drop)
+}
+
+/// Turns the C convention of -1 into an error.
+pub(crate) fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -1,0 +1,113 @@
+//! Errors of this crate's operations, each with its remedy.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why a server could not be set up; see [`crate::Server::bind`].
+#[derive(Debug, Error)]
+pub enum BindError {
+    /// Another process listens on the address already.
+    #[error("{addr} is taken by another process; choose another port with --listen, or port 0 for any free one")]
+    AddressTaken {
+        /// The address that was asked for.
+        addr: SocketAddr,
+    },
+    /// The port is below the first unprivileged one.
+    #[error("no permission to listen on {addr}; use a port from 1024 up, or grant CAP_NET_BIND_SERVICE")]
+    NoPermission {
+        /// The address that was asked for.
+        addr: SocketAddr,
+    },
+    /// No interface of this machine has the address.
+    #[error("this machine has no address {}; use 127.0.0.1 for itself only or 0.0.0.0 for every interface", addr.ip())]
+    AddressNotHere {
+        /// The address that was asked for.
+        addr: SocketAddr,
+    },
+    /// The list of addresses is empty.
+    #[error("no address to listen on; give at least one")]
+    NoAddress,
+    /// The system refused a listening socket for another reason.
+    #[error("cannot listen on {addr}: {source}")]
+    Listen {
+        /// The address that was asked for.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The directory to serve does not exist.
+    #[error("{path} does not exist; give a directory to serve", path = path.display())]
+    RootMissing {
+        /// The directory as given.
+        path: PathBuf,
+    },
+    /// The path to serve is a file or something else.
+    #[error("{path} is not a directory; give the directory that contains it", path = path.display())]
+    RootNotDirectory {
+        /// The directory as given.
+        path: PathBuf,
+    },
+    /// The directory cannot be opened.
+    #[error("cannot open the directory {path}: {source}", path = path.display())]
+    Root {
+        /// The directory as given.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The access log cannot be opened for appending.
+    #[error("cannot append to the access log {path}: {source}; create its directory, or use - for standard output", path = path.display())]
+    AccessLog {
+        /// The file as given.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system gives no event queue, thread or descriptor.
+    #[error("cannot set up an event loop: {source}; raise the limit of open files (ulimit -n)")]
+    EventLoop {
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Why a running server ended other than by being asked to; see [`crate::Server::run`].
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// A thread for a loop could not be started.
+    #[error("cannot start a thread for an event loop: {source}; lower the number of loops")]
+    Thread {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Waiting for events failed.
+    #[error("an event loop failed while waiting for events: {source}")]
+    Wait {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A loop ended by a panic, which is a defect of this program.
+    #[error("an event loop ended unexpectedly; please report this with the lines above")]
+    Panicked,
+}
+
+/// Why a text is not an address to listen on; see [`crate::ListenAddr`].
+#[derive(Debug, Error)]
+pub enum ListenAddrError {
+    /// There is no port, or it is not a number from 0 to 65535.
+    #[error("`{text}` has no valid port; write HOST:PORT, for example 127.0.0.1:8080, :8080 or [::1]:8080")]
+    Port {
+        /// The text as given.
+        text: String,
+    },
+    /// The host is neither an address nor a name that resolves.
+    #[error("`{text}` names no address: {source}; write an IP address, IPv6 in brackets, or a name that resolves")]
+    Host {
+        /// The text as given.
+        text: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,247 @@
+//! The loop of one core: waits for readiness and gives each connection its turn.
+
+use crate::connection::{Connection, Turn, Workbench};
+use crate::epoll::{self, Epoll, Interest, Readiness, Waker};
+use crate::slab::Slab;
+use socket2::Socket;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Events taken from the kernel at once.
+const EVENTS_MAX: usize = 256;
+/// Connections accepted before those that are open have their turn.
+const ACCEPTS_MAX: usize = 64;
+/// How often deadlines are looked at, and the log is handed over.
+const SWEEP_MS: u64 = 500;
+/// How long nothing is accepted after descriptors have run out.
+const PAUSE_MS: u64 = 200;
+/// The token of the waker; those of the listening sockets are below it.
+const WAKER: u64 = u64::MAX;
+/// Tokens from here up are not connections.
+const RESERVED: u64 = u64::MAX - 4096;
+/// What a client is told for whom there is no room.
+const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nRetry-After: 1\r\n\
+    Content-Length: 0\r\nConnection: close\r\n\r\n";
+/// An event without one: for a connection that was not finished in its turn.
+const NONE: Readiness = Readiness { readable: false, ended: false, writable: false };
+/// A hint that a new connection brings its first bytes along.
+const READABLE: Readiness = Readiness { readable: true, ..NONE };
+
+/// One loop with its connections.
+pub(crate) struct EventLoop {
+    epoll: Epoll,
+    listeners: Vec<Socket>,
+    connections: Slab,
+    bench: Workbench,
+    /// Connections that have more to do without waiting.
+    again: Vec<u64>,
+    /// The connections of all loops.
+    open: Arc<AtomicUsize>,
+    connections_max: usize,
+    paused_until_ms: Option<u64>,
+    next_sweep_ms: u64,
+    stop_deadline_ms: u64,
+}
+
+impl EventLoop {
+    pub(crate) fn new(
+        epoll: Epoll,
+        listeners: Vec<Socket>,
+        bench: Workbench,
+        open: Arc<AtomicUsize>,
+        connections_max: usize,
+    ) -> Self {
+        Self {
+            epoll,
+            listeners,
+            connections: Slab::default(),
+            bench,
+            again: Vec::new(),
+            open,
+            connections_max,
+            paused_until_ms: None,
+            next_sweep_ms: 0,
+            stop_deadline_ms: u64::MAX,
+        }
+    }
+
+    /// Serves until `stop` is set and the responses in flight are sent.
+    pub(crate) fn run(mut self, waker: &Waker, stop: &AtomicBool) -> io::Result<()> {
+        self.epoll.add(waker.as_raw_fd(), WAKER, Interest::Input)?;
+        for (i, listener) in self.listeners.iter().enumerate() {
+            self.epoll.add(listener.as_raw_fd(), listener_token(i), Interest::Level)?;
+        }
+        let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
+        while !(self.bench.stopping && self.connections.is_empty()) {
+            let count = self.epoll.wait(&mut events, self.timeout_ms())?;
+            self.bench.clock.tick();
+            for event in &events[..count] {
+                // The structure is packed, so the token is copied out before it is compared.
+                match { event.u64 } {
+                    WAKER => {}
+                    token if token > RESERVED => self.accept(token),
+                    token => self.turn(token, Readiness::of(event)),
+                }
+            }
+            for token in std::mem::take(&mut self.again) {
+                self.turn(token, NONE);
+            }
+            if self.bench.clock.now_ms >= self.next_sweep_ms {
+                self.sweep();
+            }
+            if stop.load(Ordering::Relaxed) && !self.bench.stopping {
+                self.begin_stop();
+            }
+        }
+        if let Some(log) = self.bench.log.take() {
+            self.bench.counts().log_dropped.add_shared(log.finish());
+        }
+        Ok(())
+    }
+
+    /// Sleeps without end only where nothing has a deadline.
+    fn timeout_ms(&self) -> i32 {
+        if !self.again.is_empty() {
+            return 0;
+        }
+        let log_is_empty = self.bench.log.as_ref().is_none_or(crate::access_log::LogBuffer::is_empty);
+        if self.connections.is_empty() && self.paused_until_ms.is_none() && log_is_empty {
+            return -1;
+        }
+        i32::try_from(self.next_sweep_ms.saturating_sub(self.bench.clock.now_ms).clamp(1, SWEEP_MS)).unwrap_or(1)
+    }
+
+    /// Lets a connection do what it can, and remembers what it waits for.
+    fn turn(&mut self, token: u64, readiness: Readiness) {
+        let Some(connection) = self.connections.get(token) else { return };
+        let turn = connection.turn(&mut self.bench, readiness);
+        if turn == Turn::Close {
+            return self.close(token);
+        }
+        let (fd, interest) = (connection.fd(), connection.interest());
+        if connection.registered != Some(interest) {
+            let is_new = connection.registered.replace(interest).is_none();
+            let registered = if is_new {
+                self.epoll.add(fd, token, interest)
+            } else {
+                self.epoll.modify(fd, token, interest)
+            };
+            if registered.is_err() {
+                self.bench.counts().connections_broken.add(1);
+                return self.close(token);
+            }
+        }
+        if turn == Turn::Again {
+            self.again.push(token);
+        }
+    }
+
+    fn close(&mut self, token: u64) {
+        if let Some(mut connection) = self.connections.remove(token) {
+            connection.give_up(&mut self.bench);
+            self.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Accepts what waits; each connection has its first turn at once, because its request is mostly here.
+    fn accept(&mut self, listener: u64) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(socket) = self.listeners.get(listener_index(listener)) else { return };
+            match epoll::accept(socket) {
+                Ok((socket, peer)) => {
+                    self.bench.counts().connections.add(1);
+                    if self.open.fetch_add(1, Ordering::Relaxed) >= self.connections_max {
+                        self.open.fetch_sub(1, Ordering::Relaxed);
+                        self.bench.counts().connections_refused.add(1);
+                        refuse(socket.into());
+                        continue;
+                    }
+                    let token = self.connections.insert(Connection::new(socket, peer, &self.bench));
+                    self.turn(token, READABLE);
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return,
+                    // The client gave up while it waited, or the network did.
+                    Some(libc::ECONNABORTED | libc::EINTR | libc::EPROTO | libc::ENETDOWN | libc::EHOSTUNREACH) => {}
+                    // Out of descriptors or memory: the listening socket stays ready, and asking again at once
+                    // would spin. The clients wait in the kernel's queue meanwhile.
+                    _ => return self.pause(),
+                },
+            }
+        }
+    }
+
+    fn pause(&mut self) {
+        self.bench.counts().accept_pauses.add(1);
+        self.paused_until_ms = Some(self.bench.clock.now_ms + PAUSE_MS);
+        self.next_sweep_ms = self.next_sweep_ms.min(self.bench.clock.now_ms + PAUSE_MS);
+        self.listen(Interest::Paused);
+    }
+
+    fn listen(&self, interest: Interest) {
+        for (i, listener) in self.listeners.iter().enumerate() {
+            // Modifying what is registered allocates nothing, so it does not fail.
+            let _ = self.epoll.modify(listener.as_raw_fd(), listener_token(i), interest);
+        }
+    }
+
+    /// What is done now and then: deadlines, the log, the end of a pause.
+    fn sweep(&mut self) {
+        let now_ms = self.bench.clock.now_ms;
+        self.next_sweep_ms = now_ms + SWEEP_MS;
+        if self.paused_until_ms.is_some_and(|until_ms| until_ms <= now_ms) {
+            self.paused_until_ms = None;
+            self.listen(Interest::Level);
+        }
+        for token in self.connections.tokens(|connection| connection.is_due(now_ms)) {
+            if let Some(connection) = self.connections.get(token) {
+                connection.expire(&mut self.bench);
+            }
+            self.close(token);
+        }
+        if self.stop_deadline_ms <= now_ms {
+            for token in self.connections.tokens(|_| true) {
+                if self.connections.get(token).is_some_and(|connection| connection.is_sending()) {
+                    self.bench.counts().stop_aborted.add(1);
+                }
+                self.close(token);
+            }
+        }
+        if let Some(log) = &mut self.bench.log {
+            log.hand_over();
+        }
+    }
+
+    /// Takes what has arrived already, then no more; idle connections close, the others finish their response.
+    fn begin_stop(&mut self) {
+        for i in 0..self.listeners.len() {
+            self.accept(listener_token(i));
+        }
+        self.listeners.clear();
+        self.paused_until_ms = None;
+        self.bench.stopping = true;
+        let stop_ms = u64::try_from(self.bench.timeouts.stop.as_millis()).unwrap_or(u64::MAX);
+        self.stop_deadline_ms = self.bench.clock.now_ms.saturating_add(stop_ms);
+        for token in self.connections.tokens(|_| true) {
+            self.turn(token, READABLE);
+        }
+    }
+}
+
+fn listener_token(index: usize) -> u64 {
+    WAKER - 1 - index as u64
+}
+
+fn listener_index(token: u64) -> usize {
+    usize::try_from(WAKER - 1 - token).unwrap_or(usize::MAX)
+}
+
+/// Tells a client that there is no room. What it has sent is read first, because closing on unread bytes would
+/// take the answer away from it. Both calls are best effort: the socket does not block.
+fn refuse(mut socket: std::net::TcpStream) {
+    let mut ignored = [0; 4096];
+    let _ = socket.read(&mut ignored);
+    let _ = socket.write(NO_ROOM);
+}

@@ -1,0 +1,149 @@
+//! What a caller can choose about a server; every bound has a default here.
+
+use crate::listen::ListenAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How to serve a directory.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Addresses to listen on; each loop listens on all of them. Default: `127.0.0.1:8080`.
+    pub listen: Vec<ListenAddr>,
+    /// The directory that is served; nothing outside it is ever opened.
+    pub root: PathBuf,
+    /// Event loops, each a thread with its own listening sockets, cache and log buffer; at least 1 is run.
+    /// Default: the CPUs that this process may use.
+    pub loops: usize,
+    /// Bytes of file content held in memory by all loops together; each loop has an equal share. Default: 256 MiB.
+    pub cache_bytes_max: u64,
+    /// Files up to this size are held in memory; larger ones are sent from their descriptor. Default: 128 KiB.
+    pub cached_file_bytes_max: u64,
+    /// Whether a directory without `index.html` is listed; otherwise it is answered with 403. Default: yes.
+    pub listing: bool,
+    /// Whether names that begin with a dot are served. `/.well-known/` (RFC 8615) always is. Default: no.
+    pub dot_files: bool,
+    /// Where to write a line for each response. Default: nowhere.
+    pub access_log: Option<AccessLog>,
+    /// How long to wait for a slow client.
+    pub timeouts: Timeouts,
+    /// How much of anything one client, or all of them, may use.
+    pub limits: Limits,
+}
+
+impl Options {
+    /// Serves `root` with the defaults.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            listen: vec![ListenAddr::default()],
+            root: root.into(),
+            loops: std::thread::available_parallelism().map_or(1, usize::from),
+            cache_bytes_max: 256 << 20,
+            cached_file_bytes_max: 128 << 10,
+            listing: true,
+            dot_files: false,
+            access_log: None,
+            timeouts: Timeouts::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// How long to wait for a slow client; each has a resolution of half a second.
+#[derive(Debug, Clone)]
+pub struct Timeouts {
+    /// From the first byte of a request, or from the connection's start, to the end of its head, then 408. Default: 10 s.
+    pub head: Duration,
+    /// Between two requests of a connection. Default: 60 s.
+    pub idle: Duration,
+    /// For the whole of a request body, which is read and ignored. Default: 10 s.
+    pub body: Duration,
+    /// For a client that takes no byte of its response. Default: 60 s.
+    pub stall: Duration,
+    /// For a client to notice that its connection is being closed. Default: 2 s.
+    pub linger: Duration,
+    /// For responses in flight when the server is stopped. Default: 30 s.
+    pub stop: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            body: Duration::from_secs(10),
+            stall: Duration::from_secs(60),
+            linger: Duration::from_secs(2),
+            stop: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Bounds on what clients may use.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Open connections of all loops together; more are answered with 503 and closed. It is lowered to what the
+    /// limit of open files allows. Default: 16384.
+    pub connections_max: usize,
+    /// Bytes of a request head, then 431; 1024 to 1 MiB. Default: 16 KiB.
+    pub head_bytes_max: usize,
+    /// Bytes of a request target, then 414. Default: 8 KiB.
+    pub target_bytes_max: usize,
+    /// Bytes of a request body that are read and ignored to keep the connection; with a larger one the connection
+    /// closes after the response. Default: 64 KiB.
+    pub body_bytes_max: u64,
+    /// Ranges in one request; with more of them the whole file is sent (RFC 9110 section 14.2). Default: 16.
+    pub ranges_max: usize,
+    /// Entries shown in a directory listing; the page says when there are more. Default: 4096.
+    pub listing_entries_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 16384,
+            head_bytes_max: 16 << 10,
+            target_bytes_max: 8 << 10,
+            body_bytes_max: 64 << 10,
+            ranges_max: 16,
+            listing_entries_max: 4096,
+        }
+    }
+}
+
+/// An access log.
+#[derive(Debug, Clone)]
+pub struct AccessLog {
+    /// Where the lines go.
+    pub target: LogTarget,
+    /// Which fields a line has.
+    pub format: LogFormat,
+    /// Write query strings, also those in referrers, instead of `?-`. Default: no.
+    pub queries: bool,
+    /// Write whole client addresses instead of their network (IPv4 /24, IPv6 /48). Default: no.
+    pub addresses: bool,
+}
+
+impl AccessLog {
+    /// A log in the Combined Log Format with queries and addresses redacted.
+    pub fn new(target: LogTarget) -> Self {
+        Self { target, format: LogFormat::Combined, queries: false, addresses: false }
+    }
+}
+
+/// Where access log lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Standard output.
+    Stdout,
+    /// A file that is appended to, and opened again when asked by [`crate::Server::reopen_log_flag`].
+    File(PathBuf),
+}
+
+/// The fields of an access log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `host ident user [time] "request" status bytes`.
+    Common,
+    /// The same, then `"referrer" "user agent"`.
+    Combined,
+}

@@ -1,0 +1,305 @@
+//! Request heads: what of them matters here, and how the request is framed (RFC 9112).
+
+use crate::options::Limits;
+use std::mem::MaybeUninit;
+
+/// Header fields in one head; more are answered with 431.
+const FIELDS_MAX: usize = 96;
+
+/// The request method, as far as this server tells them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Head,
+    Options,
+    Other,
+}
+
+/// What follows the head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    None,
+    Length(u64),
+    Chunked,
+}
+
+/// A parsed head; everything borrows from the input.
+#[derive(Debug)]
+pub(crate) struct Request<'b> {
+    pub(crate) method: Method,
+    pub(crate) method_text: &'b str,
+    pub(crate) target: &'b str,
+    /// The minor version: 0 or 1.
+    pub(crate) minor: u8,
+    pub(crate) keep_alive: bool,
+    pub(crate) framing: Framing,
+    /// The client waits for a word before it sends the body.
+    pub(crate) expects_continue: bool,
+    /// Any of the fields from `range` down to `if_unmodified_since` is present.
+    pub(crate) is_conditional: bool,
+    pub(crate) range: Option<&'b [u8]>,
+    pub(crate) if_range: Option<&'b [u8]>,
+    pub(crate) if_match: Option<&'b [u8]>,
+    pub(crate) if_none_match: Option<&'b [u8]>,
+    pub(crate) if_modified_since: Option<&'b [u8]>,
+    pub(crate) if_unmodified_since: Option<&'b [u8]>,
+    pub(crate) referrer: Option<&'b [u8]>,
+    pub(crate) user_agent: Option<&'b [u8]>,
+}
+
+/// What a piece of input is.
+#[derive(Debug)]
+pub(crate) enum Head<'b> {
+    /// A head of this many bytes.
+    Complete(Request<'b>, usize),
+    /// The beginning of one.
+    Partial,
+    /// Nothing that can be answered but with this status and a close.
+    Rejected(u16),
+}
+
+/// Parses the head at the beginning of `input`.
+pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut parsed = httparse::Request::new(&mut []);
+    let head_bytes = match parsed.parse_with_uninit_headers(input, &mut fields) {
+        Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
+        Ok(httparse::Status::Partial) => return partial(input, limits),
+        Err(httparse::Error::TooManyHeaders) => return Head::Rejected(431),
+        Err(httparse::Error::Version) => return Head::Rejected(505),
+        Err(_) => return Head::Rejected(400),
+    };
+    let (Some(method_text), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
+        return Head::Rejected(400);
+    };
+    if target.len() > limits.target_bytes_max {
+        return Head::Rejected(414);
+    }
+    if head_bytes > limits.head_bytes_max {
+        return Head::Rejected(431);
+    }
+    let mut request = Request {
+        method: method(method_text),
+        method_text,
+        target,
+        minor,
+        keep_alive: minor == 1,
+        framing: Framing::None,
+        expects_continue: false,
+        is_conditional: false,
+        range: None,
+        if_range: None,
+        if_match: None,
+        if_none_match: None,
+        if_modified_since: None,
+        if_unmodified_since: None,
+        referrer: None,
+        user_agent: None,
+    };
+    match request.read_fields(parsed.headers) {
+        Ok(()) => Head::Complete(request, head_bytes),
+        Err(status) => Head::Rejected(status),
+    }
+}
+
+/// Says whether more input could still make a head of acceptable size.
+pub(crate) fn partial<'b>(input: &[u8], limits: &Limits) -> Head<'b> {
+    let line_done = memchr::memchr(b'\n', input).is_some();
+    // The method and the version take a few bytes of the request line too.
+    if !line_done && input.len() > limits.target_bytes_max + 64 {
+        return Head::Rejected(414);
+    }
+    if input.len() > limits.head_bytes_max {
+        return Head::Rejected(431);
+    }
+    Head::Partial
+}
+
+fn method(text: &str) -> Method {
+    match text {
+        "GET" => Method::Get,
+        "HEAD" => Method::Head,
+        "OPTIONS" => Method::Options,
+        _ => Method::Other,
+    }
+}
+
+impl<'b> Request<'b> {
+    fn read_fields(&mut self, fields: &[httparse::Header<'b>]) -> Result<(), u16> {
+        let mut hosts = 0;
+        let mut length: Option<u64> = None;
+        let mut transfer_codings = 0;
+        let mut ranges = 0;
+        for field in fields {
+            let value = field.value;
+            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+            // The length sorts out nearly every field that means nothing here, at the price of one comparison.
+            match field.name.len() {
+                4 if is("host") => {
+                    hosts += 1;
+                    if !is_host(value) {
+                        return Err(400);
+                    }
+                }
+                5 if is("range") => {
+                    ranges += 1;
+                    self.is_conditional = true;
+                    self.range = Some(value);
+                }
+                6 if is("expect") => {
+                    if !value.eq_ignore_ascii_case(b"100-continue") {
+                        return Err(417);
+                    }
+                    self.expects_continue = self.minor == 1;
+                }
+                7 if is("referer") => self.referrer = Some(value),
+                8 if is("if-match") => self.condition(|request| &mut request.if_match, value),
+                8 if is("if-range") => self.condition(|request| &mut request.if_range, value),
+                10 if is("connection") => self.connection(value),
+                10 if is("user-agent") => self.user_agent = Some(value),
+                13 if is("if-none-match") => self.condition(|request| &mut request.if_none_match, value),
+                14 if is("content-length") => {
+                    let bytes = decimal(value).ok_or(400_u16)?;
+                    if length.is_some_and(|before| before != bytes) {
+                        return Err(400);
+                    }
+                    length = Some(bytes);
+                }
+                17 if is("if-modified-since") => self.condition(|request| &mut request.if_modified_since, value),
+                17 if is("transfer-encoding") => {
+                    transfer_codings += 1;
+                    if !value.eq_ignore_ascii_case(b"chunked") {
+                        // Anything that does not end in chunked has no end that could be found.
+                        let ends_well = value.len() >= 7 && value[value.len() - 7..].eq_ignore_ascii_case(b"chunked");
+                        return Err(if ends_well { 501 } else { 400 });
+                    }
+                }
+                19 if is("if-unmodified-since") => self.condition(|request| &mut request.if_unmodified_since, value),
+                _ => {}
+            }
+        }
+        if hosts != 1 && (self.minor == 1 || hosts > 1) {
+            return Err(400);
+        }
+        if ranges > 1 {
+            // Two lines of a field that is not a list mean nothing; without a range the whole is sent.
+            self.range = None;
+        }
+        self.framing = match (length, transfer_codings) {
+            (None, 0) => Framing::None,
+            (Some(bytes), 0) => Framing::Length(bytes),
+            (None, 1) if self.minor == 1 => Framing::Chunked,
+            _ => return Err(400),
+        };
+        Ok(())
+    }
+
+    /// Keeps the first line of a condition. Where a list was spread over several lines, the entity tags of the
+    /// others are taken as not matching, which can cost a transfer but never gives a wrong answer.
+    fn condition(&mut self, field: impl Fn(&mut Self) -> &mut Option<&'b [u8]>, value: &'b [u8]) {
+        self.is_conditional = true;
+        let field = field(self);
+        if field.is_none() {
+            *field = Some(value);
+        }
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in value.split(|&byte| byte == b',') {
+            let option = option.trim_ascii();
+            if option.eq_ignore_ascii_case(b"close") {
+                self.keep_alive = false;
+                return;
+            }
+            if option.eq_ignore_ascii_case(b"keep-alive") {
+                self.keep_alive = true;
+            }
+        }
+    }
+}
+
+/// Whether the value can be a host and port; it may be empty (RFC 9110 section 7.2).
+fn is_host(value: &[u8]) -> bool {
+    value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte))
+}
+
+/// A number written with digits only: no sign, no space.
+pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 19 || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    // Nineteen digits fit into 64 bits.
+    Some(text.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn outcome(text: &str) -> Result<Framing, u16> {
+        match parse(text.as_bytes(), &Limits::default()) {
+            Head::Complete(request, head_bytes) => {
+                assert_eq!(head_bytes, text.len());
+                Ok(request.framing)
+            }
+            Head::Rejected(status) => Err(status),
+            Head::Partial => panic!("partial: {text}"),
+        }
+    }
+
+    #[test]
+    fn framing_is_strict() {
+        for (fields, expected) in [
+            ("", Ok(Framing::None)),
+            ("Content-Length: 5\r\n", Ok(Framing::Length(5))),
+            ("Content-Length: 5\r\nContent-Length: 5\r\n", Ok(Framing::Length(5))),
+            ("Content-Length: 5\r\nContent-Length: 6\r\n", Err(400)),
+            ("Content-Length: 5, 5\r\n", Err(400)),
+            ("Content-Length: +5\r\n", Err(400)),
+            ("Content-Length: -1\r\n", Err(400)),
+            ("Content-Length: 99999999999999999999\r\n", Err(400)),
+            ("Transfer-Encoding: chunked\r\n", Ok(Framing::Chunked)),
+            ("Transfer-Encoding: Chunked\r\n", Ok(Framing::Chunked)),
+            ("Transfer-Encoding: gzip, chunked\r\n", Err(501)),
+            ("Transfer-Encoding: identity\r\n", Err(400)),
+            ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", Err(400)),
+            ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", Err(400)),
+            ("Content-Length : 5\r\n", Err(400)),
+            ("Host: b\r\n", Err(400)),
+            ("Expect: magic\r\n", Err(417)),
+        ] {
+            assert_eq!(outcome(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n")), expected, "{fields}");
+        }
+        assert_eq!(outcome("GET / HTTP/1.1\r\n\r\n"), Err(400));
+        assert_eq!(outcome("GET / HTTP/1.0\r\n\r\n"), Ok(Framing::None));
+        assert_eq!(outcome("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), Err(400));
+        assert_eq!(outcome("GET / HTTP/2.0\r\n\r\n"), Err(505));
+        assert_eq!(outcome("GET / HTTP/1.1\r\nHost: a b\r\n\r\n"), Err(400));
+    }
+
+    #[test]
+    fn keep_alive_follows_version_and_connection() {
+        for (version, connection, expected) in [
+            ("1.1", "", true),
+            ("1.1", "Connection: close\r\n", false),
+            ("1.1", "Connection: foo, Close\r\n", false),
+            ("1.0", "", false),
+            ("1.0", "Connection: Keep-Alive\r\n", true),
+            ("1.0", "Connection: keep-alive, close\r\n", false),
+        ] {
+            let text = format!("GET / HTTP/{version}\r\nHost: a\r\n{connection}\r\n");
+            let Head::Complete(request, _) = parse(text.as_bytes(), &Limits::default()) else {
+                panic!("not complete: {text}")
+            };
+            assert_eq!(request.keep_alive, expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed_without_panic(input in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = parse(&input, &Limits::default());
+        }
+    }
+}

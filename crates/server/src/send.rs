@@ -1,0 +1,195 @@
+//! Drives responses into a sink: as much as it takes, and no byte twice.
+
+use crate::atom::{Atom, Content};
+use crate::pending::Pending;
+use crate::response::Piece;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, RawFd};
+
+/// Pieces in one system call.
+const PIECES_MAX: usize = 32;
+/// Bytes given to one connection before the others have their turn.
+const TURN_BYTES_MAX: u64 = 8 << 20;
+/// Up to this size several pieces are copied together: a plain send is cheaper than a vector and a copy of this.
+const COPIED_BYTES_MAX: usize = 4096;
+
+/// Where responses go: a socket, or something that looks like one to a test.
+pub(crate) trait Sink {
+    /// Takes some of the pieces; `more` says that content of a file follows at once.
+    fn send(&mut self, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize>;
+    /// Takes some of a file; 0 means that the file has ended before.
+    fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64>;
+}
+
+/// How far sending came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Everything was taken.
+    All,
+    /// The sink is full; it will say when it has room.
+    Blocked,
+    /// The sink could take more, but it is the turn of others.
+    Yielded,
+}
+
+/// Sends the responses in order, as many in one call as fit, and moves their offsets. Returns the bytes taken too.
+pub(crate) fn flush(queue: &mut [Pending], sink: &mut impl Sink) -> (io::Result<Sent>, u64) {
+    let mut total = 0;
+    let outcome = loop {
+        match step(queue, sink) {
+            Ok(Step::Last { bytes }) => {
+                total += bytes;
+                break Ok(Sent::All);
+            }
+            Ok(Step::Took { bytes, full }) => {
+                total += bytes;
+                if full {
+                    break Ok(Sent::Blocked);
+                }
+                if total >= TURN_BYTES_MAX {
+                    break Ok(Sent::Yielded);
+                }
+            }
+            Ok(Step::Nothing) => break Ok(Sent::All),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(Sent::Blocked),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => break Err(error),
+        }
+    };
+    (outcome, total)
+}
+
+enum Step {
+    /// The sink took these bytes; `full` says that it has no room for more.
+    Took {
+        bytes: u64,
+        full: bool,
+    },
+    /// It took these bytes, and there are no others.
+    Last {
+        bytes: u64,
+    },
+    Nothing,
+}
+
+/// One system call.
+fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
+    let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+    let mut count = 0;
+    let mut wanted = 0;
+    let mut file = None;
+    let mut is_last = true;
+    'gather: for pending in queue.iter() {
+        for piece in pending.response.rest() {
+            if count == PIECES_MAX {
+                is_last = false;
+                break 'gather;
+            }
+            let bytes = match piece {
+                Piece::Head(bytes) => bytes,
+                Piece::Content { start, len } => match content(pending.atom.as_deref(), start, len)? {
+                    Source::Memory(bytes) => bytes,
+                    Source::File(handle) => {
+                        file = Some((handle, start, len));
+                        break 'gather;
+                    }
+                },
+            };
+            pieces[count] = IoSlice::new(bytes);
+            count += 1;
+            wanted += bytes.len();
+        }
+    }
+    if count > 0 {
+        let taken = sink.send(&pieces[..count], file.is_some())?;
+        let (bytes, full) = (taken as u64, taken < wanted);
+        let is_last = is_last && !full && file.is_none();
+        advance(queue, bytes);
+        return Ok(if is_last { Step::Last { bytes } } else { Step::Took { bytes, full } });
+    }
+    let Some((handle, start, len)) = file else { return Ok(Step::Nothing) };
+    let taken = sink.send_file(handle, start, len.min(TURN_BYTES_MAX))?;
+    if taken == 0 {
+        // The file became shorter than the head has promised, so there is no honest way to go on.
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    advance(queue, taken);
+    // The kernel may stop early without being full, so only its refusal counts as that.
+    Ok(Step::Took { bytes: taken, full: false })
+}
+
+enum Source<'a> {
+    Memory(&'a [u8]),
+    File(&'a File),
+}
+
+fn content(atom: Option<&Atom>, start: u64, len: u64) -> io::Result<Source<'_>> {
+    match atom.map(|atom| &atom.content) {
+        Some(Content::File(file)) => Ok(Source::File(file)),
+        Some(Content::Memory(bytes)) => {
+            let slice = usize::try_from(start)
+                .ok()
+                .zip(usize::try_from(start + len).ok())
+                .and_then(|(start, end)| bytes.get(start..end));
+            slice.map(Source::Memory).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        }
+        None => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+fn advance(queue: &mut [Pending], mut taken: u64) {
+    for pending in queue {
+        let step = taken.min(pending.response.len() - pending.response.offset);
+        pending.response.offset += step;
+        taken -= step;
+        if taken == 0 {
+            break;
+        }
+    }
+}
+
+/// A connected, non-blocking socket.
+#[derive(Debug)]
+pub(crate) struct Socket<'c> {
+    pub(crate) fd: RawFd,
+    /// Memory to copy small pieces together in.
+    pub(crate) copied: &'c mut Vec<u8>,
+}
+
+impl Sink for Socket<'_> {
+    fn send(&mut self, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | if more { libc::MSG_MORE } else { 0 };
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let taken = if pieces.len() == 1 || bytes <= COPIED_BYTES_MAX {
+            let whole: &[u8] = if let [piece] = pieces {
+                piece
+            } else {
+                self.copied.clear();
+                for piece in pieces {
+                    self.copied.extend_from_slice(piece);
+                }
+                self.copied
+            };
+            // SAFETY: the kernel reads only the slice, which lives over the call.
+            unsafe { libc::send(self.fd, whole.as_ptr().cast(), whole.len(), flags) }
+        } else {
+            // SAFETY: all zeros is a valid value of this plain structure.
+            let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+            // An IoSlice has the layout of an iovec, and sendmsg does not write through it.
+            message.msg_iov = pieces.as_ptr().cast_mut().cast();
+            message.msg_iovlen = pieces.len();
+            // SAFETY: the structure and the pieces live over the call, which only reads them.
+            unsafe { libc::sendmsg(self.fd, &raw const message, flags) }
+        };
+        usize::try_from(taken).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64> {
+        let mut offset = libc::off64_t::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        // SAFETY: the offset lives over the call, which updates it; both descriptors are open.
+        let taken = unsafe { libc::sendfile64(self.fd, file.as_raw_fd(), &raw mut offset, len) };
+        u64::try_from(taken).map_err(|_| io::Error::last_os_error())
+    }
+}

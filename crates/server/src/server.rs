@@ -1,0 +1,193 @@
+//! A server: bound first, so that everything that can be wrong is said, then run.
+
+use crate::access_log::{LogBuffer, LogWriter};
+use crate::connection::Workbench;
+use crate::counters::{Counters, Counts, LoopCounters};
+use crate::epoll::{Epoll, Waker};
+use crate::error::{BindError, RunError};
+use crate::event_loop::EventLoop;
+use crate::listen;
+use crate::options::{Limits, Options};
+use crate::root::Root;
+use crate::site::Site;
+use socket2::Socket;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often the caller's stop flag is looked at.
+const STOP_POLL: Duration = Duration::from_millis(20);
+/// Descriptors that are neither connections nor cached files.
+const SPARE_DESCRIPTORS: usize = 64;
+
+/// A static web server that listens already.
+#[derive(Debug)]
+pub struct Server {
+    options: Arc<Options>,
+    local_addrs: Vec<SocketAddr>,
+    parts: Vec<LoopParts>,
+    log: Option<LogWriter>,
+    counters: Counters,
+    reopen: Arc<AtomicBool>,
+    connections_max: usize,
+    files_max: usize,
+}
+
+/// What is set up for a loop before its thread starts.
+#[derive(Debug)]
+struct LoopParts {
+    epoll: Epoll,
+    waker: Waker,
+    listeners: Vec<Socket>,
+    root: Root,
+}
+
+impl Server {
+    /// Opens the root directory, the access log and the listening sockets. Clients can connect from then on, and
+    /// are answered once [`run`](Self::run) is called.
+    ///
+    /// # Errors
+    ///
+    /// Everything in [`BindError`]; nothing stays open then.
+    pub fn bind(mut options: Options) -> Result<Self, BindError> {
+        options.loops = options.loops.max(1);
+        let bounds = 1 << 10..=1 << 20;
+        options.limits.head_bytes_max = options.limits.head_bytes_max.clamp(*bounds.start(), *bounds.end());
+        let root = Root::open_directory(&options.root)?;
+        let reopen = Arc::new(AtomicBool::new(false));
+        let log = options.access_log.as_ref().map(|log| LogWriter::open(log, Arc::clone(&reopen))).transpose()?;
+        let sockets = listen::open(&options.listen, options.loops)?;
+        let of_first = sockets.first().into_iter().flatten();
+        let local_addrs = of_first.filter_map(|socket| socket.local_addr().ok()?.as_socket()).collect();
+        let failed = |source| BindError::EventLoop { source };
+        let parts = sockets.into_iter().map(|listeners| {
+            let root = root.try_clone().map_err(failed)?;
+            let epoll = Epoll::new().map_err(failed)?;
+            Ok(LoopParts { epoll, waker: Waker::new().map_err(failed)?, listeners, root })
+        });
+        let parts = parts.collect::<Result<Vec<_>, BindError>>()?;
+        let counters = Counters((0..options.loops).map(|_| LoopCounters::default()).collect());
+        let descriptors = open_files_max();
+        let files_max = (descriptors / 8 / options.loops).clamp(4, 1024);
+        let connections_max = connections_max(&options.limits, descriptors, files_max * options.loops);
+        let options = Arc::new(options);
+        Ok(Self { options, local_addrs, parts, log, counters, reopen, connections_max, files_max })
+    }
+
+    /// The addresses that the server listens on, with the ports that the system chose for port 0.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.local_addrs
+    }
+
+    /// The number of event loops.
+    pub fn loops(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The directory that is served, as it was given.
+    pub fn root(&self) -> &std::path::Path {
+        &self.options.root
+    }
+
+    /// The counts, which can be read while the server runs and after it.
+    pub fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    /// Set this to have the access log opened again, within a second, after it was renamed.
+    pub fn reopen_log_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.reopen)
+    }
+
+    /// Serves until `stop` is set. Then nothing more is accepted, idle connections are closed, and responses in
+    /// flight are finished within the stop timeout.
+    ///
+    /// # Errors
+    ///
+    /// Everything in [`RunError`]; the other loops are stopped in the same way first.
+    pub fn run(self, stop: &AtomicBool) -> Result<Counts, RunError> {
+        let Self { options, parts, mut log, counters, connections_max, files_max, .. } = self;
+        let buffers: Vec<_> = parts.iter().map(|_| log.as_ref().map(LogWriter::buffer)).collect();
+        let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
+        let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
+        let open = Arc::new(AtomicUsize::new(0));
+        let stopping = AtomicBool::new(false);
+        let (mut wakers, mut threads) = (Vec::new(), Vec::new());
+        for (index, (part, log)) in parts.into_iter().zip(buffers).enumerate() {
+            let LoopParts { epoll, waker, listeners, root } = part;
+            let waker = Arc::new(waker);
+            wakers.push(Arc::clone(&waker));
+            threads.push(Start { index, epoll, waker, listeners, root, log });
+        }
+        let outcome = std::thread::scope(|scope| {
+            let mut running = Vec::new();
+            let mut outcome = Ok(());
+            for start in threads {
+                let (options, counters, open, stopping) = (&options, &counters, &open, &stopping);
+                let name = format!("weir-loop-{}", start.index);
+                let body = move || start.run(options, counters, open, stopping, connections_max, files_max);
+                match std::thread::Builder::new().name(name).spawn_scoped(scope, body) {
+                    Ok(thread) => running.push(thread),
+                    Err(source) => outcome = Err(RunError::Thread { source }),
+                }
+            }
+            // A loop that ends early has failed, and half a server is worse than a clear end.
+            let is_running = || running.iter().all(|thread| !thread.is_finished());
+            while outcome.is_ok() && !stop.load(Ordering::Relaxed) && is_running() {
+                std::thread::park_timeout(STOP_POLL);
+            }
+            stopping.store(true, Ordering::Relaxed);
+            wakers.iter().for_each(|waker| waker.wake());
+            for thread in running {
+                let ended = thread.join().map_err(|_| RunError::Panicked);
+                let ended = ended.and_then(|ended| ended.map_err(|source| RunError::Wait { source }));
+                outcome = outcome.and(ended);
+            }
+            outcome
+        });
+        if let Some(thread) = log_thread {
+            thread.join();
+        }
+        outcome.map(|()| counters.read())
+    }
+}
+
+/// A loop on its way into its thread.
+struct Start {
+    index: usize,
+    epoll: Epoll,
+    waker: Arc<Waker>,
+    listeners: Vec<Socket>,
+    root: Root,
+    log: Option<LogBuffer>,
+}
+
+impl Start {
+    fn run(
+        self,
+        options: &Options,
+        counters: &Counters,
+        open: &Arc<AtomicUsize>,
+        stopping: &AtomicBool,
+        connections_max: usize,
+        files_max: usize,
+    ) -> std::io::Result<()> {
+        let site = Site::new(self.root, options, files_max);
+        let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
+        let bench = Workbench::new(site, self.log, limits, timeouts, counters.clone(), self.index);
+        let event_loop = EventLoop::new(self.epoll, self.listeners, bench, Arc::clone(open), connections_max);
+        event_loop.run(&self.waker, stopping)
+    }
+}
+
+fn connections_max(limits: &Limits, descriptors: usize, files: usize) -> usize {
+    limits.connections_max.min(descriptors.saturating_sub(files + SPARE_DESCRIPTORS)).max(1)
+}
+
+fn open_files_max() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call fills the structure, which lives over it.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    if result == 0 { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { 1024 }
+}
