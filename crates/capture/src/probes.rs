@@ -71,6 +71,15 @@ impl Probes {
         }
     }
 
+    /// Tells the wake-ups of a thread group that is not the server's: the load generator's.
+    pub fn tell_wakeups_of(&mut self, tgid: u32) {
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut()
+            && let Some(byte) = state.woken_too.get_mut(tgid as usize / 8)
+        {
+            *byte |= 1 << (tgid % 8);
+        }
+    }
+
     /// Whether a thread group is the server's: given to [`Probes::trace`], or a descendant since.
     #[must_use]
     pub fn is_traced(&self, tgid: u32) -> bool {

@@ -1,3 +1,13 @@
 //! Formulas, each a bounded fold: parts of a response, histograms, comparisons.
+//!
+//! A fold takes values one by one, can be asked at any time, and merges with another of its sort; whether it is fed
+//! from a file or from a running server makes no difference to what it says.
+//! This crate knows no file, socket or clock.
+
+pub mod class;
 pub mod comparison;
+pub mod examples;
+pub mod part;
+pub mod response;
 pub mod summary;
+pub mod trend;

@@ -1,1 +1,14 @@
 //! Views of measures: terminal, HTML and JSON.
+//!
+//! [`Explanation`] is what `weir explain` found, in the words of the JSON; the views show it and compute nothing new.
+//! This crate does not know how the measures were made.
+
+mod explanation;
+mod html;
+mod terminal;
+mod units;
+
+pub use explanation::{Cause, Example, ExampleStep, Explanation, Observer, Ratio, SlowCause, Transaction};
+pub use html::html;
+pub use terminal::{Style, terminal};
+pub use units::{count, nanoseconds};

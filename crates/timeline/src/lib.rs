@@ -1,1 +1,17 @@
 //! Merges segments on one clock and joins their events into request spans.
+//!
+//! What the kernel said of tasks ([`tasks`]) and sockets ([`sockets`]) and what the client said of its requests are
+//! joined by connection and byte offset ([`join`]); the way of a request through the server's tasks is then walked
+//! back along the chain of wake-ups ([`path`]), and each stretch of it named.
+//! This crate knows the names of the parts, but no formula over them, and nothing of presentation.
+
+mod blocked;
+mod join;
+mod path;
+mod sockets;
+mod tasks;
+
+pub use blocked::{Wait, wait_of};
+pub use join::{Bounds, Joiner, Response, Statistics, Unjoinable};
+pub use path::{Detail, Step};
+pub use tasks::{State, TaskName};

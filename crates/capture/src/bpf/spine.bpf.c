@@ -18,6 +18,7 @@ const volatile u64 ring_mask = (1 << 19) - 1;
 #define MOST_PIDS (1 << 22)
 u8 traced[MOST_PIDS / 8]; /* thread groups of the server */
 u8 ports[65536 / 8];      /* local ports of the server */
+u8 woken_too[MOST_PIDS / 8]; /* thread groups whose wake-ups are told although they are not the server's: the generator */
 
 struct largest_ring {
 	u64 position;
@@ -89,7 +90,9 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_st
 {
 	u64 call = WEIR_NO_SYSCALL, argument = 0;
 
-	if (state && is_traced(prev->tgid)) {
+	u32 left_in = preempted ? 0 : state; /* preempted on its way into a wait, it is still runnable */
+
+	if (left_in && is_traced(prev->tgid)) {
 		struct pt_regs *regs = (void *)bpf_task_pt_regs(prev);
 		u64 number = BLOCKED_CALL(regs);
 
@@ -97,7 +100,7 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_st
 		argument = BLOCKED_ARGUMENT(regs) & 0xffff;
 	}
 	/* Above the low five state bits lie TASK_PARKED, TASK_NOLOAD and the like: not asked for by anybody. */
-	emit(WEIR_BPF_SCHED_SWITCH, (state & 31) | call << 5,
+	emit(WEIR_BPF_SCHED_SWITCH, (left_in & 31) | call << 5,
 	     (u64)(u32)(prev->pid & 0xffffff) | argument << 24 | (u64)(u32)next->pid << 40);
 	return 0;
 }
@@ -108,7 +111,8 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 	struct task_struct *waker = bpf_get_current_task_btf();
 
 	/* Wake-ups that neither concern the server nor come from it are half of a busy machine's events. */
-	if (!is_traced(woken->tgid) && !is_traced(waker->tgid))
+	if (!is_traced(woken->tgid) && !is_traced(waker->tgid) &&
+	    !(woken->tgid < MOST_PIDS && bit(woken_too, woken->tgid & (MOST_PIDS - 1))))
 		return 0;
 	emit(WEIR_BPF_SCHED_WAKING, 0, (u32)waker->pid | (u64)(u32)woken->pid << 32);
 	return 0;

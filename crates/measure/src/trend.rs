@@ -1,0 +1,89 @@
+//! How steady a mean was: batch means over slices of time.
+
+use std::collections::BTreeMap;
+
+/// Slices that are kept; beyond, neighbours are put together.
+const MOST_SLICES: usize = 256;
+/// Batches that the interval is computed from.
+const BATCHES: usize = 16;
+/// Student's t for 95 % and 15 degrees of freedom.
+const T_95: f64 = 2.131;
+
+/// Sums of a value by slice of time.
+#[derive(Debug, Clone)]
+pub struct TrendFold {
+    slice_ns: u64,
+    slices: BTreeMap<u64, (u64, f64)>,
+}
+
+impl Default for TrendFold {
+    fn default() -> Self {
+        Self { slice_ns: 10_000_000, slices: BTreeMap::new() }
+    }
+}
+
+impl TrendFold {
+    /// Takes a value that belongs to a time.
+    pub fn push(&mut self, at_ns: u64, value: f64) {
+        let (count, sum) = self.slices.entry(at_ns / self.slice_ns).or_default();
+        *count += 1;
+        *sum += value;
+        while self.slices.len() > MOST_SLICES {
+            self.slice_ns *= 2;
+            let halved = std::mem::take(&mut self.slices);
+            for (slice, (count, sum)) in halved {
+                let entry = self.slices.entry(slice / 2).or_default();
+                entry.0 += count;
+                entry.1 += sum;
+            }
+        }
+    }
+
+    /// Half the width of the 95 % interval of the mean, as a share of the mean: what a difference must exceed to be
+    /// more than this run's own unsteadiness. `None` with fewer than 16 slices.
+    ///
+    /// Batch means (Law and Kelton): 16 batches of equal time, their means taken as independent.
+    #[must_use]
+    pub fn noise(&self) -> Option<f64> {
+        if self.slices.len() < BATCHES {
+            return None;
+        }
+        let first = *self.slices.keys().next()?;
+        let span = self.slices.keys().next_back()? + 1 - first;
+        let mut batches = [(0u64, 0.0f64); BATCHES];
+        for (slice, (count, sum)) in &self.slices {
+            let batch = &mut batches[((slice - first) * BATCHES as u64 / span) as usize];
+            batch.0 += count;
+            batch.1 += sum;
+        }
+        let means: Vec<f64> = batches.iter().filter(|batch| batch.0 > 0).map(|(count, sum)| sum / *count as f64).collect();
+        let count = means.len() as f64;
+        let mean = means.iter().sum::<f64>() / count;
+        let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (mean > 0.0 && count > 2.0).then(|| T_95 * (variance / count).sqrt() / mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_value_has_no_noise_and_a_drifting_one_has() {
+        let (mut steady, mut drifting) = (TrendFold::default(), TrendFold::default());
+        for step in 0..100_000u64 {
+            steady.push(step * 100_000, 5.0);
+            drifting.push(step * 100_000, 5.0 + step as f64 / 10_000.0);
+        }
+        assert!(steady.noise().expect("enough slices") < 1e-9);
+        assert!(drifting.noise().expect("enough slices") > 0.1);
+        assert!(steady.slices.len() <= MOST_SLICES);
+    }
+
+    #[test]
+    fn too_little_says_nothing() {
+        let mut short = TrendFold::default();
+        short.push(1, 1.0);
+        assert_eq!(short.noise(), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! What `weir explain` found: the shape of its JSON.
+
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use weir_measure::part::Part;
+use weir_measure::summary::Summary;
+
+/// Everything that an explanation says. Times are nanoseconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Explanation {
+    /// weir's version.
+    pub version: String,
+    /// What was loaded or recorded: a URL, or a run directory.
+    pub subject: String,
+    /// The run directory.
+    pub run: String,
+    /// The recorded host, its kernel and its CPUs, in a line.
+    pub host: String,
+    /// From the first intended time to the last end, seconds.
+    pub duration_s: f64,
+    /// Requests that were answered.
+    pub requests: u64,
+    /// Answered requests a second.
+    pub rate_per_s: f64,
+    /// Bytes of responses, heads and bodies.
+    pub bytes: u64,
+    /// Failed requests by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Arrivals that the generator's queue had no room for.
+    pub dropped: u64,
+    /// Response times of all answered requests.
+    #[serde(serialize_with = "summary")]
+    pub response_ns: Option<Summary>,
+    /// Share of the answered requests that were joined with the server's side, 0 to 1.
+    pub joined_fraction: f64,
+    /// Those that were not, by reason.
+    pub unjoinable: BTreeMap<String, u64>,
+    /// The rung of the ladder of sources.
+    pub rung: String,
+    /// Sum of the parts of each response over its time.
+    pub sum_of_parts_over_response: Ratio,
+    /// Half the 95 % interval of the mean response time as a share of it; null if the run was too short.
+    pub noise_floor: Option<f64>,
+    /// What observing cost.
+    pub observer_cost: Observer,
+    /// Mean parts over all responses.
+    #[serde(serialize_with = "parts")]
+    pub parts_ns: [f64; Part::COUNT],
+    /// Mean parts of the middle tenth, around the median.
+    #[serde(serialize_with = "parts")]
+    pub median_parts_ns: [f64; Part::COUNT],
+    /// Mean parts of the slowest 1 %.
+    #[serde(serialize_with = "parts")]
+    pub slow_parts_ns: [f64; Part::COUNT],
+    /// Mean time of the middle tenth.
+    pub median_response_ns: f64,
+    /// Mean time of the slowest 1 %.
+    pub slow_response_ns: f64,
+    /// Parts of the design that this rung does not observe.
+    pub not_observed: Vec<String>,
+    /// The largest parts of the mean response, largest first, with whoever was to blame.
+    pub causes: Vec<Cause>,
+    /// What the slowest 1 % wait for that the others do not, largest first.
+    pub slow_causes: Vec<SlowCause>,
+    /// Transaction classes, most frequent first.
+    pub transactions: Vec<Transaction>,
+    /// A few typical and a few of the slowest responses.
+    pub examples: Vec<Example>,
+    /// What a reader should know before trusting the figures.
+    pub warnings: Vec<String>,
+}
+
+/// Minimum, mean and maximum of a ratio.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The smallest.
+    pub min: f64,
+    /// The mean.
+    pub mean: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// What observing cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Observer {
+    /// Events that the kernel's probes wrote.
+    pub events: u64,
+    /// Bytes that reached the run directory.
+    pub bytes: u64,
+    /// Events lost.
+    pub lost: u64,
+    /// CPU seconds of the collector; the probes' own time is inside the observed tasks' `run`.
+    pub cpu_seconds: f64,
+    /// The collector's CPU time as a share of one CPU over the recording.
+    pub cpu_share: f64,
+    /// Events for each answered request.
+    pub events_per_request: f64,
+}
+
+/// A part of the mean response, with whoever was to blame.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cause {
+    /// The part's name.
+    pub part: String,
+    /// Its mean, nanoseconds.
+    pub mean_ns: f64,
+    /// Its share of the mean response, 0 to 1.
+    pub share: f64,
+    /// Who or what, with the share of the part, largest first.
+    pub who: Vec<(String, f64)>,
+    /// The whole in words with figures.
+    pub text: String,
+}
+
+/// What the slowest 1 % wait for beyond the others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SlowCause {
+    /// The part's name.
+    pub part: String,
+    /// Mean of the part among the slowest 1 % less its mean among the others, nanoseconds.
+    pub excess_ns: f64,
+    /// The excess as a share of the whole difference, 0 to 1.
+    pub share: f64,
+    /// Who or what, with the share of the part among the slowest, largest first.
+    pub who: Vec<(String, f64)>,
+    /// The whole in words with figures.
+    pub text: String,
+}
+
+/// A class of transactions: method and path pattern.
+#[derive(Debug, Clone, Serialize)]
+pub struct Transaction {
+    /// Its name.
+    pub name: String,
+    /// Answered requests of it.
+    pub count: u64,
+    /// Their response times.
+    #[serde(serialize_with = "summary")]
+    pub response_ns: Option<Summary>,
+    /// Their mean parts.
+    #[serde(serialize_with = "parts")]
+    pub parts_ns: [f64; Part::COUNT],
+    /// Mean parts of the slowest 1 % of them.
+    #[serde(serialize_with = "parts")]
+    pub slow_parts_ns: [f64; Part::COUNT],
+}
+
+/// One response, to be drawn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Example {
+    /// `typical` or `slow`.
+    pub sort: String,
+    /// Method and target.
+    pub name: String,
+    /// Status code.
+    pub status: u16,
+    /// Its response time.
+    pub response_ns: u64,
+    /// When it was intended, since the first request of the run.
+    pub at_ns: u64,
+    /// Its steps, in their order, without gaps.
+    pub steps: Vec<ExampleStep>,
+}
+
+/// A step of a response that is drawn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ExampleStep {
+    /// The part's name.
+    pub part: String,
+    /// Its begin, since the response's intended time.
+    pub from_ns: u64,
+    /// Its length.
+    pub ns: u64,
+    /// The task whose time it was, empty where it was none's.
+    pub task: String,
+    /// Who or what it was spent on, empty for nobody in particular.
+    pub who: String,
+}
+
+fn summary<S: Serializer>(summary: &Option<Summary>, serializer: S) -> Result<S::Ok, S::Error> {
+    summary.map(|summary| summary.fields().into_iter().collect::<BTreeMap<_, _>>()).serialize(serializer)
+}
+
+fn parts<S: Serializer>(parts: &[f64; Part::COUNT], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(Part::ALL.iter().map(|part| (part.name(), parts[*part as usize])))
+}

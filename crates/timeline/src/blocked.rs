@@ -1,0 +1,121 @@
+//! What a task waits for when it is blocked in a system call: the declarative table of the scheduler's source.
+
+/// What a blocked system call says of the wait; sockets are told apart by the socket's own events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// A lock: futex, file lock or semaphore.
+    Lock,
+    /// Time to pass.
+    Timer,
+    /// A child, or whoever sends a signal.
+    Process,
+    /// Readiness or data of some descriptor: which one, its socket's events must tell.
+    Descriptor,
+    /// A call that only waits for storage.
+    Disk,
+    /// The table does not know the call.
+    Unknown,
+}
+
+/// The kernel's TASK_UNINTERRUPTIBLE: a wait that no signal ends, as for storage.
+pub(crate) const UNINTERRUPTIBLE: u8 = 2;
+
+/// Calls by what they wait for. The numbers are those of the architecture that this weir was built for.
+const TABLE: &[(Wait, &[i64])] = &[
+    (
+        Wait::Lock,
+        &[
+            libc::SYS_futex,
+            libc::SYS_futex_waitv,
+            FUTEX_WAIT,
+            libc::SYS_flock,
+            libc::SYS_fcntl,
+            libc::SYS_semop,
+            libc::SYS_semtimedop,
+        ],
+    ),
+    (Wait::Timer, &[libc::SYS_nanosleep, libc::SYS_clock_nanosleep]),
+    (
+        Wait::Process,
+        &[libc::SYS_wait4, libc::SYS_waitid, libc::SYS_rt_sigsuspend, libc::SYS_rt_sigtimedwait, libc::SYS_msgrcv],
+    ),
+    (
+        Wait::Descriptor,
+        &[
+            libc::SYS_read,
+            libc::SYS_readv,
+            libc::SYS_pread64,
+            libc::SYS_preadv,
+            libc::SYS_preadv2,
+            libc::SYS_write,
+            libc::SYS_writev,
+            libc::SYS_pwrite64,
+            libc::SYS_pwritev,
+            libc::SYS_pwritev2,
+            libc::SYS_recvfrom,
+            libc::SYS_recvmsg,
+            libc::SYS_recvmmsg,
+            libc::SYS_sendto,
+            libc::SYS_sendmsg,
+            libc::SYS_sendmmsg,
+            libc::SYS_sendfile,
+            libc::SYS_splice,
+            libc::SYS_connect,
+            libc::SYS_accept,
+            libc::SYS_accept4,
+            libc::SYS_ppoll,
+            libc::SYS_pselect6,
+            libc::SYS_epoll_pwait,
+            libc::SYS_epoll_pwait2,
+            libc::SYS_io_uring_enter,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_poll,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_select,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_wait,
+        ],
+    ),
+    (Wait::Disk, &[libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range, libc::SYS_msync, libc::SYS_syncfs]),
+];
+
+/// futex_wait (Linux 6.7), the same number on every architecture; libc does not name it yet.
+const FUTEX_WAIT: i64 = 455;
+
+/// What a task in this state waits for.
+#[must_use]
+pub fn wait_of(state: u8, syscall: u16) -> Wait {
+    let call = i64::from(syscall);
+    let listed = TABLE.iter().find(|(_, calls)| calls.contains(&call)).map(|(wait, _)| *wait);
+    match listed {
+        Some(wait) if wait != Wait::Descriptor => wait,
+        // An uninterruptible wait outside the calls above is one for storage: a read, an open, or a page to be read in.
+        _ if state & UNINTERRUPTIBLE != 0 => Wait::Disk,
+        Some(wait) => wait,
+        None => Wait::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::task::NO_SYSCALL;
+
+    #[test]
+    fn calls_are_told_apart() {
+        assert_eq!(wait_of(1, libc::SYS_futex as u16), Wait::Lock);
+        assert_eq!(wait_of(1, libc::SYS_clock_nanosleep as u16), Wait::Timer);
+        assert_eq!(wait_of(1, libc::SYS_recvfrom as u16), Wait::Descriptor);
+        assert_eq!(wait_of(2, libc::SYS_read as u16), Wait::Disk);
+        assert_eq!(wait_of(2, NO_SYSCALL), Wait::Disk);
+        assert_eq!(wait_of(1, NO_SYSCALL), Wait::Unknown);
+        assert_eq!(wait_of(1, libc::SYS_getpid as u16), Wait::Unknown);
+    }
+
+    #[test]
+    fn no_call_stands_twice() {
+        let all: Vec<i64> = TABLE.iter().flat_map(|(_, calls)| calls.iter().copied()).collect();
+        let unique: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(all.len(), unique.len());
+    }
+}

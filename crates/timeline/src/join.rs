@@ -1,0 +1,433 @@
+//! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
+
+use crate::path::{Detail, Span, Step, Walk};
+use crate::sockets::{Mark, Sockets};
+use crate::tasks::{State, TaskName, Tasks, Verb};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weir_measure::part::Part;
+use weir_wire::client::{ClientConnection, ClientRequest, Outcome};
+use weir_wire::socket::{END_OF_STREAM, ERROR, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen};
+use weir_wire::task::Switch;
+use weir_wire::{Kind, Record, Slot, text_from_slots};
+
+/// Bounds of the joiner's memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// After a request's end its socket's last events may still come: the client can be faster than the server's return
+    /// from its send. Nanoseconds.
+    pub grace_ns: u64,
+    /// A closed connection is kept so long for requests that were not yet told, nanoseconds.
+    pub closed_ns: u64,
+    /// Client connections that are remembered.
+    pub connections: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { grace_ns: 20_000_000, closed_ns: 2_000_000_000, connections: 1 << 20 }
+    }
+}
+
+/// Why a request could not be joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unjoinable {
+    /// No socket of the server has its addresses: another server, a proxy between, or an earlier connection.
+    NoSocket,
+    /// The arrival of its first byte is missing.
+    NoArrival,
+    /// No task was seen to take it: HTTP by other means than recv, or events were lost.
+    NoPickUp,
+    /// No send reaches the end of its response.
+    NoSend,
+    /// The answer was given before the request was taken.
+    EarlyAnswer,
+}
+
+impl Unjoinable {
+    /// All reasons.
+    pub const ALL: [Self; 5] = [Self::NoSocket, Self::NoArrival, Self::NoPickUp, Self::NoSend, Self::EarlyAnswer];
+
+    /// Its name in JSON and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer"][self as usize]
+    }
+}
+
+/// A response, joined or not, its time divided into steps that follow each other without a gap.
+#[derive(Debug, Clone, Copy)]
+pub struct Response<'a> {
+    /// What the client said.
+    pub request: &'a ClientRequest,
+    /// Method and target.
+    pub name: &'a str,
+    /// Its steps, in their order, from the intended time to the end.
+    pub steps: &'a [Step],
+    /// Why it is not joined, if it is not.
+    pub unjoinable: Option<Unjoinable>,
+}
+
+impl Response<'_> {
+    /// The response time: from the intended time to the last byte, nanoseconds.
+    #[must_use]
+    pub fn time_ns(&self) -> u64 {
+        self.request.done_ns.saturating_sub(self.request.intended_ns)
+    }
+}
+
+/// Counts of a joiner.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Requests that were answered.
+    pub requests: u64,
+    /// Those that were joined.
+    pub joined: u64,
+    /// Those that were not, by reason.
+    pub unjoinable: [u64; Unjoinable::ALL.len()],
+    /// Requests that failed, by outcome's number.
+    pub failed: [u64; Outcome::ALL.len()],
+    /// Arrivals that the generator dropped.
+    pub dropped: u64,
+    /// Boundaries that two clocks put in the wrong order, and that were moved to fit.
+    pub moved: u64,
+    /// Switches that must be missing.
+    pub gaps: u64,
+    /// Events that the kernel's recording lost.
+    pub lost: u64,
+    /// First and last event of a client.
+    pub client_ns: Option<(u64, u64)>,
+    /// Bytes of responses.
+    pub bytes: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    told: ClientConnection,
+    socket: Option<u32>,
+    waiting: u32,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    request: ClientRequest,
+    lane: u32,
+    name: Arc<str>,
+}
+
+/// The joiner: takes records in the order of time, gives responses.
+#[derive(Debug)]
+pub struct Joiner {
+    bounds: Bounds,
+    tasks: Tasks,
+    sockets: Sockets,
+    connections: FxHashMap<(u32, u64), Connection>,
+    lanes: FxHashMap<u32, u32>,
+    waiting: VecDeque<Waiting>,
+    steps: Vec<Step>,
+    statistics: Statistics,
+    since_sweep: u32,
+    nameless: Arc<str>,
+}
+
+impl Joiner {
+    /// An empty joiner.
+    #[must_use]
+    pub fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            tasks: Tasks::default(),
+            sockets: Sockets::default(),
+            connections: FxHashMap::default(),
+            lanes: FxHashMap::default(),
+            waiting: VecDeque::new(),
+            steps: Vec::new(),
+            statistics: Statistics::default(),
+            since_sweep: 0,
+            nameless: Arc::from("(unnamed)"),
+        }
+    }
+
+    /// Takes the next record; `name` is the text of its dictionary id, if it has one.
+    pub fn push(
+        &mut self,
+        record: &Record,
+        payload: &[Slot],
+        name: Option<&Arc<str>>,
+        take: &mut dyn FnMut(&Joiner, &Response<'_>),
+    ) {
+        let now_ns = record.time_ns;
+        while self.waiting.front().is_some_and(|first| first.request.done_ns + self.bounds.grace_ns < now_ns) {
+            self.resolve_first(take);
+        }
+        self.since_sweep += 1;
+        if self.since_sweep >= 1 << 16 {
+            self.sweep(now_ns);
+        }
+        let Some(kind) = Kind::from_code(record.kind) else { return };
+        let (low, high) = record.a_halves();
+        match kind {
+            Kind::Switch => {
+                if let Some(switch) = Switch::read(record) {
+                    self.tasks.switch(now_ns, record.lane, switch);
+                }
+            }
+            Kind::Waking => self.tasks.waking(now_ns, low, high),
+            Kind::Exit => self.tasks.exit(low, now_ns),
+            Kind::TaskName => {
+                let known = TaskName { name: text_from_slots(payload), tgid: high, traced: record.flags & 1 != 0 };
+                self.tasks.name(low, known);
+            }
+            Kind::Lost => {
+                self.statistics.lost += record.a;
+                self.tasks.lost(now_ns, record.lane);
+            }
+            Kind::SocketOpen => {
+                if let Some(open) = SocketOpen::read(record, payload) {
+                    self.sockets.open(open, now_ns);
+                }
+            }
+            Kind::SocketReady => {
+                if let Some(socket) = self.sockets.get_mut(low) {
+                    socket.arrival(now_ns, high, record.flags & NOT_ACCEPTED != 0);
+                }
+            }
+            Kind::SocketRecv => self.touch(record, Verb::Receive),
+            Kind::SocketSend => self.touch(record, Verb::Send),
+            Kind::SocketState => {
+                if let Some(socket) = self.sockets.get_mut(low) {
+                    socket.closed_ns = Some(now_ns);
+                }
+            }
+            Kind::ClientConnection => {
+                if let Some(told) = ClientConnection::read(record, payload) {
+                    let key = (record.lane, told.connection);
+                    self.connections.insert(key, Connection { told, socket: None, waiting: 0 });
+                }
+            }
+            Kind::ClientRequest => self.request(record, payload, name),
+            Kind::ClientDropped => self.statistics.dropped += record.a,
+            Kind::ClientLane => {
+                self.lanes.insert(record.lane, low);
+            }
+            Kind::ClockPair | Kind::CpuSteal | Kind::Fork | Kind::Exec | Kind::ListenReady => {}
+        }
+    }
+
+    /// Resolves what is left at the end of a recording.
+    pub fn finish(&mut self, take: &mut dyn FnMut(&Joiner, &Response<'_>)) {
+        while !self.waiting.is_empty() {
+            self.resolve_first(take);
+        }
+    }
+
+    /// The counts so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        Statistics { gaps: self.tasks.gaps(), ..self.statistics.clone() }
+    }
+
+    /// A task's name, if the recording tells it.
+    #[must_use]
+    pub fn task_name(&self, pid: u32) -> Option<&TaskName> {
+        self.tasks.named(pid)
+    }
+
+    fn request(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>) {
+        let Some(request) = ClientRequest::read(record, payload) else { return };
+        let (first, _) = self.statistics.client_ns.unwrap_or((request.intended_ns, 0));
+        self.statistics.client_ns = Some((first.min(request.intended_ns), request.done_ns));
+        if request.outcome != Outcome::Done {
+            self.statistics.failed[request.outcome as usize] += 1;
+            return;
+        }
+        self.statistics.requests += 1;
+        self.statistics.bytes += request.response_bytes;
+        if let Some(connection) = self.connections.get_mut(&(record.lane, request.connection)) {
+            connection.waiting += 1;
+        }
+        let name = Arc::clone(name.unwrap_or(&self.nameless));
+        self.waiting.push_back(Waiting { request, lane: record.lane, name });
+    }
+
+    fn touch(&mut self, record: &Record, verb: Verb) {
+        let (id, position) = record.a_halves();
+        let server_side = self.sockets.get(id).is_some_and(|socket| socket.server_side);
+        let pid = self.tasks.touch(record.lane, record.time_ns, id, verb, server_side);
+        let aside = END_OF_STREAM | ERROR | NO_POSITION | if verb == Verb::Receive { PEEK } else { 0 };
+        if record.flags & aside != 0 {
+            return;
+        }
+        if let Some(socket) = self.sockets.get_mut(id).filter(|socket| socket.server_side) {
+            match verb {
+                Verb::Receive => socket.pick_up(record.time_ns, position, pid),
+                Verb::Send => socket.send(record.time_ns, position, pid),
+            }
+        }
+    }
+
+    fn resolve_first(&mut self, take: &mut dyn FnMut(&Joiner, &Response<'_>)) {
+        let Some(waiting) = self.waiting.pop_front() else { return };
+        let mut steps = std::mem::take(&mut self.steps);
+        steps.clear();
+        let unjoinable = self.steps_of(&waiting, &mut steps).err();
+        if let Some(reason) = unjoinable {
+            self.statistics.unjoinable[reason as usize] += 1;
+            steps.clear();
+            self.client_steps(&waiting, &mut steps, waiting.request.sent_ns);
+            let begin = steps.last().map_or(waiting.request.intended_ns, |step| step.to_ns);
+            push_step(&mut steps, begin, waiting.request.done_ns, Part::Unattributed, 0);
+        } else {
+            self.statistics.joined += 1;
+        }
+        let response = Response { request: &waiting.request, name: &waiting.name, steps: &steps, unjoinable };
+        take(self, &response);
+        self.steps = steps;
+        self.release(&waiting);
+    }
+
+    /// The socket of a request's connection; found once, then remembered.
+    fn socket_of(&mut self, waiting: &Waiting) -> Option<u32> {
+        let connection = self.connections.get_mut(&(waiting.lane, waiting.request.connection))?;
+        if connection.socket.is_none() {
+            let told = &connection.told;
+            // The server's side is established while the connect call is under way, or later where it had to wait.
+            let found = self.sockets.find(told.remote, told.local, told.connect_start_ns, waiting.request.done_ns);
+            // A socket that is older than the recording is told of when the recording begins: any time will do.
+            let found = found.or_else(|| self.sockets.find(told.remote, told.local, 0, waiting.request.done_ns));
+            if let Some(socket) = found.and_then(|id| self.sockets.get_mut(id)) {
+                socket.claimed = true;
+            }
+            connection.socket = found;
+        }
+        connection.socket
+    }
+
+    fn steps_of(&mut self, waiting: &Waiting, steps: &mut Vec<Step>) -> Result<(), Unjoinable> {
+        let request = &waiting.request;
+        let id = self.socket_of(waiting).ok_or(Unjoinable::NoSocket)?;
+        let socket = self.sockets.get(id).ok_or(Unjoinable::NoSocket)?;
+        let beyond =
+            |marks: &VecDeque<Mark>, position: u64| marks.iter().find(|mark| mark.position > position).copied();
+        let arrived = beyond(&socket.ready, request.request_offset).ok_or(Unjoinable::NoArrival)?;
+        let picked = beyond(&socket.received, request.request_offset).ok_or(Unjoinable::NoPickUp)?;
+        let first_sent = beyond(&socket.sent, request.response_offset).ok_or(Unjoinable::NoSend)?;
+        let last_byte = (request.response_offset + request.response_bytes).saturating_sub(1);
+        let sent = beyond(&socket.sent, last_byte).ok_or(Unjoinable::NoSend)?;
+        if first_sent.at_ns < picked.at_ns {
+            return Err(Unjoinable::EarlyAnswer);
+        }
+        let answered_ns = socket.answered_ns;
+        // Two CPUs' clocks and the order of probes differ by nanoseconds; the parts must still follow each other.
+        let mut moved = 0;
+        let mut ascend = |time: u64, at_least: u64| {
+            moved += u64::from(time < at_least || time > request.done_ns);
+            time.max(at_least).min(request.done_ns)
+        };
+        let sent_by_client = ascend(request.sent_ns, request.intended_ns);
+        let arrived_ns = ascend(arrived.at_ns, sent_by_client);
+        let picked_ns = ascend(picked.at_ns, arrived_ns);
+        let begun_ns = answered_ns.max(picked_ns).min(request.done_ns);
+        // The client may have its response before the server's send returns: that is no fault of any clock.
+        let sent_ns = sent.at_ns.max(begun_ns).min(request.done_ns);
+        let span = Span {
+            socket: id,
+            arrived_ns,
+            not_accepted: arrived.not_accepted,
+            picked_ns,
+            picker: picked.pid,
+            begun_ns,
+            sent_ns,
+            sender: sent.pid,
+        };
+        self.statistics.moved += u64::from(moved > 0);
+        self.client_steps(waiting, steps, sent_by_client);
+        push_step(steps, sent_by_client, arrived_ns, Part::RequestTransit, 0);
+        let from = steps.len();
+        Walk { tasks: &self.tasks, sockets: &self.sockets, span, steps }.server();
+        steps[from..].sort_by_key(|step| step.from_ns);
+        self.response_steps(waiting, steps, sent_ns);
+        Ok(())
+    }
+
+    /// In the generator, and its connection being made: up to the send.
+    fn client_steps(&self, waiting: &Waiting, steps: &mut Vec<Step>, sent_ns: u64) {
+        let request = &waiting.request;
+        let connection = self.connections.get(&(waiting.lane, request.connection));
+        let sent_ns = sent_ns.clamp(request.intended_ns, request.done_ns.max(request.intended_ns));
+        let (mut from, mut to) = (sent_ns, sent_ns);
+        if let Some(connection) = connection.filter(|_| request.opened_connection) {
+            from = connection.told.connect_start_ns.clamp(request.intended_ns, sent_ns);
+            // The TLS handshake belongs to the connection as much as TCP's own.
+            to = if request.encrypted { sent_ns } else { connection.told.connected_ns.clamp(from, sent_ns) };
+        }
+        push_step(steps, request.intended_ns, from, Part::Generator, 0);
+        push_step(steps, from, to, Part::Connect, 0);
+        push_step(steps, to, sent_ns, Part::Generator, 0);
+    }
+
+    /// From the server's last send to the client: on the way, or the client's task not yet there.
+    fn response_steps(&self, waiting: &Waiting, steps: &mut Vec<Step>, sent_ns: u64) {
+        let done_ns = waiting.request.done_ns;
+        let Some(pid) = self.lanes.get(&waiting.lane) else {
+            return push_step(steps, sent_ns, done_ns, Part::ResponseTransit, 0);
+        };
+        let from = steps.len();
+        for spell in self.tasks.spells_back(*pid, sent_ns, done_ns) {
+            let part = match spell.state {
+                State::Running { .. } | State::Runnable { .. } => Part::ClientWakeup,
+                State::Blocked { .. } | State::Unknown => Part::ResponseTransit,
+            };
+            push_step(steps, spell.from_ns, spell.to_ns, part, *pid);
+        }
+        if steps.len() == from {
+            push_step(steps, sent_ns, done_ns, Part::ResponseTransit, 0);
+        }
+        steps[from..].reverse();
+    }
+
+    /// Forgets what a request's resolution has used up.
+    fn release(&mut self, waiting: &Waiting) {
+        let key = (waiting.lane, waiting.request.connection);
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        connection.waiting = connection.waiting.saturating_sub(1);
+        let idle = connection.waiting == 0;
+        let Some(id) = connection.socket else { return };
+        let request = &waiting.request;
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let response_end = request.response_offset + request.response_bytes;
+        let last = socket.sent.iter().find(|mark| mark.position >= response_end).map(|mark| mark.at_ns);
+        socket.answered_ns = last.unwrap_or(socket.answered_ns).max(socket.answered_ns);
+        let request_end = request.request_offset + u64::from(request.request_bytes);
+        if idle {
+            socket.forget(request_end, response_end);
+        } else {
+            // Pipelined requests share the mark that brought or took them.
+            socket.forget(request_end.saturating_sub(1).min(request.request_offset), response_end.saturating_sub(1));
+        }
+        if idle && socket.closed_ns.is_some() {
+            self.sockets.remove(id);
+            self.connections.remove(&key);
+        }
+    }
+
+    /// Keeps memory within its bounds.
+    fn sweep(&mut self, now_ns: u64) {
+        self.since_sweep = 0;
+        let oldest_mark = self.sockets.sweep(now_ns.saturating_sub(self.bounds.closed_ns));
+        let oldest_request = self.waiting.front().map(|first| first.request.intended_ns);
+        let keep_ns = [oldest_mark, oldest_request].into_iter().flatten().min().unwrap_or(now_ns);
+        self.tasks.trim(keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns)));
+        if self.connections.len() > self.bounds.connections {
+            let old = now_ns.saturating_sub(self.bounds.closed_ns);
+            self.connections.retain(|_, connection| connection.waiting > 0 || connection.told.connected_ns > old);
+        }
+    }
+}
+
+fn push_step(steps: &mut Vec<Step>, from_ns: u64, to_ns: u64, part: Part, pid: u32) {
+    if to_ns > from_ns {
+        steps.push(Step { from_ns, to_ns, part, pid, detail: Detail::None });
+    }
+}

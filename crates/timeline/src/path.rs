@@ -1,0 +1,294 @@
+//! The way of a request through the server: each stretch of time named, walked back along the chain of wake-ups.
+
+use crate::blocked::{Wait, wait_of};
+use crate::sockets::Sockets;
+use crate::tasks::{Spell, State, Tasks, Touch, Verb};
+use std::net::SocketAddr;
+use weir_measure::part::Part;
+
+/// How many tasks a request may pass through before its chain of wake-ups is given up.
+const MOST_HOPS: usize = 8;
+
+/// Who or what a stretch was spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Detail {
+    /// Nobody in particular.
+    None,
+    /// This task: it had the CPU that was waited for, or ended the wait.
+    Task(u32),
+    /// The peer that was waited for.
+    Peer(SocketAddr),
+}
+
+/// A stretch of a response's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Its begin, nanoseconds.
+    pub from_ns: u64,
+    /// Its end.
+    pub to_ns: u64,
+    /// What it was.
+    pub part: Part,
+    /// Whose time it was: the task that handled the request then, 0 where it was none's.
+    pub pid: u32,
+    /// Who or what it was spent on.
+    pub detail: Detail,
+}
+
+/// What is known of a request at the server; the times ascend.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) socket: u32,
+    /// Its first byte arrived.
+    pub(crate) arrived_ns: u64,
+    /// Nobody had accepted its connection then.
+    pub(crate) not_accepted: bool,
+    /// A task took it.
+    pub(crate) picked_ns: u64,
+    /// The task.
+    pub(crate) picker: u32,
+    /// Its turn: picked up, and the responses before it on its connection given.
+    pub(crate) begun_ns: u64,
+    /// The last send of its response.
+    pub(crate) sent_ns: u64,
+    /// The task that sent it.
+    pub(crate) sender: u32,
+}
+
+/// Walks requests; holds what is known and the steps found.
+pub(crate) struct Walk<'a> {
+    pub(crate) tasks: &'a Tasks,
+    pub(crate) sockets: &'a Sockets,
+    pub(crate) span: Span,
+    pub(crate) steps: &'a mut Vec<Step>,
+}
+
+impl Walk<'_> {
+    /// Names every stretch from the arrival to the last send.
+    pub(crate) fn server(&mut self) {
+        let span = self.span;
+        self.to_pick_up(span.picker, span.arrived_ns, span.picked_ns);
+        // Pipelined: taken together with the requests before it, and waiting for their answers.
+        self.step(span.picked_ns, span.begun_ns, Part::WorkerQueue, span.picker, Detail::None);
+        self.to_last_send(span.begun_ns, span.sent_ns);
+    }
+
+    fn step(&mut self, from_ns: u64, to_ns: u64, part: Part, pid: u32, detail: Detail) {
+        if to_ns > from_ns {
+            self.steps.push(Step { from_ns, to_ns, part, pid, detail });
+        }
+    }
+
+    /// From the arrival to the pick-up: back from the task that picked up, over those that woke it.
+    fn to_pick_up(&mut self, mut pid: u32, from_ns: u64, mut to_ns: u64) {
+        let queue = if self.span.not_accepted { Part::AcceptQueue } else { Part::WorkerQueue };
+        for _ in 0..MOST_HOPS {
+            let busy_until = self.last_foreign(pid, from_ns, to_ns);
+            let mut hop = None;
+            for spell in self.tasks.spells_back(pid, from_ns, to_ns) {
+                let Spell { from_ns: begin, to_ns: end, state, woken_by, .. } = spell;
+                match state {
+                    // Waiting for the CPU is waiting for the CPU, whoever's request the task is at.
+                    State::Runnable { .. } => self.wait_cpu(pid, &spell),
+                    State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
+                    State::Running { .. } => {
+                        let turn = busy_until.clamp(begin, end);
+                        self.step(begin, turn, queue, pid, Detail::None);
+                        self.step(turn, end, Part::Run, pid, Detail::None);
+                    }
+                    State::Blocked { .. } if begin < busy_until => self.step(begin, end, queue, pid, Detail::None),
+                    State::Blocked { .. } if self.hands_over(woken_by, pid) => {
+                        hop = Some((woken_by, end));
+                        break;
+                    }
+                    State::Blocked { state, syscall } => {
+                        let part = match wait_of(state, syscall) {
+                            Wait::Lock => Part::WaitLock,
+                            Wait::Timer => Part::WaitTimer,
+                            Wait::Disk => Part::WaitDisk,
+                            Wait::Process => Part::WaitProcess,
+                            // Idle, and not yet woken for this arrival: it is still being delivered.
+                            Wait::Descriptor if self.span.not_accepted => Part::AcceptQueue,
+                            Wait::Descriptor => Part::RequestTransit,
+                            Wait::Unknown => Part::Unattributed,
+                        };
+                        self.step(begin, end, part, pid, Detail::None);
+                    }
+                }
+            }
+            match hop {
+                Some((waker, at)) => (pid, to_ns) = (waker, at),
+                None => return,
+            }
+        }
+        self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
+    }
+
+    /// From the beginning to the last send: back from the task that sent.
+    fn to_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
+        let mut pid = self.span.sender;
+        for _ in 0..MOST_HOPS {
+            let foreign = self.foreign_stretches(pid, from_ns, to_ns);
+            let mut hop = None;
+            for spell in self.tasks.spells_back(pid, from_ns, to_ns) {
+                let Spell { from_ns: begin, to_ns: end, state, woken_by, .. } = spell;
+                match state {
+                    State::Runnable { .. } => self.wait_cpu(pid, &spell),
+                    State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
+                    State::Running { .. } => self.run_or_queue(pid, begin, end, &foreign),
+                    State::Blocked { .. }
+                        if pid != self.span.picker
+                            && self.hands_over(woken_by, pid)
+                            && (woken_by == self.span.picker
+                                || self.tasks.state_since(pid, end) < self.span.picked_ns) =>
+                    {
+                        hop = Some((woken_by, end));
+                        break;
+                    }
+                    State::Blocked { state, syscall } => {
+                        let (part, detail) = self.wait(pid, &spell, state, syscall, &foreign);
+                        self.step(begin, end, part, pid, detail);
+                    }
+                }
+            }
+            match hop {
+                Some((waker, at)) => (pid, to_ns) = (waker, at),
+                None => return,
+            }
+        }
+        self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
+    }
+
+    /// Whether a wake-up may have handed the request over: it came from another task of the server.
+    fn hands_over(&self, waker: u32, woken: u32) -> bool {
+        waker != 0 && waker != woken && self.tasks.serves(waker)
+    }
+
+    /// Waiting for a CPU, by who had it.
+    fn wait_cpu(&mut self, pid: u32, spell: &Spell) {
+        let Some(cpu) = spell.next_cpu else {
+            return self.step(spell.from_ns, spell.to_ns, Part::WaitCpu, pid, Detail::None);
+        };
+        let mut at_ns = spell.from_ns;
+        for (holder, from_ns, to_ns) in self.tasks.ran_on(cpu, spell.from_ns, spell.to_ns) {
+            self.step(at_ns, from_ns, Part::WaitCpu, pid, Detail::None);
+            // Nobody had it: the CPU was waking up, or the task was on its way to it.
+            let detail = if holder == 0 || holder == pid { Detail::None } else { Detail::Task(holder) };
+            self.step(from_ns, to_ns, Part::WaitCpu, pid, detail);
+            at_ns = to_ns;
+        }
+        self.step(at_ns, spell.to_ns, Part::WaitCpu, pid, Detail::None);
+    }
+
+    /// The end of a task's last dealing with another connection before it came to ours.
+    fn last_foreign(&self, pid: u32, from_ns: u64, to_ns: u64) -> u64 {
+        let foreign = |touch: &&Touch| touch.server_side && touch.socket != self.span.socket;
+        self.tasks.touches(pid, from_ns, to_ns).rev().find(foreign).map_or(0, |touch| touch.at_ns)
+    }
+
+    /// Stretches in which a task was at other connections' requests: from taking one up to the last send before it
+    /// came back to ours.
+    fn foreign_stretches(&self, pid: u32, from_ns: u64, to_ns: u64) -> Vec<(u64, u64)> {
+        let mut stretches: Vec<(u64, u64)> = Vec::new();
+        let mut open: Option<(u64, u64)> = None;
+        for touch in self.tasks.touches(pid, from_ns, to_ns) {
+            if !touch.server_side {
+                continue;
+            }
+            if touch.socket == self.span.socket {
+                stretches.extend(open.take());
+            } else {
+                let begin = open.map_or(touch.at_ns, |(begin, _)| begin);
+                open = Some((begin, touch.at_ns));
+            }
+        }
+        stretches.extend(open);
+        stretches
+    }
+
+    fn run_or_queue(&mut self, pid: u32, begin: u64, end: u64, foreign: &[(u64, u64)]) {
+        let mut at_ns = begin;
+        for (from_ns, to_ns) in foreign {
+            let (from_ns, to_ns) = ((*from_ns).clamp(at_ns, end), (*to_ns).clamp(at_ns, end));
+            self.step(at_ns, from_ns, Part::Run, pid, Detail::None);
+            self.step(from_ns, to_ns, Part::WorkerQueue, pid, Detail::None);
+            at_ns = to_ns;
+        }
+        self.step(at_ns, end, Part::Run, pid, Detail::None);
+    }
+
+    /// What a blocked task waits for while it has the request.
+    fn wait(&self, pid: u32, spell: &Spell, state: u8, syscall: u16, foreign: &[(u64, u64)]) -> (Part, Detail) {
+        let waker = if spell.woken_by == 0 { Detail::None } else { Detail::Task(spell.woken_by) };
+        match wait_of(state, syscall) {
+            Wait::Lock => (Part::WaitLock, waker),
+            Wait::Timer => (Part::WaitTimer, Detail::None),
+            Wait::Process => (Part::WaitProcess, waker),
+            Wait::Disk => (Part::WaitDisk, Detail::None),
+            Wait::Unknown => (Part::Unattributed, Detail::None),
+            Wait::Descriptor => {
+                if foreign.iter().any(|(from, to)| *from <= spell.from_ns && spell.to_ns <= *to) {
+                    return (Part::WorkerQueue, Detail::None);
+                }
+                self.descriptor(pid, spell)
+            }
+        }
+    }
+
+    /// Which descriptor: what the task touches right after, else what it has asked and not yet heard from.
+    fn descriptor(&self, pid: u32, spell: &Spell) -> (Part, Detail) {
+        let next = self.tasks.touches(pid, spell.to_ns, self.span.sent_ns + 1).next();
+        match next {
+            Some(touch) if touch.socket == self.span.socket => match (touch.verb, self.asked(pid, spell.from_ns)) {
+                (Verb::Receive, _) => (Part::RequestTransit, Detail::None),
+                // It answers now without having heard: what it waited for is no socket.
+                (Verb::Send, None) if self.has_sent(pid, spell.from_ns) => (Part::WaitNetwork, Detail::None),
+                (Verb::Send, None) => (Part::WaitProcess, self.waker_of(spell)),
+                (Verb::Send, Some(peer)) => self.towards(peer),
+            },
+            Some(touch) if !touch.server_side => self.towards(touch.socket),
+            _ => match self.asked(pid, spell.from_ns) {
+                Some(peer) => self.towards(peer),
+                None => (Part::WaitProcess, self.waker_of(spell)),
+            },
+        }
+    }
+
+    fn waker_of(&self, spell: &Spell) -> Detail {
+        if spell.woken_by == 0 { Detail::None } else { Detail::Task(spell.woken_by) }
+    }
+
+    /// The last socket towards something else that the task has sent to and not received from since.
+    fn asked(&self, pid: u32, before_ns: u64) -> Option<u32> {
+        let mut heard: Option<u32> = None;
+        for touch in self.tasks.touches(pid, self.span.picked_ns, before_ns + 1).rev() {
+            if touch.server_side || heard == Some(touch.socket) {
+                continue;
+            }
+            match touch.verb {
+                Verb::Send => return Some(touch.socket),
+                Verb::Receive => heard = Some(touch.socket),
+            }
+        }
+        None
+    }
+
+    /// Whether the task had begun to send the response: then it waits for the client to take it.
+    fn has_sent(&self, pid: u32, before_ns: u64) -> bool {
+        self.tasks
+            .touches(pid, self.span.begun_ns, before_ns + 1)
+            .any(|touch| touch.socket == self.span.socket && touch.verb == Verb::Send)
+    }
+
+    /// Waiting for a peer: a process of this host that is not captured, or another host.
+    fn towards(&self, socket: u32) -> (Part, Detail) {
+        match self.sockets.get(socket) {
+            // A socket without addresses is a Unix socket: its peer is a process of this host.
+            None => (Part::WaitProcess, Detail::None),
+            Some(known) if self.sockets.is_own(known.open.remote.ip()) => {
+                (Part::WaitProcess, Detail::Peer(known.open.remote))
+            }
+            Some(known) => (Part::WaitNetwork, Detail::Peer(known.open.remote)),
+        }
+    }
+}

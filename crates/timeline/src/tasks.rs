@@ -1,0 +1,349 @@
+//! Who ran, who could have, and who was blocked in what: histories of tasks and CPUs, from the scheduler's events.
+
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use weir_wire::task::Switch;
+
+/// Changes that a task's history may hold; the oldest go first, and what they would have told is unattributed.
+const MOST_CHANGES: usize = 1 << 18;
+/// A wake-up this shortly before a task blocks was meant for that block: the two CPUs' events overtook each other.
+const WAKE_RACE_NS: u64 = 20_000;
+
+/// What a task is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nothing is known: before its first event, or where events were lost.
+    Unknown,
+    /// It has this CPU.
+    Running {
+        /// The CPU.
+        cpu: u32,
+    },
+    /// It could run.
+    Runnable {
+        /// Who woke it; 0 if it lost the CPU without having blocked.
+        waker: u32,
+    },
+    /// It waits.
+    Blocked {
+        /// The kernel's `TASK_*` bits.
+        state: u8,
+        /// The system call, [`weir_wire::task::NO_SYSCALL`] for none or unknown.
+        syscall: u16,
+    },
+}
+
+/// A stretch of time in one state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spell {
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+    pub(crate) state: State,
+    /// Who ended it by a wake-up, 0 if nobody did.
+    pub(crate) woken_by: u32,
+    /// The CPU that the task got next, for a runnable spell.
+    pub(crate) next_cpu: Option<u32>,
+}
+
+/// Whether a task took from or gave to a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Receive,
+    Send,
+}
+
+/// A task's dealing with a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Touch {
+    pub(crate) at_ns: u64,
+    pub(crate) socket: u32,
+    pub(crate) verb: Verb,
+    /// Whether it is a connection from a client of the server, not one to something that the server asks.
+    pub(crate) server_side: bool,
+}
+
+#[derive(Debug, Default)]
+struct Task {
+    changes: VecDeque<(u64, State)>,
+    touches: VecDeque<Touch>,
+    woken_while_running: Option<(u64, u32)>,
+    /// It belongs to the server: it was seen to serve, or a wake-up of a traced task told so.
+    serves: bool,
+}
+
+#[derive(Debug, Default)]
+struct Cpu {
+    current: Option<u32>,
+    history: VecDeque<(u64, u32)>,
+}
+
+/// What is known of a task by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskName {
+    /// The name, at most 15 characters.
+    pub name: String,
+    /// Its thread group: the process.
+    pub tgid: u32,
+    /// Whether it belongs to the traced server.
+    pub traced: bool,
+}
+
+/// All tasks and CPUs.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    tasks: FxHashMap<u32, Task>,
+    cpus: Vec<Cpu>,
+    names: FxHashMap<u32, TaskName>,
+    gaps: u64,
+}
+
+impl Tasks {
+    /// A CPU passes from one task to another.
+    pub(crate) fn switch(&mut self, time_ns: u64, cpu: u32, switch: Switch) {
+        let index = cpu as usize;
+        if self.cpus.len() <= index {
+            self.cpus.resize_with(index + 1, Cpu::default);
+        }
+        let current = self.cpus[index].current;
+        if let Some(known) = current
+            && known != switch.prev
+        {
+            // A switch is missing: whoever we believed to run has left at an unknown time.
+            self.gaps += 1;
+            self.change(known, time_ns, State::Unknown);
+        }
+        if switch.prev != 0 {
+            let task = self.tasks.entry(switch.prev).or_default();
+            let woken = task.woken_while_running.take().filter(|(at, _)| time_ns - at < WAKE_RACE_NS);
+            let state = match (switch.prev_state, woken) {
+                (0, _) => State::Runnable { waker: 0 },
+                (_, Some((_, waker))) => State::Runnable { waker },
+                (state, None) => State::Blocked { state, syscall: switch.syscall },
+            };
+            task.push(time_ns, state);
+        }
+        if switch.next != 0 {
+            self.change(switch.next, time_ns, State::Running { cpu });
+        }
+        let cpu = &mut self.cpus[index];
+        cpu.current = Some(switch.next);
+        cpu.history.push_back((time_ns, switch.next));
+        if cpu.history.len() > MOST_CHANGES {
+            cpu.history.pop_front();
+        }
+    }
+
+    /// A task is made runnable.
+    pub(crate) fn waking(&mut self, time_ns: u64, waker: u32, woken: u32) {
+        let task = self.tasks.entry(woken).or_default();
+        match task.changes.back() {
+            Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, waker)),
+            Some((_, State::Runnable { .. })) => {}
+            _ => task.push(time_ns, State::Runnable { waker }),
+        }
+    }
+
+    /// Events of a CPU were lost: nobody is known to run there, and nothing of its tasks since.
+    pub(crate) fn lost(&mut self, time_ns: u64, cpu: u32) {
+        if let Some(cpu) = self.cpus.get_mut(cpu as usize)
+            && let Some(pid) = cpu.current.take()
+        {
+            self.change(pid, time_ns, State::Unknown);
+        }
+    }
+
+    /// Notes that the running task of a CPU dealt with a socket; returns the task.
+    pub(crate) fn touch(&mut self, cpu: u32, at_ns: u64, socket: u32, verb: Verb, server_side: bool) -> u32 {
+        let Some(pid) = self.current(cpu) else { return 0 };
+        let task = self.tasks.entry(pid).or_default();
+        task.serves |= server_side;
+        task.touches.push_back(Touch { at_ns, socket, verb, server_side });
+        if task.touches.len() > MOST_CHANGES {
+            task.touches.pop_front();
+        }
+        pid
+    }
+
+    /// The task that has a CPU, if known and not the idle one.
+    pub(crate) fn current(&self, cpu: u32) -> Option<u32> {
+        self.cpus.get(cpu as usize).and_then(|cpu| cpu.current).filter(|pid| *pid != 0)
+    }
+
+    /// Gives a task its name.
+    pub(crate) fn name(&mut self, pid: u32, name: TaskName) {
+        self.names.insert(pid, name);
+    }
+
+    /// A task's name.
+    pub(crate) fn named(&self, pid: u32) -> Option<&TaskName> {
+        self.names.get(&pid)
+    }
+
+    /// Whether a task belongs to the server.
+    pub(crate) fn serves(&self, pid: u32) -> bool {
+        self.tasks.get(&pid).is_some_and(|task| task.serves) || self.names.get(&pid).is_some_and(|name| name.traced)
+    }
+
+    /// Switches that must be missing.
+    pub(crate) fn gaps(&self) -> u64 {
+        self.gaps
+    }
+
+    /// The spells of a task within a window, latest first.
+    pub(crate) fn spells_back(&self, pid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = Spell> + '_ {
+        let changes = self.tasks.get(&pid).map(|task| &task.changes);
+        let mut index = changes.map_or(0, |changes| changes.partition_point(|(at, _)| *at < to_ns));
+        let mut end = to_ns;
+        std::iter::from_fn(move || {
+            if end <= from_ns {
+                return None;
+            }
+            let changes = changes?;
+            let next = changes.get(index).map(|(_, state)| *state);
+            let (begin, state) = match index.checked_sub(1) {
+                Some(before) => changes[before],
+                None => (from_ns, State::Unknown),
+            };
+            let (woken_by, next_cpu) = match next {
+                Some(State::Runnable { waker }) => (waker, None),
+                Some(State::Running { cpu }) => (0, Some(cpu)),
+                _ => (0, None),
+            };
+            let spell = Spell { from_ns: begin.max(from_ns), to_ns: end, state, woken_by, next_cpu };
+            end = spell.from_ns;
+            index = index.saturating_sub(1);
+            Some(spell)
+        })
+    }
+
+    /// When the state that a task has at a time began; the time itself where nothing is known.
+    pub(crate) fn state_since(&self, pid: u32, at_ns: u64) -> u64 {
+        let Some(task) = self.tasks.get(&pid) else { return at_ns };
+        let index = task.changes.partition_point(|(at, _)| *at < at_ns);
+        index.checked_sub(1).map_or(at_ns, |before| task.changes[before].0)
+    }
+
+    /// The dealings of a task with sockets within a window, in their order.
+    pub(crate) fn touches(&self, pid: u32, from_ns: u64, to_ns: u64) -> impl DoubleEndedIterator<Item = &Touch> {
+        let touches = self.tasks.get(&pid).map(|task| &task.touches);
+        let range = touches.map_or(0..0, |touches| {
+            let first = touches.partition_point(|touch| touch.at_ns < from_ns);
+            first..touches.partition_point(|touch| touch.at_ns < to_ns).max(first)
+        });
+        range.filter_map(move |index| touches.and_then(|touches| touches.get(index)))
+    }
+
+    /// Who had a CPU within a window: (task, from, to); 0 is idle.
+    pub(crate) fn ran_on(&self, cpu: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+        let history = self.cpus.get(cpu as usize).map(|cpu| &cpu.history);
+        let first = history.map_or(0, |history| history.partition_point(|(at, _)| *at <= from_ns).saturating_sub(1));
+        let mut index = first;
+        std::iter::from_fn(move || {
+            let history = history?;
+            let (begin, pid) = *history.get(index)?;
+            if begin >= to_ns {
+                return None;
+            }
+            index += 1;
+            let end = history.get(index).map_or(to_ns, |(at, _)| *at);
+            Some((pid, begin.max(from_ns), end.min(to_ns)))
+        })
+        .filter(|(_, begin, end)| end > begin)
+    }
+
+    /// Forgets what lies before a time, but for the state that holds at it.
+    pub(crate) fn trim(&mut self, before_ns: u64) {
+        for task in self.tasks.values_mut() {
+            let keep = task.changes.partition_point(|(at, _)| *at <= before_ns).saturating_sub(1);
+            task.changes.drain(..keep);
+            let keep = task.touches.partition_point(|touch| touch.at_ns < before_ns);
+            task.touches.drain(..keep);
+        }
+        for cpu in &mut self.cpus {
+            let keep = cpu.history.partition_point(|(at, _)| *at <= before_ns).saturating_sub(1);
+            cpu.history.drain(..keep);
+        }
+    }
+
+    /// A task has ended: its number may be given to another.
+    pub(crate) fn exit(&mut self, pid: u32, time_ns: u64) {
+        self.change(pid, time_ns, State::Unknown);
+        if let Some(task) = self.tasks.get_mut(&pid) {
+            task.serves = false;
+        }
+    }
+
+    fn change(&mut self, pid: u32, time_ns: u64, state: State) {
+        self.tasks.entry(pid).or_default().push(time_ns, state);
+    }
+}
+
+impl Task {
+    fn push(&mut self, time_ns: u64, state: State) {
+        // Lanes are merged by time, but two CPUs' clocks may differ by nanoseconds: never let a history run back.
+        let at = self.changes.back().map_or(time_ns, |(last, _)| time_ns.max(*last));
+        self.changes.push_back((at, state));
+        if self.changes.len() > MOST_CHANGES {
+            self.changes.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::task::NO_SYSCALL;
+
+    fn switch(prev: u32, next: u32, prev_state: u8) -> Switch {
+        Switch { prev, next, prev_state, syscall: NO_SYSCALL, descriptor: 0 }
+    }
+
+    #[test]
+    fn spells_follow_the_scheduler() {
+        let mut tasks = Tasks::default();
+        tasks.switch(100, 0, switch(0, 7, 0));
+        tasks.switch(200, 0, switch(7, 9, 1));
+        tasks.waking(250, 9, 7);
+        tasks.switch(300, 0, switch(9, 7, 0));
+        let spells: Vec<_> = tasks.spells_back(7, 50, 350).map(|s| (s.from_ns, s.to_ns, s.state, s.woken_by)).collect();
+        assert_eq!(
+            spells,
+            [
+                (300, 350, State::Running { cpu: 0 }, 0),
+                (250, 300, State::Runnable { waker: 9 }, 0),
+                (200, 250, State::Blocked { state: 1, syscall: NO_SYSCALL }, 9),
+                (100, 200, State::Running { cpu: 0 }, 0),
+                (50, 100, State::Unknown, 0),
+            ]
+        );
+        assert_eq!(tasks.ran_on(0, 150, 320).collect::<Vec<_>>(), [(7, 150, 200), (9, 200, 300), (7, 300, 320)]);
+    }
+
+    #[test]
+    fn a_missing_switch_is_a_gap_not_data() {
+        let mut tasks = Tasks::default();
+        tasks.switch(100, 0, switch(0, 7, 0));
+        tasks.switch(200, 0, switch(8, 9, 1));
+        assert_eq!(tasks.gaps(), 1);
+        assert_eq!(tasks.spells_back(7, 150, 300).next().map(|s| s.state), Some(State::Unknown));
+    }
+
+    #[test]
+    fn a_wake_up_that_overtakes_the_block_is_not_lost() {
+        let mut tasks = Tasks::default();
+        tasks.switch(100, 0, switch(0, 7, 0));
+        tasks.waking(199, 3, 7);
+        tasks.switch(200, 0, switch(7, 0, 1));
+        assert_eq!(tasks.spells_back(7, 200, 300).next().map(|s| s.state), Some(State::Runnable { waker: 3 }));
+    }
+
+    #[test]
+    fn trimming_keeps_the_state_that_holds() {
+        let mut tasks = Tasks::default();
+        tasks.switch(100, 0, switch(0, 7, 0));
+        tasks.switch(200, 0, switch(7, 0, 1));
+        tasks.trim(150);
+        assert_eq!(tasks.spells_back(7, 150, 200).next().map(|s| s.state), Some(State::Running { cpu: 0 }));
+        assert_eq!(tasks.state_since(7, 180), 100);
+    }
+}
