@@ -263,6 +263,7 @@ impl<'a> Engine<'a> {
                 Err(error) => return self.fail(slot, outcome_of(&error)),
             };
             let drained = stream.drained;
+            connection.hung_up |= stream.ended;
             self.tally.bytes += count as u64;
             let mut at = 0;
             while at < count {

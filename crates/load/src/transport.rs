@@ -16,6 +16,8 @@ pub(crate) struct Stream {
     pub(crate) received: u64,
     /// Whether the last read took all that the socket had.
     pub(crate) drained: bool,
+    /// Whether the other side has said that nothing more follows, which TLS does in a message of its own.
+    pub(crate) ended: bool,
 }
 
 /// Where a TLS handshake stands.
@@ -29,7 +31,7 @@ pub(crate) enum Handshake {
 
 impl Stream {
     pub(crate) fn new(fd: OwnedFd, tls: Option<Box<ClientConnection>>) -> Self {
-        Self { fd, tls, sent: 0, received: 0, drained: true }
+        Self { fd, tls, sent: 0, received: 0, drained: true, ended: false }
     }
 
     pub(crate) fn fd(&self) -> &OwnedFd {
@@ -91,7 +93,7 @@ impl Stream {
             match pass_blocked(tls.read_tls(&mut socket))? {
                 None => return Ok(Handshake::Pending),
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Some(_) => process(tls, &mut socket)?,
+                Some(_) => self.ended |= process(tls, &mut socket)?,
             }
         }
     }
@@ -109,14 +111,14 @@ impl Stream {
             match tls.reader().read(buffer) {
                 Ok(count) => {
                     // More may wait decrypted, or in the socket: only a short reception before says that it does not.
-                    self.drained = socket.short && count < buffer.len();
+                    self.drained = socket.short && count < buffer.len() && !self.ended;
                     return Ok(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
             let count = tls.read_tls(&mut socket)?;
-            process(tls, &mut socket)?;
+            self.ended |= process(tls, &mut socket)?;
             if count == 0 {
                 // Decides between an end that was announced (0 bytes) and a cut (an error).
                 return tls.reader().read(buffer);
@@ -153,14 +155,17 @@ fn write_all_tls(tls: &mut ClientConnection, socket: &mut Socket<'_>) -> io::Res
     Ok(())
 }
 
-/// Decrypts what was received; on failure the alert that says why still goes out.
-fn process(tls: &mut ClientConnection, socket: &mut Socket<'_>) -> io::Result<()> {
-    if let Err(error) = tls.process_new_packets() {
-        // The first error is the one to tell of; whether the alert arrives changes nothing.
-        let _ = write_all_tls(tls, socket);
-        return Err(io::Error::other(error));
+/// Decrypts what was received and tells whether the other side ended the session; on failure the alert that says why
+/// still goes out.
+fn process(tls: &mut ClientConnection, socket: &mut Socket<'_>) -> io::Result<bool> {
+    match tls.process_new_packets() {
+        Ok(state) => Ok(state.peer_has_closed()),
+        Err(error) => {
+            // The first error is the one to tell of; whether the alert arrives changes nothing.
+            let _ = write_all_tls(tls, socket);
+            Err(io::Error::other(error))
+        }
     }
-    Ok(())
 }
 
 fn pass_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {

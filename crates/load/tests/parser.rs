@@ -1,0 +1,181 @@
+//! The response parser is fed whatever a network may do to a response.
+
+use proptest::prelude::*;
+use weir_load::response::Parser;
+
+/// What a response should be read as.
+#[derive(Debug, Clone)]
+struct Expected {
+    bytes: Vec<u8>,
+    status: u16,
+    keep_alive: bool,
+    until_close: bool,
+}
+
+fn body() -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec(any::<u8>(), 0..300)
+}
+
+/// A body in chunks, with extensions and trailers now and then.
+fn chunked() -> impl Strategy<Value = Vec<u8>> {
+    let chunk = (proptest::collection::vec(any::<u8>(), 1..40), any::<bool>(), any::<bool>());
+    (proptest::collection::vec(chunk, 0..6), 0usize..3).prop_map(|(chunks, trailers)| {
+        let mut bytes = Vec::new();
+        for (data, extended, upper) in chunks {
+            let size = if upper { format!("{:X}", data.len()) } else { format!("{:03x}", data.len()) };
+            bytes.extend_from_slice(format!("{size}{}\r\n", if extended { ";name=value" } else { "" }).as_bytes());
+            bytes.extend_from_slice(&data);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes.extend_from_slice(b"0\r\n");
+        for trailer in 0..trailers {
+            bytes.extend_from_slice(format!("T{trailer}: x\r\n").as_bytes());
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes
+    })
+}
+
+fn response() -> impl Strategy<Value = Expected> {
+    let framing = prop_oneof![
+        3 => body().prop_map(|body| (format!("Content-Length: {}\r\n", body.len()), body, false)),
+        3 => chunked().prop_map(|body| ("Transfer-Encoding: gzip, chunked\r\n".to_owned(), body, false)),
+        1 => body().prop_map(|body| (String::new(), body, true)),
+    ];
+    let status =
+        prop_oneof![4 => Just(200u16), 1 => 201u16..204, 1 => Just(204u16), 1 => Just(304u16), 1 => 400u16..999];
+    (framing, status, any::<bool>(), 0usize..3, 0usize..4).prop_map(
+        |((framing, body, until_close), status, close, interim, more)| {
+            let mut bytes = "HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n".repeat(interim).into_bytes();
+            let close_line = if close { "Connection: foo, Close\r\n" } else { "" };
+            let filler = "X-Filler: some value\r\n".repeat(more);
+            bytes.extend_from_slice(
+                format!("HTTP/1.1 {status} Any Reason\r\n{filler}{framing}{close_line}\r\n").as_bytes(),
+            );
+            let bodyless = status == 204 || status == 304;
+            if !bodyless {
+                bytes.extend_from_slice(&body);
+            }
+            let until_close = until_close && !bodyless;
+            Expected { bytes, status, keep_alive: !close && !until_close, until_close }
+        },
+    )
+}
+
+/// Feeds pieces of the given lengths, over and over; returns the responses' (end, status, keep-alive) and whether
+/// the end of the stream completed one more.
+fn read(bytes: &[u8], pieces: &[usize]) -> (Vec<(usize, u16, bool)>, bool) {
+    let mut parser = Parser::new(false);
+    let (mut at, mut found) = (0, Vec::new());
+    let mut lengths = pieces.iter().cycle();
+    while at < bytes.len() {
+        let end = bytes.len().min(at + lengths.next().expect("an endless cycle"));
+        while at < end {
+            let progress = parser.feed(&bytes[at..end]).expect("a valid response");
+            at += progress.consumed;
+            if progress.complete {
+                found.push((at, parser.status(), parser.keep_alive()));
+            } else {
+                assert_eq!(at, end, "an unfinished response takes all there is");
+            }
+        }
+    }
+    (found, parser.end())
+}
+
+proptest! {
+    #[test]
+    fn any_split_reads_the_same(responses in proptest::collection::vec(response(), 1..5), pieces in proptest::collection::vec(1usize..100, 1..8)) {
+        let mut bytes = Vec::new();
+        let mut expected = Vec::new();
+        let mut open_end = false;
+        for response in responses {
+            bytes.extend_from_slice(&response.bytes);
+            if response.until_close {
+                // Nothing can follow it.
+                open_end = true;
+                break;
+            }
+            expected.push((bytes.len(), response.status, response.keep_alive));
+        }
+        prop_assert_eq!(&read(&bytes, &[bytes.len().max(1)]), &(expected.clone(), open_end));
+        prop_assert_eq!(&read(&bytes, &[1]), &(expected.clone(), open_end));
+        prop_assert_eq!(&read(&bytes, &pieces), &(expected, open_end));
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000), pieces in proptest::collection::vec(1usize..100, 1..8), head: bool) {
+        let mut parser = Parser::new(head);
+        for chunk in bytes.chunks(pieces[0]) {
+            let mut rest = chunk;
+            while !rest.is_empty() {
+                match parser.feed(rest) {
+                    Ok(progress) => {
+                        prop_assert!(progress.consumed <= rest.len() && (progress.consumed > 0));
+                        rest = &rest[progress.consumed..];
+                    }
+                    Err(_) => return Ok(()),
+                }
+            }
+        }
+        parser.end();
+    }
+
+    /// The same with a beginning that gets past the head.
+    #[test]
+    fn random_bodies_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500), size in "[0-9a-f]{1,20}", split in 1usize..50) {
+        let mut parser = Parser::new(false);
+        let mut all = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+        all.extend_from_slice(size.as_bytes());
+        all.extend_from_slice(b"\r\n");
+        all.extend_from_slice(&bytes);
+        for chunk in all.chunks(split) {
+            let Ok(progress) = parser.feed(chunk) else { break };
+            if progress.complete { break; }
+        }
+    }
+}
+
+#[test]
+fn ambiguous_lengths_are_no_trap() {
+    let one = |head: &str| {
+        let mut parser = Parser::new(false);
+        let bytes = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n");
+        parser.feed(bytes.as_bytes()).map(|progress| (progress.complete, parser.keep_alive()))
+    };
+    assert_eq!(one("Content-Length: 0\r\nContent-Length: 0"), Ok((true, true)));
+    assert_eq!(one("Content-Length: 0, 0"), Ok((true, true)));
+    for wrong in [
+        "Content-Length: 0\r\nContent-Length: 1",
+        "Content-Length: -1",
+        "Content-Length: +1",
+        "Content-Length: ",
+        "Content-Length: 99999999999999999999",
+    ] {
+        assert!(one(wrong).is_err(), "{wrong}");
+    }
+    // Both framings: the chunks count, and the connection is not used again.
+    assert_eq!(one("Content-Length: 0\r\nTransfer-Encoding: chunked"), Ok((false, false)));
+    // A coding that is not chunked last ends with the connection.
+    assert_eq!(one("Transfer-Encoding: gzip"), Ok((false, false)));
+}
+
+#[test]
+fn heads_and_lines_have_bounds() {
+    let endless = |begin: &str, more: &str| {
+        let mut parser = Parser::new(false);
+        let mut result = parser.feed(begin.as_bytes());
+        for _ in 0..3_000_000 / more.len() {
+            if result.is_err() {
+                return true;
+            }
+            result = parser.feed(more.as_bytes());
+        }
+        false
+    };
+    assert!(endless("HTTP/1.1 200 ", "long reason "));
+    assert!(endless("HTTP/1.1 200 OK\r\n", "X: y\r\n"));
+    assert!(endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;", "extension"));
+    assert!(endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "T: x\r\n"));
+    assert!(endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "00000000"));
+}

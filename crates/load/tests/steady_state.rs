@@ -1,0 +1,133 @@
+//! What a request costs the generator in allocations and system calls, which no busy machine changes.
+
+mod server;
+
+use server::Server;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use weir_load::{Calls, Control, LoadReport, Options, Schedule, StopRule};
+
+/// Counts the allocations of the generator's own threads.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+/// One run at a time: the counter is everybody's.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn count() {
+    let mut name = [0u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes into the buffer.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    if name.starts_with(b"weir-load-") {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Runs a load and returns its report and the allocations that its threads made.
+fn counted(options: Options) -> (LoadReport, u64) {
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let report = weir_load::run(options, &Control::default()).expect("the run is made");
+    assert_eq!(report.failures(), 0, "{:?}", report.errors);
+    (report, ALLOCATIONS.load(Ordering::Relaxed) - before)
+}
+
+fn options(server: &Server, requests: u64, events: bool) -> Options {
+    let mut options = server.options(requests);
+    options.connections = 10;
+    if events {
+        options.events = vec![weir_wire::ring(1 << 16).0];
+    }
+    options
+}
+
+fn server() -> Server {
+    Server::answering("HTTP/1.1 200 OK\r\nServer: test\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello")
+}
+
+#[test]
+fn a_request_allocates_nothing() {
+    let _turn = TURN.lock();
+    let server = server();
+    for change in [
+        |_: &mut Options| {},
+        |options: &mut Options| options.pipeline = 4,
+        |options: &mut Options| options.schedule = Schedule::Fixed { rate_per_s: 20_000.0 },
+        |options: &mut Options| options.schedule = Schedule::Poisson { rate_per_s: 20_000.0, seed: 1 },
+    ] {
+        for events in [false, true] {
+            let run = |requests| {
+                let mut options = options(&server, requests, events);
+                change(&mut options);
+                counted(options).1
+            };
+            // Starting costs the same whatever follows, so requests that allocated would show in the difference.
+            let (few, many) = (run(100), run(10_000));
+            assert!(few > 0, "the counter counts");
+            assert_eq!(many, few, "9900 more requests cost {} more allocations", many.wrapping_sub(few));
+        }
+    }
+}
+
+#[test]
+fn a_request_is_one_send_and_one_receive() {
+    let _turn = TURN.lock();
+    let server = server();
+    let requests = 10_000;
+    let (report, _) = counted(options(&server, requests, true));
+    let Calls { wait, receive, send, other } = report.calls;
+    assert_eq!((receive, send), (requests, requests));
+    // Waits serve all connections that are ready; at the worst each request has one of its own.
+    assert!(wait <= requests + 100, "{wait}");
+    // Made, set up, connected and watched, and its own address asked for: 5 a connection, whatever it carries.
+    assert_eq!(other, 5 * 10);
+}
+
+#[test]
+fn a_pipeline_shares_its_calls() {
+    let _turn = TURN.lock();
+    let server = server();
+    let mut options = options(&server, 8000, false);
+    options.pipeline = 8;
+    let (report, _) = counted(options);
+    assert_eq!(report.calls.send, 1000);
+    // Eight responses may come in eight pieces, but not in more.
+    assert!(report.calls.receive <= 8000, "{:?}", report.calls);
+}
+
+#[test]
+fn waiting_for_arrivals_costs_no_calls_of_its_own() {
+    let _turn = TURN.lock();
+    let server = server();
+    let mut options = options(&server, 1, false);
+    options.schedule = Schedule::Fixed { rate_per_s: 500.0 };
+    options.stop = StopRule::Duration(Duration::from_secs(1));
+    let (report, _) = counted(options);
+    assert_eq!((report.requests, report.calls.receive, report.calls.send), (500, 500, 500));
+    // A wait for the arrival, one for its response, and the sweeps.
+    assert!(report.calls.wait <= 2 * 500 + 50, "{:?}", report.calls);
+}
