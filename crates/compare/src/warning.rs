@@ -87,7 +87,7 @@ fn about_case(outcome: &Outcome, case: usize) -> Vec<String> {
         let errors: u64 = blocks.iter().map(|block| slice(block).errors).sum();
         if errors > 0 {
             warnings.push(format!(
-                "{errors} errors beside {requests} answers with {side:?}: what is compared may not be the same work"
+                "{errors} errors or error statuses and {requests} answers with {side:?}: make sure that both do the same work"
             ));
         }
     }
