@@ -39,7 +39,6 @@ impl Logging {
         let child = Command::new(program)
             .args(arguments)
             .arg(&file)
-            .env("APACHE_RUN_DIR", directory.path())
             .stderr(Stdio::null())
             .spawn()
             .expect("it is installed");
@@ -212,16 +211,18 @@ fn apache_agrees() {
 ServerName localhost
 Listen 127.0.0.1:{port}
 PidFile "{dir}/pid"
-Mutex file:"{dir}" default
+DefaultRuntimeDir "{dir}"
 LoadModule mpm_{worker}_module /usr/lib/apache2/modules/mod_mpm_{worker}.so
 LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
-User www-data
-Group www-data
+User #65534
+Group #65534
 ErrorLog "{dir}/error.log"
 LogFormat "%>s %O %{{c}}a:%{{remote}}p" short
-LoadModule logio_module /usr/lib/apache2/modules/mod_logio.so
 CustomLog "{dir}/access.log" short
 DocumentRoot "{dir}/root"
+<Directory "/">
+  Require all granted
+</Directory>
 MaxKeepAliveRequests 77
 StartServers 2
 "#
