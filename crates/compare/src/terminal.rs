@@ -152,7 +152,11 @@ fn in_words(judgement: &Judgement, smallest_effect: f64) -> String {
     let direction = if percent < 0.0 { "less" } else { "more" };
     let difference = match judgement.metric {
         Metric::CpuNsPerRequest => format!("B takes {:.1} % {direction} CPU for a request", percent.abs()),
-        Metric::RatePerS => format!("B answers {:.1} % {direction} requests a second", percent.abs()),
+        Metric::RatePerS => format!(
+            "B answers {:.1} % {} requests a second",
+            percent.abs(),
+            if percent < 0.0 { "fewer" } else { "more" }
+        ),
     };
     let smallest = smallest_effect * 100.0;
     let at_least = if judgement.generator_limited { ", or more: the load generator was the limit" } else { "" };

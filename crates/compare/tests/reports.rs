@@ -104,7 +104,7 @@ fn what_a_reader_must_know_is_said() {
                 block.b.cpu_ns_per_request *= 1.2;
             }
         },
-        "A against itself differs",
+        "the second slice differs from the first by +20",
     );
 }
 

@@ -116,8 +116,13 @@ impl Site {
             Found::Missing => None,
         };
         let located = self.locate(path);
-        if let (Some(stamp), Ok(Located::File(_, metadata))) = (stale, &located)
-            && Stamp::of(metadata) == stamp
+        let is_usable = stale.is_some_and(|stamp| match &located {
+            Ok(Located::File(_, metadata)) => Stamp::of(metadata) == stamp,
+            Ok(_) => false,
+            // Without descriptors or memory for a look, the content of a second ago is better than an error.
+            Err(error) => status_of(error) >= 500,
+        });
+        if is_usable
             && let Some(atom) = self.cache.confirm(path, clock.now_ms)
         {
             counters.cache_hits.add(1);
