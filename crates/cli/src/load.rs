@@ -111,7 +111,7 @@ pub(crate) struct LoadArgs {
 
 /// A mistake in how the command was called: exit status 2.
 #[derive(Debug)]
-pub(crate) struct Usage(anyhow::Error);
+pub(crate) struct Usage(pub(crate) anyhow::Error);
 
 impl<E: Into<anyhow::Error>> From<E> for Usage {
     fn from(error: E) -> Self {
@@ -220,7 +220,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a load, shows how far it is, and passes on the user's wish to end it.
-fn watched(options: Options, stop: &Stop, quiet: bool, verbose: bool) -> Result<LoadReport, LoadError> {
+pub(crate) fn watched(options: Options, stop: &Stop, quiet: bool, verbose: bool) -> Result<LoadReport, LoadError> {
     let control = Control::default();
     let planned = options.stop;
     std::thread::scope(|scope| {
