@@ -150,10 +150,6 @@ impl Collector {
     /// Takes what all CPUs have written since.
     fn drain(&mut self) -> Result<(), WriteError> {
         let now_ns = clock_ns(libc::CLOCK_MONOTONIC);
-        if now_ns >= self.next_second_ns {
-            self.next_second_ns = now_ns + 1_000_000_000;
-            self.each_second(now_ns)?;
-        }
         for cpu in 0..self.rings.cpus() {
             let mut events = std::mem::take(&mut self.events);
             events.clear();
@@ -161,6 +157,11 @@ impl Collector {
             let outcome = self.write(cpu, now_ns, &events);
             self.events = events;
             outcome?;
+        }
+        // After the events, which are all older: a stream's records stand in the order of time.
+        if now_ns >= self.next_second_ns {
+            self.next_second_ns = now_ns + 1_000_000_000;
+            self.each_second(now_ns)?;
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ impl Rings {
         self.cursors[cpu].lost
     }
 
-    /// Appends what a CPU has written since, in the order of time, up to a slot that is not yet written.
+    /// Appends what a CPU has written since, in the order of time, up to `now_ns` or a slot that is not yet written.
     pub(crate) fn drain(&mut self, cpu: usize, now_ns: u64, events: &mut Vec<RawEvent>) {
         let begin = events.len();
         let position = self.position(cpu);
@@ -80,7 +80,8 @@ impl Rings {
             let word = self.word(cpu, cursor.read);
             let time_ns = complete_time(word >> 20, now_ns);
             // Zero is a slot of the first lap; an old time is one of an earlier lap.
-            if word == 0 || time_ns + STALE_NS < cursor.newest_ns {
+            // What is younger than this look is left for the next, so that every look ends at one time on all CPUs.
+            if word == 0 || time_ns + STALE_NS < cursor.newest_ns || time_ns > now_ns {
                 break;
             }
             let argument = self.word(cpu, cursor.read + 1);

@@ -30,7 +30,8 @@ impl Child {
                 Ok(())
             })
         };
-        let process = start.spawn().with_context(|| format!("cannot start {program:?}; is it installed and in PATH?"))?;
+        let process =
+            start.spawn().with_context(|| format!("cannot start {program:?}; is it installed and in PATH?"))?;
         Ok(Self { process })
     }
 

@@ -21,30 +21,34 @@ const PROGRESS_EACH: Duration = Duration::from_secs(5);
 const EXAMPLES: &str = "\
 EXAMPLES
   Two servers, on ports of their own:
-    weir compare --a \"nginx -c /etc/a.conf -g 'daemon off;'\" --b 'weir serve --listen 127.0.0.1:8082 site' \\
-        --url-a http://127.0.0.1:8081/ --url-b http://127.0.0.1:8082/ -c 100
+    weir compare --a \"nginx -c /etc/a.conf -g 'daemon off;'\" \\
+        --b 'weir serve --listen 127.0.0.1:8082 site' -c 100 \\
+        --url-a http://127.0.0.1:8081/ --url-b http://127.0.0.1:8082/
 
-  Two configurations on the same port (each is started and stopped for its slices), for a script:
-    weir compare --a './server old.conf' --b './server new.conf' --url http://127.0.0.1:8080/ \\
-        --json --fail-if-worse
+  Two configurations on one port (each is started for its slices), in a script:
+    weir compare --a './server old.conf' --b './server new.conf' \\
+        --url http://127.0.0.1:8080/ --json --fail-if-worse
 
-  What does an observer cost? One server, the observer beside it in half of the slices:
+  What does an observer cost? It runs beside the server in half of the slices:
     weir compare --a './server' --url http://127.0.0.1:8080/ \\
         --beside-b 'weir record --pid {pid} --run /tmp/observed'
 
   Two load generators against one server, by their own CPU time:
-    weir compare --generators --server './server' --url http://127.0.0.1:8080/ \\
+    weir compare --generators --server './server' \\
+        --url http://127.0.0.1:8080/ \\
         --a 'wrk -t1 -c{connections} -d{seconds}s {url}' \\
         --b 'weir load {url} -c {connections} -d {seconds} --json'
 
 THE VERDICT
-  Each block measures A and B one right after the other; what counts is the median of the ratios B/A with a
-  bootstrap interval over blocks. The noise floor is the same for A against itself. For a cost, B is worse when
-  the whole interval lies above the noise floor and the median beyond the smallest effect; better likewise below;
-  the same when interval and noise floor lie within the smallest effect; else one cannot tell.
+  Each block measures A and B one right after the other. What counts is the
+  median of the ratios B/A, with a bootstrap interval over blocks; the noise
+  floor is the same for A against itself. For a cost, B is worse when the whole
+  interval lies above the noise floor and the median beyond the smallest effect,
+  better likewise below, and the same when interval and noise floor lie within
+  the smallest effect; else one cannot tell.
 
 EXIT CODES
-  0 done, 1 failure, 2 usage, 3 B is worse in something (with --fail-if-worse)";
+  0 done, 1 failure, 2 usage, 3 B is worse in something (--fail-if-worse)";
 
 /// Hold two servers, configurations or load generators against each other, so that the answer holds on a noisy
 /// machine.
@@ -52,8 +56,16 @@ EXIT CODES
 /// Commands are split into words as a shell does, but no shell runs them: for pipes and variables write sh -c '...'.
 /// Servers must stay in the foreground.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, group = ArgGroup::new("reached").args(["url", "url_a"]).required(true).multiple(true))]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    // Boxed, as the other commands have far fewer.
+    #[command(flatten)]
+    options: Box<Options>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("reached").args(["url", "url_a"]).required(true).multiple(true))]
+struct Options {
     /// Command of server A, the one held against (with --generators, of load generator A).
     #[arg(long, value_name = "CMD")]
     a: CommandLine,
@@ -139,8 +151,9 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (json, fail_if_worse, seed_is_drawn) = (args.json, args.fail_if_worse, args.seed.is_none());
-    let plan = match plan(args) {
+    let options = *args.options;
+    let (json, fail_if_worse, seed_is_drawn) = (options.json, options.fail_if_worse, options.seed.is_none());
+    let plan = match plan(options) {
         Ok(plan) => plan,
         Err(error) => return Ok(usage(&error)),
     };
@@ -190,50 +203,51 @@ fn fraction(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What the arguments ask for.
-fn plan(args: Args) -> anyhow::Result<Plan> {
-    let url_a = args.url_a.or_else(|| args.url.clone()).context("--url or --url-a is needed")?;
-    let load = match args.load {
+/// What the options ask for.
+fn plan(options: Options) -> anyhow::Result<Plan> {
+    let url_a = options.url_a.or_else(|| options.url.clone()).context("--url or --url-a is needed")?;
+    let load = match options.load {
         Some(load) => load,
         None => own_load()?,
     };
-    let has_beside = args.beside_a.is_some() || args.beside_b.is_some();
-    let (subjects, url_b) = match (args.generators, args.b, args.server) {
-        (true, Some(b), Some(server)) => (Subjects::Generators { a: args.a, b, server }, Some(url_a.clone())),
+    let has_beside = options.beside_a.is_some() || options.beside_b.is_some();
+    let (subjects, url_b) = match (options.generators, options.b, options.server) {
+        (true, Some(b), Some(server)) => (Subjects::Generators { a: options.a, b, server }, Some(url_a.clone())),
         (false, Some(b), _) => {
-            let a = ServerSpec { command: args.a, beside: args.beside_a };
-            let b = ServerSpec { command: b, beside: args.beside_b };
-            (Subjects::Servers { a, b, load, restart: args.restart }, args.url_b.or(args.url))
+            let a = ServerSpec { command: options.a, beside: options.beside_a };
+            let b = ServerSpec { command: b, beside: options.beside_b };
+            (Subjects::Servers { a, b, load, restart: options.restart }, options.url_b.or(options.url))
         }
-        (false, None, _) if args.same || has_beside => {
-            let (beside_a, beside_b) = (args.beside_a, args.beside_b);
-            let subjects = Subjects::SameServer { server: args.a, beside_a, beside_b, load, restart: args.restart };
+        (false, None, _) if options.same || has_beside => {
+            let (beside_a, beside_b) = (options.beside_a, options.beside_b);
+            let subjects =
+                Subjects::SameServer { server: options.a, beside_a, beside_b, load, restart: options.restart };
             (subjects, Some(url_a.clone()))
         }
         _ => anyhow::bail!(
             "--b CMD is needed, or a command beside A's server (--beside-b), or --same for A against itself"
         ),
     };
-    let aa_blocks = args.aa.unwrap_or_else(|| (args.blocks / 2).max(5));
+    let aa_blocks = options.aa.unwrap_or_else(|| (options.blocks / 2).max(5));
     let plan = Plan {
         subjects,
         cases: vec![Case {
             name: "load".to_owned(),
             url_a,
             url_b: url_b.context("--url-b is needed beside --url-a, or --url for both")?,
-            connections: args.connections,
+            connections: options.connections,
         }],
         repetitions: Repetitions {
-            blocks: args.blocks,
+            blocks: options.blocks,
             aa_blocks,
-            block_s: args.block_seconds,
-            warm_up_s: args.warm_up,
+            block_s: options.block_seconds,
+            warm_up_s: options.warm_up,
         },
-        pinning: pinning(args.server_cpu, args.load_cpu, args.beside_cpu)?,
-        start_timeout_s: args.start_timeout,
-        smallest_effect: args.smallest_effect,
-        seed: args.seed.unwrap_or_else(drawn_seed),
-        accounting: if args.no_cgroup { CpuAccountingChoice::ProcessTree } else { CpuAccountingChoice::Best },
+        pinning: pinning(options.server_cpu, options.load_cpu, options.beside_cpu)?,
+        start_timeout_s: options.start_timeout,
+        smallest_effect: options.smallest_effect,
+        seed: options.seed.unwrap_or_else(drawn_seed),
+        accounting: if options.no_cgroup { CpuAccountingChoice::ProcessTree } else { CpuAccountingChoice::Best },
     };
     plan.check()?;
     Ok(plan)
@@ -351,7 +365,7 @@ mod tests {
     }
 
     fn planned(line: &[&str]) -> anyhow::Result<Plan> {
-        plan(Line::try_parse_from([&["compare"], line].concat())?.args)
+        plan(*Line::try_parse_from([&["compare"], line].concat())?.args.options)
     }
 
     #[test]

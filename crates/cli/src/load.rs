@@ -1,5 +1,7 @@
 //! The `weir load` command.
 
+mod screen;
+
 use crate::progress::Line;
 use crate::stop::Stop;
 use crate::units::duration;
@@ -109,7 +111,7 @@ pub(crate) struct LoadArgs {
 
 /// A mistake in how the command was called: exit status 2.
 #[derive(Debug)]
-pub(crate) struct Usage(anyhow::Error);
+pub(crate) struct Usage(pub(crate) anyhow::Error);
 
 impl<E: Into<anyhow::Error>> From<E> for Usage {
     fn from(error: E) -> Self {
@@ -164,8 +166,37 @@ impl LoadArgs {
 #[derive(Debug)]
 struct Heading {
     url: String,
+    /// The kind of load in words.
+    manner: String,
     connections: u32,
     rate_wanted_per_s: Option<f64>,
+}
+
+impl Heading {
+    fn of(options: &Options) -> Self {
+        let schedule = match options.schedule {
+            Schedule::Closed => "closed loop".to_owned(),
+            Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
+            Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),
+        };
+        let plural = |count: u32, name: &str| format!("{count} {name}{}", if count == 1 { "" } else { "s" });
+        let mut manner = format!("{}, {schedule}", plural(options.connections, "connection"));
+        if !options.keep_alive {
+            manner.push_str(", a new one for each request");
+        }
+        if options.pipeline > 1 {
+            manner.push_str(&format!(", {} requests in a pipeline", options.pipeline));
+        }
+        if options.threads > 1 {
+            manner.push_str(&format!(", {}", plural(options.threads, "thread")));
+        }
+        Self {
+            url: options.url.to_string(),
+            manner,
+            connections: options.connections,
+            rate_wanted_per_s: options.schedule.rate_per_s(),
+        }
+    }
 }
 
 /// Runs the command.
@@ -177,21 +208,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let heading = Heading {
-        url: options.url.to_string(),
-        connections: options.connections,
-        rate_wanted_per_s: options.schedule.rate_per_s(),
-    };
+    let heading = Heading::of(&options);
     let stop = Stop::on_signals()?;
     let report = watched(options, &stop, args.quiet, args.verbose)?;
     if args.json {
         println!("{:#}", as_json(&report, &heading));
+    } else {
+        print!("{}", screen::text(&report, &heading, args.verbose, screen::Colours::of_stdout()));
     }
     Ok(if report.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs a load, shows how far it is, and passes on the user's wish to end it.
-fn watched(options: Options, stop: &Stop, quiet: bool, verbose: bool) -> Result<LoadReport, LoadError> {
+pub(crate) fn watched(options: Options, stop: &Stop, quiet: bool, verbose: bool) -> Result<LoadReport, LoadError> {
     let control = Control::default();
     let planned = options.stop;
     std::thread::scope(|scope| {

@@ -3,6 +3,8 @@ mod child;
 mod compare;
 mod explain;
 mod load;
+mod load_run;
+mod privacy;
 mod progress;
 mod record;
 mod serve;

@@ -88,7 +88,9 @@ impl TargetArgs {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.target.is_empty() && args.command.is_empty() {
-        eprintln!("weir record: name a server: --port N, --pid PID, --comm NAME, or -- COMMAND (see `weir record --help`)");
+        eprintln!(
+            "weir record: name a server: --port N, --pid PID, --comm NAME, or -- COMMAND (see `weir record --help`)"
+        );
         return Ok(ExitCode::from(2));
     }
     let stop = Stop::on_signals()?;
@@ -104,7 +106,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("the target listens on no TCP port; name one with --port N");
     }
     let rung = weir_capture::Rung::SocketTracepoints;
-    run.begin(Source::Kernel, crate::VERSION, Some(rung.name()), None)?;
+    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
     let limits = Limits { stream_bytes: stream_share(args.disk), ..Limits::default() };
     let recorder = Recorder::start(probes, &target, &run, limits)?;
     let notes = wait(&args, &stop, &recorder, &target, child.as_mut());

@@ -70,9 +70,7 @@ pub enum ServerError {
         address: String,
     },
     /// It ended, when starting or later.
-    #[error(
-        "{name} ended by itself ({status}): {command}{output}\nA server must stay in the foreground (nginx -g 'daemon off;', apache2 -DFOREGROUND)"
-    )]
+    #[error("{name} ended by itself ({status}): {command}{output}\n{}", remedy_of_end(*.status))]
     Ended {
         /// Which.
         name: &'static str,
@@ -198,4 +196,13 @@ pub enum ExperimentError {
     /// It was told to stop at once, or before a block was complete.
     #[error("interrupted before there was anything to report")]
     Interrupted,
+}
+
+/// What to do about a server that ended.
+fn remedy_of_end(status: ExitStatus) -> &'static str {
+    if status.success() {
+        "A server must stay in the foreground (nginx -g 'daemon off;', apache2 -DFOREGROUND)"
+    } else {
+        "Try the command by itself; no shell runs it, so variables and pipes need sh -c '...'"
+    }
 }

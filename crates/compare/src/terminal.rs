@@ -16,14 +16,16 @@ pub fn terminal_report(outcome: &Outcome, command: &str, colours: bool) -> Strin
     let plan = &outcome.plan;
     write_subjects(&mut text, plan);
     for (index, case) in plan.cases.iter().enumerate() {
+        // A single load needs no name.
+        let name = if plan.cases.len() > 1 { format!("{}: ", case.name) } else { String::new() };
         let judgements: Vec<Judgement> = verdicts(outcome).into_iter().filter(|found| found.case == index).collect();
         let (ab, aa) =
             (outcome.blocks_of(index, BlockKind::Ab).count(), outcome.blocks_of(index, BlockKind::Aa).count());
         line(
             &mut text,
             format_args!(
-                "\n{}: {ab} blocks of B against A, {aa} of A against itself, {} s a slice after {} s of warm-up, {} connections\n",
-                case.name, plan.repetitions.block_s, plan.repetitions.warm_up_s, case.connections
+                "\n{name}{ab} blocks of B against A, {aa} of A against itself, {} s a slice after {} s of warm-up, {} connections\n",
+                plan.repetitions.block_s, plan.repetitions.warm_up_s, case.connections
             ),
         );
         write_table(&mut text, &judgements);
@@ -152,7 +154,11 @@ fn in_words(judgement: &Judgement, smallest_effect: f64) -> String {
     let direction = if percent < 0.0 { "less" } else { "more" };
     let difference = match judgement.metric {
         Metric::CpuNsPerRequest => format!("B takes {:.1} % {direction} CPU for a request", percent.abs()),
-        Metric::RatePerS => format!("B answers {:.1} % {direction} requests a second", percent.abs()),
+        Metric::RatePerS => format!(
+            "B answers {:.1} % {} requests a second",
+            percent.abs(),
+            if percent < 0.0 { "fewer" } else { "more" }
+        ),
     };
     let smallest = smallest_effect * 100.0;
     let at_least = if judgement.generator_limited { ", or more: the load generator was the limit" } else { "" };

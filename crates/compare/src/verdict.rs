@@ -41,7 +41,8 @@ impl Metric {
         }
     }
 
-    fn of(self, slice: &Slice) -> f64 {
+    /// The metric's value in a slice.
+    pub(crate) fn of(self, slice: &Slice) -> f64 {
         match self {
             Self::CpuNsPerRequest => slice.cpu_ns_per_request,
             Self::RatePerS => slice.rate_per_s,

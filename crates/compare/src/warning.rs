@@ -1,11 +1,14 @@
 //! What a reader has to know before believing an outcome: a pure function of it.
-use weir_measure::comparison::{BLOCKS_FOR_A_VERDICT, Verdict, median};
+use weir_measure::comparison::{BLOCKS_FOR_A_VERDICT, Bootstrap, PairedRatios, Verdict, median};
 
 use crate::accounting::CpuAccounting;
 use crate::outcome::{Block, Outcome, Slice};
 use crate::plan::Measured;
 use crate::schedule::{BlockKind, Side};
-use crate::verdict::{GENERATOR_LIMIT, generator_was_limit, verdicts};
+use crate::verdict::{GENERATOR_LIMIT, Metric, generator_was_limit, verdicts};
+
+/// Above this part of the CPUs used by others, in the median, the reader is told.
+const FOREIGN_LIMIT: f64 = 0.05;
 
 /// The warnings about an outcome, each a sentence; none when all is well.
 #[must_use]
@@ -53,23 +56,31 @@ fn about_case(outcome: &Outcome, case: usize) -> Vec<String> {
         ));
     }
     for judgement in verdicts(outcome).into_iter().filter(|judgement| judgement.case == case) {
-        if let Some(noise) = judgement.noise
-            && noise.blocks >= BLOCKS_FOR_A_VERDICT
-            && !noise.interval.contains(1.0)
-        {
-            warnings.push(format!(
-                "A against itself differs in {} ({:.3} to {:.3}): what comes second in a block is treated \
-                 differently; allow a longer --warm-up",
-                judgement.metric.name(),
-                noise.interval.low,
-                noise.interval.high
-            ));
-        }
         if let (Some(ratio), Verdict::CannotTell) = (judgement.ratio, judgement.verdict)
             && ratio.blocks < blocks.len()
         {
             warnings.push(format!("{} could not be measured in every block; use longer ones", judgement.metric.name()));
         }
+    }
+    let foreign: Vec<f64> = SIDES
+        .iter()
+        .filter(|(side, _)| outcome.plan.beside(*side).is_none())
+        .flat_map(|(_, slice)| blocks.iter().filter_map(|block| slice(block).foreign_cpu_share))
+        .collect();
+    if let Some(share) = median(&foreign).filter(|share| *share > FOREIGN_LIMIT) {
+        warnings.push(format!(
+            "others used {:.0} % of the CPUs of server and load meanwhile: they make the noise; repeat it when the \
+             machine is quiet",
+            share * 100.0
+        ));
+    }
+    for (metric, effect) in order_effects(outcome, case) {
+        warnings.push(format!(
+            "in blocks of A against itself the second slice differs from the first by {:+.1} % in {}: what the one \
+             leaves behind reaches the other; allow a longer --warm-up",
+            (effect - 1.0) * 100.0,
+            metric.name()
+        ));
     }
     if outcome.plan.measured() == Measured::Server {
         for (side, slice) in SIDES {
@@ -87,7 +98,7 @@ fn about_case(outcome: &Outcome, case: usize) -> Vec<String> {
         let errors: u64 = blocks.iter().map(|block| slice(block).errors).sum();
         if errors > 0 {
             warnings.push(format!(
-                "{errors} errors beside {requests} answers with {side:?}: what is compared may not be the same work"
+                "{errors} errors or error statuses and {requests} answers with {side:?}: make sure that both do the same work"
             ));
         }
     }
@@ -105,4 +116,24 @@ pub(crate) fn generator_shares(outcome: &Outcome, case: usize) -> [Option<f64>; 
             outcome.blocks_of(case, BlockKind::Ab).map(|block| slice(block).generator_cpu_share).collect();
         median(&shares)
     })
+}
+
+/// Metrics in which the second slice of a block differs from the first, with the median ratio,
+/// where that is clear and large enough to interest. The order is drawn, so the verdict is not
+/// biased by it, but the noise is larger than need be.
+fn order_effects(outcome: &Outcome, case: usize) -> Vec<(Metric, f64)> {
+    let interesting = 1.0 + outcome.plan.smallest_effect;
+    let effect = |metric: Metric| {
+        let mut ratios = PairedRatios::default();
+        for block in outcome.blocks_of(case, BlockKind::Aa) {
+            let (first, second) = if block.first == Side::A { (&block.a, &block.b) } else { (&block.b, &block.a) };
+            // Without a ratio there is no effect to be seen either.
+            let _no_ratio = ratios.push(metric.of(first), metric.of(second));
+        }
+        let found = ratios.snapshot(&Bootstrap::with_seed(outcome.plan.seed)).ok()?;
+        let is_large = found.point.max(1.0 / found.point) >= interesting;
+        let is_clear = found.blocks >= BLOCKS_FOR_A_VERDICT && !found.interval.contains(1.0);
+        (is_large && is_clear).then_some((metric, found.point))
+    };
+    Metric::ALL.into_iter().filter_map(effect).collect()
 }

@@ -26,7 +26,10 @@ fn a_server_that_ends_at_once_shows_its_last_words() {
     let error = failure(command("sh -c 'echo no such file >&2; exit 4'"), plain_load(), free_port());
     let text = error.to_string();
     assert!(matches!(error, ExperimentError::Server(ServerError::Ended { .. })), "{text}");
-    assert!(text.contains("no such file") && text.contains("exit status: 4") && text.contains("foreground"), "{text}");
+    assert!(text.contains("no such file") && text.contains("exit status: 4") && text.contains("by itself"), "{text}");
+    // What goes into the background leaves nothing to be watched.
+    let text = failure(command("true"), plain_load(), free_port()).to_string();
+    assert!(text.contains("foreground"), "{text}");
 }
 
 #[test]

@@ -67,6 +67,8 @@ pub struct Generator {
 
 /// The share of time from which on a thread counts as fully used.
 const BUSY_SHARE: f64 = 0.9;
+/// The share of time without a CPU that bends the figures.
+const CONTENDED_SHARE: f64 = 0.05;
 /// The share of late arrivals that bends the figures.
 const LATE_SHARE: f64 = 0.01;
 /// A clock that takes longer is no longer read by the CPU alone.
@@ -133,9 +135,14 @@ impl LoadReport {
         let percent = |share: f64| share * 100.0;
         if generator.cpu_share + generator.runnable_share > BUSY_SHARE {
             warnings.push(format!(
-                "the generator was the bottleneck: its busiest thread ran {:.0} % of the time and waited for the CPU {:.0} %; \
+                "the generator was the bottleneck: its busiest thread ran or wanted to {:.0} % of the time; \
                  more threads (-t), another CPU or host for it, or a lower rate show more of the server",
-                percent(generator.cpu_share),
+                percent(generator.cpu_share + generator.runnable_share)
+            ));
+        }
+        if generator.runnable_share > CONTENDED_SHARE {
+            warnings.push(format!(
+                "the generator had to wait for its CPU {:.0} % of the time, which is in the latencies; keep others off it (--cpu)",
                 percent(generator.runnable_share)
             ));
         }

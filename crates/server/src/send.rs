@@ -193,3 +193,124 @@ impl Sink for Socket<'_> {
         u64::try_from(taken).map_err(|_| io::Error::last_os_error())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::counters::LoopCounters;
+    use crate::head::Persistence;
+    use crate::options::Options;
+    use crate::request::{self, Head};
+    use crate::response::Response;
+    use crate::root::Root;
+    use crate::site::Site;
+    use proptest::prelude::*;
+    use std::os::unix::fs::FileExt;
+    use std::rc::Rc;
+
+    /// A sink that has room for so many bytes.
+    #[derive(Default)]
+    struct Bucket {
+        bytes: Vec<u8>,
+        room: usize,
+    }
+
+    impl Bucket {
+        fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.room);
+            if taken == 0 && !bytes.is_empty() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            self.room -= taken;
+            self.bytes.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+    }
+
+    impl Sink for Bucket {
+        fn send(&mut self, pieces: &[IoSlice<'_>], _more: bool) -> io::Result<usize> {
+            self.take(&pieces.iter().flat_map(|piece| piece.iter().copied()).collect::<Vec<u8>>())
+        }
+
+        fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64> {
+            let mut bytes = vec![0; len as usize];
+            file.read_exact_at(&mut bytes, start)?;
+            Ok(self.take(&bytes)? as u64)
+        }
+    }
+
+    fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> Pending {
+        let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
+        let mut site = Site::new(Root::open_directory(directory).expect("opens"), &options, 4);
+        let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
+        let mut pending = Pending::default();
+        site.respond(&request, Persistence::Stays, &Clock::new(), &LoopCounters::default(), &mut pending);
+        pending
+    }
+
+    fn run(queue: &mut [Pending], room: usize) -> Vec<u8> {
+        let mut bucket = Bucket { room, ..Bucket::default() };
+        let (outcome, taken) = flush(queue, &mut bucket);
+        assert_eq!(taken, bucket.bytes.len() as u64);
+        let finished = queue.iter().all(|pending| pending.response.is_finished());
+        assert_eq!(outcome.expect("no error"), if finished { Sent::All } else { Sent::Blocked });
+        bucket.bytes
+    }
+
+    #[test]
+    fn an_unfinished_response_continues_elsewhere_to_the_byte() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let content: Vec<u8> = (0..20_000_u32).map(|i| (i % 251) as u8).collect();
+        std::fs::write(directory.path().join("f.bin"), &content).expect("writes");
+        let heads = [
+            "GET /f.bin HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /f.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=5-9000\r\n\r\n",
+            "GET /f.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=0-99,5000-9999,-3\r\n\r\n",
+            "GET /none HTTP/1.1\r\nHost: a\r\n\r\n",
+        ];
+        let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+        proptest!(config, |(head in proptest::sample::select(heads.to_vec()), cut in 0_usize..21_000, here in any::<bool>(), there in any::<bool>())| {
+            let memory = |held: bool| if held { 1 << 20 } else { 0 };
+            let mut begun = [respond(directory.path(), memory(here), head)];
+            let stream = {
+                let mut whole = [Pending { response: begun[0].response.clone(), atom: begun[0].atom.clone(), ..Pending::default() }];
+                run(&mut whole, usize::MAX)
+            };
+            let mut bytes = run(&mut begun, cut);
+            let carried = serde_json::to_vec(&begun[0].response).expect("serialises");
+            drop(begun);
+            let response: Response = serde_json::from_slice(&carried).expect("restores");
+            // Elsewhere the content is found again by its identity.
+            let file = File::open(directory.path().join("f.bin")).expect("opens");
+            let atom = Atom::load(file, b"f.bin", memory(there), 0).expect("loads");
+            prop_assert!(response.atom.is_none_or(|id| id == atom.id));
+            let mut resumed = [Pending { response, atom: Some(Rc::new(atom)), ..Pending::default() }];
+            bytes.extend(run(&mut resumed, usize::MAX));
+            prop_assert!(bytes == stream);
+        });
+    }
+
+    #[test]
+    fn many_responses_in_small_steps_keep_their_order() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("f.bin"), vec![9; 3000]).expect("writes");
+        let head = "GET /f.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9,20-2000\r\n\r\n";
+        let mut queue: Vec<Pending> = (0..40).map(|i| respond(directory.path(), (i % 2) << 20, head)).collect();
+        let whole: Vec<u8> = queue
+            .iter()
+            .flat_map(|pending| {
+                let (response, atom) = (pending.response.clone(), pending.atom.clone());
+                run(&mut [Pending { response, atom, ..Pending::default() }], usize::MAX)
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        for _ in 0..whole.len() {
+            bytes.extend(run(&mut queue, 777));
+            if queue.iter().all(|pending| pending.response.is_finished()) {
+                break;
+            }
+        }
+        assert!(bytes == whole);
+    }
+}

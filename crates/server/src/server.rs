@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How often the caller's stop flag is looked at.
-const STOP_POLL: Duration = Duration::from_millis(20);
+const STOP_POLL: Duration = Duration::from_millis(50);
 /// Descriptors that are neither connections nor cached files.
 const SPARE_DESCRIPTORS: usize = 64;
 

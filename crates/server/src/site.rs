@@ -116,10 +116,13 @@ impl Site {
             Found::Missing => None,
         };
         let located = self.locate(path);
-        if let (Some(stamp), Ok(Located::File(_, metadata))) = (stale, &located)
-            && Stamp::of(metadata) == stamp
-            && let Some(atom) = self.cache.confirm(path, clock.now_ms)
-        {
+        let is_usable = stale.is_some_and(|stamp| match &located {
+            Ok(Located::File(_, metadata)) => Stamp::of(metadata) == stamp,
+            Ok(_) => false,
+            // Without descriptors or memory for a look, the content of a second ago is better than an error.
+            Err(error) => status_of(error) >= 500,
+        });
+        if is_usable && let Some(atom) = self.cache.confirm(path, clock.now_ms) {
             counters.cache_hits.add(1);
             return Resource::Atom(atom);
         }
@@ -287,13 +290,7 @@ fn options(out: &mut Pending, clock: &Clock, persistence: Persistence) {
     out.head_bytes = out.response.head.len() as u64;
 }
 
-fn redirect(
-    found: &target::Target<'_>,
-    extra: Extra<'_>,
-    clock: &Clock,
-    persistence: Persistence,
-    out: &mut Pending,
-) {
+fn redirect(found: &target::Target<'_>, extra: Extra<'_>, clock: &Clock, persistence: Persistence, out: &mut Pending) {
     let mut fields = b"Location: ".to_vec();
     target::encode(found.path, &mut fields);
     fields.push(b'/');

@@ -43,16 +43,19 @@ pub enum Unjoinable {
     NoSend,
     /// The answer was given before the request was taken.
     EarlyAnswer,
+    /// One of these is missing, and so are other events of the same moment: the recording has a gap there.
+    Gap,
 }
 
 impl Unjoinable {
     /// All reasons.
-    pub const ALL: [Self; 5] = [Self::NoSocket, Self::NoArrival, Self::NoPickUp, Self::NoSend, Self::EarlyAnswer];
+    pub const ALL: [Self; 6] =
+        [Self::NoSocket, Self::NoArrival, Self::NoPickUp, Self::NoSend, Self::EarlyAnswer, Self::Gap];
 
     /// Its name in JSON and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
-        ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer"][self as usize]
+        ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer", "gap"][self as usize]
     }
 }
 
@@ -271,7 +274,12 @@ impl Joiner {
         let Some(waiting) = self.waiting.pop_front() else { return };
         let mut steps = std::mem::take(&mut self.steps);
         steps.clear();
-        let unjoinable = self.steps_of(&waiting, &mut steps).err();
+        let request = &waiting.request;
+        let unjoinable = self.steps_of(&waiting, &mut steps).err().map(|reason| {
+            let missing = !matches!(reason, Unjoinable::EarlyAnswer | Unjoinable::NoSocket);
+            let gap = self.tasks.had_gap(request.sent_ns, request.done_ns + self.bounds.grace_ns);
+            if missing && gap { Unjoinable::Gap } else { reason }
+        });
         if let Some(reason) = unjoinable {
             self.statistics.unjoinable[reason as usize] += 1;
             steps.clear();
@@ -376,6 +384,7 @@ impl Joiner {
         let from = steps.len();
         for spell in self.tasks.spells_back(*pid, sent_ns, done_ns) {
             let part = match spell.state {
+                // On a CPU or on its way to one, it was late; blocked, it had nothing to take yet.
                 State::Running { .. } | State::Runnable { .. } => Part::ClientWakeup,
                 State::Blocked { .. } | State::Unknown => Part::ResponseTransit,
             };
@@ -400,12 +409,9 @@ impl Joiner {
         let last = socket.sent.iter().find(|mark| mark.position >= response_end).map(|mark| mark.at_ns);
         socket.answered_ns = last.unwrap_or(socket.answered_ns).max(socket.answered_ns);
         let request_end = request.request_offset + u64::from(request.request_bytes);
-        if idle {
-            socket.forget(request_end, response_end);
-        } else {
-            // Pipelined requests share the mark that brought or took them.
-            socket.forget(request_end.saturating_sub(1).min(request.request_offset), response_end.saturating_sub(1));
-        }
+        // Pipelined requests may share the mark that brought, took or answered them: it stays while one waits.
+        let shared = u64::from(!idle);
+        socket.forget(request_end.saturating_sub(shared), response_end.saturating_sub(shared));
         if idle && socket.closed_ns.is_some() {
             self.sockets.remove(id);
             self.connections.remove(&key);

@@ -95,7 +95,12 @@ pub(crate) struct Tasks {
     cpus: Vec<Cpu>,
     names: FxHashMap<u32, TaskName>,
     gaps: u64,
+    /// Recent stretches in which events must be missing: (from, to).
+    recent_gaps: VecDeque<(u64, u64)>,
 }
+
+/// Gaps that are remembered for the requests that they may have hit.
+const MOST_GAPS: usize = 1024;
 
 impl Tasks {
     /// A CPU passes from one task to another.
@@ -109,7 +114,8 @@ impl Tasks {
             && known != switch.prev
         {
             // A switch is missing: whoever we believed to run has left at an unknown time.
-            self.gaps += 1;
+            let since = self.cpus[index].history.back().map_or(time_ns, |(at, _)| *at);
+            self.gap(since, time_ns);
             self.change(known, time_ns, State::Unknown);
         }
         if switch.prev != 0 {
@@ -143,8 +149,22 @@ impl Tasks {
         }
     }
 
+    fn gap(&mut self, from_ns: u64, to_ns: u64) {
+        self.gaps += 1;
+        self.recent_gaps.push_back((from_ns, to_ns));
+        if self.recent_gaps.len() > MOST_GAPS {
+            self.recent_gaps.pop_front();
+        }
+    }
+
+    /// Whether events must be missing within a window.
+    pub(crate) fn had_gap(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.recent_gaps.iter().any(|(from, to)| *from <= to_ns && *to >= from_ns)
+    }
+
     /// Events of a CPU were lost: nobody is known to run there, and nothing of its tasks since.
     pub(crate) fn lost(&mut self, time_ns: u64, cpu: u32) {
+        self.gap(time_ns, time_ns);
         if let Some(cpu) = self.cpus.get_mut(cpu as usize)
             && let Some(pid) = cpu.current.take()
         {

@@ -63,7 +63,7 @@ impl Run {
         file.write_all(line.as_bytes()).map_err(io)
     }
 
-    /// Notes that a source begins.
+    /// Notes that a source begins, with its command line as it may be kept.
     ///
     /// # Errors
     /// [`WriteError::Io`].
@@ -71,6 +71,7 @@ impl Run {
         &self,
         source: Source,
         version: &str,
+        command: Vec<String>,
         rung: Option<&str>,
         seed: Option<u64>,
     ) -> Result<(), WriteError> {
@@ -79,7 +80,7 @@ impl Run {
             source: source.name().to_owned(),
             pid: std::process::id(),
             version: version.to_owned(),
-            command: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+            command,
             host: Host::this(),
             monotonic_ns,
             realtime_ns,

@@ -2,18 +2,27 @@
 use super::{LoadCounts, LoadTool};
 use serde_json::Value;
 
-/// `requests`, `errors` (a count for each kind) and `duration_s`; other keys are left alone.
+/// `requests`, `errors` (a count for each kind), `status` (a count for each) and `duration_s`; other
+/// keys are left alone.
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let report: Value = serde_json::from_str(output.trim()).ok()?;
-    let errors = match report.get("errors") {
+    let errors: u64 = match report.get("errors") {
         Some(Value::Object(kinds)) => kinds.values().filter_map(Value::as_u64).sum(),
         Some(count) => count.as_u64().unwrap_or(0),
         None => 0,
     };
+    let is_bad = |status: &str| status.parse::<u16>().is_ok_and(|status| status >= 400);
+    let statuses = report.get("status").and_then(Value::as_object);
+    let bad: u64 = statuses
+        .into_iter()
+        .flatten()
+        .filter(|(status, _)| is_bad(status))
+        .filter_map(|(_, count)| count.as_u64())
+        .sum();
     Some(LoadCounts {
         tool: LoadTool::Weir,
         requests: report.get("requests")?.as_u64()?,
-        errors,
+        errors: errors + bad,
         duration_s: report.get("duration_s").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0),
     })
 }
@@ -25,8 +34,8 @@ mod tests {
     #[test]
     fn counts_are_read() {
         let output = r#"{"requests": 1200, "dropped": 0, "errors": {"connect": 2, "timeout": 1},
-            "duration_s": 1.5, "rate_per_s": 800.0, "latency_ns": {"p50": 1}}"#;
-        let expected = LoadCounts { tool: LoadTool::Weir, requests: 1200, errors: 3, duration_s: Some(1.5) };
+            "duration_s": 1.5, "rate_per_s": 800.0, "status": {"200": 1190, "404": 7, "503": 3}}"#;
+        let expected = LoadCounts { tool: LoadTool::Weir, requests: 1200, errors: 13, duration_s: Some(1.5) };
         assert_eq!(parse(output), Some(expected));
         let least = LoadCounts { tool: LoadTool::Weir, requests: 5, errors: 0, duration_s: None };
         assert_eq!(parse("{\"requests\": 5}\n"), Some(least));

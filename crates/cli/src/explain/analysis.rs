@@ -1,0 +1,304 @@
+//! From a run directory to an explanation: merge, join, fold, put into words.
+
+use super::words;
+use anyhow::Context;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use weir_measure::class::{Classes, Grouping};
+use weir_measure::examples::Examples;
+use weir_measure::part::Part;
+use weir_measure::response::{Piece, ResponseFold};
+use weir_measure::summary::Summary;
+use weir_measure::trend::TrendFold;
+use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, Transaction};
+use weir_timeline::{Bounds, Detail, Joiner, Response, Statistics, Unjoinable};
+use weir_trace::{Cost, Damage, Entry, RunReader, Source};
+use weir_wire::client::{ClientRequest, Outcome};
+
+/// Transaction classes that are told apart.
+const MOST_CLASSES: usize = 200;
+/// Examples of each sort that are drawn.
+const EXAMPLES: usize = 4;
+/// Steps of an example that are drawn; a response with more is cut.
+const MOST_STEPS: usize = 400;
+/// Labels of those to blame.
+const MOST_LABELS: usize = 4096;
+/// The share that counts as slow.
+const SLOW: f64 = 0.01;
+
+/// Explains a run.
+pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> anyhow::Result<Explanation> {
+    let reader = RunReader::open(directory)?;
+    let mut folds = Folds::new(grouping);
+    let mut joiner = Joiner::new(Bounds::default());
+    let mut merge = reader.merge();
+    let mut line = crate::progress::Line::new();
+    let mut records = 0u64;
+    merge.each(|sourced| {
+        let name = ClientRequest::read(&sourced.record, sourced.payload).and_then(|request| sourced.name(request.name));
+        joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| folds.push(joiner, response));
+        records += 1;
+        if records.is_multiple_of(1 << 16) {
+            line.show(|| format!("reading {records} events"));
+        }
+        true
+    });
+    joiner.finish(&mut |joiner, response| folds.push(joiner, response));
+    drop(line);
+    if records == 0
+        && let Some(refused) = merge.damage().refused.first()
+    {
+        anyhow::bail!("{refused}");
+    }
+    let statistics = joiner.statistics();
+    let explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
+    if statistics.requests == 0 {
+        let what = if statistics.failed.iter().sum::<u64>() > 0 {
+            "every request failed"
+        } else {
+            "it holds no client's requests; write them with `weir load --run DIR URL` while `weir record --run DIR` records"
+        };
+        return Err(anyhow::anyhow!("{what}"))
+            .with_context(|| format!("nothing to explain in {}", directory.display()));
+    }
+    Ok(explanation)
+}
+
+/// All folds over the responses of a run.
+struct Folds {
+    classes: Classes,
+    by_class: Vec<ResponseFold>,
+    all: ResponseFold,
+    trend: TrendFold,
+    examples: Examples<Example>,
+    labels: Vec<String>,
+    by_label: HashMap<String, u32>,
+    by_detail: HashMap<Detail, u32>,
+    sums: Option<(f64, f64, f64)>,
+    first_ns: u64,
+    pieces: Vec<Piece>,
+}
+
+impl Folds {
+    fn new(grouping: Grouping) -> Self {
+        Self {
+            classes: Classes::new(grouping, MOST_CLASSES),
+            by_class: Vec::new(),
+            all: ResponseFold::new(),
+            trend: TrendFold::default(),
+            examples: Examples::new(EXAMPLES, 1),
+            labels: vec![String::new()],
+            by_label: HashMap::new(),
+            by_detail: HashMap::new(),
+            sums: None,
+            first_ns: 0,
+            pieces: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, joiner: &Joiner, response: &Response<'_>) {
+        let time_ns = response.time_ns();
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
+        for step in response.steps {
+            let detail = self.label_of(joiner, step.detail);
+            pieces.push(Piece { part: step.part, detail, ns: step.to_ns - step.from_ns });
+        }
+        let sum: u64 = pieces.iter().map(|piece| piece.ns).sum();
+        let ratio = if time_ns == 0 { 1.0 } else { sum as f64 / time_ns as f64 };
+        let (least, total, most) = self.sums.unwrap_or((ratio, 0.0, ratio));
+        self.sums = Some((least.min(ratio), total + ratio, most.max(ratio)));
+        let class = self.classes.number(response.name) as usize;
+        if class >= self.by_class.len() {
+            self.by_class.resize_with(class + 1, ResponseFold::new);
+        }
+        self.by_class[class].push(time_ns, &pieces);
+        self.all.push(time_ns, &pieces);
+        self.trend.push(response.request.done_ns, time_ns as f64);
+        if self.first_ns == 0 {
+            self.first_ns = response.request.intended_ns;
+        }
+        let first_ns = self.first_ns;
+        self.examples.push(time_ns, || example(joiner, response, first_ns));
+        self.pieces = pieces;
+    }
+
+    fn label_of(&mut self, joiner: &Joiner, detail: Detail) -> u32 {
+        if detail == Detail::None {
+            return 0;
+        }
+        if let Some(label) = self.by_detail.get(&detail) {
+            return *label;
+        }
+        let text = label(joiner, detail);
+        let next = self.labels.len() as u32;
+        let number = *self.by_label.entry(text.clone()).or_insert(next);
+        if number == next {
+            if self.labels.len() >= MOST_LABELS {
+                return 0;
+            }
+            self.labels.push(text);
+        }
+        // A task may get its name later: only a name that is known is kept for it.
+        if !matches!(detail, Detail::Task(pid) if joiner.task_name(pid).is_none()) {
+            self.by_detail.insert(detail, number);
+        }
+        number
+    }
+
+    fn explanation(
+        mut self,
+        reader: &RunReader,
+        subject: String,
+        statistics: &Statistics,
+        damage: &Damage,
+    ) -> Explanation {
+        let (all, median) = (self.all.all(), self.all.median());
+        let (slow, rest) = (self.all.slowest(SLOW), self.all.rest(SLOW));
+        let duration_s = statistics.client_ns.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9);
+        let count = self.all.count();
+        let (least, total, most) = self.sums.unwrap_or((1.0, 1.0, 1.0));
+        let typical_ns = self.all.times().value_at_quantile(0.5);
+        let examples = examples(&mut self.examples, typical_ns);
+        Explanation {
+            version: crate::VERSION.to_owned(),
+            subject,
+            run: reader.directory().display().to_string(),
+            host: host(reader),
+            duration_s,
+            requests: statistics.requests,
+            rate_per_s: if duration_s > 0.0 { statistics.requests as f64 / duration_s } else { 0.0 },
+            bytes: statistics.bytes,
+            errors: failures(statistics),
+            dropped: statistics.dropped,
+            response_ns: Summary::of(self.all.times()),
+            joined_fraction: statistics.joined as f64 / statistics.requests.max(1) as f64,
+            unjoinable: unjoinable(statistics),
+            rung: reader.rung().unwrap_or("client only").to_owned(),
+            sum_of_parts_over_response: Ratio { min: least, mean: total / count.max(1) as f64, max: most },
+            noise_floor: self.trend.noise(),
+            observer_cost: observer(reader.cost(Source::Kernel), duration_s, statistics.requests),
+            parts_ns: all.parts_ns,
+            median_parts_ns: median.parts_ns,
+            slow_parts_ns: slow.parts_ns,
+            median_response_ns: median.response_ns,
+            slow_response_ns: slow.response_ns,
+            not_observed: Part::NOT_OBSERVED.iter().map(|&name| name.to_owned()).collect(),
+            causes: words::causes(&all, &self.labels),
+            slow_causes: words::slow_causes(&slow, &rest, &self.labels),
+            transactions: transactions(self.classes.names(), &self.by_class),
+            examples,
+            warnings: warnings(reader, statistics, damage),
+        }
+    }
+}
+
+fn label(joiner: &Joiner, detail: Detail) -> String {
+    match detail {
+        Detail::None => String::new(),
+        Detail::Peer(address) => address.to_string(),
+        Detail::Task(pid) => match joiner.task_name(pid) {
+            Some(name) => format!("{} ({})", name.name, name.tgid),
+            None => format!("task {pid}"),
+        },
+    }
+}
+
+fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
+    let begin_ns = response.request.intended_ns;
+    let steps = response.steps.iter().take(MOST_STEPS).map(|step| ExampleStep {
+        part: step.part.name().to_owned(),
+        from_ns: step.from_ns - begin_ns,
+        ns: step.to_ns - step.from_ns,
+        task: if step.pid == 0 { String::new() } else { label(joiner, Detail::Task(step.pid)) },
+        who: label(joiner, step.detail),
+    });
+    Example {
+        sort: String::new(),
+        name: response.name.to_owned(),
+        status: response.request.status,
+        response_ns: response.time_ns(),
+        at_ns: begin_ns.saturating_sub(first_ns),
+        steps: steps.collect(),
+    }
+}
+
+fn examples(kept: &mut Examples<Example>, typical_ns: u64) -> Vec<Example> {
+    let typical = kept.near(typical_ns).into_iter().map(|example| Example { sort: "typical".to_owned(), ..example });
+    let slow = kept.slowest().cloned().map(|example| Example { sort: "slow".to_owned(), ..example });
+    typical.chain(slow).collect()
+}
+
+fn transactions(names: &[String], folds: &[ResponseFold]) -> Vec<Transaction> {
+    let mut transactions: Vec<Transaction> = names
+        .iter()
+        .zip(folds)
+        .map(|(name, fold)| Transaction {
+            name: name.clone(),
+            count: fold.count(),
+            response_ns: Summary::of(fold.times()),
+            parts_ns: fold.all().parts_ns,
+            slow_parts_ns: fold.slowest(SLOW).parts_ns,
+        })
+        .collect();
+    transactions.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
+    transactions
+}
+
+fn failures(statistics: &Statistics) -> BTreeMap<String, u64> {
+    let counts = Outcome::ALL.iter().map(|kind| (kind.name().to_owned(), statistics.failed[*kind as usize]));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+fn unjoinable(statistics: &Statistics) -> BTreeMap<String, u64> {
+    let counts = Unjoinable::ALL.iter().map(|why| (why.name().to_owned(), statistics.unjoinable[*why as usize]));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+fn observer(cost: Cost, duration_s: f64, requests: u64) -> Observer {
+    Observer {
+        events: cost.events,
+        bytes: cost.bytes,
+        lost: cost.lost,
+        cpu_seconds: cost.cpu_seconds,
+        cpu_share: if duration_s > 0.0 { cost.cpu_seconds / duration_s } else { 0.0 },
+        events_per_request: cost.events as f64 / requests.max(1) as f64,
+    }
+}
+
+fn host(reader: &RunReader) -> String {
+    let host = reader.entries.iter().find_map(|entry| match entry {
+        Entry::Source { host, .. } => Some(host),
+        _ => None,
+    });
+    host.map_or_else(String::new, |host| format!("{}, Linux {}, {} CPUs", host.name, host.kernel, host.cpus))
+}
+
+fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for entry in &reader.entries {
+        if let Entry::End { notes, .. } = entry {
+            warnings.extend(notes.iter().cloned());
+        }
+    }
+    if reader.rung().is_none() {
+        warnings.push("the run holds no kernel events: nothing of the server's side is known; `weir record --run DIR` writes them".to_owned());
+    }
+    if damage.lost > 0 {
+        warnings.push(format!("{} events were lost: the parts of some responses are unattributed", damage.lost));
+    }
+    if damage.cut_segments > 0 || damage.bytes > 0 {
+        warnings.push(format!(
+            "{} segments end in the middle of a block, {} bytes were not readable: a source was killed, or the disk was full",
+            damage.cut_segments, damage.bytes
+        ));
+    }
+    warnings.extend(damage.refused.iter().cloned());
+    if statistics.gaps > 0 {
+        warnings.push(format!(
+            "{} task switches are missing from the scheduler's events; they count as gaps",
+            statistics.gaps
+        ));
+    }
+    warnings
+}

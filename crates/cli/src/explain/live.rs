@@ -1,0 +1,101 @@
+//! Load and record in one go, into a run directory.
+
+use super::Args;
+use crate::child::Child;
+use crate::load::Usage;
+use crate::load_run;
+use crate::stop::Stop;
+use anyhow::{Context, bail};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use weir_capture::{Probes, Recorder, Rung, Target};
+use weir_trace::{Limits, Run, Source};
+
+/// How long a started server may take until it answers.
+const READY: Duration = Duration::from_secs(15);
+/// After the load's end the last sends may still be on their way into the rings.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// What came of it.
+pub(super) enum Outcome {
+    /// A run to be explained.
+    Recorded(PathBuf),
+    /// The arguments do not fit.
+    Usage(String),
+}
+
+/// Starts the server if asked to, records it while it is loaded.
+pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
+    let options = match args.load.options(url) {
+        Ok(options) => options,
+        Err(Usage(error)) => return Ok(Outcome::Usage(format!("{error:#}"))),
+    };
+    if args.target.is_empty() && args.command.is_empty() {
+        let example = format!("--port {}", options.url.port);
+        return Ok(Outcome::Usage(format!("name the server: {example}, --pid PID, --comm NAME, or -- SERVER COMMAND")));
+    }
+    let stop = Stop::on_signals()?;
+    let mut probes = Probes::load()?;
+    let directory = args.run.clone().unwrap_or_else(new_directory);
+    let run = Run::create(&directory)?;
+    let address = (options.url.host.as_str(), options.url.port);
+    let child = if args.command.is_empty() { None } else { Some(started(&args.command, address, &stop)?) };
+    let mut target = args.target.find()?;
+    if let Some(child) = &child {
+        target = target.and(Target::of_pid(child.id()).context("the server ended at once")?);
+    }
+    // The port that is loaded belongs to the server whether or not it was named.
+    target.ports.insert(options.url.port);
+    probes.tell_wakeups_of(std::process::id());
+    let rung = Rung::SocketTracepoints;
+    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
+    let recorder = Recorder::start(probes, &target, &run, Limits::default())?;
+    let loaded = load_run::into_run(options, &run, &stop, args.json);
+    std::thread::sleep(SETTLE);
+    let mut notes = Vec::new();
+    if let Some(mut child) = child {
+        notes.extend(child.ended().map(|status| format!("the server ended during the load ({status})")));
+        child.end();
+    }
+    let recorded = recorder.finish(notes);
+    // The load's error is the one to tell: a server that refused is why there is nothing to record.
+    loaded?;
+    recorded?;
+    Ok(Outcome::Recorded(directory))
+}
+
+/// Starts a server and waits until its port answers.
+fn started(command: &[String], address: (&str, u16), stop: &Stop) -> anyhow::Result<Child> {
+    if TcpStream::connect(address).is_ok() {
+        bail!(
+            "something answers on {}:{} already; end it, or explain it with --port {}",
+            address.0,
+            address.1,
+            address.1
+        );
+    }
+    let mut child = Child::start(command)?;
+    let deadline = Instant::now() + READY;
+    while Instant::now() < deadline && !stop.asked() {
+        if let Some(status) = child.ended() {
+            bail!("the server ended before it answered ({status}); its messages stand above");
+        }
+        let answers = address
+            .to_socket_addrs()
+            .into_iter()
+            .flatten()
+            .any(|address| TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok());
+        if answers {
+            return Ok(child);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bail!("the server does not answer on {}:{} after {} s", address.0, address.1, READY.as_secs());
+}
+
+/// A directory that is not there yet.
+fn new_directory() -> PathBuf {
+    let parent = PathBuf::from("weir-runs");
+    (1u32..).map(|number| parent.join(format!("{number:04}"))).find(|path| !path.exists()).unwrap_or(parent)
+}

@@ -1,0 +1,122 @@
+//! The `weir explain` command: where each request's time went.
+
+mod analysis;
+mod live;
+mod words;
+
+use crate::load::LoadArgs;
+use crate::record::TargetArgs;
+use anyhow::Context;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weir_measure::class::Grouping;
+use weir_report::{Explanation, Style};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir explain --load http://127.0.0.1:8080/ --port 8080
+                                       load a running server for 10 s, record it meanwhile, explain
+  weir explain --load http://127.0.0.1:8080/ -c 100 -d 5s -- nginx -g 'daemon off;'
+                                       start the server, too
+  weir explain runs/a                  explain a run that `weir record --run runs/a` and `weir load --run runs/a` made
+  weir explain --json runs/a | jq '.causes[0]'
+  weir explain --group '/shop/*/buy' --group '/static/**' runs/a
+                                       put paths together into transaction classes
+
+Parts of a response, in the order in which it passes them:
+  generator        from the time that the schedule intended to the time that the generator sent
+  connect          the connection being made
+  request_transit  on the way to the server's socket, and bytes of the request that the server waited for
+  accept_queue     arrived, but nobody had accepted its connection
+  worker_queue     behind other requests of the same worker
+  run              the server's task had the CPU
+  wait_cpu         it could run, but another task had the CPU
+  wait_disk, wait_lock, wait_timer
+  wait_process     another process of this host that is not captured (pipe, Unix socket, loopback TCP)
+  wait_network     another host, or a client that takes its response slowly
+  response_transit on the way to the client
+  client_wakeup    arrived at the client, whose task was not there yet
+  unattributed     what the recording cannot tell
+
+Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage.";
+
+/// Explain where the time of a server's requests goes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A run directory to explain
+    #[arg(value_name = "RUN", conflicts_with = "url", required_unless_present = "url")]
+    recorded: Option<PathBuf>,
+
+    /// Load this URL and record the server meanwhile
+    #[arg(long = "load", value_name = "URL")]
+    url: Option<String>,
+
+    /// Where the run is written [default: a new directory in weir-runs]
+    #[arg(long, value_name = "DIR", requires = "url")]
+    run: Option<PathBuf>,
+
+    #[command(flatten)]
+    target: TargetArgs,
+
+    #[command(flatten)]
+    load: LoadArgs,
+
+    /// A pattern of paths that belong together: * within a segment, ** across; may be repeated, the first match counts
+    #[arg(long, value_name = "PATTERN")]
+    group: Vec<String>,
+
+    /// The report as JSON (times in nanoseconds)
+    #[arg(long)]
+    json: bool,
+
+    /// Where the HTML report goes [default: report.html in the run directory]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// The server to start
+    #[arg(last = true, value_name = "SERVER COMMAND", requires = "url")]
+    command: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (directory, subject) = match (&args.recorded, &args.url) {
+        (Some(directory), _) => (directory.clone(), directory.display().to_string()),
+        (None, Some(url)) => match live::record(&args, url)? {
+            live::Outcome::Recorded(directory) => (directory, url.clone()),
+            live::Outcome::Usage(message) => {
+                eprintln!("weir explain: {message}");
+                return Ok(ExitCode::from(2));
+            }
+        },
+        // clap asks for one of them.
+        (None, None) => unreachable!("a run or a URL is required"),
+    };
+    let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()))?;
+    let html = args.html.clone().unwrap_or_else(|| directory.join("report.html"));
+    show(&explanation, &html, args.json)?;
+    Ok(if explanation.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the report and writes the HTML beside the run.
+fn show(explanation: &Explanation, html: &Path, json: bool) -> anyhow::Result<()> {
+    std::fs::write(html, weir_report::html(explanation)).with_context(|| format!("cannot write {}", html.display()))?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(explanation)?);
+        return Ok(());
+    }
+    let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    print!("{}", weir_report::terminal(explanation, Style { colours, width: columns() }));
+    println!("report: {}", html.display());
+    Ok(())
+}
+
+/// Columns of the terminal, within what reads well.
+fn columns() -> usize {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: TIOCGWINSZ writes a winsize, which is what the pointer is to.
+    let answered = unsafe { libc::ioctl(1, libc::TIOCGWINSZ, &raw mut size) } == 0;
+    if answered && size.ws_col > 0 { usize::from(size.ws_col).clamp(80, 140) } else { 100 }
+}

@@ -1,0 +1,98 @@
+//! Causes in words with figures.
+
+use std::collections::BTreeMap;
+use weir_measure::part::Part;
+use weir_measure::response::Profile;
+use weir_report::{Cause, SlowCause, nanoseconds};
+
+/// A share below this is not worth a sentence.
+const WORTH_SAYING: f64 = 0.01;
+/// How many are named as being to blame.
+const MOST_NAMED: usize = 3;
+
+/// The largest parts of the mean response, largest first.
+pub(super) fn causes(all: &Profile, labels: &[String]) -> Vec<Cause> {
+    let mut causes: Vec<Cause> = Part::ALL
+        .iter()
+        .map(|part| {
+            let mean_ns = all.parts_ns[*part as usize];
+            let share = mean_ns / all.response_ns.max(1.0);
+            let who = blamed(all, *part, labels);
+            let text = format!(
+                "{:.0} % {}: {} of {} ({}){}",
+                100.0 * share,
+                part.words(),
+                nanoseconds(mean_ns),
+                nanoseconds(all.response_ns),
+                part.name(),
+                named(*part, &who)
+            );
+            Cause { part: part.name().to_owned(), mean_ns, share, who, text }
+        })
+        .filter(|cause| cause.share >= WORTH_SAYING)
+        .collect();
+    causes.sort_by(|a, b| b.mean_ns.total_cmp(&a.mean_ns));
+    causes
+}
+
+/// What the slowest wait for that the others do not, largest first.
+pub(super) fn slow_causes(slow: &Profile, rest: &Profile, labels: &[String]) -> Vec<SlowCause> {
+    let difference = (slow.response_ns - rest.response_ns).max(1.0);
+    let mut causes: Vec<SlowCause> = Part::ALL
+        .iter()
+        .map(|part| {
+            let (of_slow, of_rest) = (slow.parts_ns[*part as usize], rest.parts_ns[*part as usize]);
+            let (excess_ns, who) = (of_slow - of_rest, blamed(slow, *part, labels));
+            let share = excess_ns / difference;
+            let text = format!(
+                "{:.0} % of the difference {}: {} against {} ({}){}",
+                100.0 * share,
+                part.words(),
+                nanoseconds(of_slow),
+                nanoseconds(of_rest),
+                part.name(),
+                named(*part, &who)
+            );
+            SlowCause { part: part.name().to_owned(), excess_ns, share, who, text }
+        })
+        .filter(|cause| cause.share >= WORTH_SAYING)
+        .collect();
+    causes.sort_by(|a, b| b.excess_ns.total_cmp(&a.excess_ns));
+    causes
+}
+
+/// Who was to blame for a part, with their shares of it.
+fn blamed(profile: &Profile, part: Part, labels: &[String]) -> Vec<(String, f64)> {
+    let total = profile.parts_ns[part as usize];
+    let mut by_label: BTreeMap<&str, f64> = BTreeMap::new();
+    for ((of, detail), ns) in &profile.details_ns {
+        if *of == part
+            && let Some(label) = labels.get(*detail as usize).filter(|label| !label.is_empty())
+        {
+            *by_label.entry(label).or_default() += ns;
+        }
+    }
+    let mut who: Vec<(String, f64)> = by_label
+        .into_iter()
+        .map(|(label, ns)| (label.to_owned(), ns / total.max(1.0)))
+        .filter(|(_, share)| *share >= 0.05)
+        .collect();
+    who.sort_by(|a, b| b.1.total_cmp(&a.1));
+    who.truncate(MOST_NAMED);
+    who
+}
+
+/// Those to blame, in words that fit the part.
+fn named(part: Part, who: &[(String, f64)]) -> String {
+    if who.is_empty() {
+        return String::new();
+    }
+    let verb = match part {
+        Part::WaitCpu => "the CPU was taken by",
+        Part::WaitLock => "ended by",
+        Part::WaitProcess | Part::WaitNetwork => "waited for",
+        _ => "with",
+    };
+    let list: Vec<String> = who.iter().map(|(label, share)| format!("{label} {:.0} %", 100.0 * share)).collect();
+    format!("; {verb} {}", list.join(", "))
+}

@@ -1,0 +1,213 @@
+//! The report of a load on one screen.
+
+use super::Heading;
+use crate::units::nanoseconds;
+use std::fmt::Write;
+use std::io::IsTerminal;
+use weir_load::{Histogram, LoadReport};
+use weir_measure::summary::Summary;
+
+/// Rows of the picture of the latencies.
+const ROWS: usize = 10;
+/// The longest bar of the picture, in characters.
+const BAR: f64 = 50.0;
+
+/// How words are set apart on a terminal.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Colours {
+    on: bool,
+}
+
+impl Colours {
+    /// Colours where standard output is a terminal and the user has not asked for none (NO_COLOR).
+    pub(super) fn of_stdout() -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { on: std::io::stdout().is_terminal() && !refused }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn bad(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    fn doubtful(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+}
+
+/// The whole screen; `calls` adds what the generator asked of the kernel.
+pub(super) fn text(report: &LoadReport, heading: &Heading, calls: bool, colours: Colours) -> String {
+    let mut screen = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_screen(&mut screen, report, heading, calls, colours);
+    screen
+}
+
+fn write_screen(
+    screen: &mut String,
+    report: &LoadReport,
+    heading: &Heading,
+    calls: bool,
+    colours: Colours,
+) -> std::fmt::Result {
+    let seconds = report.duration.as_secs_f64();
+    writeln!(screen, "{}", colours.bold(&heading.url))?;
+    let ended = if report.interrupted { ", ended by you" } else { "" };
+    writeln!(screen, "{} for {seconds:.2} s{ended}\n", heading.manner)?;
+
+    let failures = report.failures();
+    writeln!(screen, "  requests   {:>12}   {:.1}/s", grouped(report.requests), report.rate_per_s)?;
+    writeln!(screen, "  received   {:>12}   {}/s", bytes(report.bytes as f64), bytes(report.bytes as f64 / seconds))?;
+    writeln!(screen, "  status     {}", list(report.status.iter().map(|(code, count)| (code.to_string(), *count))))?;
+    let errors = list(report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)));
+    writeln!(screen, "  errors     {}", if failures > 0 { colours.bad(&errors) } else { errors })?;
+    if heading.rate_wanted_per_s.is_some() {
+        let dropped = grouped(report.dropped);
+        let dropped = if report.dropped > 0 { colours.bad(&dropped) } else { dropped };
+        writeln!(screen, "  arrivals   {} waited for a connection, {dropped} dropped", grouped(report.queued))?;
+    }
+    if report.reconnects > 0 {
+        writeln!(
+            screen,
+            "  reconnects {:>12}   the server had closed kept-alive connections",
+            grouped(report.reconnects)
+        )?;
+    }
+
+    let columns = ["min", "mean", "stdev", "p50", "p90", "p99", "p99.9", "max"];
+    write!(screen, "\n  {:<12}", "")?;
+    for column in columns {
+        write!(screen, "{column:>9}")?;
+    }
+    writeln!(screen)?;
+    for (name, histogram) in [
+        ("latency", &report.latency),
+        ("uncorrected", &report.latency_uncorrected),
+        ("first byte", &report.first_byte),
+        ("connect", &report.connect),
+    ] {
+        let Some(summary) = Summary::of(histogram) else { continue };
+        let mut row = format!("  {name:<12}");
+        for (_, value) in summary.fields() {
+            write!(row, "{:>9}", nanoseconds(value))?;
+        }
+        writeln!(screen, "{}", if name == "latency" { colours.bold(&row) } else { row })?;
+    }
+    picture(screen, &report.latency)?;
+
+    let generator = report.generator;
+    write!(
+        screen,
+        "\n  generator  {:.1} % CPU, waited for it {:.1} % of the time",
+        generator.cpu_share * 100.0,
+        generator.runnable_share * 100.0
+    )?;
+    if heading.rate_wanted_per_s.is_some() {
+        write!(screen, ", {} arrivals late", grouped(generator.late))?;
+    }
+    writeln!(screen)?;
+    if calls && report.requests > 0 {
+        let each = |count: u64| count as f64 / report.requests as f64;
+        writeln!(
+            screen,
+            "  calls      {:.2} a request: {:.2} waits, {:.2} receptions, {:.2} transmissions",
+            each(report.calls.total()),
+            each(report.calls.wait),
+            each(report.calls.receive),
+            each(report.calls.send)
+        )?;
+    }
+    for warning in &report.warnings {
+        writeln!(screen, "  {} {warning}", colours.doubtful("warning:"))?;
+    }
+    if report.requests == 0 {
+        writeln!(screen, "  {} no request succeeded", colours.bad("error:"))?;
+    }
+    Ok(())
+}
+
+/// How the latencies are spread: rows of equal ratio from the smallest to the largest.
+fn picture(screen: &mut String, histogram: &Histogram) -> std::fmt::Result {
+    if histogram.len() < 2 {
+        return Ok(());
+    }
+    let (low, high) = (histogram.min().max(1) as f64, histogram.max().max(2) as f64);
+    let ratio = (high / low).powf(1.0 / ROWS as f64).max(1.001);
+    let mut rows = [0u64; ROWS];
+    for value in histogram.iter_recorded() {
+        let row = ((value.value_iterated_to() as f64 / low).ln() / ratio.ln()).max(0.0) as usize;
+        rows[row.min(ROWS - 1)] += value.count_at_value();
+    }
+    let most = rows.iter().copied().max().unwrap_or(1).max(1) as f64;
+    writeln!(screen, "\n  latency up to")?;
+    for (row, count) in rows.iter().enumerate() {
+        let edge = (low * ratio.powi(row as i32 + 1)).min(high);
+        let bar = "#".repeat((*count as f64 / most * BAR).ceil() as usize);
+        let share = *count as f64 / histogram.len() as f64 * 100.0;
+        writeln!(screen, "  {:>12} {share:>7.3} % {bar}", nanoseconds(edge))?;
+    }
+    Ok(())
+}
+
+/// `name: count` of each, or a dash.
+fn list(items: impl Iterator<Item = (String, u64)>) -> String {
+    let items: Vec<_> = items.map(|(name, count)| format!("{name}: {}", grouped(count))).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}
+
+/// A number with its thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// An amount of data in decimal units.
+fn bytes(amount: f64) -> String {
+    let mut scaled = amount;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if scaled < 1000.0 {
+            let decimals = usize::from(unit != "B" && scaled < 100.0);
+            return format!("{scaled:.decimals$} {unit}");
+        }
+        scaled /= 1000.0;
+    }
+    format!("{scaled:.1} TB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([12.0, 1234.0, 123_456.0, 5e12].map(bytes), ["12 B", "1.2 kB", "123 kB", "5.0 TB"]);
+    }
+
+    #[test]
+    fn the_picture_holds_every_value() {
+        let mut histogram = Histogram::new(3).expect("three digits");
+        for value in [1_000, 2_000, 2_000, 900_000] {
+            histogram.record(value).expect("it grows");
+        }
+        let mut screen = String::new();
+        picture(&mut screen, &histogram).expect("a string takes all");
+        let shares: f64 =
+            screen.lines().filter_map(|line| line.split(" %").next()?.rsplit(' ').next()?.parse::<f64>().ok()).sum();
+        assert!((shares - 100.0).abs() < 0.01, "{screen}");
+    }
+}

@@ -1,0 +1,76 @@
+//! What is kept is redacted: queries, header values and bodies may hold what is nobody's business.
+
+/// This process's command line, redacted, for a run's manifest.
+pub(crate) fn command_line() -> Vec<String> {
+    redacted(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))
+}
+
+/// A target or URL without its query; that there was one stays visible.
+pub(crate) fn without_query(target: &str) -> String {
+    match target.split_once('?') {
+        Some((path, _)) => format!("{path}?(redacted)"),
+        None => target.to_owned(),
+    }
+}
+
+fn redacted(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut hide_next = false;
+    arguments
+        .map(|argument| {
+            let hide = std::mem::replace(&mut hide_next, matches!(argument.as_str(), "-H" | "--header" | "--body"));
+            let attached = ["--header=", "--body="].iter().find(|option| argument.starts_with(**option));
+            match attached {
+                _ if hide => "(redacted)".to_owned(),
+                Some(option) => format!("{option}(redacted)"),
+                None if argument.starts_with("-H") && argument.len() > 2 => "-H(redacted)".to_owned(),
+                None if argument.contains("://") => without_user(&without_query(&argument)),
+                None => argument,
+            }
+        })
+        .collect()
+}
+
+/// A URL without `user:password@`.
+fn without_user(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let authority = rest.split(['/', '?']).next().unwrap_or(rest);
+    match authority.rsplit_once('@') {
+        Some((user, _)) => format!("{scheme}://(redacted){}", &rest[user.len()..]),
+        None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_kept() {
+        let line = [
+            "weir",
+            "load",
+            "-H",
+            "Cookie: a=1",
+            "--body=secret",
+            "-HX: 2",
+            "http://me:pw@host:80/x?token=3",
+            "-c",
+            "4",
+        ];
+        let kept = redacted(line.iter().map(|&argument| argument.to_owned()));
+        assert_eq!(
+            kept,
+            [
+                "weir",
+                "load",
+                "-H",
+                "(redacted)",
+                "--body=(redacted)",
+                "-H(redacted)",
+                "http://(redacted)@host:80/x?(redacted)",
+                "-c",
+                "4"
+            ]
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! The way of a request, as the library's documentation tells it, is the way that the sources go.
+
+use std::path::Path;
+
+#[test]
+fn a_request_passes_seven_files_that_exist_and_are_short() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let library = std::fs::read_to_string(sources.join("lib.rs")).expect("reads");
+    let numbered = library.lines().filter_map(|line| line.strip_prefix("//! ")?.split_once(". `"));
+    let way: Vec<&str> = numbered.filter_map(|(_, rest)| rest.split('`').next()).collect();
+    assert_eq!(way.len(), 7, "{way:?}");
+    for file in &way {
+        assert!(sources.join(file).is_file(), "{file} is not there");
+    }
+    let mut lines: Vec<usize> = std::fs::read_dir(&sources)
+        .expect("reads")
+        .map(|entry| std::fs::read_to_string(entry.expect("an entry").path()).expect("reads").lines().count())
+        .collect();
+    lines.sort_unstable();
+    assert!(lines[lines.len() / 2] < 200 && lines[lines.len() - 1] <= 600, "{lines:?}");
+}
