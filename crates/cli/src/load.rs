@@ -21,18 +21,30 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
 Examples:
-  weir load http://localhost:8080/                      10 connections for 10 s, as fast as the server answers
-  weir load -c 100 -d 30s http://localhost:8080/        more connections, longer
-  weir load --rate 500 http://localhost:8080/           500 arrivals a second, whether the server keeps up or not
-  weir load --rate 500 --poisson --seed 7 URL           the same with random gaps, repeatable
-  weir load -n 1000 -m POST -H 'Content-Type: application/json' --body @order.json URL
-  weir load --no-keepalive URL                          a new connection for each request
-  weir load --ca test-ca.pem https://localhost:8443/    trust a certificate authority of your own
-  weir load --json URL | jq .latency_ns.p99             figures for a program
+  weir load http://localhost:8080/
+      10 connections for 10 s, as fast as the server answers
+  weir load -c 100 -d 30s http://localhost:8080/
+      more connections, longer
+  weir load --rate 500 http://localhost:8080/
+      500 arrivals a second, whether the server keeps up or not
+  weir load --rate 500 --poisson --seed 7 http://localhost:8080/
+      the same with random gaps, repeatable
+  weir load -n 1000 -m POST -H 'Content-Type: text/plain' --body @FILE URL
+      1000 requests with a body
+  weir load --no-keepalive http://localhost:8080/
+      a new connection for each request
+  weir load --ca test-ca.pem https://localhost:8443/
+      trust a certificate authority of your own
+  weir load --json http://localhost:8080/ | jq .latency_ns.p99
+      figures for a program
 
-Latency counts from the time at which a request was intended (with --rate: by the schedule), so a server that
-stalls cannot hide it by holding the generator back; `uncorrected` counts from when the request was really sent.
-Exit status: 0 if any request succeeded, 1 if none did or the server cannot be reached, 2 for wrong usage.";
+Latency counts from the time at which a request was intended (with --rate: by
+the schedule), so a server that stalls cannot hide it by holding the generator
+back. `uncorrected` counts from when the request was really sent, or from the
+connect call where it opened its connection.
+
+Exit status: 0 if any request succeeded, 1 if none did or the server cannot be
+reached, 2 for wrong usage.";
 
 /// Load a web server over HTTP/1.1 and report what its users feel.
 #[derive(Debug, clap::Args)]
@@ -200,6 +212,7 @@ impl Heading {
 }
 
 /// Runs the command.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = match args.load.options(&args.url) {
         Ok(options) => options,

@@ -103,10 +103,10 @@ fn a_server_that_does_not_answer_times_out() {
     let (report, _, requests) = load_with_events(options);
     assert_eq!((report.requests, report.failures()), (2, 2), "{:?}", report.errors);
     assert!(report.errors.iter().all(|(kind, _)| *kind == Outcome::TimedOut), "{:?}", report.errors);
-    assert!(begin.elapsed() < Duration::from_secs(3));
+    assert!(begin.elapsed() < Duration::from_secs(8));
     for request in requests.iter().filter(|request| request.outcome == Outcome::TimedOut) {
         let waited = request.done_ns - request.started_ns;
-        assert!((300_000_000..500_000_000).contains(&waited), "{waited}");
+        assert!((300_000_000..1_500_000_000).contains(&waited), "{waited}");
     }
 }
 
