@@ -28,6 +28,7 @@ mod guardian;
 mod interrupt;
 mod json;
 mod load_output;
+mod machine;
 mod outcome;
 mod output_tail;
 mod plan;

@@ -57,6 +57,9 @@ pub struct Slice {
     pub generator_cpu_ns: u64,
     /// The part of its CPUs that the load command used; 1 is all of it.
     pub generator_cpu_share: f64,
+    /// The part of the CPUs of server and load that was used by anything else, also by what ran
+    /// beside and by other virtual machines; `None` where the kernel does not tell.
+    pub foreign_cpu_share: Option<f64>,
     /// CPU time for each request of what is compared (the server, or the generator), in
     /// nanoseconds.
     pub cpu_ns_per_request: f64,

@@ -7,6 +7,7 @@ use crate::control_group::ControlGroup;
 use crate::cpus::CpuSet;
 use crate::error::{ExperimentError, LoadError};
 use crate::load_output::{LoadCounts, parse_load_output};
+use crate::machine;
 use crate::outcome::Slice;
 use crate::plan::{Case, Measured, Plan};
 use crate::process::{Launch, Process};
@@ -39,11 +40,14 @@ pub(crate) fn measure(
     }
     thread::sleep(SETTLE);
     let server_before_ns = server.cpu_ns(bench)?;
+    let cpus = used_cpus(plan);
+    let busy_before_ns = machine::busy_ns(&cpus);
     let done = match load.run(plan.repetitions.block_s) {
         Ok(done) => done,
         // A server that died explains more than the errors that followed from it.
         Err(error) => return Err(server.check().map_or_else(ExperimentError::from, |()| error)),
     };
+    let busy_ns = machine::busy_ns(&cpus).zip(busy_before_ns).map(|(after, before)| after.saturating_sub(before));
     thread::sleep(SETTLE);
     let server_cpu_ns = server.cpu_ns(bench)?.saturating_sub(server_before_ns);
     if let Some((process, command)) = &mut beside {
@@ -57,8 +61,10 @@ pub(crate) fn measure(
     let requests = done.counts.requests;
     let wall_s = done.wall.as_secs_f64();
     let duration_s = done.counts.duration_s.unwrap_or(wall_s);
-    let cpus = plan.pinning.load.clone().or_else(|| CpuSet::available().ok());
-    let cpu_count = cpus.map_or(1, |cpus| cpus.numbers().len());
+    let load_cpus = plan.pinning.load.as_ref().map_or_else(available_cpus, |cpus| cpus.numbers().len());
+    let foreign_cpu_share = busy_ns.map(|busy_ns| {
+        busy_ns.saturating_sub(server_cpu_ns + done.cpu_ns) as f64 / (wall_s * 1e9 * cpus.len().max(1) as f64)
+    });
     let compared_cpu_ns = match plan.measured() {
         Measured::Server => server_cpu_ns,
         Measured::Generator => done.cpu_ns,
@@ -72,7 +78,8 @@ pub(crate) fn measure(
         rate_per_s: requests as f64 / duration_s,
         server_cpu_ns,
         generator_cpu_ns: done.cpu_ns,
-        generator_cpu_share: done.cpu_ns as f64 / (wall_s * 1e9 * cpu_count as f64),
+        generator_cpu_share: done.cpu_ns as f64 / (wall_s * 1e9 * load_cpus as f64),
+        foreign_cpu_share,
         cpu_ns_per_request: compared_cpu_ns as f64 / requests as f64,
     })
 }
@@ -80,6 +87,21 @@ pub(crate) fn measure(
 /// Runs the load of `side` once without counting it.
 pub(crate) fn warm_up(plan: &Plan, case: &Case, side: Side, bench: &Bench) -> Result<(), ExperimentError> {
     LoadRun { plan, case, side, bench }.run(plan.repetitions.warm_up_s).map(|_| ())
+}
+
+/// The CPUs of server and load together; all that there are when either may run anywhere.
+fn used_cpus(plan: &Plan) -> Vec<usize> {
+    let (Some(server), Some(load)) = (&plan.pinning.server, &plan.pinning.load) else {
+        return CpuSet::available().map(|cpus| cpus.numbers().to_vec()).unwrap_or_default();
+    };
+    let mut cpus = [server.numbers(), load.numbers()].concat();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
+}
+
+fn available_cpus() -> usize {
+    CpuSet::available().map_or(1, |cpus| cpus.numbers().len())
 }
 
 struct LoadRun<'a> {

@@ -16,14 +16,16 @@ pub fn terminal_report(outcome: &Outcome, command: &str, colours: bool) -> Strin
     let plan = &outcome.plan;
     write_subjects(&mut text, plan);
     for (index, case) in plan.cases.iter().enumerate() {
+        // A single load needs no name.
+        let name = if plan.cases.len() > 1 { format!("{}: ", case.name) } else { String::new() };
         let judgements: Vec<Judgement> = verdicts(outcome).into_iter().filter(|found| found.case == index).collect();
         let (ab, aa) =
             (outcome.blocks_of(index, BlockKind::Ab).count(), outcome.blocks_of(index, BlockKind::Aa).count());
         line(
             &mut text,
             format_args!(
-                "\n{}: {ab} blocks of B against A, {aa} of A against itself, {} s a slice after {} s of warm-up, {} connections\n",
-                case.name, plan.repetitions.block_s, plan.repetitions.warm_up_s, case.connections
+                "\n{name}{ab} blocks of B against A, {aa} of A against itself, {} s a slice after {} s of warm-up, {} connections\n",
+                plan.repetitions.block_s, plan.repetitions.warm_up_s, case.connections
             ),
         );
         write_table(&mut text, &judgements);

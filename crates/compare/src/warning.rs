@@ -7,6 +7,9 @@ use crate::plan::Measured;
 use crate::schedule::{BlockKind, Side};
 use crate::verdict::{GENERATOR_LIMIT, Metric, generator_was_limit, verdicts};
 
+/// Above this part of the CPUs used by others, in the median, the reader is told.
+const FOREIGN_LIMIT: f64 = 0.05;
+
 /// The warnings about an outcome, each a sentence; none when all is well.
 #[must_use]
 pub fn warnings(outcome: &Outcome) -> Vec<String> {
@@ -58,6 +61,18 @@ fn about_case(outcome: &Outcome, case: usize) -> Vec<String> {
         {
             warnings.push(format!("{} could not be measured in every block; use longer ones", judgement.metric.name()));
         }
+    }
+    let foreign: Vec<f64> = SIDES
+        .iter()
+        .filter(|(side, _)| outcome.plan.beside(*side).is_none())
+        .flat_map(|(_, slice)| blocks.iter().filter_map(|block| slice(block).foreign_cpu_share))
+        .collect();
+    if let Some(share) = median(&foreign).filter(|share| *share > FOREIGN_LIMIT) {
+        warnings.push(format!(
+            "others used {:.0} % of the CPUs of server and load meanwhile: they make the noise; repeat it when the \
+             machine is quiet",
+            share * 100.0
+        ));
     }
     for (metric, effect) in order_effects(outcome, case) {
         warnings.push(format!(

@@ -25,6 +25,7 @@ fn slice(cpu_factor: f64, rate_factor: f64, generator_cpu_share: f64) -> Slice {
         server_cpu_ns: (50_000_000.0 * cpu_factor) as u64,
         generator_cpu_ns: (1e9 * generator_cpu_share) as u64,
         generator_cpu_share,
+        foreign_cpu_share: Some(0.01),
         cpu_ns_per_request: 5_000.0 * cpu_factor,
     }
 }
@@ -93,6 +94,10 @@ fn what_a_reader_must_know_is_said() {
         assert!(all.iter().any(|warning| warning.contains(what)), "{what}: {all:?}");
     };
     warned(|found| found.blocks[0].b.errors = 3, "3 errors");
+    warned(
+        |found| found.blocks.iter_mut().for_each(|block| block.a.foreign_cpu_share = Some(0.4)),
+        "others used 20 % of the CPUs",
+    );
     warned(|found| found.interrupted = true, "18 blocks were complete");
     warned(|found| found.accounting = CpuAccounting::ProcessTree, "process tree");
     warned(|found| found.plan.pinning.load = found.plan.pinning.server.clone(), "share a CPU");

@@ -109,11 +109,15 @@ impl Kernel {
     }
 
     /// Receives what is there, without waiting.
+    ///
+    /// Called without the C library's `recv`, as `send` is without its: those are points where a thread can be
+    /// cancelled, and the bookkeeping for that takes 1.5 % of a loop's time.
     #[inline]
     pub(crate) fn receive(&mut self, fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
         self.calls.receive += 1;
-        // SAFETY: the buffer is valid for its length.
-        let count = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        let none = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: the buffer is valid for its length, and the sender's address is not asked for.
+        let count = unsafe { libc::syscall(libc::SYS_recvfrom, fd, buffer.as_mut_ptr(), buffer.len(), 0, none, none) };
         usize::try_from(count).map_err(|_| io::Error::last_os_error())
     }
 
@@ -121,8 +125,9 @@ impl Kernel {
     #[inline]
     pub(crate) fn send(&mut self, fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
         self.calls.send += 1;
-        // SAFETY: the bytes are valid for their length.
-        let count = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+        let (flags, none) = (libc::MSG_NOSIGNAL, std::ptr::null::<libc::c_void>());
+        // SAFETY: the bytes are valid for their length, and no address is given.
+        let count = unsafe { libc::syscall(libc::SYS_sendto, fd, bytes.as_ptr(), bytes.len(), flags, none, 0) };
         usize::try_from(count).map_err(|_| io::Error::last_os_error())
     }
 
