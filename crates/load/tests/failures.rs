@@ -111,6 +111,30 @@ fn a_server_that_does_not_answer_times_out() {
 }
 
 #[test]
+fn a_response_without_end_starves_nobody() {
+    let server = Server::start(|peer| {
+        let endless = peer.number == 0;
+        while peer.request().is_some() {
+            if endless {
+                peer.send(b"HTTP/1.1 200 OK\r\n\r\n");
+                while peer.send(&[b'x'; 1 << 20]) {}
+                return;
+            }
+            peer.send(OK);
+        }
+    });
+    let mut options = server.options(1);
+    options.connections = 2;
+    options.stop = StopRule::Duration(Duration::from_millis(500));
+    options.timeout = Duration::from_millis(800);
+    let begin = Instant::now();
+    let report = load(options);
+    assert!(report.requests > 50, "{}", report.requests);
+    assert_eq!(report.errors, [(Outcome::TimedOut, 1)]);
+    assert!(begin.elapsed() < Duration::from_secs(8));
+}
+
+#[test]
 fn an_early_answer_to_a_large_body_is_an_answer() {
     let server = Server::start(|peer| {
         let mut first = [0; 1000];
