@@ -206,20 +206,31 @@ fn label(joiner: &Joiner, detail: Detail) -> String {
 
 fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
     let begin_ns = response.request.intended_ns;
-    let steps = response.steps.iter().take(MOST_STEPS).map(|step| ExampleStep {
-        part: step.part.name().to_owned(),
-        from_ns: step.from_ns - begin_ns,
-        ns: step.to_ns - step.from_ns,
-        task: if step.pid == 0 { String::new() } else { label(joiner, Detail::Task(step.pid)) },
-        who: label(joiner, step.detail),
-    });
+    let mut steps: Vec<ExampleStep> = Vec::new();
+    for step in response.steps.iter().take(MOST_STEPS) {
+        let task = if step.pid == 0 { String::new() } else { label(joiner, Detail::Task(step.pid)) };
+        let who = label(joiner, step.detail);
+        let ns = step.to_ns - step.from_ns;
+        match steps.last_mut() {
+            Some(last) if last.part == step.part.name() && last.task == task && last.who == who => last.ns += ns,
+            _ => {
+                steps.push(ExampleStep {
+                    part: step.part.name().to_owned(),
+                    from_ns: step.from_ns - begin_ns,
+                    ns,
+                    task,
+                    who,
+                });
+            }
+        }
+    }
     Example {
         sort: String::new(),
         name: response.name.to_owned(),
         status: response.request.status,
         response_ns: response.time_ns(),
         at_ns: begin_ns.saturating_sub(first_ns),
-        steps: steps.collect(),
+        steps,
     }
 }
 

@@ -104,12 +104,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn show(explanation: &Explanation, html: &Path, json: bool) -> anyhow::Result<()> {
     std::fs::write(html, weir_report::html(explanation)).with_context(|| format!("cannot write {}", html.display()))?;
     if json {
-        println!("{}", serde_json::to_string_pretty(explanation)?);
+        crate::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?));
         return Ok(());
     }
     let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    print!("{}", weir_report::terminal(explanation, Style { colours, width: columns() }));
-    println!("report: {}", html.display());
+    let text = weir_report::terminal(explanation, Style { colours, width: columns() });
+    crate::output::print(&format!("{text}report: {}\n", html.display()));
     Ok(())
 }
 
