@@ -10,7 +10,7 @@ mod text;
 use crate::Explanation;
 use crate::html::headline::headline;
 use crate::html::palette::part_named;
-use crate::units::{bytes, count, figure, nanoseconds};
+use crate::units::{bytes, count, decimal, figure, nanoseconds};
 use bar::Bars;
 use ink::Ink;
 use text::Screen;
@@ -57,7 +57,7 @@ fn figures(screen: &mut Screen, explanation: &Explanation) {
     screen.blank();
     let mut throughput = vec![
         format!("{} a second", figure(explanation.rate_per_s)),
-        format!("{} answered in {:.1} s", plural(explanation.requests, "request"), explanation.duration_s),
+        format!("{} in {} s", plural(explanation.requests, "request"), decimal(explanation.duration_s, 1)),
         bytes(explanation.bytes),
     ];
     if explanation.errors.is_empty() && explanation.dropped == 0 {

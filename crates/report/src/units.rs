@@ -67,6 +67,11 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
+/// A number with a fixed count of decimals.
+pub(crate) fn decimal(number: f64, decimals: usize) -> String {
+    if number.is_finite() { format!("{number:.decimals$}") } else { "-".to_owned() }
+}
+
 /// A share of which "100 %" must mean all: it is never rounded up.
 pub(crate) fn percent_of_all(share: f64) -> String {
     match share {
@@ -87,6 +92,21 @@ pub(crate) fn share(part: f64, whole: f64) -> f64 {
 pub(crate) fn is_unsafe(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Ties units to their figures with spaces that do not break.
+pub(crate) fn join_units(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let mut after_digit = false;
+    for (index, word) in text.split(' ').enumerate() {
+        let unit = word.trim_end_matches([',', ';', ':', '.', ')']);
+        if index > 0 {
+            joined.push(if after_digit && ["%", "ns", "us", "ms", "s"].contains(&unit) { '\u{a0}' } else { ' ' });
+        }
+        joined.push_str(word);
+        after_digit = word.ends_with(|character: char| character.is_ascii_digit());
+    }
+    joined
 }
 
 fn three_digits(value: f64) -> String {
@@ -129,6 +149,12 @@ mod tests {
         assert_eq!(percent_of_all(1.0), "100 %");
         assert_eq!(share(1.0, 0.0), 0.0);
         assert_eq!(share(f64::NAN, 1.0), 0.0);
+    }
+
+    #[test]
+    fn units_stay_with_their_figures() {
+        assert_eq!(join_units("it took 15 ms, 3 % of it"), "it took 15\u{a0}ms, 3\u{a0}% of it");
+        assert_eq!(join_units("2 servers"), "2 servers");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Stacked bars: what the median and the slowest 1 % are made of.
 
-use super::escape::{escaped, extent, part_of, time};
+use super::escape::{escaped, extent, time};
 use super::headline::slow_over_median;
 use crate::Explanation;
 use crate::units::{nanoseconds, percent, share};
@@ -20,8 +20,9 @@ pub(super) struct Segment {
     /// Its begin and its length as shares of the bar.
     pub(super) from: f64,
     pub(super) length: f64,
-    /// What is written on it if there is room.
+    /// What is written on it if there is room, the second line only where the drawing is high enough.
     pub(super) label: String,
+    pub(super) figure: String,
     /// What hovering tells, not escaped.
     pub(super) hint: String,
 }
@@ -35,14 +36,14 @@ pub(super) fn section(explanation: &Explanation) -> String {
     let times = slow_over_median(explanation)
         .map_or(String::new(), |times| format!(" <span class=\"aside\">{} the median</span>", escaped(&times)));
     format!(
-        "<section id=\"where\" aria-labelledby=\"where-h\"><h2 id=\"where-h\">Where the time goes</h2><div class=\"card figure\">\
-         <p class=\"bar-name\"><span>Median</span> <b>{}</b></p>{}{}\
-         <p class=\"bar-name\"><span>Slowest 1&nbsp;%</span> <b>{}</b>{times}</p>{}{}</div></section>\n",
+        "<section aria-labelledby=\"where-h\"><h2 id=\"where-h\">Where the time goes</h2><div class=\"card figure\">\
+         <p class=\"bar-name\"><span>Median</span> <b>{}</b></p>{}{}{}\
+         <p class=\"bar-name\"><span>Slowest 1&nbsp;%</span> <b>{}</b>{times}</p>{}</div></section>\n",
         time(median),
-        stacked("Median", &explanation.median_parts_ns, median, 44),
+        stacked("Median", &explanation.median_parts_ns, median, 48),
         lens(share(median, slow)),
+        stacked("Slowest 1 %", &explanation.slow_parts_ns, slow, 48),
         time(slow),
-        stacked("Slowest 1 %", &explanation.slow_parts_ns, slow, 44),
         legend(explanation)
     )
 }
@@ -55,7 +56,7 @@ pub(super) fn stacked(name: &str, parts: &[f64; Part::COUNT], time_ns: f64, heig
     for part in Part::ALL {
         let (ns, length) = (parts[part as usize], share(parts[part as usize], total));
         let hint = format!("{}: {}, {} ({})", part.name(), nanoseconds(ns), percent(length), part.words());
-        segments.push(Segment { part, from, length, label: part.name().to_owned(), hint });
+        segments.push(Segment { part, from, length, label: part.name().to_owned(), figure: percent(length), hint });
         from += length;
     }
     let mut named: Vec<&Segment> = segments.iter().filter(|segment| segment.length >= 0.01).collect();
@@ -79,17 +80,19 @@ fn segment(one: &Segment, height: u32) -> String {
     let gap = if one.length >= WIDE { " gap" } else { "" };
     let hint = escaped(&one.hint);
     let label = match fits(one) {
-        Some(class) if height >= 20 => format!(
-            "<text class=\"{class}\" x=\"{}\" y=\"50%\">{}</text>",
-            extent(one.from + one.length / 2.0),
-            escaped(&one.label)
-        ),
+        Some(class) if height >= 20 => label(one, class, height >= 40 && !one.figure.is_empty()),
         _ => String::new(),
     };
     format!(
         "<g class=\"p-{class}{gap}\" data-part=\"{class}\"><title>{hint}</title>\
          <rect x=\"{x}\" width=\"{width}\" height=\"100%\"/>{label}</g>"
     )
+}
+
+fn label(one: &Segment, class: &str, with_figure: bool) -> String {
+    let x = extent(one.from + one.length / 2.0);
+    let line = |y: &str, text: &str| format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", escaped(text));
+    if with_figure { line("34%", &one.label) + &line("68%", &one.figure) } else { line("50%", &one.label) }
 }
 
 /// On how wide a bar the label has room: a class that the style sheet shows from that width on.
@@ -128,25 +131,9 @@ fn legend(explanation: &Explanation) -> String {
             )
         })
         .collect();
-    let shares: String = ["median", "slowest 1 %"]
-        .iter()
-        .zip(columns)
-        .map(|(name, column)| {
-            let total: f64 = column.iter().sum();
-            let largest = Part::ALL.into_iter().max_by(|a, b| column[*a as usize].total_cmp(&column[*b as usize]));
-            largest.filter(|_| total > 0.0).map_or(String::new(), |part| {
-                format!(
-                    " {} is {} of the {}.",
-                    part.name(),
-                    part_of(share(column[part as usize], total)),
-                    escaped(name)
-                )
-            })
-        })
-        .collect();
     format!(
         "<ul class=\"legend\" aria-label=\"Colours of the parts\">{items}</ul>\
-         <p class=\"note\">Each bar fills the width; the wedge between them shows the median's length on the slow bar's scale.{shares}</p>"
+         <p class=\"note\">Each bar fills the width; the wedge between them shows how long the median is on the scale of the slowest.</p>"
     )
 }
 

@@ -5,21 +5,24 @@ use super::tables::framed;
 use crate::Explanation;
 use weir_measure::summary::Summary;
 
-/// Rows with a place on the axis, and the standard deviation, which is none of them, below.
+/// Rows with a place on the axis; below, the standard deviation, which has none.
 pub(super) fn section(explanation: &Explanation) -> String {
     let Some(times) = explanation.response_ns else {
         return String::new();
     };
     let axis = Axis::around(&times);
-    let rows: String = [
+    let mut figures = [
         ("min", times.min as f64, "the fastest"),
         ("p50", times.p50 as f64, "half are no slower"),
-        ("mean", times.mean, "the arithmetic mean"),
         ("p90", times.p90 as f64, "1 in 10 is slower"),
         ("p99", times.p99 as f64, "1 in 100 is slower"),
         ("p99.9", times.p99_9 as f64, "1 in 1,000 is slower"),
         ("max", times.max as f64, "the slowest"),
-    ]
+        ("mean", times.mean, "the arithmetic mean"),
+    ];
+    // Percentiles keep their order; the mean goes where it belongs, which a long tail may move far up.
+    figures.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let rows: String = figures
     .iter()
     .map(|(name, ns, words)| {
         format!(

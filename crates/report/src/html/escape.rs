@@ -1,23 +1,21 @@
 //! Text of others, and figures, in markup.
 
-use crate::units::{is_unsafe, nanoseconds, percent};
+use crate::units::{is_unsafe, join_units, nanoseconds, percent};
 use std::fmt::Write;
 
 /// Text that markup cannot come out of, in elements and in quoted attributes alike.
 ///
 /// Names of tasks, URLs and messages are in the hands of whoever was measured, so everything passes here.
-/// A per cent sign stays on the line of its figure.
+/// A unit stays on the line of its figure.
 pub(super) fn escaped(text: &str) -> String {
     let mut markup = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
+    for character in join_units(text).chars() {
         match character {
             '&' => markup.push_str("&amp;"),
             '<' => markup.push_str("&lt;"),
             '>' => markup.push_str("&gt;"),
             '"' => markup.push_str("&quot;"),
             '\'' => markup.push_str("&#39;"),
-            ' ' if characters.peek() == Some(&'%') => markup.push_str("&nbsp;"),
             character if is_unsafe(character) => markup.push('\u{fffd}'),
             character => markup.push(character),
         }
@@ -37,7 +35,7 @@ pub(super) fn part_of(share: f64) -> String {
 
 /// Our own short text on one line.
 pub(super) fn unbroken(text: &str) -> String {
-    escaped(text).replace(' ', "&nbsp;")
+    escaped(text).replace(' ', "\u{a0}")
 }
 
 /// A place or a length in per cent of the whole, as CSS and SVG write it.
@@ -60,8 +58,8 @@ mod tests {
             escaped("<a b='c' d=\"e\">&\x1b\u{202e}"),
             "&lt;a b=&#39;c&#39; d=&quot;e&quot;&gt;&amp;\u{fffd}\u{fffd}"
         );
-        assert_eq!(escaped("58 % of it"), "58&nbsp;% of it");
-        assert_eq!(time(1.5e6), "1.50&nbsp;ms");
+        assert_eq!(escaped("58 % of it"), "58\u{a0}% of it");
+        assert_eq!(time(1.5e6), "1.50\u{a0}ms");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::escape::{escaped, part_of, unbroken};
 use crate::Explanation;
-use crate::units::{bytes, count, figure, nanoseconds, percent, percent_of_all};
+use crate::units::{bytes, count, decimal, figure, nanoseconds, percent, percent_of_all};
 use std::collections::BTreeMap;
 
 /// Warnings, which come before the figures that they are about.
@@ -40,8 +40,10 @@ pub(super) fn section(explanation: &Explanation) -> String {
         (
             "Parts over response",
             format!(
-                "{:.3} (from {:.3} to {:.3}): the parts of a response add up to it",
-                ratio.mean, ratio.min, ratio.max
+                "{} (from {} to {}): the parts of a response add up to it",
+                decimal(ratio.mean, 3),
+                decimal(ratio.min, 3),
+                decimal(ratio.max, 3)
             ),
         ),
         ("Noise floor", noise),

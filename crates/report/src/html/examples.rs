@@ -78,6 +78,7 @@ fn segment(step: &ExampleStep, scale_ns: f64) -> Segment {
         from: share(step.from_ns as f64, scale_ns),
         length: share(step.ns as f64, scale_ns),
         label: step.part.clone(),
+        figure: String::new(),
         hint,
     }
 }
@@ -90,7 +91,7 @@ fn list(example: &Example) -> String {
         .map(|step| {
             let part = part_named(&step.part).unwrap_or(Part::Unattributed);
             format!(
-                "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td title=\"{}\">{}{}</td><td class=\"name\">{}</td><td class=\"name\">{}</td></tr>\n",
+                "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"key\" title=\"{}\">{}{}</td><td class=\"name\">{}</td><td class=\"name\">{}</td></tr>\n",
                 time(step.from_ns as f64),
                 time(step.ns as f64),
                 escaped(words_of(&step.part)),
@@ -163,8 +164,8 @@ mod tests {
     fn ticks_are_round_and_few() {
         assert_eq!(round_ticks(844e3), [0.0, 200e3, 400e3, 600e3, 800e3]);
         assert_eq!(round_ticks(0.0), [0.0]);
-        assert_eq!(tick(5e6), "5&nbsp;ms");
-        assert_eq!(tick(200e3), "200&nbsp;us");
+        assert_eq!(tick(5e6), "5\u{a0}ms");
+        assert_eq!(tick(200e3), "200\u{a0}us");
         for scale in 1..2_000 {
             let ticks = round_ticks(f64::from(scale) * 37.0).len();
             assert!((2..=7).contains(&ticks), "{ticks} ticks for {scale}");

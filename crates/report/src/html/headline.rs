@@ -32,10 +32,12 @@ pub(crate) fn slow_over_median(explanation: &Explanation) -> Option<String> {
 fn slow_in_words(explanation: &Explanation) -> Option<String> {
     let times = slow_over_median(explanation)?;
     let slow = format!("the slowest 1 % take {times} the median");
+    let same = |part: &str| explanation.causes.first().is_some_and(|cause| cause.part == part);
     Some(match explanation.slow_causes.first() {
-        Some(cause) => {
-            format!("{slow}, and {} of what sets them apart is {}", percent(cause.share), words_of(&cause.part))
+        Some(cause) if same(&cause.part) => {
+            format!("{slow}, {} of the difference for the same reason", percent(cause.share))
         }
+        Some(cause) => format!("{slow}, and {} of the difference is {}", percent(cause.share), words_of(&cause.part)),
         None => slow,
     })
 }

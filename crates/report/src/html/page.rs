@@ -7,7 +7,7 @@ use super::headline::headline;
 use super::palette::{colour, part_named};
 use super::{bars, distribution, examples, tables};
 use crate::Explanation;
-use crate::units::{bytes, count, figure, nanoseconds};
+use crate::units::{bytes, count, decimal, figure, nanoseconds};
 use weir_measure::part::Part;
 
 const STYLE: &str = include_str!("style.css");
@@ -69,14 +69,14 @@ fn key_figures(explanation: &Explanation) -> String {
     let mut figures = vec![key_figure(
         "Throughput",
         &format!("{}/s", figure(explanation.rate_per_s)),
-        &format!("{} requests in {:.1}&nbsp;s", count(explanation.requests), explanation.duration_s),
+        &format!("{} requests in {}&nbsp;s", count(explanation.requests), decimal(explanation.duration_s, 1)),
     )];
     if let Some(times) = explanation.response_ns {
         for (name, ns, aside) in [
             ("p50", times.p50, "half are faster"),
-            ("p90", times.p90, "9 in 10 are"),
-            ("p99", times.p99, "99 in 100 are"),
-            ("p99.9", times.p99_9, "999 in 1,000 are"),
+            ("p90", times.p90, "90&nbsp;% are faster"),
+            ("p99", times.p99, "99&nbsp;% are faster"),
+            ("p99.9", times.p99_9, "99.9&nbsp;% are faster"),
             ("max", times.max, "the slowest"),
         ] {
             figures.push(key_figure(name, &nanoseconds(ns as f64), aside));

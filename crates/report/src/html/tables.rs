@@ -24,9 +24,9 @@ pub(super) fn parts(explanation: &Explanation) -> String {
             let cells: String =
                 row.iter().zip(totals).map(|(ns, total)| cell(*ns, *ns >= total / 2.0 && total > 0.0)).collect();
             format!(
-                "<tr data-part=\"{0}\"{1}><th scope=\"row\">{2}{0}<span class=\"aside words\">{3}</span></th>{cells}\
-                 <td class=\"n share\">{4}<svg class=\"spark p-{0}\" aria-hidden=\"true\" width=\"100%\" height=\"4\">\
-                 <rect width=\"{5}\" height=\"4\"/></svg></td></tr>\n",
+                "<tr data-part=\"{0}\"{1}><th scope=\"row\"><span class=\"key\">{2}{0}</span><span class=\"aside words\">{3}</span></th>{cells}\
+                 <td class=\"share\"><div><svg class=\"p-{0}\" aria-hidden=\"true\" height=\"8\"><rect width=\"{5}\" height=\"8\"/></svg>\
+                 <span>{4}</span></div></td></tr>\n",
                 part.name(),
                 if row.iter().all(|ns| *ns <= 0.0) { " class=\"nil\"" } else { "" },
                 swatch(part),
@@ -40,9 +40,9 @@ pub(super) fn parts(explanation: &Explanation) -> String {
     format!(
         "<section aria-labelledby=\"parts-h\"><h2 id=\"parts-h\">Parts of the response</h2>{}\
          <thead><tr><th scope=\"col\">Part</th><th scope=\"col\" class=\"n\">Median</th><th scope=\"col\" class=\"n\">Slowest 1&nbsp;%</th>\
-         <th scope=\"col\" class=\"n\">Mean</th><th scope=\"col\" class=\"n\">Share of mean</th></tr></thead>\n<tbody>{rows}</tbody>\
+         <th scope=\"col\" class=\"n\">Mean</th><th scope=\"col\" class=\"n\">Share</th></tr></thead>\n<tbody>{rows}</tbody>\
          <tfoot><tr><th scope=\"row\">Response</th>{sums}<td class=\"n\">{}</td></tr></tfoot></table></div>\
-         <p class=\"note\">In the order in which a response passes them. Median: the mean of the middle tenth of the responses, \
+         <p class=\"note\">In the order in which a response passes them. Share: of the mean. Median: the mean of the middle tenth of the responses, \
          so that its parts add up.</p></section>\n",
         framed("Parts of the response"),
         part_of(share(totals[2], totals[2])),

@@ -37,7 +37,7 @@ fn joined(explanation: &Explanation) -> String {
     if explanation.requests == 0 {
         return "nothing: there are no answered requests".to_owned();
     }
-    let mut text = format!("{} of requests with the server's side", percent_of_all(explanation.joined_fraction));
+    let mut text = format!("{} of the requests", percent_of_all(explanation.joined_fraction));
     if !explanation.unjoinable.is_empty() {
         let reasons: Vec<String> =
             explanation.unjoinable.iter().map(|(reason, number)| format!("{} {reason}", count(*number))).collect();

@@ -1,7 +1,7 @@
 //! Lines that keep within a width.
 
 use super::ink::Ink;
-use crate::units::is_unsafe;
+use crate::units::{is_unsafe, join_units};
 use weir_measure::part::Part;
 
 /// Columns of the labels at the left of a line.
@@ -149,21 +149,6 @@ fn columns_of(character: char) -> usize {
         | 0x20000..=0x3fffd => 2,
         _ => 1,
     }
-}
-
-/// Ties units to their figures with spaces that do not break.
-fn join_units(text: &str) -> String {
-    let mut joined = String::with_capacity(text.len());
-    let mut after_digit = false;
-    for (index, word) in text.split(' ').enumerate() {
-        let unit = word.trim_end_matches([',', ';', ':', '.', ')']);
-        if index > 0 {
-            joined.push(if after_digit && ["%", "ns", "us", "ms", "s"].contains(&unit) { '\u{a0}' } else { ' ' });
-        }
-        joined.push_str(word);
-        after_digit = word.ends_with(|character: char| character.is_ascii_digit());
-    }
-    joined
 }
 
 #[cfg(test)]
