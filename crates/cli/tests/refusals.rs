@@ -34,7 +34,7 @@ fn wrong_usage_is_2_and_says_how_it_is_meant() {
     refused(&output(&["explain", "--load", "127.0.0.1:80/", "--port", "80"]), 2, &["http://"]);
     refused(&output(&["record", "--port", "0"]), 2, &["--port"]);
     refused(&output(&["record", "-d", "5 minutes", "--port", "80"]), 2, &["10s"]);
-    refused(&output(&["no-such-command"]), 2, &["weir --help"]);
+    refused(&output(&["no-such-command"]), 2, &["--help"]);
 }
 
 #[test]
