@@ -2,6 +2,7 @@
 
 mod screen;
 
+use crate::load_run::into_run;
 use crate::progress::Line;
 use crate::stop::Stop;
 use crate::units::duration;
@@ -13,6 +14,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use weir_load::{Control, LoadError, LoadReport, Options, Request, Schedule, StopRule, Trust, Url};
 use weir_measure::summary::Summary;
+use weir_trace::Run;
 
 /// How often the progress is looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -54,6 +56,9 @@ pub(crate) struct Args {
     url: String,
     #[command(flatten)]
     load: LoadArgs,
+    /// Write the events of every connection and request to this run directory, for `weir explain`
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
     /// Report as JSON (times in nanoseconds)
     #[arg(long)]
     json: bool,
@@ -223,7 +228,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let heading = Heading::of(&options);
     let stop = Stop::on_signals()?;
-    let report = watched(options, &stop, args.quiet, args.verbose)?;
+    let report = match &args.run {
+        Some(directory) => into_run(options, &Run::create(directory)?, &stop, args.quiet)?,
+        None => watched(options, &stop, args.quiet, args.verbose)?,
+    };
     if args.json {
         println!("{:#}", as_json(&report, &heading));
     } else {

@@ -80,7 +80,7 @@ fn a_slow_handler_in_front_of_others_in_one_worker() {
     if require::root_and_bpf().is_none() {
         return;
     }
-    let server = Faulty::new("slow-handler").start().expect("the server starts");
+    let server = Faulty::new("slow-handler").args(["--sleep"]).start().expect("the server starts");
     let slow = Background::load(&server.url("/slow"), &["-c", "1", "-d", "4s"]);
     let report = explained(&server, "/fast", &["-c", "4", "-d", "2s"]);
     drop(slow);
@@ -93,7 +93,7 @@ fn one_worker_with_a_full_accept_queue() {
     if require::root_and_bpf().is_none() {
         return;
     }
-    let server = Faulty::new("accept-queue").start().expect("the server starts");
+    let server = Faulty::new("accept-queue").args(["--sleep"]).start().expect("the server starts");
     let report = explained(&server, "/", &["-c", "16", "-d", "2s", "--no-keepalive"]);
     assert_eq!(first(&report).0, "accept_queue");
 }

@@ -46,7 +46,7 @@ Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A run directory to explain
-    #[arg(value_name = "RUN", conflicts_with = "url", required_unless_present = "url")]
+    #[arg(value_name = "RUN", conflicts_with = "url")]
     recorded: Option<PathBuf>,
 
     /// Load this URL and record the server meanwhile
@@ -91,8 +91,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 return Ok(ExitCode::from(2));
             }
         },
-        // clap asks for one of them.
-        (None, None) => unreachable!("a run or a URL is required"),
+        (None, None) => {
+            eprintln!("weir explain: name a run directory, or --load URL to make a run (see `weir explain --help`)");
+            return Ok(ExitCode::from(2));
+        }
     };
     let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()))?;
     let html = args.html.clone().unwrap_or_else(|| directory.join("report.html"));

@@ -121,6 +121,7 @@ pub(crate) fn hog() -> Explanation {
         rung: "socket tracepoints".to_owned(),
         sum_of_parts_over_response: Ratio { min: 1.0, mean: 1.0, max: 1.0 },
         noise_floor: Some(0.034),
+        server_cpu: weir_report::ServerCpu::default(),
         observer_cost: Observer {
             events: 882_640,
             bytes: 30_412_800,
@@ -218,6 +219,7 @@ pub(crate) fn worker_queue() -> Explanation {
         joined_fraction: 1.0,
         unjoinable: BTreeMap::new(),
         noise_floor: None,
+        server_cpu: weir_report::ServerCpu::default(),
         observer_cost: Observer {
             events: 2_310_544,
             bytes: 88_000_000,
@@ -266,6 +268,7 @@ pub(crate) fn empty() -> Explanation {
         unjoinable: BTreeMap::new(),
         rung: String::new(),
         noise_floor: None,
+        server_cpu: weir_report::ServerCpu::default(),
         observer_cost: Observer {
             events: 0,
             bytes: 0,
