@@ -71,6 +71,18 @@ fn figures(screen: &mut Screen, explanation: &Explanation) {
             percentiles.iter().map(|(name, ns)| format!("{name} {}", nanoseconds(*ns as f64))).collect();
         screen.items("response", &items, str::to_owned);
     }
+    let cpu = &explanation.server_cpu;
+    if cpu.utilisation > 0.0 {
+        let items = [
+            format!("{} CPUs in use", decimal(cpu.utilisation, 2)),
+            format!(
+                "a request {} on them and {} waiting for one",
+                nanoseconds(cpu.used_ns_per_request),
+                nanoseconds(cpu.waited_ns_per_request)
+            ),
+        ];
+        screen.items("server", &items, str::to_owned);
+    }
     let mut errors: Vec<String> =
         explanation.errors.iter().map(|(kind, number)| format!("{} {kind}", count(*number))).collect();
     if explanation.dropped > 0 {

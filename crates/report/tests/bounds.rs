@@ -140,6 +140,8 @@ fn nothing_shown_is_not_a_number() {
     broken.sum_of_parts_over_response.mean = f64::NAN;
     broken.median_response_ns = f64::NAN;
     broken.slow_response_ns = f64::INFINITY;
+    broken.server_cpu.utilisation = f64::INFINITY;
+    broken.server_cpu.waited_ns_per_request = f64::NAN;
     broken.parts_ns = [f64::NAN; Part::COUNT];
     broken.slow_parts_ns = times(&[(Part::Run, f64::INFINITY)]);
     broken.transactions[0].parts_ns = [f64::NAN; Part::COUNT];

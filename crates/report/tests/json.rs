@@ -24,6 +24,7 @@ fn the_names_that_scripts_rely_on_are_there() {
     has(&json, &["noise_floor", "not_observed", "warnings", "examples", "median_parts_ns", "median_response_ns"]);
     has(&json["sum_of_parts_over_response"], &["min", "mean", "max"]);
     has(&json["observer_cost"], &["events", "bytes", "lost", "cpu_seconds"]);
+    has(&json["server_cpu"], &["utilisation", "used_ns_per_request", "waited_ns_per_request", "switches_per_request"]);
     has(&json["response_ns"], &TIMES);
     has(&json["causes"][0], &["part", "mean_ns", "share", "who", "text"]);
     has(&json["slow_causes"][0], &["part", "excess_ns", "share", "who", "text"]);

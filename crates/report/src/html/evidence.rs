@@ -60,6 +60,7 @@ pub(super) fn section(explanation: &Explanation) -> String {
                 percent(cost.cpu_share)
             ),
         ),
+        ("CPUs of the server", server_cpu(explanation)),
         ("Rung of the ladder of sources", explanation.rung.clone()),
         ("Not observed", not_observed),
         ("Host", explanation.host.clone()),
@@ -76,6 +77,20 @@ pub(super) fn section(explanation: &Explanation) -> String {
         "<section aria-labelledby=\"evidence-h\"><h2 id=\"evidence-h\">What this rests on</h2>\
          <div class=\"card\"><dl class=\"evidence\">{rows}{}</dl></div></section>\n",
         commands(&explanation.run)
+    )
+}
+
+fn server_cpu(explanation: &Explanation) -> String {
+    let cpu = &explanation.server_cpu;
+    if cpu.utilisation <= 0.0 {
+        return String::new();
+    }
+    format!(
+        "{} in use on average; for a request {} of CPU time, {} of waiting for it, {} switches to a task of the server",
+        decimal(cpu.utilisation, 2),
+        nanoseconds(cpu.used_ns_per_request),
+        nanoseconds(cpu.waited_ns_per_request),
+        figure(cpu.switches_per_request)
     )
 }
 

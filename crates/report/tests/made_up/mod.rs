@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use weir_measure::part::Part;
 use weir_measure::summary::Summary;
-use weir_report::{Cause, Example, ExampleStep, Explanation, Observer, Ratio, SlowCause, Transaction, nanoseconds};
+use weir_report::{
+    Cause, Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, SlowCause, Transaction, nanoseconds,
+};
 
 pub(crate) mod steps;
 
@@ -121,7 +123,12 @@ pub(crate) fn hog() -> Explanation {
         rung: "socket tracepoints".to_owned(),
         sum_of_parts_over_response: Ratio { min: 1.0, mean: 1.0, max: 1.0 },
         noise_floor: Some(0.034),
-        server_cpu: weir_report::ServerCpu::default(),
+        server_cpu: ServerCpu {
+            utilisation: 1.04,
+            used_ns_per_request: 296.0e3,
+            waited_ns_per_request: 2_310.0e3,
+            switches_per_request: 3.4,
+        },
         observer_cost: Observer {
             events: 882_640,
             bytes: 30_412_800,
@@ -219,7 +226,12 @@ pub(crate) fn worker_queue() -> Explanation {
         joined_fraction: 1.0,
         unjoinable: BTreeMap::new(),
         noise_floor: None,
-        server_cpu: weir_report::ServerCpu::default(),
+        server_cpu: ServerCpu {
+            utilisation: 0.595,
+            used_ns_per_request: 143.0e3,
+            waited_ns_per_request: 0.0,
+            switches_per_request: 0.41,
+        },
         observer_cost: Observer {
             events: 2_310_544,
             bytes: 88_000_000,
@@ -268,7 +280,7 @@ pub(crate) fn empty() -> Explanation {
         unjoinable: BTreeMap::new(),
         rung: String::new(),
         noise_floor: None,
-        server_cpu: weir_report::ServerCpu::default(),
+        server_cpu: ServerCpu::default(),
         observer_cost: Observer {
             events: 0,
             bytes: 0,
