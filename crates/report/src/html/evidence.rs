@@ -40,7 +40,7 @@ pub(super) fn section(explanation: &Explanation) -> String {
         (
             "Parts over response",
             format!(
-                "{} (from {} to {}): the parts of a response add up to it",
+                "{} on average, from {} to {}; 1 where the parts of a response add up to it",
                 decimal(ratio.mean, 3),
                 decimal(ratio.min, 3),
                 decimal(ratio.max, 3)
@@ -72,12 +72,22 @@ pub(super) fn section(explanation: &Explanation) -> String {
         format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escaped(text))
     })
     .collect();
-    let run = quoted(&explanation.run);
     format!(
         "<section aria-labelledby=\"evidence-h\"><h2 id=\"evidence-h\">What this rests on</h2>\
-         <div class=\"card\"><dl class=\"evidence\">{rows}<div><dt>Again, from the same run</dt><dd><code>weir explain {run}</code></dd></div>\
-         <div><dt>All figures as JSON</dt><dd><code>weir explain --json {run}</code></dd></div></dl></div></section>\n",
-        run = escaped(&run)
+         <div class=\"card\"><dl class=\"evidence\">{rows}{}</dl></div></section>\n",
+        commands(&explanation.run)
+    )
+}
+
+/// How to come back to the figures of a run.
+fn commands(run: &str) -> String {
+    if run.is_empty() {
+        return String::new();
+    }
+    let run = escaped(&quoted(run));
+    format!(
+        "<div><dt>Again, from the same run</dt><dd><code>weir explain {run}</code></dd></div>\
+         <div><dt>All figures as JSON</dt><dd><code>weir explain --json {run}</code></dd></div>"
     )
 }
 

@@ -1,6 +1,6 @@
 //! One fixed colour for each part, in every view and in light and dark.
 //!
-//! Colours were searched so that every two of them stay at least 0.115 apart in OKLab for full colour vision and for
+//! Colours were searched so that every two of them stay at least 0.1 apart in OKLab for full colour vision and for
 //! full protanopia, deuteranopia and tritanopia (matrices of Machado, Oliveira and Fernandes 2009), from seeds that
 //! keep a meaning: running is green, waiting for a CPU is red, queues are violet, ways over the network are blue.
 //! A colour never stands alone: names are beside it, and `unattributed` is hatched.
@@ -13,6 +13,30 @@ pub(crate) struct Colour {
     red: u8,
     green: u8,
     blue: u8,
+}
+
+/// The number of a part's colour among a terminal's 256.
+///
+/// The first 16 are left out, for their look is the user's.
+/// The nearest ones would fall together, so that near ones were searched that stay 0.09 apart for the same sights.
+pub(crate) fn of_256(part: Part) -> u8 {
+    match part {
+        Part::Generator => 96,
+        Part::Connect => 158,
+        Part::RequestTransit => 117,
+        Part::AcceptQueue => 18,
+        Part::WorkerQueue => 91,
+        Part::Run => 28,
+        Part::WaitCpu => 196,
+        Part::WaitDisk => 52,
+        Part::WaitLock => 217,
+        Part::WaitProcess => 148,
+        Part::WaitNetwork => 32,
+        Part::WaitTimer => 227,
+        Part::ResponseTransit => 75,
+        Part::ClientWakeup => 239,
+        Part::Unattributed => 246,
+    }
 }
 
 /// The colour of a part.
@@ -55,29 +79,32 @@ impl Colour {
         (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05)
     }
 
-    /// The nearest of a terminal's 256 colours; the first 16 are left out, for their look is the user's.
-    pub(crate) fn of_256(self) -> u8 {
+    /// One of a terminal's colours from 16 on: a cube of six levels, then greys.
+    pub(crate) fn named_256(code: u8) -> Self {
         let level = |index: u8| if index == 0 { 0 } else { 55 + 40 * index };
-        let distance = |code: u8| {
-            let (red, green, blue) = match code {
-                16..232 => (level((code - 16) / 36), level((code - 16) / 6 % 6), level((code - 16) % 6)),
-                grey => (8 + 10 * (grey - 232), 8 + 10 * (grey - 232), 8 + 10 * (grey - 232)),
-            };
-            [(self.red, red), (self.green, green), (self.blue, blue)]
-                .map(|(ours, theirs)| i32::from(ours.abs_diff(theirs)).pow(2))
-                .iter()
-                .sum::<i32>()
-        };
-        // The range is not empty.
-        (16..=255).min_by_key(|code| distance(*code)).unwrap_or(16)
+        match code {
+            232.. => {
+                let grey = 8 + 10 * (code - 232);
+                Self { red: grey, green: grey, blue: grey }
+            }
+            code => {
+                let index = code.saturating_sub(16);
+                Self { red: level(index / 36), green: level(index / 6 % 6), blue: level(index % 6) }
+            }
+        }
     }
 
     fn luminance(self) -> f64 {
-        let linear = |channel: u8| {
+        let [red, green, blue] = self.linear();
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+
+    /// Red, green and blue as shares of their light.
+    fn linear(self) -> [f64; 3] {
+        [self.red, self.green, self.blue].map(|channel| {
             let share = f64::from(channel) / 255.0;
             if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
-        };
-        0.2126 * linear(self.red) + 0.7152 * linear(self.green) + 0.0722 * linear(self.blue)
+        })
     }
 }
 
@@ -89,17 +116,49 @@ mod tests {
     #[test]
     fn every_part_has_its_own_colour_in_both_views() {
         let hex: BTreeSet<String> = Part::ALL.iter().map(|part| colour(*part).hex()).collect();
-        let of_256: BTreeSet<u8> = Part::ALL.iter().map(|part| colour(*part).of_256()).collect();
+        let of_256: BTreeSet<u8> = Part::ALL.into_iter().map(of_256).collect();
         assert_eq!((hex.len(), of_256.len()), (Part::COUNT, Part::COUNT));
+    }
+
+    /// Full colour vision, protanopia, deuteranopia, tritanopia, on linear light.
+    const SIGHTS: [[[f64; 3]; 3]; 4] = [
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    ];
+
+    #[test]
+    fn every_two_colours_differ_for_every_sight() {
+        let on_terminals: fn(Part) -> Colour = |part| Colour::named_256(of_256(part));
+        for (colour, least) in [(colour as fn(Part) -> Colour, 0.1), (on_terminals, 0.09)] {
+            for (index, first) in Part::ALL.into_iter().enumerate() {
+                for second in &Part::ALL[index + 1..] {
+                    for sight in SIGHTS {
+                        let seen =
+                            |part| oklab(multiplied(sight, colour(part).linear()).map(|light| light.clamp(0.0, 1.0)));
+                        let apart = distance(seen(first), seen(*second));
+                        assert!(apart >= least, "{} and {} are {apart:.3} apart", first.name(), second.name());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_terminal_shows_nearly_the_same_colour() {
+        for part in Part::ALL {
+            let apart = distance(oklab(colour(part).linear()), oklab(Colour::named_256(of_256(part)).linear()));
+            assert!(apart < 0.13, "{} is {apart:.3} off", part.name());
+        }
     }
 
     #[test]
     fn labels_reach_the_contrast_of_text_on_every_colour() {
-        for part in Part::ALL {
-            let luminance = colour(part).luminance();
-            let contrast =
-                if colour(part).takes_black() { (luminance + 0.05) / 0.05 } else { 1.05 / (luminance + 0.05) };
-            assert!(contrast >= 4.5, "{} has {contrast:.2}", part.name());
+        for colour in Part::ALL.into_iter().flat_map(|part| [colour(part), Colour::named_256(of_256(part))]) {
+            let luminance = colour.luminance();
+            let contrast = if colour.takes_black() { (luminance + 0.05) / 0.05 } else { 1.05 / (luminance + 0.05) };
+            assert!(contrast >= 4.5, "{} has {contrast:.2}", colour.hex());
         }
     }
 
@@ -109,5 +168,33 @@ mod tests {
             assert_eq!(part_named(part.name()), Some(part));
         }
         assert_eq!(part_named("elsewhere"), None);
+    }
+
+    /// A colour in OKLab (Ottosson 2020), in which distances are what the eye sees.
+    fn oklab(linear: [f64; 3]) -> [f64; 3] {
+        let cones = multiplied(
+            [
+                [0.412_221_470_8, 0.536_332_536_3, 0.051_445_992_9],
+                [0.211_903_498_2, 0.680_699_545_1, 0.107_396_956_6],
+                [0.088_302_461_9, 0.281_718_837_6, 0.629_978_700_5],
+            ],
+            linear,
+        );
+        multiplied(
+            [
+                [0.210_454_255_3, 0.793_617_785_0, -0.004_072_046_8],
+                [1.977_998_495_1, -2.428_592_205_0, 0.450_593_709_9],
+                [0.025_904_037_1, 0.782_771_766_2, -0.808_675_766_0],
+            ],
+            cones.map(f64::cbrt),
+        )
+    }
+
+    fn multiplied(matrix: [[f64; 3]; 3], vector: [f64; 3]) -> [f64; 3] {
+        matrix.map(|row| row.iter().zip(vector).map(|(a, b)| a * b).sum())
+    }
+
+    fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
     }
 }

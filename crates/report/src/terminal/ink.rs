@@ -1,6 +1,6 @@
 //! What a terminal's style adds to text: nothing without colours.
 
-use crate::html::palette::colour;
+use crate::html::palette::{Colour, of_256};
 use weir_measure::part::Part;
 
 /// How text is marked.
@@ -29,10 +29,10 @@ impl Ink {
 
     /// Text on the colour of a part.
     pub(super) fn on(self, part: Part, text: &str) -> String {
-        let colour = colour(part);
+        let back = of_256(part);
         // The extremes of the 256 and not "black" and "white", whose look is the user's.
-        let front = if colour.takes_black() { 16 } else { 231 };
-        self.wrapped(&format!("48;5;{};38;5;{front}", colour.of_256()), text)
+        let front = if Colour::named_256(back).takes_black() { 16 } else { 231 };
+        self.wrapped(&format!("48;5;{back};38;5;{front}"), text)
     }
 
     /// Stands for a part beside its name: its colour, or its letter.
