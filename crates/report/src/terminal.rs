@@ -76,7 +76,7 @@ fn figures(screen: &mut Screen, explanation: &Explanation) {
         let items = [
             format!("{} CPUs in use", decimal(cpu.utilisation, 2)),
             format!(
-                "a request {} on them and {} waiting for one",
+                "{} for a request, which waits {} for one",
                 nanoseconds(cpu.used_ns_per_request),
                 nanoseconds(cpu.waited_ns_per_request)
             ),
