@@ -73,7 +73,7 @@ pub(crate) fn worker_queue() -> Vec<Example> {
         ];
         response("typical", "GET /static/site.css", at_ms, &steps)
     };
-    let mut longest = vec![(Part::RequestTransit, 14.0, "", ""), (Part::WorkerQueue, 27.9e6, nginx, nginx)];
+    let mut longest = vec![(Part::RequestTransit, 14.0, "", ""), (Part::WorkerQueue, 23.9e6, nginx, nginx)];
     for _ in 0..150 {
         longest.push((Part::Run, 21.0, nginx, ""));
         longest.push((Part::WaitTimer, 14_000.0, nginx, ""));
