@@ -239,13 +239,13 @@ fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
         let task = if step.pid == 0 { String::new() } else { label(joiner, Detail::Task(step.pid)) };
         let who = label(joiner, step.detail);
         let ns = step.to_ns - step.from_ns;
-        let full = steps.len() >= MOST_STEPS;
+        let (full, overfull) = (steps.len() >= MOST_STEPS, steps.len() >= 2 * MOST_STEPS);
         match steps.last_mut() {
             // Neighbours that differ in nothing are one; where there are too many, those of the same part are.
             Some(last) if last.part == step.part.name() && (full || (last.task == task && last.who == who)) => {
                 last.ns += ns;
             }
-            _ if steps.len() >= 2 * MOST_STEPS => break,
+            _ if overfull => break,
             _ => {
                 let part = step.part.name().to_owned();
                 steps.push(ExampleStep { part, from_ns: step.from_ns - begin_ns, ns, task, who });
