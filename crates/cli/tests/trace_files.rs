@@ -162,7 +162,8 @@ fn a_truncated_segment() {
             Some(1) => assert!(stderr.contains("nothing to explain"), "cut at {length}: {stderr}"),
             code => panic!("exit code {code:?}, cut at {length}: {stderr}"),
         }
-        assert_eq!(output.status.success(), length >= 3000, "cut at {length}: {stdout}{stderr}");
+        // The first block ends before that: 40 slots, thus the connection and ten requests.
+        assert_eq!(output.status.success(), length >= 1500, "cut at {length}: {stdout}{stderr}");
     }
 }
 
