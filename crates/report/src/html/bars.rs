@@ -9,14 +9,14 @@ use weir_measure::part::Part;
 /// A part of a bar below this share is narrower than what a screen shows.
 const VISIBLE: f64 = 0.0004;
 /// From this share on a segment is wide enough to be set apart from the next by a gap.
-const WIDE: f64 = 0.006;
+pub(super) const WIDE: f64 = 0.006;
 /// A part belongs into the legend if it is this share of one of the bars.
 const IN_LEGEND: f64 = 0.002;
 
 /// A piece of a bar.
 pub(super) struct Segment {
-    /// Whose colour it has.
-    pub(super) part: Part,
+    /// Whose colour it has; none for time whose steps are left out.
+    pub(super) part: Option<Part>,
     /// Its begin and its length as shares of the bar.
     pub(super) from: f64,
     pub(super) length: f64,
@@ -56,12 +56,19 @@ pub(super) fn stacked(name: &str, parts: &[f64; Part::COUNT], time_ns: f64, heig
     for part in Part::ALL {
         let (ns, length) = (parts[part as usize], share(parts[part as usize], total));
         let hint = format!("{}: {}, {} ({})", part.name(), nanoseconds(ns), percent(length), part.words());
-        segments.push(Segment { part, from, length, label: part.name().to_owned(), figure: percent(length), hint });
+        segments.push(Segment {
+            part: Some(part),
+            from,
+            length,
+            label: part.name().to_owned(),
+            figure: percent(length),
+            hint,
+        });
         from += length;
     }
     let mut named: Vec<&Segment> = segments.iter().filter(|segment| segment.length >= 0.01).collect();
     named.sort_by(|a, b| b.length.total_cmp(&a.length));
-    let list: Vec<String> = named.iter().map(|one| format!("{} {}", one.part.name(), percent(one.length))).collect();
+    let list: Vec<String> = named.iter().map(|one| format!("{} {}", one.label, percent(one.length))).collect();
     let summary = format!("{name}, {}: {}", nanoseconds(time_ns), list.join(", "));
     drawing(&summary, &segments, height)
 }
@@ -76,7 +83,8 @@ pub(super) fn drawing(summary: &str, segments: &[Segment], height: u32) -> Strin
 }
 
 fn segment(one: &Segment, height: u32) -> String {
-    let (x, width, class) = (extent(one.from), extent(one.length), one.part.name());
+    let (x, width) = (extent(one.from), extent(one.length));
+    let class = one.part.map_or("rest", Part::name);
     let gap = if one.length >= WIDE { " gap" } else { "" };
     let hint = escaped(&one.hint);
     let label = match fits(one) {

@@ -1,6 +1,6 @@
 //! A few responses, each as a lane on a time axis with its steps in the colours of their parts.
 
-use super::bars::{Segment, drawing, swatch};
+use super::bars::{Segment, WIDE, drawing, swatch};
 use super::escape::{escaped, extent, time, unbroken};
 use super::headline::words_of;
 use super::palette::part_named;
@@ -53,7 +53,7 @@ fn group(title: &str, examples: &[&Example]) -> String {
 fn lane(example: &Example, scale_ns: f64, axis: &str) -> String {
     let name = escaped(&example.name);
     let status = if example.status == 0 { String::new() } else { format!("<span>status {}</span>", example.status) };
-    let segments: Vec<Segment> = example.steps.iter().map(|step| segment(step, scale_ns)).collect();
+    let segments = segments(example, scale_ns);
     let summary =
         format!("{}, {}, in {} steps", example.name, nanoseconds(example.response_ns as f64), example.steps.len());
     format!(
@@ -66,21 +66,59 @@ fn lane(example: &Example, scale_ns: f64, axis: &str) -> String {
     )
 }
 
-fn segment(step: &ExampleStep, scale_ns: f64) -> Segment {
-    let mut hint = format!("{}: {} from {}", step.part, nanoseconds(step.ns as f64), nanoseconds(step.from_ns as f64));
-    for (label, text) in [("task", &step.task), ("on", &step.who)] {
+/// What a lane draws: short steps of the same part, one after the other, as one; and what was left out as such.
+fn segments(example: &Example, scale_ns: f64) -> Vec<Segment> {
+    let narrow = |ns: u64| share(ns as f64, scale_ns) < WIDE;
+    let same = |a: &ExampleStep, b: &ExampleStep| a.part == b.part && narrow(a.ns) && narrow(b.ns);
+    let mut segments: Vec<Segment> = example.steps.chunk_by(same).map(|steps| segment(steps, scale_ns)).collect();
+    let rest_ns = left_out_ns(example);
+    if rest_ns > 0 {
+        segments.push(Segment {
+            part: None,
+            from: share((example.response_ns - rest_ns) as f64, scale_ns),
+            length: share(rest_ns as f64, scale_ns),
+            label: "left out".to_owned(),
+            figure: String::new(),
+            hint: format!("left out: {} whose steps were too many", nanoseconds(rest_ns as f64)),
+        });
+    }
+    segments
+}
+
+/// The end of a response whose steps were too many to be kept.
+fn left_out_ns(example: &Example) -> u64 {
+    let drawn_ns = example.steps.last().map_or(0, |step| step.from_ns.saturating_add(step.ns));
+    if example.steps.is_empty() { 0 } else { example.response_ns.saturating_sub(drawn_ns) }
+}
+
+/// One or more steps of the same part without gaps.
+fn segment(steps: &[ExampleStep], scale_ns: f64) -> Segment {
+    let ns = steps.iter().map(|step| step.ns).sum::<u64>() as f64;
+    // A chunk is never empty.
+    let first = &steps[0];
+    let mut hint = format!("{}: {} from {}", first.part, nanoseconds(ns), nanoseconds(first.from_ns as f64));
+    if steps.len() > 1 {
+        hint.push_str(&format!(", in {} steps", steps.len()));
+    }
+    for (label, text) in [("task", same_text(steps, |step| &step.task)), ("on", same_text(steps, |step| &step.who))] {
         if !text.is_empty() {
             hint.push_str(&format!("; {label} {text}"));
         }
     }
     Segment {
-        part: part_named(&step.part).unwrap_or(Part::Unattributed),
-        from: share(step.from_ns as f64, scale_ns),
-        length: share(step.ns as f64, scale_ns),
-        label: step.part.clone(),
+        part: Some(part_named(&first.part).unwrap_or(Part::Unattributed)),
+        from: share(first.from_ns as f64, scale_ns),
+        length: share(ns, scale_ns),
+        label: first.part.clone(),
         figure: String::new(),
         hint,
     }
+}
+
+/// What steps have in common, or that they have nothing in common.
+fn same_text(steps: &[ExampleStep], of: fn(&ExampleStep) -> &String) -> &str {
+    let first = of(&steps[0]);
+    if steps.iter().all(|step| of(step) == first) { first } else { "several" }
 }
 
 /// The steps as a table, so that nothing depends on hovering.
@@ -102,9 +140,13 @@ fn list(example: &Example) -> String {
             )
         })
         .collect();
+    let left_out = match left_out_ns(example) {
+        0 => String::new(),
+        ns => format!("; the last {} are left out, for their steps were too many", time(ns as f64)),
+    };
     let steps = example.steps.len();
     format!(
-        "<details><summary>{steps} step{}</summary>{}<thead><tr><th scope=\"col\" class=\"n\">From</th><th scope=\"col\" class=\"n\">Time</th>\
+        "<details><summary>{steps} step{}{left_out}</summary>{}<thead><tr><th scope=\"col\" class=\"n\">From</th><th scope=\"col\" class=\"n\">Time</th>\
          <th scope=\"col\">Part</th><th scope=\"col\">Task</th><th scope=\"col\">Spent on</th></tr></thead>\n<tbody>{rows}</tbody></table></div></details>",
         if steps == 1 { "" } else { "s" },
         framed("Steps of the response")
@@ -159,6 +201,37 @@ pub(super) fn tick(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_steps_are_drawn_together_and_what_is_left_out_is_shown() {
+        let step = |part: Part, from_ns: u64, ns: u64, who: &str| ExampleStep {
+            part: part.name().to_owned(),
+            from_ns,
+            ns,
+            task: "worker (7)".to_owned(),
+            who: who.to_owned(),
+        };
+        let example = Example {
+            sort: "slow".to_owned(),
+            name: "GET /".to_owned(),
+            status: 200,
+            response_ns: 1_000,
+            at_ns: 0,
+            steps: vec![
+                step(Part::WaitCpu, 0, 2, "a (1)"),
+                step(Part::WaitCpu, 2, 3, "b (2)"),
+                step(Part::Run, 5, 395, ""),
+                step(Part::Run, 400, 200, ""),
+            ],
+        };
+        let drawn = segments(&example, 1_000.0);
+        let lengths: Vec<f64> = drawn.iter().map(|one| one.length).collect();
+        assert_eq!(lengths, [0.005, 0.395, 0.2, 0.4]);
+        assert_eq!(drawn[0].hint, "wait_cpu: 5 ns from 0 ns, in 2 steps; task worker (7); on several");
+        assert_eq!(drawn[3].part, None);
+        assert_eq!(drawn[3].hint, "left out: 400 ns whose steps were too many");
+        assert!(list(&example).contains("4 steps; the last 400\u{a0}ns are left out"));
+    }
 
     #[test]
     fn ticks_are_round_and_few() {

@@ -73,12 +73,15 @@ pub(crate) fn worker_queue() -> Vec<Example> {
         ];
         response("typical", "GET /static/site.css", at_ms, &steps)
     };
-    let mut longest = vec![(Part::RequestTransit, 14.0, "", ""), (Part::WorkerQueue, 27.9e6, nginx, nginx)];
+    let mut longest = vec![(Part::RequestTransit, 14.0, "", ""), (Part::WorkerQueue, 23.9e6, nginx, nginx)];
     for _ in 0..150 {
         longest.push((Part::Run, 21.0, nginx, ""));
         longest.push((Part::WaitTimer, 14_000.0, nginx, ""));
     }
     let long_name = "POST /api/v2/customers/4711/addresses/17/a-path-that-somebody-made-much-longer-than-any-table-would-like/confirm";
+    // Its steps were too many to be kept.
+    let mut cut = response("slow", long_name, 3_000, &longest);
+    cut.response_ns += 4_000_000_000;
     let slow = |at_ms: u64, queue: f64| {
         let steps = [
             (Part::WorkerQueue, queue, nginx, nginx),
@@ -94,7 +97,7 @@ pub(crate) fn worker_queue() -> Vec<Example> {
         short(977, 61.5),
         short(20_411, 59.0),
         short(41_000, 60.3),
-        response("slow", long_name, 3_000, &longest),
+        cut,
         slow(3_100, 210_000.0),
         slow(3_200, 120_000.0),
         slow(3_300, 20_000.0),
