@@ -27,6 +27,21 @@ pub struct Recording {
     /// Events lost so far.
     pub lost: AtomicU64,
     stop: AtomicBool,
+    pause: AtomicBool,
+    attached: AtomicBool,
+}
+
+impl Recording {
+    /// Asks for the probes to be detached, or attached again; within a poll it is so.
+    pub fn pause(&self, pause: bool) {
+        self.pause.store(pause, Ordering::Release);
+    }
+
+    /// Whether the probes are attached: the server pays for them.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        self.attached.load(Ordering::Acquire)
+    }
 }
 
 /// A recording that runs in a thread of its own.
@@ -126,11 +141,16 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
     let mut attached = Some(attached);
     loop {
         let stopping = collector.shared.stop.load(Ordering::Acquire);
-        if stopping {
+        if stopping || collector.shared.pause.load(Ordering::Acquire) {
             attached = None;
+        } else if attached.is_none() {
+            // Probes that were attached once can be attached again, unless the system is out of memory: then the
+            // pause lasts.
+            attached = collector.probes.attach().ok();
         }
+        collector.shared.attached.store(attached.is_some(), Ordering::Release);
         collector.drain()?;
-        if attached.is_none() {
+        if stopping {
             break;
         }
         std::thread::sleep(POLL);
@@ -203,7 +223,7 @@ impl Collector {
         outcome
     }
 
-    /// A clock pair and each CPU's stolen time.
+    /// A clock pair, each CPU's stolen time, and everything to the disk.
     fn each_second(&mut self, now_ns: u64) -> Result<(), WriteError> {
         let pair = Record {
             time_ns: now_ns,
@@ -226,7 +246,8 @@ impl Collector {
                 stream.push(record, &[], None)?;
             }
         }
-        Ok(())
+        // Whoever kills us loses a second at most.
+        self.streams.iter_mut().try_for_each(StreamWriter::flush)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod screen;
 
+use crate::load_run::into_run;
 use crate::progress::Line;
 use crate::stop::Stop;
 use crate::units::duration;
@@ -13,6 +14,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use weir_load::{Control, LoadError, LoadReport, Options, Request, Schedule, StopRule, Trust, Url};
 use weir_measure::summary::Summary;
+use weir_trace::Run;
 
 /// How often the progress is looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -21,18 +23,30 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
 Examples:
-  weir load http://localhost:8080/                      10 connections for 10 s, as fast as the server answers
-  weir load -c 100 -d 30s http://localhost:8080/        more connections, longer
-  weir load --rate 500 http://localhost:8080/           500 arrivals a second, whether the server keeps up or not
-  weir load --rate 500 --poisson --seed 7 URL           the same with random gaps, repeatable
-  weir load -n 1000 -m POST -H 'Content-Type: application/json' --body @order.json URL
-  weir load --no-keepalive URL                          a new connection for each request
-  weir load --ca test-ca.pem https://localhost:8443/    trust a certificate authority of your own
-  weir load --json URL | jq .latency_ns.p99             figures for a program
+  weir load http://localhost:8080/
+      10 connections for 10 s, as fast as the server answers
+  weir load -c 100 -d 30s http://localhost:8080/
+      more connections, longer
+  weir load --rate 500 http://localhost:8080/
+      500 arrivals a second, whether the server keeps up or not
+  weir load --rate 500 --poisson --seed 7 http://localhost:8080/
+      the same with random gaps, repeatable
+  weir load -n 1000 -m POST -H 'Content-Type: text/plain' --body @FILE URL
+      1000 requests with a body
+  weir load --no-keepalive http://localhost:8080/
+      a new connection for each request
+  weir load --ca test-ca.pem https://localhost:8443/
+      trust a certificate authority of your own
+  weir load --json http://localhost:8080/ | jq .latency_ns.p99
+      figures for a program
 
-Latency counts from the time at which a request was intended (with --rate: by the schedule), so a server that
-stalls cannot hide it by holding the generator back; `uncorrected` counts from when the request was really sent.
-Exit status: 0 if any request succeeded, 1 if none did or the server cannot be reached, 2 for wrong usage.";
+Latency counts from the time at which a request was intended (with --rate: by
+the schedule), so a server that stalls cannot hide it by holding the generator
+back. `uncorrected` counts from when the request was really sent, or from the
+connect call where it opened its connection.
+
+Exit status: 0 if any request succeeded, 1 if none did or the server cannot be
+reached, 2 for wrong usage.";
 
 /// Load a web server over HTTP/1.1 and report what its users feel.
 #[derive(Debug, clap::Args)]
@@ -42,6 +56,9 @@ pub(crate) struct Args {
     url: String,
     #[command(flatten)]
     load: LoadArgs,
+    /// Write the events of every connection and request to this run directory, for `weir explain`
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
     /// Report as JSON (times in nanoseconds)
     #[arg(long)]
     json: bool,
@@ -200,6 +217,7 @@ impl Heading {
 }
 
 /// Runs the command.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = match args.load.options(&args.url) {
         Ok(options) => options,
@@ -210,7 +228,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let heading = Heading::of(&options);
     let stop = Stop::on_signals()?;
-    let report = watched(options, &stop, args.quiet, args.verbose)?;
+    let report = match &args.run {
+        Some(directory) => into_run(options, &Run::create(directory)?, &stop, args.quiet)?,
+        None => watched(options, &stop, args.quiet, args.verbose)?,
+    };
     if args.json {
         println!("{:#}", as_json(&report, &heading));
     } else {
@@ -306,4 +327,97 @@ fn summary(histogram: &weir_load::Histogram) -> Value {
     let Some(summary) = Summary::of(histogram) else { return Value::Null };
     let number = |value: f64| if value.fract() == 0.0 { json!(value as u64) } else { json!(value) };
     Value::Object(summary.fields().into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::io::{Read, Write};
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn options(arguments: &[&str]) -> Result<Options, String> {
+        let cli = Cli::try_parse_from([&["load"], arguments].concat()).map_err(|error| error.to_string())?;
+        cli.args.load.options(&cli.args.url).map_err(|Usage(error)| format!("{error:#}"))
+    }
+
+    #[test]
+    fn arguments_become_options() {
+        let plain = options(&["http://h/"]).expect("the least that is needed");
+        assert_eq!((plain.connections, plain.stop), (10, StopRule::Duration(Duration::from_secs(10))));
+        assert_eq!(plain.schedule, Schedule::Closed);
+        let line = "-c 3 -n 7 --rate 2.5 --poisson --seed 9 -m POST -H X:y --body text --no-keepalive --insecure https://h:1/p";
+        let full = options(&line.split(' ').collect::<Vec<_>>()).expect("all that there is");
+        assert_eq!((full.connections, full.stop, full.keep_alive), (3, StopRule::Requests(7), false));
+        assert_eq!(full.schedule, Schedule::Poisson { rate_per_s: 2.5, seed: 9 });
+        assert_eq!((full.request.body.as_slice(), full.trust), (&b"text"[..], Trust::Anything));
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        let mistake = |line: &str| options(&line.split(' ').collect::<Vec<_>>()).expect_err(line);
+        assert!(mistake("localhost:80/x").contains("did you mean http://localhost:80/x?"));
+        assert!(mistake("-n 1 -d 1s http://h/").contains("cannot be used with"));
+        assert!(mistake("--poisson http://h/").contains("--rate"));
+        assert!(mistake("--pipeline 2 --rate 1 http://h/").contains("closed loop"));
+        assert!(mistake("-H nothing http://h/").contains("Name: value"));
+        assert!(mistake("--body @/no/such/file http://h/").contains("/no/such/file"));
+    }
+
+    #[test]
+    fn the_json_has_its_keys() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}/", listener.local_addr().expect("its address"));
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("one connection");
+            stream.read(&mut [0; 1000]).expect("a request");
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("an answer");
+            // Until the generator has gone, so that the second request is never an error of the connection.
+            stream.read_to_end(&mut Vec::new()).expect("the end");
+        });
+        let mut options = options(&["-c", "1", "-n", "2", "--timeout", "200ms", &url]).expect("valid");
+        options.timeout = Duration::from_millis(200);
+        let heading = Heading::of(&options);
+        let report = weir_load::run(options, &Control::default()).expect("a run");
+        server.join().expect("no panic");
+        let value = as_json(&report, &heading);
+        let keys: Vec<_> = value.as_object().expect("an object").keys().map(String::as_str).collect();
+        let mut expected = vec![
+            "requests",
+            "dropped",
+            "errors",
+            "duration_s",
+            "rate_per_s",
+            "bytes",
+            "status",
+            "latency_ns",
+            "latency_uncorrected_ns",
+            "first_byte_ns",
+            "connect_ns",
+            "generator",
+            "reconnects",
+            "warnings",
+            "url",
+            "connections",
+            "rate_wanted_per_s",
+            "version",
+        ];
+        expected.sort_unstable();
+        assert_eq!(keys, expected);
+        assert_eq!(
+            (&value["requests"], &value["errors"], &value["status"]),
+            (&json!(1), &json!({"timeout": 1}), &json!({"200": 1}))
+        );
+        let latency = value["latency_ns"].as_object().expect("an object");
+        assert_eq!(latency.len(), 8);
+        assert!(latency["p99_9"].is_u64() && latency["mean"].is_number());
+        assert_eq!(summary(&weir_load::Histogram::new(3).expect("three digits")), Value::Null);
+        let screen = screen::text(&report, &heading, true, screen::Colours::of_stdout());
+        assert!(screen.contains("errors     timeout: 1") && screen.contains("closed loop"), "{screen}");
+    }
 }

@@ -4,6 +4,8 @@ mod compare;
 mod explain;
 mod load;
 mod load_run;
+mod manual;
+mod output;
 mod privacy;
 mod progress;
 mod record;
@@ -17,9 +19,18 @@ use std::process::ExitCode;
 /// weir's version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+const START: &str = "\
+Start here:
+  weir explain --load http://127.0.0.1/ --port 80     where does each request's time go?
+  weir load http://127.0.0.1/                         how much load does it take?
+  weir compare --a 'SERVER' --b 'SERVER' --url URL    which one is faster, really?
+  weir serve .                                        a fast static server, to try all this on
+
+Each command has examples: weir explain --help";
+
 /// Measure web servers, explain where each request's time goes, serve the web.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, propagate_version = true)]
+#[command(name = "weir", version, propagate_version = true, after_help = START)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -27,20 +38,24 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Load(load::Args),
+    Explain(Box<explain::Args>),
+    Load(Box<load::Args>),
     Record(record::Args),
-    Explain(explain::Args),
     Serve(serve::Args),
     Compare(compare::Args),
+    Man(manual::ManArgs),
+    Completions(manual::CompletionsArgs),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Load(args) => load::run(args),
+        Command::Load(args) => load::run(*args),
         Command::Record(args) => record::run(args),
-        Command::Explain(args) => explain::run(args),
+        Command::Explain(args) => explain::run(*args),
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Man(args) => manual::man(&args),
+        Command::Completions(args) => Ok(manual::completions(&args)),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("weir: {error:#}");

@@ -18,9 +18,10 @@ Examples:
   weir serve --listen 127.0.0.1:0 site        any free port; the line at the start says which
   weir serve --access-log access.log --log-queries site
 
-Files held in memory are looked at again at most once a second. Symbolic links that leave DIR are refused.
-SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one ends at once. SIGHUP or
-SIGUSR1 opens the access log again, for log rotation.";
+Files in memory are looked at again at most once a second.
+Symbolic links that leave DIR, and absolute ones, are refused.
+SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one ends at once.
+SIGHUP or SIGUSR1 opens the access log again, for log rotation.";
 
 /// Serve a directory over HTTP
 #[derive(Debug, clap::Args)]

@@ -25,9 +25,4 @@ impl Stop {
     pub(crate) fn asked(&self) -> bool {
         self.flag.load(Ordering::Acquire)
     }
-
-    /// The flag itself, for libraries that look at it.
-    pub(crate) fn flag(&self) -> &AtomicBool {
-        &self.flag
-    }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub(crate) use weir_report::nanoseconds;
+
 /// Reads `10`, `10s`, `500ms`, `2m`, `1h` or `1.5s`; a bare number means seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -19,18 +21,6 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if duration.is_zero() { Err("must be longer than zero".to_owned()) } else { Ok(duration) }
 }
 
-/// A time for people: three digits and a unit.
-pub(crate) fn nanoseconds(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        size if size < 1e3 => return format!("{ns:.0} ns"),
-        size if size < 1e6 => (ns / 1e3, "us"),
-        size if size < 1e9 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
-    };
-    let decimals = if value.abs() < 10.0 { 2 } else { usize::from(value.abs() < 100.0) };
-    format!("{value:.decimals$} {unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,13 +34,5 @@ mod tests {
         for bad in ["", "s", "10x", "-1s", "0", "1e9h", "9999999999999999999h"] {
             assert!(duration(bad).is_err(), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn times_have_three_digits() {
-        assert_eq!(nanoseconds(999.0), "999 ns");
-        assert_eq!(nanoseconds(1500.0), "1.50 us");
-        assert_eq!(nanoseconds(15_600_000.0), "15.6 ms");
-        assert_eq!(nanoseconds(123_456_789_000.0), "123 s");
     }
 }

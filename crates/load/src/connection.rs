@@ -68,6 +68,8 @@ pub(crate) struct Connection {
     pub(crate) parser: Parser,
     /// Whether the server is known to have ended its stream.
     pub(crate) hung_up: bool,
+    /// Whether it waits for its turn to be read on.
+    pub(crate) listed_unread: bool,
     /// When a lingering connection is closed at the latest.
     pub(crate) linger_until_ns: u64,
 }
@@ -86,6 +88,7 @@ impl Connection {
             unsent: 0,
             parser: Parser::new(head_only),
             hung_up: false,
+            listed_unread: false,
             linger_until_ns: 0,
         }
     }

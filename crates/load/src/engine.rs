@@ -16,6 +16,8 @@ use weir_wire::client::{ClientRequest, Outcome};
 
 /// What one read takes at most.
 const BUFFER_BYTES: usize = 128 * 1024;
+/// Reads from one connection before the others have their turn: a response without end must not starve them.
+const READS_IN_A_ROW: u32 = 16;
 /// Events taken in one wait.
 const EVENTS: usize = 256;
 /// An arrival that is issued later than this after its time is a late one.
@@ -32,6 +34,8 @@ pub(crate) struct Engine<'a> {
     /// Slots that are closed; always at least as many as connections may still be opened.
     pub(crate) free: Vec<u32>,
     pub(crate) idle: Vec<u32>,
+    /// Tokens of connections that were left with more to read.
+    unread: Vec<u64>,
     /// Connections that are open or being opened, lingering ones apart.
     pub(crate) live: u32,
     pub(crate) live_max: u32,
@@ -89,6 +93,7 @@ impl<'a> Engine<'a> {
             connections: (0..slots).map(|_| Connection::new(plan.head_only)).collect(),
             free: (0..slots).rev().collect(),
             idle: Vec::with_capacity(slots as usize),
+            unread: Vec::with_capacity(slots as usize),
             live: 0,
             live_max: share.connections,
             numbered: 0,
@@ -124,7 +129,7 @@ impl<'a> Engine<'a> {
                 self.now_ns = monotonic_ns();
                 self.issue_due();
             }
-            let until_ns = self.next_arrival_ns.min(self.next_sweep_ns);
+            let until_ns = if self.unread.is_empty() { self.next_arrival_ns.min(self.next_sweep_ns) } else { 0 };
             let count = self
                 .kernel
                 .wait(&mut events, until_ns.saturating_sub(self.now_ns))
@@ -138,11 +143,24 @@ impl<'a> Engine<'a> {
                     self.issue_due();
                 }
             }
+            self.read_on();
             if self.now_ns >= self.next_sweep_ns {
                 self.sweep();
             }
         }
         self.finish()
+    }
+
+    /// Goes on with the connections that were left with more to read: their watch tells of nothing that was there before.
+    #[inline]
+    fn read_on(&mut self) {
+        let count = self.unread.len();
+        for index in 0..count {
+            let token = self.unread[index];
+            self.connections[(token & 0xffff_ffff) as usize].listed_unread = false;
+            self.on_event(token, libc::EPOLLIN as u32);
+        }
+        self.unread.drain(..count);
     }
 
     fn on_event(&mut self, token: u64, flags: u32) {
@@ -250,7 +268,7 @@ impl<'a> Engine<'a> {
     fn receive(&mut self, slot: usize, flags: u32) {
         let generation = self.connections[slot].generation;
         self.connections[slot].hung_up |= flags & HANGUP != 0;
-        loop {
+        for _ in 0..READS_IN_A_ROW {
             let connection = &mut self.connections[slot];
             let Some(stream) = &mut connection.stream else { return };
             let before = stream.received;
@@ -296,9 +314,14 @@ impl<'a> Engine<'a> {
                     return;
                 }
             }
-            if drained && flags & HANGUP == 0 {
+            if drained && !self.connections[slot].hung_up {
                 return;
             }
+        }
+        let connection = &mut self.connections[slot];
+        if !connection.listed_unread {
+            connection.listed_unread = true;
+            self.unread.push(u64::from(generation) << 32 | slot as u64);
         }
     }
 

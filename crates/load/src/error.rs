@@ -79,7 +79,7 @@ pub enum LoadError {
 fn advice(cause: &str) -> &'static str {
     if cause.contains("certificate") {
         "; trust its issuer with --ca FILE, or any certificate with --insecure"
-    } else if cause.contains("corrupt message") || cause.contains("InvalidContentType") {
+    } else if cause.contains("corrupt message") || cause.contains("did not answer") {
         "; does the server speak TLS there? Plain HTTP is http://"
     } else {
         ""

@@ -161,6 +161,7 @@ impl Engine<'_> {
                 None if error.kind() == io::ErrorKind::UnexpectedEof => {
                     "the server closed the connection during the handshake".to_owned()
                 }
+                None if error.kind() == io::ErrorKind::TimedOut => "the server did not answer the handshake".to_owned(),
                 None => error.to_string(),
             };
             self.fatal = Some(LoadError::Tls { host: self.plan.host.clone(), cause });
@@ -299,7 +300,9 @@ impl Engine<'_> {
     }
 
     fn connect_timed_out(&mut self, slot: usize) {
-        if self.plan.reached.load(Ordering::Relaxed) {
+        if self.connections[slot].phase == Phase::Handshaking && !self.plan.agreed.load(Ordering::Relaxed) {
+            self.handshake_failed(slot, &io::ErrorKind::TimedOut.into());
+        } else if self.plan.reached.load(Ordering::Relaxed) {
             self.tell_connection(slot, true);
             self.fail(slot, Outcome::TimedOut);
         } else {

@@ -1,6 +1,7 @@
 //! Which certificates are believed.
 
 use crate::options::Trust;
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -39,7 +40,7 @@ pub enum TlsSetupError {
     Library(#[from] rustls::Error),
 }
 
-/// The set-up that all connections of a run share; only HTTP/1.1 is offered.
+/// The set-up that all connections of a run share; only HTTP/1.1 is offered, and every handshake is a full one.
 pub(crate) fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsSetupError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
@@ -51,6 +52,8 @@ pub(crate) fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsSetup
         Trust::File(path) => builder.with_root_certificates(roots_of_file(path)?).with_no_client_auth(),
         Trust::System => builder.with_root_certificates(roots_of_system()?).with_no_client_auth(),
     };
+    // Each connection stands for another user, and a user who comes for the first time resumes nothing.
+    config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -28,8 +28,9 @@ fn offsets_are_those_that_the_server_sees() {
                     0 => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n".to_owned(),
                     _ => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()),
                 };
+                // Noted before it is sent: the test looks as soon as the last answer has come.
+                log.lock().expect("no panic").push((at, peer.taken - at, to, answer.len() as u64));
                 peer.send(answer.as_bytes());
-                log.lock().expect("no panic").push((at, peer.taken - at, to, peer.given - to));
             }
         });
         let mut options = server.options(100);

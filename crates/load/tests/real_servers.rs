@@ -36,12 +36,8 @@ impl Logging {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
         let file = directory.path().join("server.conf");
         std::fs::write(&file, configuration(directory.path(), port)).expect("a file");
-        let child = Command::new(program)
-            .args(arguments)
-            .arg(&file)
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it is installed");
+        let child =
+            Command::new(program).args(arguments).arg(&file).stderr(Stdio::null()).spawn().expect("it is installed");
         let server = Self { child, directory, port };
         let deadline = Instant::now() + Duration::from_secs(20);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {

@@ -127,7 +127,7 @@ fn files_without_certificates_and_servers_without_tls_are_named() {
     assert!(error.to_string().contains("/dev/null"), "{error}");
     let garbage = server::Server::start(|peer| {
         peer.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
-        peer.request();
+        std::thread::sleep(Duration::from_millis(200));
     });
     let mut options = garbage.options(1);
     options.url.encrypted = true;
@@ -135,4 +135,11 @@ fn files_without_certificates_and_servers_without_tls_are_named() {
     options.request = Request::default();
     let error = weir_load::run(options, &Control::default()).expect_err("no TLS there");
     assert!(error.to_string().contains("does the server speak TLS there?"), "{error}");
+    let silent = server::Server::start(|_| std::thread::sleep(Duration::from_secs(2)));
+    let mut options = silent.options(1);
+    options.url.encrypted = true;
+    options.trust = Trust::Anything;
+    options.timeout = Duration::from_millis(300);
+    let error = weir_load::run(options, &Control::default()).expect_err("no answer");
+    assert!(error.to_string().contains("did not answer the handshake"), "{error}");
 }

@@ -11,3 +11,4 @@ pub mod part;
 pub mod response;
 pub mod summary;
 pub mod trend;
+pub mod usage;

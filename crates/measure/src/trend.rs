@@ -56,7 +56,8 @@ impl TrendFold {
             batch.0 += count;
             batch.1 += sum;
         }
-        let means: Vec<f64> = batches.iter().filter(|batch| batch.0 > 0).map(|(count, sum)| sum / *count as f64).collect();
+        let means: Vec<f64> =
+            batches.iter().filter(|batch| batch.0 > 0).map(|(count, sum)| sum / *count as f64).collect();
         let count = means.len() as f64;
         let mean = means.iter().sum::<f64>() / count;
         let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);

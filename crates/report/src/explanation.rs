@@ -43,6 +43,8 @@ pub struct Explanation {
     pub noise_floor: Option<f64>,
     /// What observing cost.
     pub observer_cost: Observer,
+    /// What the server's tasks had of the CPUs.
+    pub server_cpu: ServerCpu,
     /// Mean parts over all responses.
     #[serde(serialize_with = "parts")]
     pub parts_ns: [f64; Part::COUNT],
@@ -79,6 +81,19 @@ pub struct Ratio {
     pub mean: f64,
     /// The largest.
     pub max: f64,
+}
+
+/// What the server's tasks had of the CPUs while clients' requests were under way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct ServerCpu {
+    /// CPUs in use on average: 1.0 is one CPU's whole time.
+    pub utilisation: f64,
+    /// CPU time for each answered request, nanoseconds; the probes' own time is in it.
+    pub used_ns_per_request: f64,
+    /// Time that the tasks could have run but another had the CPU, for each answered request, nanoseconds.
+    pub waited_ns_per_request: f64,
+    /// How often a task of the server got a CPU, for each answered request.
+    pub switches_per_request: f64,
 }
 
 /// What observing cost.

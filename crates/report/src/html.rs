@@ -1,9 +1,21 @@
 //! One self-contained HTML file.
 
+mod bars;
+mod distribution;
+mod escape;
+mod evidence;
+mod examples;
+pub(crate) mod headline;
+mod page;
+pub(crate) mod palette;
+mod tables;
+
 use crate::Explanation;
 
 /// The report as one HTML file that loads nothing.
+///
+/// It reads without JavaScript, which only adds hints and highlights, and prints.
 #[must_use]
 pub fn html(explanation: &Explanation) -> String {
-    format!("<!doctype html><title>{}</title>", explanation.subject)
+    page::page(explanation)
 }

@@ -1,6 +1,19 @@
 //! The first screen.
 
+mod bar;
+mod classes;
+mod footer;
+mod ink;
+mod table;
+mod text;
+
 use crate::Explanation;
+use crate::html::headline::headline;
+use crate::html::palette::part_named;
+use crate::units::{bytes, count, decimal, figure, nanoseconds};
+use bar::Bars;
+use ink::Ink;
+use text::Screen;
 
 /// How a terminal wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,8 +24,91 @@ pub struct Style {
     pub width: usize,
 }
 
+/// Below this the tables have no room; narrower terminals wrap by themselves.
+const LEAST_WIDTH: usize = 64;
+/// Lines that a screen should not exceed; tables give way to it.
+const SCREEN_LINES: usize = 40;
+/// Causes that are told.
+const CAUSES: usize = 3;
+
 /// The report as text.
 #[must_use]
-pub fn terminal(explanation: &Explanation, _style: Style) -> String {
-    format!("{explanation:#?}\n")
+pub fn terminal(explanation: &Explanation, style: Style) -> String {
+    let ink = Ink { colours: style.colours };
+    let mut screen = Screen::new(style.width.max(LEAST_WIDTH), ink);
+    figures(&mut screen, explanation);
+    if explanation.response_ns.is_some() {
+        let bars = Bars::of(explanation);
+        screen.heading("Where the time goes");
+        bars.write(&mut screen, explanation);
+        table::write(&mut screen, explanation, &bars.rows);
+        causes(&mut screen, explanation);
+    }
+    footer::write(&mut screen, explanation);
+    classes::write(&mut screen, explanation);
+    screen.finish()
+}
+
+/// Subject, answer and key figures.
+fn figures(screen: &mut Screen, explanation: &Explanation) {
+    let ink = screen.ink;
+    screen.paragraph("", "", &explanation.subject, |line| ink.dim(line));
+    screen.paragraph("", "", &format!("{}.", headline(explanation)), |line| ink.bold(line));
+    screen.blank();
+    let mut throughput = vec![
+        format!("{} a second", figure(explanation.rate_per_s)),
+        format!("{} in {} s", plural(explanation.requests, "request"), decimal(explanation.duration_s, 1)),
+        bytes(explanation.bytes),
+    ];
+    if explanation.errors.is_empty() && explanation.dropped == 0 {
+        throughput.push("no errors".to_owned());
+    }
+    screen.items("throughput", &throughput, str::to_owned);
+    if let Some(times) = &explanation.response_ns {
+        let percentiles =
+            [("p50", times.p50), ("p90", times.p90), ("p99", times.p99), ("p99.9", times.p99_9), ("max", times.max)];
+        let items: Vec<String> =
+            percentiles.iter().map(|(name, ns)| format!("{name} {}", nanoseconds(*ns as f64))).collect();
+        screen.items("response", &items, str::to_owned);
+    }
+    let cpu = &explanation.server_cpu;
+    if cpu.utilisation > 0.0 {
+        let items = [
+            format!("{} CPUs in use", decimal(cpu.utilisation, 2)),
+            format!(
+                "{} for a request, which waits {} for one",
+                nanoseconds(cpu.used_ns_per_request),
+                nanoseconds(cpu.waited_ns_per_request)
+            ),
+        ];
+        screen.items("server", &items, str::to_owned);
+    }
+    let mut errors: Vec<String> =
+        explanation.errors.iter().map(|(kind, number)| format!("{} {kind}", count(*number))).collect();
+    if explanation.dropped > 0 {
+        errors.push(format!("{} dropped by the generator's full queue", plural(explanation.dropped, "arrival")));
+    }
+    if !errors.is_empty() {
+        screen.items("errors", &errors, |line| ink.alarm(line));
+    }
+}
+
+fn causes(screen: &mut Screen, explanation: &Explanation) {
+    if !explanation.causes.is_empty() {
+        screen.heading("Largest causes");
+    }
+    for (index, cause) in explanation.causes.iter().take(CAUSES).enumerate() {
+        screen.numbered(index + 1, part_named(&cause.part), &cause.text);
+    }
+    if !explanation.slow_causes.is_empty() {
+        screen.heading("What the slowest 1 % wait for that the others do not");
+    }
+    for (index, cause) in explanation.slow_causes.iter().take(CAUSES).enumerate() {
+        screen.numbered(index + 1, part_named(&cause.part), &cause.text);
+    }
+}
+
+/// A number with its noun.
+fn plural(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }

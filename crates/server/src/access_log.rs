@@ -61,7 +61,14 @@ impl std::fmt::Debug for Block {
 
 impl LogBuffer {
     /// Writes everything that is known when a response begins. Without a request its head was unreadable.
-    pub(crate) fn begin(&self, line: &mut LogLine, request: Option<&Request<'_>>, peer: IpAddr, status: u16, clock: &Clock) {
+    pub(crate) fn begin(
+        &self,
+        line: &mut LogLine,
+        request: Option<&Request<'_>>,
+        peer: IpAddr,
+        status: u16,
+        clock: &Clock,
+    ) {
         let out = &mut line.text;
         out.clear();
         // Writing to memory does not fail.
@@ -207,9 +214,9 @@ impl LogWriter {
     pub(crate) fn open(options: &AccessLog, reopen: Arc<AtomicBool>) -> Result<Self, BindError> {
         let output = match &options.target {
             LogTarget::Stdout => Output::Stdout,
-            LogTarget::File(path) => Output::File(
-                append(path).map_err(|source| BindError::AccessLog { path: path.clone(), source })?,
-            ),
+            LogTarget::File(path) => {
+                Output::File(append(path).map_err(|source| BindError::AccessLog { path: path.clone(), source })?)
+            }
         };
         let (sender, receiver) = sync_channel(BLOCKS_MAX);
         Ok(Self { options: options.clone(), sender, receiver, output, reopen })
@@ -256,7 +263,7 @@ fn write_blocks(
     reopen: &AtomicBool,
     counters: &Counters,
 ) {
-    // A failure in the middle of a line must not spoil the next one too.
+    // Whether the last line that was begun has no end yet, so that it must not run into the next one.
     let mut torn = false;
     loop {
         let block = match receiver.recv_timeout(Duration::from_secs(1)) {
@@ -271,11 +278,8 @@ fn write_blocks(
             output = Output::File(file);
         }
         let Some(block) = block else { continue };
-        let (written, dropped) = match write_block(&mut output, &block.text, torn) {
-            Ok(()) => (block.lines, 0),
-            Err(_) => (0, block.lines),
-        };
-        torn = dropped > 0;
+        let written = write_block(&mut output, &block.text, &mut torn);
+        let dropped = block.lines.saturating_sub(written);
         if let Some(first) = counters.0.first() {
             first.log_lines.add_shared(written);
             first.log_dropped.add_shared(dropped);
@@ -283,18 +287,39 @@ fn write_blocks(
     }
 }
 
-fn write_block(output: &mut Output, text: &[u8], torn: bool) -> io::Result<()> {
-    let start: &[u8] = if torn { b"\n" } else { b"" };
-    match output {
-        Output::Stdout => {
-            let mut stdout = io::stdout().lock();
-            stdout.write_all(start)?;
-            stdout.write_all(text)?;
-            stdout.flush()
+/// Writes as many lines as can be written, and returns how many that is.
+fn write_block(output: &mut Output, text: &[u8], torn: &mut bool) -> u64 {
+    if *torn && output.write_all(b"\n").is_err() {
+        return 0;
+    }
+    *torn = false;
+    let mut at = 0;
+    while at < text.len() {
+        match output.write(&text[at..]) {
+            Ok(0) => break,
+            Ok(written) => at += written,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
         }
-        Output::File(file) => {
-            file.write_all(start)?;
-            file.write_all(text)
+    }
+    // What standard output keeps for later belongs to the block too.
+    let _ = output.flush();
+    *torn = at > 0 && text[at - 1] != b'\n';
+    memchr::memchr_iter(b'\n', &text[..at]).count() as u64
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout => io::stdout().write(bytes),
+            Self::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout => io::stdout().flush(),
+            Self::File(file) => file.flush(),
         }
     }
 }

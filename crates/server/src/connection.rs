@@ -368,11 +368,10 @@ impl Connection {
             return request.keep_alive;
         }
         // A client that waits for a word may or may not send the body after the final response.
-        let is_uncertain = request.expects_continue && !has_more_input;
+        let is_certain = !request.expects_continue || has_more_input;
         match Drain::begin(request.framing, limits.body_bytes_max) {
-            Ok(_) | Err(_) if is_uncertain => self.after = After::Linger,
-            Ok(drain) => self.drain = drain,
-            Err(_) => self.after = After::Linger,
+            Ok(drain) if is_certain => self.drain = drain,
+            Ok(_) | Err(_) => self.after = After::Linger,
         }
         request.keep_alive && self.after == After::Continue
     }

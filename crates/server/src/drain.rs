@@ -11,10 +11,7 @@ pub(crate) enum Drain {
     /// This many bytes.
     Length(u64),
     /// Chunks (RFC 9112 section 7.1), with the bytes that all of them may still take.
-    Chunked {
-        state: Chunk,
-        budget_bytes: u64,
-    },
+    Chunked { state: Chunk, budget_bytes: u64 },
 }
 
 /// Where in a chunked body the input stands.
@@ -126,7 +123,6 @@ impl Chunk {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,7 +142,8 @@ mod tests {
 
     #[test]
     fn malformed_chunks_are_refused() {
-        for body in ["x\r\n", "\r\n", "5\r\nabcdefg", "1;\n", "-1\r\n", "1\r\naX", "ffffffffffffffff\r\n", "5 \nabcde"] {
+        for body in ["x\r\n", "\r\n", "5\r\nabcdefg", "1;\n", "-1\r\n", "1\r\naX", "ffffffffffffffff\r\n", "5 \nabcde"]
+        {
             assert_eq!(drain_in_pieces(body.as_bytes(), 99), Err(DrainError::Malformed), "{body}");
         }
         let endless = b"1;".iter().copied().chain(std::iter::repeat_n(b'x', 20_000)).collect::<Vec<u8>>();

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const EVENTS_MAX: usize = 256;
 /// Connections accepted before those that are open have their turn.
 const ACCEPTS_MAX: usize = 64;
+/// Connections that may wait to be accepted when the server is stopped.
+const BACKLOG_MAX: usize = 4096;
 /// How often deadlines are looked at, and the log is handed over.
 const SWEEP_MS: u64 = 500;
 /// How long nothing is accepted after descriptors have run out.
@@ -79,10 +81,11 @@ impl EventLoop {
             self.bench.clock.tick();
             for event in &events[..count] {
                 // The structure is packed, so the token is copied out before it is compared.
-                match { event.u64 } {
+                let token = event.u64;
+                match token {
                     WAKER => {}
-                    token if token > RESERVED => self.accept(token),
-                    token => self.turn(token, Readiness::of(event)),
+                    _ if token > RESERVED => self.accept(token),
+                    _ => self.turn(token, Readiness::of(event)),
                 }
             }
             for token in std::mem::take(&mut self.again) {
@@ -123,11 +126,8 @@ impl EventLoop {
         let (fd, interest) = (connection.fd(), connection.interest());
         if connection.registered != Some(interest) {
             let is_new = connection.registered.replace(interest).is_none();
-            let registered = if is_new {
-                self.epoll.add(fd, token, interest)
-            } else {
-                self.epoll.modify(fd, token, interest)
-            };
+            let registered =
+                if is_new { self.epoll.add(fd, token, interest) } else { self.epoll.modify(fd, token, interest) };
             if registered.is_err() {
                 self.bench.counts().connections_broken.add(1);
                 return self.close(token);
@@ -216,12 +216,13 @@ impl EventLoop {
 
     /// Takes what has arrived already, then no more; idle connections close, the others finish their response.
     fn begin_stop(&mut self) {
+        self.bench.stopping = true;
         for i in 0..self.listeners.len() {
-            self.accept(listener_token(i));
+            // As much as the kernel's queue can hold; without anything in it a call costs next to nothing.
+            (0..BACKLOG_MAX / ACCEPTS_MAX).for_each(|_| self.accept(listener_token(i)));
         }
         self.listeners.clear();
         self.paused_until_ms = None;
-        self.bench.stopping = true;
         let stop_ms = u64::try_from(self.bench.timeouts.stop.as_millis()).unwrap_or(u64::MAX);
         self.stop_deadline_ms = self.bench.clock.now_ms.saturating_add(stop_ms);
         for token in self.connections.tokens(|_| true) {

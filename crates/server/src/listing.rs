@@ -39,8 +39,8 @@ pub(crate) fn page(root: &Root, directory: File, path: &[u8], shown: Shown) -> i
 }
 
 fn names(directory: File, dot_files: bool) -> io::Result<Vec<Vec<u8>>> {
-    // SAFETY: the descriptor is ours and handed over; where that fails it is closed again below.
     let fd = directory.into_raw_fd();
+    // SAFETY: the descriptor is ours and handed over; where that fails it is closed again below.
     let stream = unsafe { libc::fdopendir(fd) };
     if stream.is_null() {
         let error = io::Error::last_os_error();

@@ -16,7 +16,7 @@ pub struct Options {
     pub loops: usize,
     /// Bytes of file content held in memory by all loops together; each loop has an equal share. Default: 256 MiB.
     pub cache_bytes_max: u64,
-    /// Files up to this size are held in memory; larger ones are sent from their descriptor. Default: 128 KiB.
+    /// Files up to this size are held in memory; larger ones are sent from their descriptor. Default: 1 MiB.
     pub cached_file_bytes_max: u64,
     /// Whether a directory without `index.html` is listed; otherwise it is answered with 403. Default: yes.
     pub listing: bool,
@@ -38,7 +38,7 @@ impl Options {
             root: root.into(),
             loops: std::thread::available_parallelism().map_or(1, usize::from),
             cache_bytes_max: 256 << 20,
-            cached_file_bytes_max: 128 << 10,
+            cached_file_bytes_max: 1 << 20,
             listing: true,
             dot_files: false,
             access_log: None,

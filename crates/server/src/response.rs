@@ -171,7 +171,9 @@ mod tests {
         for piece in response.rest() {
             match piece {
                 Piece::Head(bytes) => out.extend_from_slice(bytes),
-                Piece::Content { start, len } => out.extend_from_slice(&content[start as usize..(start + len) as usize]),
+                Piece::Content { start, len } => {
+                    out.extend_from_slice(&content[start as usize..(start + len) as usize]);
+                }
             }
         }
         out
@@ -203,7 +205,8 @@ mod tests {
     #[test]
     fn a_nonsense_value_from_elsewhere_does_not_panic() {
         let part = Part { head_end: 900, start: 9, end: 3 };
-        let response = Response { head: vec![1; 4], parts: vec![part, Part { head_end: 1, ..part }], ..Response::default() };
+        let response =
+            Response { head: vec![1; 4], parts: vec![part, Part { head_end: 1, ..part }], ..Response::default() };
         assert_eq!(response.rest().collect::<Vec<_>>(), [Piece::Head(&[1; 4])]);
     }
 }

@@ -101,9 +101,8 @@ fn openat2(directory: RawFd, path: &[u8], flags: i32) -> io::Result<File> {
         resolve: libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS,
     };
     // SAFETY: the path is terminated and the structure has the size that is passed; both live over the call.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_openat2, directory, path.as_ptr(), &raw const how, size_of::<OpenHow>())
-    };
+    let fd =
+        unsafe { libc::syscall(libc::SYS_openat2, directory, path.as_ptr(), &raw const how, size_of::<OpenHow>()) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -124,7 +123,13 @@ fn walk(directory: RawFd, path: &[u8], flags: i32) -> io::Result<File> {
             return Err(io::Error::from_raw_os_error(libc::EXDEV));
         }
         let last = segments.peek().is_none();
-        let kind = if !last { libc::O_PATH | libc::O_DIRECTORY } else if wants_directory { libc::O_DIRECTORY } else { 0 };
+        let kind = if !last {
+            libc::O_PATH | libc::O_DIRECTORY
+        } else if wants_directory {
+            libc::O_DIRECTORY
+        } else {
+            0
+        };
         let flags = if last { flags | kind } else { kind | libc::O_CLOEXEC };
         let name = CString::new(segment)?;
         let at = above.as_ref().map_or(directory, AsRawFd::as_raw_fd);
@@ -171,7 +176,8 @@ mod tests {
             assert!(root.open(b"/").expect("opens").metadata().expect("stats").is_dir());
             assert!(root.open(b"/a/b/").expect("opens").metadata().expect("stats").is_dir());
             assert_eq!(root.open(b"/inside").is_ok(), !forbid);
-            for bad in ["/up", "/absolute", "/../secret", "/a/over/../secret", "/a/b/file/", "/none", "/a/../../secret"] {
+            for bad in ["/up", "/absolute", "/../secret", "/a/over/../secret", "/a/b/file/", "/none", "/a/../../secret"]
+            {
                 assert!(root.open(bad.as_bytes()).is_err(), "{bad}");
                 assert!(root.open_for_stat(bad.as_bytes()).is_err(), "{bad}");
             }

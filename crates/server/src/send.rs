@@ -10,7 +10,9 @@ use std::os::fd::{AsRawFd, RawFd};
 /// Pieces in one system call.
 const PIECES_MAX: usize = 32;
 /// Bytes given to one connection before the others have their turn.
-const TURN_BYTES_MAX: u64 = 8 << 20;
+const TURN_BYTES_MAX: u64 = 512 << 10;
+/// Bytes in one system call.
+const CALL_BYTES_MAX: usize = TURN_BYTES_MAX as usize;
 /// Up to this size several pieces are copied together: a plain send is cheaper than a vector and a copy of this.
 const COPIED_BYTES_MAX: usize = 4096;
 
@@ -82,7 +84,7 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
     let mut is_last = true;
     'gather: for pending in queue.iter() {
         for piece in pending.response.rest() {
-            if count == PIECES_MAX {
+            if count == PIECES_MAX || wanted == CALL_BYTES_MAX {
                 is_last = false;
                 break 'gather;
             }
@@ -96,9 +98,15 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
                     }
                 },
             };
-            pieces[count] = IoSlice::new(bytes);
+            let room = CALL_BYTES_MAX - wanted;
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            pieces[count] = IoSlice::new(now);
             count += 1;
-            wanted += bytes.len();
+            wanted += now.len();
+            if !later.is_empty() {
+                is_last = false;
+                break 'gather;
+            }
         }
     }
     if count > 0 {
@@ -109,7 +117,7 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
         return Ok(if is_last { Step::Last { bytes } } else { Step::Took { bytes, full } });
     }
     let Some((handle, start, len)) = file else { return Ok(Step::Nothing) };
-    let taken = sink.send_file(handle, start, len.min(TURN_BYTES_MAX))?;
+    let taken = sink.send_file(handle, start, len.min(CALL_BYTES_MAX as u64))?;
     if taken == 0 {
         // The file became shorter than the head has promised, so there is no honest way to go on.
         return Err(io::ErrorKind::UnexpectedEof.into());

@@ -122,9 +122,7 @@ impl Site {
             // Without descriptors or memory for a look, the content of a second ago is better than an error.
             Err(error) => status_of(error) >= 500,
         });
-        if is_usable
-            && let Some(atom) = self.cache.confirm(path, clock.now_ms)
-        {
+        if is_usable && let Some(atom) = self.cache.confirm(path, clock.now_ms) {
             counters.cache_hits.add(1);
             return Resource::Atom(atom);
         }
@@ -292,13 +290,7 @@ fn options(out: &mut Pending, clock: &Clock, persistence: Persistence) {
     out.head_bytes = out.response.head.len() as u64;
 }
 
-fn redirect(
-    found: &target::Target<'_>,
-    extra: Extra<'_>,
-    clock: &Clock,
-    persistence: Persistence,
-    out: &mut Pending,
-) {
+fn redirect(found: &target::Target<'_>, extra: Extra<'_>, clock: &Clock, persistence: Persistence, out: &mut Pending) {
     let mut fields = b"Location: ".to_vec();
     target::encode(found.path, &mut fields);
     fields.push(b'/');

@@ -69,7 +69,8 @@ fn rewrite<'t>(text: &'t [u8], dot_files: bool, decoded: &'t mut Vec<u8>) -> Res
             // Several slashes are one, and so is one with a dot after it.
             b"" | b"." => decoded.truncate(start),
             b".." => return Err(BadTarget::Malformed),
-            [b'.', name @ ..] if !dot_files && !(start == 0 && name == b"well-known") => return Err(BadTarget::Closed),
+            b".well-known" if start == 0 => {}
+            [b'.', ..] if !dot_files => return Err(BadTarget::Closed),
             _ => {}
         }
     }
@@ -142,9 +143,21 @@ mod tests {
 
     #[test]
     fn escapes_and_closed_names_are_refused() {
-        for text in
-            ["/..", "/a/../b", "/%2e%2e/x", "/.%2E", "/%00", "/a%2fb", "/%", "/%4", "/%zz", "a", "*", "http:///x", "/a#b"]
-        {
+        for text in [
+            "/..",
+            "/a/../b",
+            "/%2e%2e/x",
+            "/.%2E",
+            "/%00",
+            "/a%2fb",
+            "/%",
+            "/%4",
+            "/%zz",
+            "a",
+            "*",
+            "http:///x",
+            "/a#b",
+        ] {
             assert_eq!(path(text), Err(BadTarget::Malformed), "{text}");
         }
         for text in ["/.git/config", "/a/.htaccess", "/%2ehidden", "/a/.well-known"] {

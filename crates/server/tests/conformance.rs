@@ -174,15 +174,19 @@ fn bodies_are_read_past_or_end_the_connection() {
             assert_eq!(Reply::parse(rest).0.text(), "<p>sub", "{}", &request[..80]);
         }
     }
-    let large = format!("POST /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n{}{after}", "x".repeat(300_000));
+    let large =
+        format!("POST /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n{}{after}", "x".repeat(300_000));
     let bytes = site.exchange(large.as_bytes());
     let (first, rest) = Reply::parse(&bytes);
     assert_eq!((first.status, first.field("connection"), rest.len()), (405, Some("close"), 0));
     // The client waits for a word and then goes away with its body: the final response is that word.
     let mut stream = site.connect();
-    stream.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n").expect("sends");
+    stream
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+        .expect("sends");
     assert_eq!(read_reply(&mut stream, false).field("connection"), Some("close"));
-    let broken = site.exchange(b"GET /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nGET / HTTP/1.1\r\n\r\n");
+    let broken = site
+        .exchange(b"GET /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nGET / HTTP/1.1\r\n\r\n");
     assert!(Reply::parse(&broken).1.is_empty(), "nothing after a malformed body is a request");
 }
 

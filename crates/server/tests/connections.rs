@@ -103,7 +103,9 @@ fn a_client_may_end_its_side_first() {
     let content = large();
     let site = Site::start(&[("large.bin", &content), ("a.txt", b"a")], |_| {});
     let mut stream = site.connect();
-    stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\nGET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    stream
+        .write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\nGET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n")
+        .expect("sends");
     stream.shutdown(Shutdown::Write).expect("ends");
     let bytes = read_to_end(&mut stream);
     let (first, rest) = Reply::parse(&bytes);
@@ -236,9 +238,26 @@ fn random_bytes_are_answered_or_closed() {
     let words = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..40),
         proptest::sample::select(vec![
-            "GET /a.txt HTTP/1.1\r\n", "Host: a\r\n", "\r\n", "\n", "Content-Length: 7\r\n", "HEAD ", "/", " HTTP/1.0\r\n\r\n",
-            "Transfer-Encoding: chunked\r\n", "5\r\n", "0\r\n\r\n", "Range: bytes=0-,-1\r\n", "Expect: 100-continue\r\n", ": ",
-            "If-None-Match: \"\r\n", "%", "?", "OPTIONS * HTTP/1.1\r\nHost:\r\n\r\n", "If-Range: W/\r\n", "\0",
+            "GET /a.txt HTTP/1.1\r\n",
+            "Host: a\r\n",
+            "\r\n",
+            "\n",
+            "Content-Length: 7\r\n",
+            "HEAD ",
+            "/",
+            " HTTP/1.0\r\n\r\n",
+            "Transfer-Encoding: chunked\r\n",
+            "5\r\n",
+            "0\r\n\r\n",
+            "Range: bytes=0-,-1\r\n",
+            "Expect: 100-continue\r\n",
+            ": ",
+            "If-None-Match: \"\r\n",
+            "%",
+            "?",
+            "OPTIONS * HTTP/1.1\r\nHost:\r\n\r\n",
+            "If-Range: W/\r\n",
+            "\0",
         ])
         .prop_map(|word| word.as_bytes().to_vec()),
     ];

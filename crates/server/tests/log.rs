@@ -23,7 +23,18 @@ fn log_file(directory: &tempfile::TempDir) -> PathBuf {
 fn without_time(line: &str) -> String {
     let (before, rest) = line.split_once('[').expect("a time");
     let (time, after) = rest.split_once(']').expect("an end of the time");
-    let form: String = time.chars().map(|c| if c.is_ascii_digit() { '9' } else if c.is_alphabetic() { 'a' } else { c }).collect();
+    let form: String = time
+        .chars()
+        .map(|c| {
+            if c.is_ascii_digit() {
+                '9'
+            } else if c.is_alphabetic() {
+                'a'
+            } else {
+                c
+            }
+        })
+        .collect();
     assert_eq!(form, "99/aaa/9999:99:99:99 +9999");
     format!("{before}[]{after}")
 }

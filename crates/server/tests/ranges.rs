@@ -117,7 +117,8 @@ fn a_connection_goes_on_after_ranges() {
         let site = Site::start(&[("f.txt", &content)], |options| options.cached_file_bytes_max = memory);
         let mut stream = site.connect();
         for i in 0..20 {
-            write!(stream, "GET /f.txt HTTP/1.1\r\nHost: a\r\nRange: bytes={i}-{i},4000-{}\r\n\r\n", 4100 + i).expect("sends");
+            write!(stream, "GET /f.txt HTTP/1.1\r\nHost: a\r\nRange: bytes={i}-{i},4000-{}\r\n\r\n", 4100 + i)
+                .expect("sends");
             let reply = read_reply(&mut stream, false);
             let parts = parts(&reply);
             assert_eq!(parts[0].2, &content[i..=i]);

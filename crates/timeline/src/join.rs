@@ -243,6 +243,12 @@ impl Joiner {
         self.tasks.named(pid)
     }
 
+    /// Whether a task belongs to the server: it was seen to serve a connection, or to be in a traced process.
+    #[must_use]
+    pub fn serves(&self, pid: u32) -> bool {
+        self.tasks.serves(pid)
+    }
+
     fn request(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>) {
         let Some(request) = ClientRequest::read(record, payload) else { return };
         let (first, _) = self.statistics.client_ns.unwrap_or((request.intended_ns, 0));

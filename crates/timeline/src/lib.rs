@@ -5,12 +5,14 @@
 //! back along the chain of wake-ups ([`path`]), and each stretch of it named.
 //! This crate knows the names of the parts, but no formula over them, and nothing of presentation.
 
+mod abstraction;
 mod blocked;
 mod join;
 mod path;
 mod sockets;
 mod tasks;
 
+pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
 pub use join::{Bounds, Joiner, Response, Statistics, Unjoinable};
 pub use path::{Detail, Step};

@@ -2,7 +2,7 @@
 
 use crate::error::WriteError;
 use crate::run::{Run, clock_ns, clock_pair};
-use crate::writer::{Limits, Written};
+use crate::writer::{Limits, StreamWriter, Written};
 use crate::{Cost, Source};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -56,6 +56,8 @@ pub fn pump(
             let pair =
                 Record { time_ns: monotonic_ns, kind: Kind::ClockPair as u16, a: realtime_ns, ..Record::default() };
             stream.push(pair, &[], None)?;
+            // Whoever kills us loses a second at most.
+            streams.iter_mut().try_for_each(StreamWriter::flush)?;
         }
         if stopping && taken == 0 {
             break;

@@ -10,8 +10,9 @@ use weir_measure::part::Part;
 use weir_measure::response::{Piece, ResponseFold};
 use weir_measure::summary::Summary;
 use weir_measure::trend::TrendFold;
-use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, Transaction};
-use weir_timeline::{Bounds, Detail, Joiner, Response, Statistics, Unjoinable};
+use weir_measure::usage::UsageFold;
+use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Transaction};
+use weir_timeline::{AbstractEvent, Bounds, Detail, Joiner, Object, Response, Statistics, Unjoinable, abstract_events};
 use weir_trace::{Cost, Damage, Entry, RunReader, Source};
 use weir_wire::client::{ClientRequest, Outcome};
 
@@ -21,6 +22,8 @@ const MOST_CLASSES: usize = 200;
 const EXAMPLES: usize = 4;
 /// Steps of an example that are drawn; a response with more is cut.
 const MOST_STEPS: usize = 400;
+/// Tasks whose use of the CPUs is summed.
+const MOST_TASKS: usize = 1 << 16;
 /// Labels of those to blame.
 const MOST_LABELS: usize = 4096;
 /// The share that counts as slow.
@@ -37,6 +40,7 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     merge.each(|sourced| {
         let name = ClientRequest::read(&sourced.record, sourced.payload).and_then(|request| sourced.name(request.name));
         joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| folds.push(joiner, response));
+        abstract_events(&sourced.record, sourced.payload, |event| folds.usage(event));
         records += 1;
         if records.is_multiple_of(1 << 16) {
             line.show(|| format!("reading {records} events"));
@@ -51,7 +55,8 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
         anyhow::bail!("{refused}");
     }
     let statistics = joiner.statistics();
-    let explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
+    let mut explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
+    explanation.server_cpu = folds.server_cpu(&joiner, &statistics);
     if statistics.requests == 0 {
         let what = if statistics.failed.iter().sum::<u64>() > 0 {
             "every request failed"
@@ -74,6 +79,7 @@ struct Folds {
     labels: Vec<String>,
     by_label: HashMap<String, u32>,
     by_detail: HashMap<Detail, u32>,
+    cpus: UsageFold,
     sums: Option<(f64, f64, f64)>,
     first_ns: u64,
     pieces: Vec<Piece>,
@@ -90,6 +96,7 @@ impl Folds {
             labels: vec![String::new()],
             by_label: HashMap::new(),
             by_detail: HashMap::new(),
+            cpus: UsageFold::new(MOST_TASKS),
             sums: None,
             first_ns: 0,
             pieces: Vec::new(),
@@ -123,6 +130,26 @@ impl Folds {
         self.pieces = pieces;
     }
 
+    /// Tasks and CPUs only: what clients and connections had of each other is the joiner's to say, more exactly.
+    fn usage(&mut self, event: AbstractEvent) {
+        if let (Object::Task(pid), Object::Cpus) = (event.requester, event.object) {
+            self.cpus.push(event.verb, u64::from(pid), 0, event.at_ns);
+        }
+    }
+
+    fn server_cpu(&self, joiner: &Joiner, statistics: &Statistics) -> ServerCpu {
+        let (first, last) = statistics.client_ns.unwrap_or_default();
+        let (requests, elapsed_ns) = (statistics.requests.max(1) as f64, last.saturating_sub(first).max(1) as f64);
+        let mut sum = ServerCpu::default();
+        for (_, usage) in self.cpus.iter().filter(|((pid, _), _)| joiner.serves(*pid as u32)) {
+            sum.utilisation += usage.used_ns as f64 / elapsed_ns;
+            sum.used_ns_per_request += usage.used_ns as f64 / requests;
+            sum.waited_ns_per_request += usage.waited_ns as f64 / requests;
+            sum.switches_per_request += usage.accepts as f64 / requests;
+        }
+        sum
+    }
+
     fn label_of(&mut self, joiner: &Joiner, detail: Detail) -> u32 {
         if detail == Detail::None {
             return 0;
@@ -147,7 +174,7 @@ impl Folds {
     }
 
     fn explanation(
-        mut self,
+        &mut self,
         reader: &RunReader,
         subject: String,
         statistics: &Statistics,
@@ -178,6 +205,7 @@ impl Folds {
             sum_of_parts_over_response: Ratio { min: least, mean: total / count.max(1) as f64, max: most },
             noise_floor: self.trend.noise(),
             observer_cost: observer(reader.cost(Source::Kernel), duration_s, statistics.requests),
+            server_cpu: ServerCpu::default(),
             parts_ns: all.parts_ns,
             median_parts_ns: median.parts_ns,
             slow_parts_ns: slow.parts_ns,
@@ -206,20 +234,31 @@ fn label(joiner: &Joiner, detail: Detail) -> String {
 
 fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
     let begin_ns = response.request.intended_ns;
-    let steps = response.steps.iter().take(MOST_STEPS).map(|step| ExampleStep {
-        part: step.part.name().to_owned(),
-        from_ns: step.from_ns - begin_ns,
-        ns: step.to_ns - step.from_ns,
-        task: if step.pid == 0 { String::new() } else { label(joiner, Detail::Task(step.pid)) },
-        who: label(joiner, step.detail),
-    });
+    let mut steps: Vec<ExampleStep> = Vec::new();
+    for step in response.steps.iter().take(MOST_STEPS) {
+        let task = if step.pid == 0 { String::new() } else { label(joiner, Detail::Task(step.pid)) };
+        let who = label(joiner, step.detail);
+        let ns = step.to_ns - step.from_ns;
+        match steps.last_mut() {
+            Some(last) if last.part == step.part.name() && last.task == task && last.who == who => last.ns += ns,
+            _ => {
+                steps.push(ExampleStep {
+                    part: step.part.name().to_owned(),
+                    from_ns: step.from_ns - begin_ns,
+                    ns,
+                    task,
+                    who,
+                });
+            }
+        }
+    }
     Example {
         sort: String::new(),
         name: response.name.to_owned(),
         status: response.request.status,
         response_ns: response.time_ns(),
         at_ns: begin_ns.saturating_sub(first_ns),
-        steps: steps.collect(),
+        steps,
     }
 }
 

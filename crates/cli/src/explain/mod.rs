@@ -46,7 +46,7 @@ Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A run directory to explain
-    #[arg(value_name = "RUN", conflicts_with = "url", required_unless_present = "url")]
+    #[arg(value_name = "RUN", conflicts_with = "url")]
     recorded: Option<PathBuf>,
 
     /// Load this URL and record the server meanwhile
@@ -91,8 +91,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 return Ok(ExitCode::from(2));
             }
         },
-        // clap asks for one of them.
-        (None, None) => unreachable!("a run or a URL is required"),
+        (None, None) => {
+            eprintln!("weir explain: name a run directory, or --load URL to make a run (see `weir explain --help`)");
+            return Ok(ExitCode::from(2));
+        }
     };
     let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()))?;
     let html = args.html.clone().unwrap_or_else(|| directory.join("report.html"));
@@ -104,12 +106,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn show(explanation: &Explanation, html: &Path, json: bool) -> anyhow::Result<()> {
     std::fs::write(html, weir_report::html(explanation)).with_context(|| format!("cannot write {}", html.display()))?;
     if json {
-        println!("{}", serde_json::to_string_pretty(explanation)?);
+        crate::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?));
         return Ok(());
     }
     let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    print!("{}", weir_report::terminal(explanation, Style { colours, width: columns() }));
-    println!("report: {}", html.display());
+    let text = weir_report::terminal(explanation, Style { colours, width: columns() });
+    crate::output::print(&format!("{text}report: {}\n", html.display()));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Causes in words with figures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_measure::part::Part;
 use weir_measure::response::Profile;
 use weir_report::{Cause, SlowCause, nanoseconds};
@@ -64,17 +64,27 @@ pub(super) fn slow_causes(slow: &Profile, rest: &Profile, labels: &[String]) -> 
 /// Who was to blame for a part, with their shares of it.
 fn blamed(profile: &Profile, part: Part, labels: &[String]) -> Vec<(String, f64)> {
     let total = profile.parts_ns[part as usize];
-    let mut by_label: BTreeMap<&str, f64> = BTreeMap::new();
+    // Processes of one name are one culprit: a prefork server's workers differ in nothing but their number.
+    let mut by_name: BTreeMap<&str, (f64, BTreeSet<&str>)> = BTreeMap::new();
     for ((of, detail), ns) in &profile.details_ns {
         if *of == part
             && let Some(label) = labels.get(*detail as usize).filter(|label| !label.is_empty())
         {
-            *by_label.entry(label).or_default() += ns;
+            let name = label.rsplit_once(" (").map_or(label.as_str(), |(name, _)| name);
+            let (sum, members) = by_name.entry(name).or_default();
+            *sum += ns;
+            members.insert(label);
         }
     }
-    let mut who: Vec<(String, f64)> = by_label
+    let mut who: Vec<(String, f64)> = by_name
         .into_iter()
-        .map(|(label, ns)| (label.to_owned(), ns / total.max(1.0)))
+        .map(|(name, (ns, members))| {
+            let label = match members.first() {
+                Some(only) if members.len() == 1 => (*only).to_owned(),
+                _ => format!("{name} ({} processes)", members.len()),
+            };
+            (label, ns / total.max(1.0))
+        })
         .filter(|(_, share)| *share >= 0.05)
         .collect();
     who.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -95,4 +105,34 @@ fn named(part: Part, who: &[(String, f64)]) -> String {
     };
     let list: Vec<String> = who.iter().map(|(label, share)| format!("{label} {:.0} %", 100.0 * share)).collect();
     format!("; {verb} {}", list.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_measure::response::{Piece, ResponseFold};
+
+    #[test]
+    fn processes_of_one_name_are_one_culprit() {
+        let labels = ["", "apache2 (11)", "apache2 (12)", "hog (9)"].map(str::to_owned);
+        let mut fold = ResponseFold::new();
+        let piece = |part, detail, ns| Piece { part, detail, ns };
+        fold.push(
+            1000,
+            &[
+                piece(Part::WaitCpu, 1, 300),
+                piece(Part::WaitCpu, 2, 400),
+                piece(Part::WaitCpu, 3, 200),
+                piece(Part::Run, 0, 100),
+            ],
+        );
+        let causes = causes(&fold.all(), &labels);
+        assert_eq!(causes[0].part, "wait_cpu");
+        assert_eq!(causes[0].who[0].0, "apache2 (2 processes)");
+        assert_eq!(causes[0].who[1].0, "hog (9)");
+        assert!(
+            causes[0].text.starts_with("90 % waiting for a CPU: 900 ns of 1.00 us (wait_cpu); the CPU was taken by")
+        );
+        assert_eq!(causes[1].part, "run");
+    }
 }

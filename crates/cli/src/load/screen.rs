@@ -81,24 +81,8 @@ fn write_screen(
         )?;
     }
 
-    let columns = ["min", "mean", "stdev", "p50", "p90", "p99", "p99.9", "max"];
-    write!(screen, "\n  {:<12}", "")?;
-    for column in columns {
-        write!(screen, "{column:>9}")?;
-    }
-    writeln!(screen)?;
-    for (name, histogram) in [
-        ("latency", &report.latency),
-        ("uncorrected", &report.latency_uncorrected),
-        ("first byte", &report.first_byte),
-        ("connect", &report.connect),
-    ] {
-        let Some(summary) = Summary::of(histogram) else { continue };
-        let mut row = format!("  {name:<12}");
-        for (_, value) in summary.fields() {
-            write!(row, "{:>9}", nanoseconds(value))?;
-        }
-        writeln!(screen, "{}", if name == "latency" { colours.bold(&row) } else { row })?;
+    if report.requests > 0 {
+        table(screen, report, colours)?;
     }
     picture(screen, &report.latency)?;
 
@@ -129,6 +113,30 @@ fn write_screen(
     }
     if report.requests == 0 {
         writeln!(screen, "  {} no request succeeded", colours.bad("error:"))?;
+    }
+    Ok(())
+}
+
+/// The durations, side by side.
+fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt::Result {
+    let columns = ["min", "mean", "stdev", "p50", "p90", "p99", "p99.9", "max"];
+    write!(screen, "\n  {:<12}", "")?;
+    for column in columns {
+        write!(screen, "{column:>9}")?;
+    }
+    writeln!(screen)?;
+    for (name, histogram) in [
+        ("latency", &report.latency),
+        ("uncorrected", &report.latency_uncorrected),
+        ("first byte", &report.first_byte),
+        ("connect", &report.connect),
+    ] {
+        let Some(summary) = Summary::of(histogram) else { continue };
+        let mut row = format!("  {name:<12}");
+        for (_, value) in summary.fields() {
+            write!(row, "{:>9}", nanoseconds(value))?;
+        }
+        writeln!(screen, "{}", if name == "latency" { colours.bold(&row) } else { row })?;
     }
     Ok(())
 }
@@ -167,7 +175,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

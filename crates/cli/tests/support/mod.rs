@@ -6,25 +6,25 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The command under test.
-pub fn weir() -> Command {
+pub(crate) fn weir() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.env("NO_COLOR", "1");
     command
 }
 
 /// Tests that load a server take turns: two of them at once would measure each other.
-pub fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs the command; its output, whatever the exit code.
-pub fn output(arguments: &[&str]) -> Output {
+pub(crate) fn output(arguments: &[&str]) -> Output {
     weir().args(arguments).output().expect("the command starts")
 }
 
 /// Runs `weir explain --json` on a running server and reads what it says.
-pub fn explain(url: &str, port: u16, run: &std::path::Path, more: &[&str]) -> Value {
+pub(crate) fn explain(url: &str, port: u16, run: &std::path::Path, more: &[&str]) -> Value {
     let port = port.to_string();
     let run = run.to_str().expect("a readable path");
     let mut arguments = vec!["explain", "--load", url, "--port", &port, "--run", run, "--json"];
@@ -36,6 +36,6 @@ pub fn explain(url: &str, port: u16, run: &std::path::Path, more: &[&str]) -> Va
 }
 
 /// A number of a JSON value by its path, such as `/observer_cost/lost`.
-pub fn number(value: &Value, path: &str) -> f64 {
+pub(crate) fn number(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {path} in {value:#}"))
 }

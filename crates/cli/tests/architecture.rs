@@ -1,0 +1,126 @@
+//! ARCHITECTURE.md is true: imports have one direction, the two walks name files that exist, and no crate knows what it
+//! must not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each crate may use of ours, in the program itself (tests may use more).
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("trace", &["wire"]),
+    ("measure", &[]),
+    ("timeline", &["measure", "wire"]),
+    ("load", &["measure", "wire"]),
+    ("capture", &["trace", "wire"]),
+    ("server", &[]),
+    ("compare", &["measure"]),
+    ("report", &["measure"]),
+    ("testkit", &[]),
+    ("cli", &["capture", "compare", "load", "measure", "report", "server", "timeline", "trace", "wire"]),
+];
+
+/// Words that a crate's sources must not hold: what it must not know.
+const MUST_NOT_SAY: &[(&str, &[&str])] = &[
+    ("measure", &["std::fs", "std::net", "std::time::Instant", "SystemTime", "libc::"]),
+    ("timeline", &["std::fs", "std::time::Instant", "SystemTime", "hdrhistogram"]),
+    ("report", &["std::fs", "std::net", "std::time::Instant"]),
+    ("wire", &["std::fs", "std::time::Instant", "libc::", "std::process"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Our own crates in the section `[dependencies]` of a manifest.
+fn own_dependencies(manifest: &str) -> BTreeSet<String> {
+    let section = manifest.split("\n[").find(|section| section.starts_with("dependencies]")).unwrap_or_default();
+    let names = section.lines().filter_map(|line| line.strip_prefix("weir-")?.split(['.', ' ', '=']).next());
+    names.map(str::to_owned).collect()
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn imports_have_one_direction() {
+    let may_use: BTreeMap<&str, BTreeSet<String>> =
+        MAY_USE.iter().map(|(name, uses)| (*name, uses.iter().map(|&used| used.to_owned()).collect())).collect();
+    for entry in fs::read_dir(root().join("crates")).expect("the crates").flatten() {
+        let manifest = entry.path().join("Cargo.toml");
+        if !manifest.exists() {
+            continue;
+        }
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let allowed =
+            may_use.get(name.as_str()).unwrap_or_else(|| panic!("{name} is not in the table: what may it use?"));
+        for used in own_dependencies(&read(&manifest)) {
+            assert!(allowed.contains(&used), "{name} must not use {used}; see the map in ARCHITECTURE.md");
+        }
+    }
+}
+
+#[test]
+fn no_crate_knows_what_it_must_not() {
+    for (name, words) in MUST_NOT_SAY {
+        let mut files = Vec::new();
+        sources(&root().join("crates").join(name).join("src"), &mut files);
+        assert!(!files.is_empty(), "{name} has no sources");
+        for file in files {
+            let text = read(&file);
+            // Tests at a file's end may do what the crate may not.
+            let program = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for word in *words {
+                assert!(!program.contains(word), "{} says {word}", file.display());
+            }
+        }
+    }
+}
+
+/// The numbered files of a section of ARCHITECTURE.md.
+fn walk(heading: &str) -> Vec<String> {
+    let text = read(&root().join("ARCHITECTURE.md"));
+    let section = text.split("\n## ").find(|section| section.starts_with(heading)).expect("the section").to_owned();
+    let numbered = section.lines().filter(|line| line.split_once(". `").is_some_and(|(n, _)| n.parse::<u32>().is_ok()));
+    numbered.filter_map(|line| line.split('`').nth(1).map(str::to_owned)).collect()
+}
+
+#[test]
+fn the_two_walks_are_short_and_name_files_that_exist() {
+    for (heading, most) in [("The way of a kernel event", 9), ("The way of a served request", 7)] {
+        let files = walk(heading);
+        assert!((3..=most).contains(&files.len()), "{heading}: {files:?}");
+        for file in files {
+            assert!(root().join(&file).is_file(), "{heading}: {file} does not exist");
+        }
+    }
+}
+
+#[test]
+fn no_file_is_longer_than_600_lines_and_the_median_is_below_200() {
+    let mut files = Vec::new();
+    for folder in ["crates", "bench"] {
+        sources(&root().join(folder), &mut files);
+    }
+    let mut lengths: Vec<(usize, PathBuf)> = files
+        .into_iter()
+        .filter(|file| !file.starts_with("target"))
+        .map(|file| (read(&file).lines().count(), file))
+        .collect();
+    lengths.sort();
+    let (longest, file) = lengths.last().expect("sources");
+    assert!(*longest <= 600, "{} has {longest} lines", file.display());
+    assert!(lengths[lengths.len() / 2].0 < 200, "the median is {}", lengths[lengths.len() / 2].0);
+}

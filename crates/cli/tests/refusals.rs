@@ -1,0 +1,178 @@
+//! What cannot be done is refused in words, with the remedy and the right exit code; what was recorded stays readable.
+
+mod support;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::{alone, output, weir};
+use weir_testkit::{Faulty, require};
+
+/// Checks exit code and words of a refusal.
+fn refused(output: &Output, code: i32, words: &[&str]) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "{word:?} is not said in: {stderr}");
+    }
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+/// A port that nobody listens on: one that was free a moment ago.
+fn closed_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+#[test]
+fn wrong_usage_is_2_and_says_how_it_is_meant() {
+    refused(&output(&["load", "127.0.0.1:80"]), 2, &["http://"]);
+    refused(&output(&["load"]), 2, &["URL"]);
+    refused(&output(&["record"]), 2, &["--port", "--help"]);
+    refused(&output(&["explain"]), 2, &["--load"]);
+    refused(&output(&["explain", "--load", "http://127.0.0.1:1/"]), 2, &["--port 1"]);
+    refused(&output(&["explain", "--load", "127.0.0.1:80/", "--port", "80"]), 2, &["http://"]);
+    refused(&output(&["record", "--port", "0"]), 2, &["--port"]);
+    refused(&output(&["record", "-d", "5 minutes", "--port", "80"]), 2, &["10s"]);
+    refused(&output(&["no-such-command"]), 2, &["--help"]);
+}
+
+#[test]
+fn an_unreachable_port_is_1() {
+    let url = format!("http://127.0.0.1:{}/", closed_port());
+    refused(&output(&["load", &url, "-d", "1s", "-q"]), 1, &["refused"]);
+}
+
+#[test]
+fn a_target_that_is_not_there_is_1() {
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let run = run.path().to_str().expect("a readable path");
+    refused(&output(&["record", "--run", run, "--pid", "4194303"]), 1, &["no process 4194303"]);
+    refused(&output(&["record", "--run", run, "--comm", "no-such-server"]), 1, &["no-such-server"]);
+    let port = closed_port().to_string();
+    refused(&output(&["record", "--run", run, "--port", &port]), 1, &["nothing listens", &port]);
+    refused(&output(&["record", "--run", run, "--", "/no/such/program"]), 1, &["/no/such/program"]);
+    let url = format!("http://127.0.0.1:{port}/");
+    refused(&output(&["explain", "--run", run, "--load", &url, "--port", &port]), 1, &["nothing listens"]);
+    refused(&output(&["explain", "--run", run, "--load", &url, "--", "false"]), 1, &["ended before it answered"]);
+}
+
+#[test]
+fn without_privilege_it_says_which_one_is_missing() {
+    if require::or_skip(is_root(), "only root can try what an ordinary user may not").is_none() {
+        return;
+    }
+    let run = std::env::temp_dir();
+    let mut command = copy_for_others();
+    command.args(["record", "--run", "weir-run", "--port", "80"]).current_dir(run).uid(65534).gid(65534);
+    refused(&command.output().expect("the command starts"), 1, &["CAP_BPF", "CAP_PERFMON", "root"]);
+}
+
+#[test]
+fn without_type_information_it_says_so() {
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    // In a mount namespace of its own the file's directory is covered by an empty one.
+    let script = format!(
+        "mount -t tmpfs none /sys/kernel/btf && exec {} record --run $(mktemp -d) --port 80",
+        env!("CARGO_BIN_EXE_weir")
+    );
+    let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().expect("unshare starts");
+    refused(&output, 1, &["BTF", "CONFIG_DEBUG_INFO_BTF"]);
+}
+
+#[test]
+fn a_target_that_ends_in_the_middle_leaves_a_readable_run() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let run = run.path().to_str().expect("a readable path");
+    let port = server.port.to_string();
+    let recording = weir()
+        .args(["record", "--run", run, "--port", &port, "-d", "20s"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    std::thread::sleep(Duration::from_millis(800));
+    let url = server.url("/");
+    let loading = weir().args(["load", "--run", run, &url, "-n", "500", "-q"]).output().expect("the command starts");
+    assert!(loading.status.success(), "{}", String::from_utf8_lossy(&loading.stderr));
+    let begin = Instant::now();
+    drop(server);
+    let recorded = recording.wait_with_output().expect("the recording ends");
+    assert!(begin.elapsed() < Duration::from_secs(10), "it went on without a target");
+    assert!(recorded.status.success());
+    assert!(String::from_utf8_lossy(&recorded.stderr).contains("has ended"));
+    let explained = output(&["explain", "--json", run]);
+    let report: serde_json::Value = serde_json::from_slice(&explained.stdout).expect("a report");
+    assert_eq!(report["requests"], 500);
+    assert!(report["joined_fraction"].as_f64().expect("a share") > 0.99, "{}", report["unjoinable"]);
+    assert!(report["warnings"].to_string().contains("ended"));
+}
+
+#[test]
+fn a_killed_recording_stays_readable() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let run = run.path().to_str().expect("a readable path");
+    let port = server.port.to_string();
+    let mut recording =
+        weir().args(["record", "--run", run, "--port", &port]).stderr(Stdio::null()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(800));
+    let load = ["load", "--run", run, &server.url("/"), "-d", "2s", "-q"].map(str::to_owned);
+    assert!(weir().args(&load).output().expect("the command starts").status.success());
+    // SIGKILL: nothing is flushed, the manifest gets no end.
+    recording.kill().expect("it is killed");
+    let _ = recording.wait();
+    let explained = output(&["explain", "--json", run]);
+    let report: serde_json::Value = serde_json::from_slice(&explained.stdout).expect("a report");
+    // Whole blocks reached the disk while it ran; only the last ones are missing.
+    assert!(report["joined_fraction"].as_f64().expect("a share") > 0.5, "{}", report["unjoinable"]);
+}
+
+#[test]
+fn ctrl_c_ends_a_recording_with_its_report() {
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let run = run.path().to_str().expect("a readable path");
+    let port = server.port.to_string();
+    let recording =
+        weir().args(["record", "--run", run, "--port", &port]).stderr(Stdio::piped()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(1000));
+    // SAFETY: the process is our child and not yet waited for.
+    unsafe { libc::kill(recording.id().cast_signed(), libc::SIGINT) };
+    let recorded = recording.wait_with_output().expect("the recording ends");
+    assert!(recorded.status.success());
+    assert!(String::from_utf8_lossy(&recorded.stderr).contains("recorded"));
+}
+
+fn is_root() -> bool {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// The command where an ordinary user may run it: build directories are often closed to others.
+fn copy_for_others() -> Command {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().expect("a temporary directory").keep();
+    let copy = directory.join("weir");
+    std::fs::copy(env!("CARGO_BIN_EXE_weir"), &copy).expect("the command can be copied");
+    for path in [&directory, &copy] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions can be set");
+    }
+    Command::new(copy)
+}

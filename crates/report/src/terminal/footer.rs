@@ -1,0 +1,54 @@
+//! What the figures rest on, and what they cost.
+
+use super::text::Screen;
+use crate::Explanation;
+use crate::units::{bytes, count, figure, nanoseconds, percent, percent_of_all};
+
+pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
+    screen.blank();
+    let ink = screen.ink;
+    screen.labelled("joined", &joined(explanation), str::to_owned);
+    let cost = &explanation.observer_cost;
+    let lost = if cost.lost == 0 { "none lost".to_owned() } else { format!("{} LOST", count(cost.lost)) };
+    screen.labelled(
+        "observing",
+        &format!(
+            "{} events ({} a request), {lost}, {}; collector {} of CPU time, {} of a CPU",
+            count(cost.events),
+            figure(cost.events_per_request),
+            bytes(cost.bytes),
+            nanoseconds(cost.cpu_seconds * 1e9),
+            percent(cost.cpu_share)
+        ),
+        str::to_owned,
+    );
+    screen.labelled("noise floor", &noise(explanation), str::to_owned);
+    let rung = if explanation.rung.is_empty() { "unknown" } else { &explanation.rung };
+    screen.labelled("rung", rung, str::to_owned);
+    if !explanation.not_observed.is_empty() {
+        screen.labelled("unobserved", &explanation.not_observed.join(", "), str::to_owned);
+    }
+    for warning in &explanation.warnings {
+        screen.labelled("warning", warning, |line| ink.caution(line));
+    }
+}
+
+fn joined(explanation: &Explanation) -> String {
+    if explanation.requests == 0 {
+        return "nothing: there are no answered requests".to_owned();
+    }
+    let mut text = format!("{} of the requests", percent_of_all(explanation.joined_fraction));
+    if !explanation.unjoinable.is_empty() {
+        let reasons: Vec<String> =
+            explanation.unjoinable.iter().map(|(reason, number)| format!("{} {reason}", count(*number))).collect();
+        text = format!("{text}; unjoinable: {}", reasons.join(", "));
+    }
+    text
+}
+
+fn noise(explanation: &Explanation) -> String {
+    match explanation.noise_floor {
+        Some(floor) => format!("+-{} of the mean response (95 % interval)", percent(floor)),
+        None => "unknown: the run was too short to tell".to_owned(),
+    }
+}
