@@ -37,11 +37,14 @@ pub struct AbstractEvent {
     pub object: Object,
 }
 
+/// When, and between whom; `None` where the row does not apply.
+type Between = fn(&Record, &[Slot]) -> Option<(u64, Object, Object)>;
+
 /// One row: an actual kind gives an abstract verb between two objects, if its condition holds.
 struct Rule {
     kind: Kind,
     verb: Verb,
-    between: fn(&Record, &[Slot]) -> Option<(u64, Object, Object)>,
+    between: Between,
 }
 
 /// The scheduler's and the sockets' source.

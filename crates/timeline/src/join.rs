@@ -59,6 +59,17 @@ impl Unjoinable {
     }
 }
 
+/// When a request was where at the server; the times ascend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtServer {
+    /// Its first byte arrived.
+    pub arrived_ns: u64,
+    /// A task took it.
+    pub picked_ns: u64,
+    /// The last send of its response.
+    pub sent_ns: u64,
+}
+
 /// A response, joined or not, its time divided into steps that follow each other without a gap.
 #[derive(Debug, Clone, Copy)]
 pub struct Response<'a> {
@@ -68,6 +79,8 @@ pub struct Response<'a> {
     pub name: &'a str,
     /// Its steps, in their order, from the intended time to the end.
     pub steps: &'a [Step],
+    /// Its times at the server, if it is joined.
+    pub server: Option<AtServer>,
     /// Why it is not joined, if it is not.
     pub unjoinable: Option<Unjoinable>,
 }
@@ -287,7 +300,8 @@ impl Joiner {
         let mut steps = std::mem::take(&mut self.steps);
         steps.clear();
         let request = &waiting.request;
-        let unjoinable = self.steps_of(&waiting, &mut steps).err().map(|reason| {
+        let joined = self.steps_of(&waiting, &mut steps);
+        let unjoinable = joined.err().map(|reason| {
             let missing = !matches!(reason, Unjoinable::EarlyAnswer | Unjoinable::NoSocket);
             let gap = self.tasks.had_gap(request.sent_ns, request.done_ns.saturating_add(self.bounds.grace_ns));
             if missing && gap { Unjoinable::Gap } else { reason }
@@ -301,7 +315,8 @@ impl Joiner {
         } else {
             self.statistics.joined += 1;
         }
-        let response = Response { request: &waiting.request, name: &waiting.name, steps: &steps, unjoinable };
+        let response =
+            Response { request: &waiting.request, name: &waiting.name, steps: &steps, server: joined.ok(), unjoinable };
         take(self, &response);
         self.steps = steps;
         self.release(&waiting);
@@ -324,7 +339,7 @@ impl Joiner {
         connection.socket
     }
 
-    fn steps_of(&mut self, waiting: &Waiting, steps: &mut Vec<Step>) -> Result<(), Unjoinable> {
+    fn steps_of(&mut self, waiting: &Waiting, steps: &mut Vec<Step>) -> Result<AtServer, Unjoinable> {
         let request = &waiting.request;
         let id = self.socket_of(waiting).ok_or(Unjoinable::NoSocket)?;
         let socket = self.sockets.get(id).ok_or(Unjoinable::NoSocket)?;
@@ -368,7 +383,7 @@ impl Joiner {
         Walk { tasks: &self.tasks, sockets: &self.sockets, span, steps }.server();
         steps[from..].sort_by_key(|step| step.from_ns);
         self.response_steps(waiting, steps, sent_ns);
-        Ok(())
+        Ok(AtServer { arrived_ns, picked_ns, sent_ns })
     }
 
     /// In the generator, and its connection being made: up to the send.

@@ -76,10 +76,10 @@ impl Walk<'_> {
     /// Names every stretch from the arrival to the last send.
     pub(crate) fn server(&mut self) {
         let span = self.span;
-        self.to_pick_up(span.picker, span.arrived_ns, span.picked_ns);
+        self.until_pick_up(span.picker, span.arrived_ns, span.picked_ns);
         // Pipelined: taken together with the requests before it, and waiting for their answers.
         self.step(span.picked_ns, span.begun_ns, Part::WorkerQueue, span.picker, Detail::None);
-        self.to_last_send(span.begun_ns, span.sent_ns);
+        self.until_last_send(span.begun_ns, span.sent_ns);
     }
 
     fn step(&mut self, from_ns: u64, to_ns: u64, part: Part, pid: u32, detail: Detail) {
@@ -89,7 +89,7 @@ impl Walk<'_> {
     }
 
     /// From the arrival to the pick-up: back from the task that picked up, over those that woke it.
-    fn to_pick_up(&mut self, mut pid: u32, from_ns: u64, mut to_ns: u64) {
+    fn until_pick_up(&mut self, mut pid: u32, from_ns: u64, mut to_ns: u64) {
         let queue = if self.span.not_accepted { Part::AcceptQueue } else { Part::WorkerQueue };
         for _ in 0..MOST_HOPS {
             let busy_until = self.last_foreign(pid, from_ns, to_ns);
@@ -135,7 +135,7 @@ impl Walk<'_> {
     }
 
     /// From the beginning to the last send: back from the task that sent.
-    fn to_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
+    fn until_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
         let mut pid = self.span.sender;
         for _ in 0..MOST_HOPS {
             let foreign = self.foreign_stretches(pid, from_ns, to_ns);

@@ -19,6 +19,8 @@ fn check(plan: Plan) {
             truth.connection == told.request.connection && truth.offset == told.request.request_offset
         };
         let truth = truths.iter().find(same).expect("the world knows its requests");
+        let server = told.server.expect("it is joined");
+        assert_eq!((server.arrived_ns, server.picked_ns, server.sent_ns), (truth.arrived, truth.picked, truth.sent));
         if told.parts() == truth.parts {
             continue;
         }
@@ -49,6 +51,33 @@ fn each_model_is_told_with_everything_at_once() {
             (plan.hog, plan.sleeps, plan.downstream, plan.split) = (true, true, true, true);
             plan.locks = model != Model::Events;
             check(plan);
+        }
+    }
+}
+
+/// What a task does for a request after its last send cannot be told from what it does for the next one. It is the one
+/// thing that the definitions cannot see; the boundaries, the sums and the waits that the server's task does not end
+/// itself stay exact.
+#[test]
+fn what_follows_the_last_send_moves_no_boundary() {
+    for seed in base_seed()..base_seed() + 100 {
+        let (events, truths) = simulate(Plan { tail_ns: 7_000, ..Plan::any(seed) });
+        let (told, statistics) = join(&events);
+        assert_eq!(statistics.joined, statistics.requests);
+        for one in told {
+            one.check();
+            let same = |truth: &&world::Truth| {
+                truth.connection == one.request.connection && truth.offset == one.request.request_offset
+            };
+            let truth = truths.iter().find(same).expect("the world knows its requests");
+            let server = one.server.expect("it is joined");
+            assert_eq!(
+                (server.arrived_ns, server.picked_ns, server.sent_ns),
+                (truth.arrived, truth.picked, truth.sent)
+            );
+            for part in [Part::Generator, Part::Connect, Part::ResponseTransit, Part::ClientWakeup, Part::WaitLock] {
+                assert_eq!(one.parts()[part as usize], truth.parts[part as usize], "{}", part.name());
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Everything follows from one seed. Times are nanoseconds from an arbitrary start.
 
 // Each test program uses its own half of this module.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, unused_imports)]
 
 pub mod client;
 pub mod engine;
@@ -18,7 +18,7 @@ pub use truth::Truth;
 
 use engine::World;
 use std::sync::Arc;
-use weir_timeline::{Bounds, Joiner, Response, Statistics, Step, Unjoinable};
+use weir_timeline::{AtServer, Bounds, Joiner, Response, Statistics, Step, Unjoinable};
 use weir_wire::client::ClientRequest;
 use weir_wire::{Record, Slot};
 
@@ -31,6 +31,7 @@ pub struct Told {
     pub request: ClientRequest,
     pub name: String,
     pub steps: Vec<Step>,
+    pub server: Option<AtServer>,
     pub unjoinable: Option<Unjoinable>,
 }
 
@@ -40,6 +41,7 @@ impl Told {
             request: *response.request,
             name: response.name.to_owned(),
             steps: response.steps.to_vec(),
+            server: response.server,
             unjoinable: response.unjoinable,
         }
     }
