@@ -72,6 +72,28 @@ fn without_privilege_it_says_which_one_is_missing() {
 }
 
 #[test]
+fn two_capabilities_do_instead_of_root() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::program("setcap").is_none() {
+        return;
+    }
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let mut command = copy_for_others();
+    let program = command.get_program().to_owned();
+    let capabilities = "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep";
+    let given = Command::new("setcap").arg(capabilities).arg(&program).status().expect("setcap starts");
+    assert!(given.success());
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).expect("the directory is given away");
+    let port = server.port.to_string();
+    command.args(["explain", "--load", &server.url("/"), "--port", &port, "-n", "200", "--json", "--run"]);
+    let output = command.arg(folder.path()).uid(65534).gid(65534).output().expect("the command starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert!(report["joined_fraction"].as_f64().expect("a share") > 0.99, "{}", report["unjoinable"]);
+}
+
+#[test]
 fn without_type_information_it_says_so() {
     if require::root_and_bpf().is_none() {
         return;

@@ -41,7 +41,7 @@ pub enum Unjoinable {
     NoPickUp,
     /// No send reaches the end of its response.
     NoSend,
-    /// The answer was given before the request was taken.
+    /// The answer was given before the request had all arrived, or before any of it was taken.
     EarlyAnswer,
     /// One of these is missing, and so are other events of the same moment: the recording has a gap there.
     Gap,
@@ -350,7 +350,10 @@ impl Joiner {
         let first_sent = beyond(&socket.sent, request.response_offset).ok_or(Unjoinable::NoSend)?;
         let last_byte = request.response_offset.saturating_add(request.response_bytes).saturating_sub(1);
         let sent = beyond(&socket.sent, last_byte).ok_or(Unjoinable::NoSend)?;
-        if first_sent.at_ns < picked.at_ns {
+        // The answer to a request that was not yet all there: whatever the server did, it was not this request's work.
+        let request_end = request.request_offset + u64::from(request.request_bytes.max(1)) - 1;
+        let complete_ns = beyond(&socket.ready, request_end).map_or(u64::MAX, |mark| mark.at_ns);
+        if first_sent.at_ns < picked.at_ns || sent.at_ns < complete_ns {
             return Err(Unjoinable::EarlyAnswer);
         }
         let answered_ns = socket.answered_ns;

@@ -20,8 +20,8 @@ use weir_wire::client::{ClientRequest, Outcome};
 const MOST_CLASSES: usize = 200;
 /// Examples of each sort that are drawn.
 const EXAMPLES: usize = 4;
-/// Steps of an example that are drawn; a response with more is cut.
-const MOST_STEPS: usize = 400;
+/// Steps of an example that are drawn one by one; up to twice as many are drawn in all.
+const MOST_STEPS: usize = 200;
 /// Tasks whose use of the CPUs is summed.
 const MOST_TASKS: usize = 1 << 16;
 /// Labels of those to blame.
@@ -235,20 +235,20 @@ fn label(joiner: &Joiner, detail: Detail) -> String {
 fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
     let begin_ns = response.request.intended_ns;
     let mut steps: Vec<ExampleStep> = Vec::new();
-    for step in response.steps.iter().take(MOST_STEPS) {
+    for step in response.steps {
         let task = if step.pid == 0 { String::new() } else { label(joiner, Detail::Task(step.pid)) };
         let who = label(joiner, step.detail);
         let ns = step.to_ns - step.from_ns;
+        let (full, overfull) = (steps.len() >= MOST_STEPS, steps.len() >= 2 * MOST_STEPS);
         match steps.last_mut() {
-            Some(last) if last.part == step.part.name() && last.task == task && last.who == who => last.ns += ns,
+            // Neighbours that differ in nothing are one; where there are too many, those of the same part are.
+            Some(last) if last.part == step.part.name() && (full || (last.task == task && last.who == who)) => {
+                last.ns += ns;
+            }
+            _ if overfull => break,
             _ => {
-                steps.push(ExampleStep {
-                    part: step.part.name().to_owned(),
-                    from_ns: step.from_ns - begin_ns,
-                    ns,
-                    task,
-                    who,
-                });
+                let part = step.part.name().to_owned();
+                steps.push(ExampleStep { part, from_ns: step.from_ns - begin_ns, ns, task, who });
             }
         }
     }
