@@ -95,7 +95,7 @@ pub struct Cpu {
 }
 
 /// What is to happen.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Happening {
     Tick { cpu: u32, epoch: u64 },
     Dispatch { cpu: u32 },
