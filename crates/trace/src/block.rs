@@ -123,12 +123,28 @@ fn first(slots: &[Slot]) -> Option<(Record, usize)> {
     Some((record, (1 + usize::from(record.slots)).min(slots.len())))
 }
 
+/// A name as far as a dictionary holds it, cut at a character's boundary.
+pub(crate) fn name_text(text: &str) -> &str {
+    let mut end = text.len().min(usize::from(u16::MAX));
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Bytes that a name takes in a dictionary.
+pub(crate) fn name_bytes(text: &str) -> usize {
+    6 + name_text(text).len()
+}
+
 /// Encodes a block. `slots` holds records and their continuation slots in a row.
+///
+/// Readers refuse blocks of more than 65536 slots or 1 MiB of names; [`crate::StreamWriter`] keeps within.
 #[must_use]
 pub fn encode(header: &BlockHeader, records: u32, dictionary: &[(u32, Arc<str>)], slots: &[Slot]) -> Vec<u8> {
     let mut names = Vec::new();
     for (id, text) in dictionary {
-        let text = &text.as_bytes()[..text.len().min(usize::from(u16::MAX))];
+        let text = name_text(text).as_bytes();
         names.extend_from_slice(&id.to_le_bytes());
         names.extend_from_slice(&(text.len() as u16).to_le_bytes());
         names.extend_from_slice(text);
@@ -175,14 +191,20 @@ pub(crate) fn schema_of(head: &[u8; HEADER_BYTES]) -> (u16, u16) {
     (u16::from_le_bytes([head[8], head[9]]), u16::from_le_bytes([head[10], head[11]]))
 }
 
-/// Decodes a whole block; `None` when its CRC or its dictionary is damaged.
-pub(crate) fn decode(head: &[u8; HEADER_BYTES], body: &[u8]) -> Option<Block> {
-    let sizes = sizes(head)?;
+/// Whether head and body are as they were written, by their CRC.
+pub(crate) fn is_whole(head: &[u8; HEADER_BYTES], body: &[u8]) -> bool {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&head[..60]);
     crc.update(&[0; 4]);
     crc.update(body);
-    if crc.finalize() != u32_at(head, 60) || body.len() != sizes.dictionary + sizes.slots * SLOT_BYTES {
+    crc.finalize() == u32_at(head, 60)
+}
+
+/// Decodes the body of a block that is whole; `None` when its parts do not fit together.
+pub(crate) fn decode(head: &[u8; HEADER_BYTES], body: &[u8]) -> Option<Block> {
+    let sizes = sizes(head)?;
+    // Encodings other than plain slots are for versions to come.
+    if body.len() != sizes.dictionary + sizes.slots * SLOT_BYTES || head[14] != 0 {
         return None;
     }
     let (names, slots) = body.split_at(sizes.dictionary);

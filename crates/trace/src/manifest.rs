@@ -1,7 +1,9 @@
 //! The manifest: a line of JSON for each thing that happened to the run, only ever appended.
 
+use crate::error::OpenRunError;
 use crate::host::Host;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// What observing cost, as the source that observed knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -81,4 +83,38 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
     },
+}
+
+/// Reads the lines of a manifest; `path` is only for messages.
+///
+/// A line that was cut, by a crash or a full disk, is passed over, and so is an entry that only a later weir knows.
+///
+/// # Errors
+/// [`OpenRunError::Manifest`] for a line that is anything else.
+pub fn parse_manifest(bytes: &[u8], path: &Path) -> Result<Vec<Entry>, OpenRunError> {
+    let mut entries = Vec::new();
+    for (index, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        match serde_json::from_str(line) {
+            Ok(entry) => entries.push(entry),
+            Err(error) if error.is_eof() || is_of_a_later_weir(line) => {}
+            Err(error) => {
+                let reason = error.to_string();
+                return Err(OpenRunError::Manifest { path: path.to_owned(), line: index + 1, reason });
+            }
+        }
+    }
+    Ok(entries)
+}
+
+/// Whether a line that is no entry of this version names its sort as entries do.
+fn is_of_a_later_weir(line: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Named {
+        entry: String,
+    }
+    serde_json::from_str::<Named>(line)
+        .is_ok_and(|named| !["source", "segment", "removed", "end"].contains(&named.entry.as_str()))
 }

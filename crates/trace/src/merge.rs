@@ -1,12 +1,11 @@
 //! All streams as one, in the order of their times, in memory bounded by a block for each stream.
 
 use crate::block::{Block, Source};
-use crate::error::ReadError;
 use crate::segment::SegmentReader;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_wire::{Record, Slot};
@@ -59,25 +58,27 @@ pub struct Merge<R> {
     begun: bool,
 }
 
-impl Merge<File> {
+/// A segment's file, opened when its turn comes: a long run has more segments than a process may have descriptors.
+#[derive(Debug)]
+pub struct SegmentFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Read for SegmentFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(File::open(&self.path)?),
+        };
+        file.read(buffer)
+    }
+}
+
+impl Merge<SegmentFile> {
     pub(crate) fn of_files(streams: Vec<Vec<PathBuf>>) -> Self {
-        let mut refused = Vec::new();
-        let streams = streams
-            .into_iter()
-            .map(|segments| {
-                let mut readers = VecDeque::new();
-                for path in segments {
-                    match File::open(&path) {
-                        Ok(file) => readers.push_back(SegmentReader::new(file, &path)),
-                        Err(source) => refused.push(ReadError::Io { path, source }.to_string()),
-                    }
-                }
-                readers
-            })
-            .collect();
-        let mut merge = Self::new(streams);
-        merge.damage.refused = refused;
-        merge
+        let reader = |path: PathBuf| SegmentReader::new(SegmentFile { path: path.clone(), file: None }, &path);
+        Self::new(streams.into_iter().map(|segments| segments.into_iter().map(reader).collect()).collect())
     }
 }
 
@@ -139,7 +140,7 @@ impl<R: Read> Merge<R> {
             let Some(reader) = stream.readers.front_mut() else { return };
             match reader.next_block() {
                 Ok(Some(block)) => {
-                    self.damage.lost += block.header.lost;
+                    self.damage.lost = self.damage.lost.saturating_add(block.header.lost);
                     stream.block = Some(block);
                 }
                 outcome => {

@@ -3,18 +3,21 @@
 use crate::Source;
 use crate::error::{OpenRunError, WriteError};
 use crate::host::Host;
-use crate::manifest::{Cost, Entry};
-use crate::merge::Merge;
+use crate::manifest::{Cost, Entry, parse_manifest};
+use crate::merge::{Merge, SegmentFile};
 use crate::writer::{Limits, StreamWriter};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const MANIFEST: &str = "manifest.jsonl";
 const SEGMENTS: &str = "segments";
 const SUMMARY: &str = "run.toml";
+/// Times that `run.toml` is written anew because another process has noted something meanwhile.
+const MOST_SUMMARIES: usize = 16;
 
 /// A run that is being written. Several processes may write to one run at a time.
 #[derive(Debug, Clone)]
@@ -30,8 +33,8 @@ impl Run {
     pub fn create(directory: &Path) -> Result<Self, WriteError> {
         let io = |source| WriteError::Io { path: directory.to_owned(), source };
         fs::create_dir_all(directory).map_err(io)?;
-        let ours = directory.join(MANIFEST).exists() || directory.join(SEGMENTS).is_dir();
-        if !ours && fs::read_dir(directory).map_err(io)?.next().is_some() {
+        // In this order: what another process makes of the run between the two looks is then seen by the second.
+        if fs::read_dir(directory).map_err(io)?.next().is_some() && !is_run(directory) {
             return Err(WriteError::NotEmpty(directory.to_owned()));
         }
         fs::create_dir_all(directory.join(SEGMENTS)).map_err(io)?;
@@ -59,7 +62,12 @@ impl Run {
         let io = |source| WriteError::Io { path: path.clone(), source };
         let mut line = serde_json::to_string(entry).map_err(|error| io(error.into()))?;
         line.push('\n');
-        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(io)?;
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(&path).map_err(io)?;
+        // A writer that was killed may have left half a line, to which this one must not be added.
+        let mut last = [b'\n'];
+        if file.seek(SeekFrom::End(-1)).is_ok() && file.read(&mut last).is_ok() && last != *b"\n" {
+            line.insert(0, '\n');
+        }
         file.write_all(line.as_bytes()).map_err(io)
     }
 
@@ -111,16 +119,64 @@ impl Run {
         self.directory.join(SEGMENTS).join(name)
     }
 
+    /// Whether the run has segments of a stream, by the part of their names before the number.
+    pub(crate) fn has_stream(&self, stem: &str) -> Result<bool, WriteError> {
+        let folder = self.directory.join(SEGMENTS);
+        let io = |source| WriteError::Io { path: folder.clone(), source };
+        for file in fs::read_dir(&folder).map_err(io)? {
+            if stem_of(&file.map_err(io)?.path()).is_some_and(|other| other == stem) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Writes `run.toml` from the manifest: for people to read, never read by us.
     fn summarise(&self) -> Result<(), WriteError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let path = self.directory.join(SUMMARY);
         let io = |source| WriteError::Io { path: path.clone(), source };
-        let entries = read_manifest(&self.directory).unwrap_or_default();
-        let text = toml::to_string(&Summary::of(&entries)).map_err(|error| io(std::io::Error::other(error)))?;
-        let temporary = self.directory.join(format!("{SUMMARY}.{}", std::process::id()));
-        fs::write(&temporary, text).map_err(io)?;
-        fs::rename(&temporary, &path).map_err(io)
+        // Threads of this process may be at it at the same time.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let temporary = self.directory.join(format!("{SUMMARY}.{}.{number}", std::process::id()));
+        let manifest = || fs::read(self.directory.join(MANIFEST)).unwrap_or_default();
+        let mut bytes = manifest();
+        for _ in 0..MOST_SUMMARIES {
+            let entries = parse_manifest(&bytes, &path).unwrap_or_default();
+            let text = toml::to_string(&Summary::of(&entries)).map_err(|error| io(std::io::Error::other(error)))?;
+            let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, &path));
+            if let Err(source) = written {
+                let _ = fs::remove_file(&temporary);
+                return Err(io(source));
+            }
+            // Another process may have noted and summarised more in the meantime, over which this went.
+            let now = manifest();
+            if now.len() == bytes.len() {
+                break;
+            }
+            bytes = now;
+        }
+        Ok(())
     }
+}
+
+/// Whether a directory that is not empty is a run's, or one that a writer was killed in while making it.
+fn is_run(directory: &Path) -> bool {
+    let mut begin = Vec::new();
+    let manifest = File::open(directory.join(MANIFEST));
+    if manifest.and_then(|file| file.take(1 << 16).read_to_end(&mut begin)).is_ok() {
+        let line = begin.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+        return parse_manifest(line, directory).is_ok();
+    }
+    let Ok(mut segments) = fs::read_dir(directory.join(SEGMENTS)) else { return false };
+    segments.all(|file| file.is_ok_and(|file| stem_of(&file.path()).is_some()))
+}
+
+/// The stream of a segment: its file's name without number and ending; `None` if it is no segment.
+fn stem_of(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy();
+    let name = name.strip_suffix(".seg")?;
+    Some(name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned())
 }
 
 /// CLOCK_MONOTONIC and CLOCK_REALTIME read one after the other, nanoseconds.
@@ -184,21 +240,11 @@ impl Summary {
 
 fn read_manifest(directory: &Path) -> Result<Vec<Entry>, OpenRunError> {
     let path = directory.join(MANIFEST);
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(OpenRunError::Io { path, source }),
-    };
-    let mut entries = Vec::new();
-    let whole_lines = text.rfind('\n').map_or(0, |end| end + 1);
-    for (index, line) in text[..whole_lines].lines().enumerate() {
-        entries.push(serde_json::from_str(line).map_err(|error| OpenRunError::Manifest {
-            path: path.clone(),
-            line: index + 1,
-            reason: error.to_string(),
-        })?);
+    match fs::read(&path) {
+        Ok(bytes) => parse_manifest(&bytes, &path),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(source) => Err(OpenRunError::Io { path, source }),
     }
-    Ok(entries)
 }
 
 /// A run to be read.
@@ -220,18 +266,23 @@ impl RunReader {
             return Err(OpenRunError::Missing(directory.to_owned()));
         }
         let folder = directory.join(SEGMENTS);
-        let Ok(listing) = fs::read_dir(&folder) else { return Err(OpenRunError::NotARun(directory.to_owned())) };
-        // A stream's segments share all of the name up to their number, which sorts.
+        let listing = match fs::read_dir(&folder) {
+            Ok(listing) => listing,
+            Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
+                return Err(OpenRunError::NotARun(directory.to_owned()));
+            }
+            Err(source) => return Err(OpenRunError::Io { path: folder, source }),
+        };
         let mut streams: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
         for file in listing {
             let path = file.map_err(|source| OpenRunError::Io { path: folder.clone(), source })?.path();
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            if let Some((stem, _)) = name.strip_suffix(".seg").and_then(|name| name.rsplit_once('.')) {
-                streams.entry(stem.to_owned()).or_default().push(path);
+            if let Some(stem) = stem_of(&path) {
+                streams.entry(stem).or_default().push(path);
             }
         }
         for segments in streams.values_mut() {
-            segments.sort();
+            // By their numbers, which have more digits the longer the stream.
+            segments.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
         }
         let entries = read_manifest(directory)?;
         if streams.is_empty() && entries.is_empty() {
@@ -248,7 +299,7 @@ impl RunReader {
 
     /// All records of all streams, in the order of their times.
     #[must_use]
-    pub fn merge(&self) -> Merge<File> {
+    pub fn merge(&self) -> Merge<SegmentFile> {
         Merge::of_files(self.streams.clone())
     }
 

@@ -81,7 +81,7 @@ kinds! {
         "The running task gave data to a socket, up to this position; flags as for socket_recv.";
     SocketState = 0x0204, bpf 9, "socket_state", since (1, 0), a "socket | position << 32", b "old | new << 8", payload "",
         "A TCP socket changes its state.";
-    SocketOpen = 0x0205, bpf 10, "socket_open", since (1, 0), a "socket | receive_base << 32", b "send_base | local_port << 32 | remote_port << 48", payload "cookie, network namespace | family << 32, addresses: local, remote",
+    SocketOpen = 0x0205, bpf 10, "socket_open", since (1, 0), a "socket | receive_base << 32", b "send_base | local_port << 32 | remote_port << 48", payload "cookie, network namespace, addresses: local, remote",
         "Who a socket is, and where its streams begin.";
     ListenReady = 0x0206, bpf 11, "listen_ready", since (1, 0), a "socket | backlog << 32", b "", payload "",
         "A connection is complete and waits at a listening socket; the backlog before it.";

@@ -1,7 +1,7 @@
 //! The fixed event record, its kinds, and the bounded ring that carries them.
 //!
-//! This crate lives inside other people's processes, so it has no dependencies, allocates only when a ring is
-//! made, and makes no system call.
+//! This crate lives inside other people's processes, so it has no dependencies, allocates only for rings and
+//! texts, and makes no system call.
 //! It knows nothing of where events come from or what becomes of them.
 
 pub mod client;

@@ -56,9 +56,10 @@ impl Producer {
         let slots = &slots[..slots.len().min(MAX_SLOTS)];
         record.slots = slots.len() as u8;
         let needed = 1 + slots.len() as u64;
-        if self.written + needed - self.read_seen > self.memory.capacity {
+        // The consumer's position is no more to be trusted than the producer's: one that lies ahead counts as no room.
+        if (self.written + needed).wrapping_sub(self.read_seen) > self.memory.capacity {
             self.read_seen = self.memory.words[READ].load(Ordering::Acquire);
-            if self.written + needed - self.read_seen > self.memory.capacity {
+            if (self.written + needed).wrapping_sub(self.read_seen) > self.memory.capacity {
                 self.memory.words[DROPPED].fetch_add(1, Ordering::Relaxed);
                 return false;
             }
@@ -131,6 +132,20 @@ mod tests {
     }
 
     proptest! {
+        /// Another process may write anything into the ring's memory: both ends go on, within their bounds.
+        #[test]
+        fn no_memory_breaks_it(writes in proptest::collection::vec((any::<proptest::sample::Index>(), prop_oneof![any::<u64>(), 0u64..100, Just(u64::MAX)]), 1..200)) {
+            let (mut producer, mut consumer) = ring(16);
+            for (round, (word, value)) in writes.iter().enumerate() {
+                producer.push(numbered(round as u64), &[[1; 4]; 3]);
+                let words = &producer.memory.words;
+                words[word.index(words.len())].store(*value, Ordering::Relaxed);
+                let taken = consumer.drain(5, |_, payload| assert!(payload.len() <= MAX_SLOTS));
+                prop_assert!(taken <= 5);
+                let _ = consumer.dropped();
+            }
+        }
+
         /// Whatever the order of pushes and drains, what comes out is what went in, less what was counted as dropped.
         #[test]
         fn nothing_is_lost_uncounted(steps in proptest::collection::vec((0usize..5, 0usize..4), 1..200)) {

@@ -1,0 +1,130 @@
+//! Everything that reads what came from the network, and URLs.
+
+use crate::Choices;
+use crate::drain::Drain;
+use crate::range::{self, Ranges};
+use crate::request::{self, Head};
+use crate::target;
+use weir_load::response::Parser;
+use weir_load::{Request, Url};
+use weir_server::Limits;
+
+/// Reads any bytes as responses, in one piece and in many: the pieces make no difference.
+pub fn http_response(input: &[u8]) {
+    let mut choices = Choices(input);
+    let (head_only, mut splits) = (choices.byte() & 1 == 1, choices.word());
+    let input = choices.0;
+    let (whole, whole_is_well, whole_completes) = responses(input, head_only, || usize::MAX);
+    let (pieces, pieces_are_well, pieces_complete) = responses(input, head_only, || {
+        splits = splits.rotate_left(5);
+        1 + (splits % 16) as usize
+    });
+    assert_eq!(whole, pieces);
+    // A head that comes in pieces is read when it is whole, so what is wrong with one that never ends stays unknown.
+    assert!(!whole_is_well || (pieces_are_well && whole_completes == pieces_complete));
+}
+
+/// The responses (status, end, whether the connection stays), whether all was well, and whether the end completes one.
+fn responses(input: &[u8], head_only: bool, mut piece: impl FnMut() -> usize) -> (Vec<(u16, usize, bool)>, bool, bool) {
+    let mut parser = Parser::new(head_only);
+    let (mut out, mut at) = (Vec::new(), 0);
+    while at < input.len() {
+        let end = at + piece().min(input.len() - at);
+        let Ok(progress) = parser.feed(&input[at..end]) else { return (out, false, false) };
+        assert!(progress.consumed <= end - at);
+        assert!(progress.complete || progress.consumed == end - at);
+        assert!(progress.complete || progress.consumed > 0, "no way forward");
+        at += progress.consumed;
+        if progress.complete {
+            out.push((parser.status(), at, parser.keep_alive()));
+        }
+    }
+    let complete = parser.end();
+    (out, true, complete)
+}
+
+/// Reads any bytes as a request: its head, its target, its range, and past its body.
+pub fn http_request(input: &[u8]) {
+    let limits = Limits::default();
+    let Head::Complete(request, head_bytes) = request::parse(input, &limits) else { return };
+    assert!(head_bytes <= input.len() && head_bytes <= limits.head_bytes_max);
+    let again = request::parse(&input[..head_bytes], &limits);
+    assert!(matches!(again, Head::Complete(_, bytes) if bytes == head_bytes), "the rest of the input plays a part");
+    let before = request::parse(&input[..head_bytes - 1], &limits);
+    assert!(matches!(before, Head::Partial), "a head without its end: {before:?}");
+    resolve(request.target);
+    if let Some(field) = request.range {
+        one_range(field, head_bytes as u64);
+    }
+    let body = &input[head_bytes..];
+    let past = |piece: usize| {
+        let mut drain = Drain::begin(request.framing, limits.body_bytes_max).ok()?;
+        let mut at = 0;
+        while at < body.len() && !drain.is_done() {
+            let end = at + piece.min(body.len() - at);
+            let taken = drain.advance(&body[at..end]).ok()?;
+            assert!(taken <= end - at);
+            assert!(drain.is_done() || taken == end - at, "no way forward");
+            at += taken;
+        }
+        Some((at, drain.is_done()))
+    };
+    let whole = past(usize::MAX);
+    for piece in [1, 3, 16] {
+        assert_eq!(past(piece), whole, "the pieces make a difference");
+    }
+}
+
+/// A target leads to a path below the root, or nowhere.
+fn resolve(text: &str) {
+    for dot_files in [false, true] {
+        let (mut decoded, mut encoded, mut again) = (Vec::new(), Vec::new(), Vec::new());
+        let Ok(found) = target::resolve(text, dot_files, &mut decoded) else { continue };
+        assert_eq!(found.path.first(), Some(&b'/'));
+        assert!(!found.path.contains(&0));
+        let (path, last) = (&found.path[1..], found.path.ends_with(b"/"));
+        let segments = if last { &path[..path.len().saturating_sub(1)] } else { path };
+        for segment in segments.split(|byte| *byte == b'/').filter(|_| !segments.is_empty()) {
+            assert!(!segment.is_empty() && segment != b"." && segment != b"..", "{text}");
+            assert!(dot_files || segment[0] != b'.' || segment == b".well-known", "{text}");
+        }
+        target::encode(found.path, &mut encoded);
+        let encoded = std::str::from_utf8(&encoded).expect("it encodes to ASCII");
+        let back = target::resolve(encoded, dot_files, &mut again).expect("what it encodes leads back");
+        assert_eq!(back.path, found.path);
+    }
+}
+
+/// Reads any bytes as a URL: what was read means the same when it is written, and makes one request line.
+pub fn url(input: &[u8]) {
+    let Ok(url) = Url::parse(&String::from_utf8_lossy(input)) else { return };
+    assert!(url.target.starts_with('/') && url.target.bytes().all(|byte| byte.is_ascii_graphic()));
+    // A name in brackets is no address, which is left to the resolver to say; it is written without them.
+    if url.host.contains(':') || !url.host.starts_with('[') {
+        assert_eq!(Url::parse(&url.to_string()).as_ref(), Ok(&url));
+    }
+    let request = Request { method: "GET".to_owned(), headers: Vec::new(), body: Vec::new(), name: 0 };
+    if let Ok(bytes) = request.bytes(&url, true) {
+        let text = String::from_utf8(bytes).expect("text");
+        assert_eq!(text.lines().count(), 4, "{text:?}");
+        assert_eq!(text.lines().next().map(|line| line.split(' ').count()), Some(3), "{text:?}");
+    }
+}
+
+/// Reads any bytes as a Range field of a file of any size.
+pub fn ranges(input: &[u8]) {
+    let mut choices = Choices(input);
+    let size = choices.word() >> (choices.byte() & 63);
+    one_range(choices.0, size);
+    one_range(&[b"bytes=", choices.0].concat(), size);
+}
+
+fn one_range(field: &[u8], size: u64) {
+    let most = Limits::default().ranges_max;
+    if let Ranges::Some(ranges) = range::parse(field, size, most) {
+        assert!(!ranges.is_empty() && ranges.len() <= most);
+        assert!(ranges.iter().all(|(first, end)| first < end && *end <= size));
+        let total: u128 = ranges.iter().map(|(first, end)| u128::from(end - first)).sum();
+        assert!(total <= u128::from(size));
+    }
+}

@@ -1,0 +1,45 @@
+//! What is fuzzed: a function for each parser, shared by the fuzz targets and the ordinary tests.
+//!
+//! Each takes any bytes and panics where the parser breaks a promise, not only where it panics itself.
+
+mod http;
+mod recording;
+
+pub use http::{http_request, http_response, ranges, url};
+pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader};
+
+// The server keeps its parsers to itself, so they are compiled a second time, from the same files.
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/drain.rs"]
+mod drain;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/range.rs"]
+mod range;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/request.rs"]
+mod request;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/target.rs"]
+mod target;
+
+/// What these files expect of the server's crate.
+mod options {
+    pub(crate) use weir_server::Limits;
+}
+
+/// Takes bytes off the input as choices of the fuzzer; zeros when it is used up.
+struct Choices<'i>(&'i [u8]);
+
+impl Choices<'_> {
+    fn byte(&mut self) -> u8 {
+        self.0.split_off_first().copied().unwrap_or(0)
+    }
+
+    fn word(&mut self) -> u64 {
+        (0..8).fold(0, |word, at| word | u64::from(self.byte()) << (8 * at))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

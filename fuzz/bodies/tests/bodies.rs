@@ -1,0 +1,84 @@
+//! Every body on its seeds, on seeds that were changed, and on bytes without any sense, without a fuzzer.
+//!
+//! The inputs are the same every time; a failing one is printed, and belongs to the seeds then.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use weir_testkit::seeded::Choice;
+
+const CHANGED: usize = 4000;
+const SENSELESS: usize = 1000;
+const LONGEST: u64 = 600;
+
+fn seeds(name: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../seeds").join(name);
+    let mut paths: Vec<_> =
+        fs::read_dir(&folder).expect("the seeds").map(|file| file.expect("a file").path()).collect();
+    paths.sort();
+    let seeds: Vec<_> = paths.iter().map(|path| fs::read(path).expect("readable")).collect();
+    assert!(!seeds.is_empty(), "{}", folder.display());
+    seeds
+}
+
+/// A seed with some of its bytes changed, removed, repeated or taken from another one.
+fn changed(choice: &mut Choice, seeds: &[Vec<u8>]) -> Vec<u8> {
+    let mut input = choice.pick(seeds).clone();
+    for _ in 0..=choice.below(4) {
+        let at = choice.below(input.len() as u64 + 1) as usize;
+        let end = (at + choice.below(20) as usize).min(input.len());
+        match choice.below(6) {
+            0 if at < input.len() => input[at] ^= 1 << choice.below(8),
+            1 if at < input.len() => input[at] = choice.pick(b"\r\n :-,;/.%0aA\xff\0").to_owned(),
+            2 => drop(input.drain(at..end)),
+            3 => input.splice(at..at, input[at..end].to_vec()).for_each(drop),
+            4 => input.truncate(at),
+            _ => {
+                let other = choice.pick(seeds);
+                let from = choice.below(other.len() as u64 + 1) as usize;
+                let to = (from + choice.below(100) as usize).min(other.len());
+                input.splice(at..end, other[from..to].iter().copied());
+            }
+        }
+    }
+    input
+}
+
+fn check(name: &str, body: fn(&[u8])) {
+    let seeds = seeds(name);
+    let mut choice = Choice::from_seed(42);
+    let mut inputs = seeds.clone();
+    inputs.push(Vec::new());
+    inputs.extend((0..CHANGED).map(|_| changed(&mut choice, &seeds)));
+    inputs.extend((0..SENSELESS).map(|_| {
+        let length = choice.below(LONGEST);
+        (0..length).map(|_| choice.next_u64() as u8).collect()
+    }));
+    for input in inputs {
+        let outcome = catch_unwind(AssertUnwindSafe(|| body(&input)));
+        assert!(outcome.is_ok(), "{name} fails on b\"{}\"", input.escape_ascii());
+    }
+}
+
+macro_rules! bodies {
+    ($($name:ident)*) => { $(#[test] fn $name() { check(stringify!($name), weir_fuzz_bodies::$name); })* };
+}
+
+bodies! { segment_reader manifest bpf_expand client_records ring_consumer http_response http_request url ranges }
+
+/// Each body is a target of the fuzzer as well, and the other way round.
+#[test]
+fn bodies_and_targets_are_the_same() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let names = |path: &str| {
+        let files = fs::read_dir(folder.join(path)).expect("a folder");
+        let stem = |path: &Path| path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let mut names: Vec<_> = files.map(|file| stem(&file.expect("a file").path())).collect();
+        names.sort();
+        names
+    };
+    let targets = names("fuzz_targets");
+    assert_eq!(targets, names("seeds"));
+    let this = include_str!("bodies.rs");
+    assert!(targets.iter().all(|name| this.contains(name.as_str())), "{targets:?}");
+}
