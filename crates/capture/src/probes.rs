@@ -10,7 +10,8 @@ use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
-#[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks)]
+#[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/spine.skel.rs"));
 }

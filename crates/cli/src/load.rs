@@ -375,7 +375,7 @@ mod tests {
         let url = format!("http://{}/", listener.local_addr().expect("its address"));
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("one connection");
-            stream.read(&mut [0; 1000]).expect("a request");
+            assert!(stream.read(&mut [0; 1000]).expect("a request") > 0);
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("an answer");
             // Until the generator has gone, so that the second request is never an error of the connection.
             stream.read_to_end(&mut Vec::new()).expect("the end");

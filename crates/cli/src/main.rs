@@ -50,8 +50,8 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Load(args) => load::run(*args),
-        Command::Record(args) => record::run(args),
-        Command::Explain(args) => explain::run(*args),
+        Command::Record(args) => record::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Man(args) => manual::man(&args),

@@ -86,7 +86,7 @@ impl TargetArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.target.is_empty() && args.command.is_empty() {
         eprintln!(
             "weir record: name a server: --port N, --pid PID, --comm NAME, or -- COMMAND (see `weir record --help`)"
@@ -109,7 +109,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
     let limits = Limits { stream_bytes: stream_share(args.disk), ..Limits::default() };
     let recorder = Recorder::start(probes, &target, &run, limits)?;
-    let notes = wait(&args, &stop, &recorder, &target, child.as_mut());
+    let notes = wait(args, &stop, &recorder, &target, child.as_mut());
     let cost = recorder.finish(notes.clone())?;
     if let Some(child) = child {
         child.end();

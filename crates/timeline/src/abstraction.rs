@@ -37,11 +37,14 @@ pub struct AbstractEvent {
     pub object: Object,
 }
 
+/// When it was, who asks, who is asked.
+type Between = (u64, Object, Object);
+
 /// One row: an actual kind gives an abstract verb between two objects, if its condition holds.
 struct Rule {
     kind: Kind,
     verb: Verb,
-    between: fn(&Record, &[Slot]) -> Option<(u64, Object, Object)>,
+    between: fn(&Record, &[Slot]) -> Option<Between>,
 }
 
 /// The scheduler's and the sockets' source.
@@ -74,46 +77,46 @@ pub fn abstract_events(record: &Record, payload: &[Slot], mut take: impl FnMut(A
     }
 }
 
-fn woken(record: &Record, _: &[Slot]) -> Option<(u64, Object, Object)> {
+fn woken(record: &Record, _: &[Slot]) -> Option<Between> {
     Some((record.time_ns, Object::Task(record.a_halves().1), Object::Cpus))
 }
 
-fn leaving(record: &Record, _: &[Slot]) -> Option<(u64, Object, Object)> {
+fn leaving(record: &Record, _: &[Slot]) -> Option<Between> {
     let switch = Switch::read(record).filter(|switch| switch.prev != 0)?;
     Some((record.time_ns, Object::Task(switch.prev), Object::Cpus))
 }
 
-fn leaving_unwillingly(record: &Record, slots: &[Slot]) -> Option<(u64, Object, Object)> {
+fn leaving_unwillingly(record: &Record, slots: &[Slot]) -> Option<Between> {
     Switch::read(record).filter(|switch| switch.prev_state == 0).and_then(|_| leaving(record, slots))
 }
 
-fn leaving_to_wait(record: &Record, slots: &[Slot]) -> Option<(u64, Object, Object)> {
+fn leaving_to_wait(record: &Record, slots: &[Slot]) -> Option<Between> {
     Switch::read(record).filter(|switch| switch.prev_state != 0).and_then(|_| leaving(record, slots))
 }
 
-fn entering(record: &Record, _: &[Slot]) -> Option<(u64, Object, Object)> {
+fn entering(record: &Record, _: &[Slot]) -> Option<Between> {
     let switch = Switch::read(record).filter(|switch| switch.next != 0)?;
     Some((record.time_ns, Object::Task(switch.next), Object::Cpus))
 }
 
-fn at_connection(record: &Record, _: &[Slot]) -> Option<(u64, Object, Object)> {
+fn at_connection(record: &Record, _: &[Slot]) -> Option<Between> {
     Some((record.time_ns, Object::Connection(record.a_halves().0), Object::Server))
 }
 
-fn client(record: &Record, slots: &[Slot], at: fn(&ClientRequest) -> u64) -> Option<(u64, Object, Object)> {
+fn client(record: &Record, slots: &[Slot], at: fn(&ClientRequest) -> u64) -> Option<Between> {
     let request = ClientRequest::read(record, slots)?;
     Some((at(&request), Object::Client(record.lane, request.connection), Object::Server))
 }
 
-fn client_intends(record: &Record, slots: &[Slot]) -> Option<(u64, Object, Object)> {
+fn client_intends(record: &Record, slots: &[Slot]) -> Option<Between> {
     client(record, slots, |request| request.intended_ns)
 }
 
-fn client_is_answered(record: &Record, slots: &[Slot]) -> Option<(u64, Object, Object)> {
+fn client_is_answered(record: &Record, slots: &[Slot]) -> Option<Between> {
     client(record, slots, |request| request.first_byte_ns)
 }
 
-fn client_is_done(record: &Record, slots: &[Slot]) -> Option<(u64, Object, Object)> {
+fn client_is_done(record: &Record, slots: &[Slot]) -> Option<Between> {
     client(record, slots, |request| request.done_ns)
 }
 

@@ -59,6 +59,17 @@ impl Unjoinable {
     }
 }
 
+/// When a request was where at the server; the times ascend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtServer {
+    /// Its first byte arrived.
+    pub arrived_ns: u64,
+    /// A task took it.
+    pub picked_ns: u64,
+    /// The last send of its response.
+    pub sent_ns: u64,
+}
+
 /// A response, joined or not, its time divided into steps that follow each other without a gap.
 #[derive(Debug, Clone, Copy)]
 pub struct Response<'a> {
@@ -68,6 +79,8 @@ pub struct Response<'a> {
     pub name: &'a str,
     /// Its steps, in their order, from the intended time to the end.
     pub steps: &'a [Step],
+    /// Its times at the server, if it is joined.
+    pub server: Option<AtServer>,
     /// Why it is not joined, if it is not.
     pub unjoinable: Option<Unjoinable>,
 }
@@ -161,7 +174,11 @@ impl Joiner {
         take: &mut dyn FnMut(&Joiner, &Response<'_>),
     ) {
         let now_ns = record.time_ns;
-        while self.waiting.front().is_some_and(|first| first.request.done_ns + self.bounds.grace_ns < now_ns) {
+        while self
+            .waiting
+            .front()
+            .is_some_and(|first| first.request.done_ns.saturating_add(self.bounds.grace_ns) < now_ns)
+        {
             self.resolve_first(take);
         }
         self.since_sweep += 1;
@@ -183,7 +200,7 @@ impl Joiner {
                 self.tasks.name(low, known);
             }
             Kind::Lost => {
-                self.statistics.lost += record.a;
+                self.statistics.lost = self.statistics.lost.saturating_add(record.a);
                 self.tasks.lost(now_ns, record.lane);
             }
             Kind::SocketOpen => {
@@ -191,11 +208,7 @@ impl Joiner {
                     self.sockets.open(open, now_ns);
                 }
             }
-            Kind::SocketReady => {
-                if let Some(socket) = self.sockets.get_mut(low) {
-                    socket.arrival(now_ns, high, record.flags & NOT_ACCEPTED != 0);
-                }
-            }
+            Kind::SocketReady => self.sockets.arrival(low, now_ns, high, record.flags & NOT_ACCEPTED != 0),
             Kind::SocketRecv => self.touch(record, Verb::Receive),
             Kind::SocketSend => self.touch(record, Verb::Send),
             Kind::SocketState => {
@@ -210,7 +223,7 @@ impl Joiner {
                 }
             }
             Kind::ClientRequest => self.request(record, payload, name),
-            Kind::ClientDropped => self.statistics.dropped += record.a,
+            Kind::ClientDropped => self.statistics.dropped = self.statistics.dropped.saturating_add(record.a),
             Kind::ClientLane => {
                 self.lanes.insert(record.lane, low);
             }
@@ -229,6 +242,12 @@ impl Joiner {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         Statistics { gaps: self.tasks.gaps(), ..self.statistics.clone() }
+    }
+
+    /// How many things are held in memory: events of tasks and sockets, connections, and requests that wait.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.tasks.held() + self.sockets.held() + self.connections.len() + self.waiting.len()
     }
 
     /// A task's name, if the recording tells it.
@@ -252,7 +271,7 @@ impl Joiner {
             return;
         }
         self.statistics.requests += 1;
-        self.statistics.bytes += request.response_bytes;
+        self.statistics.bytes = self.statistics.bytes.saturating_add(request.response_bytes);
         if let Some(connection) = self.connections.get_mut(&(record.lane, request.connection)) {
             connection.waiting += 1;
         }
@@ -281,9 +300,10 @@ impl Joiner {
         let mut steps = std::mem::take(&mut self.steps);
         steps.clear();
         let request = &waiting.request;
-        let unjoinable = self.steps_of(&waiting, &mut steps).err().map(|reason| {
+        let joined = self.steps_of(&waiting, &mut steps);
+        let unjoinable = joined.err().map(|reason| {
             let missing = !matches!(reason, Unjoinable::EarlyAnswer | Unjoinable::NoSocket);
-            let gap = self.tasks.had_gap(request.sent_ns, request.done_ns + self.bounds.grace_ns);
+            let gap = self.tasks.had_gap(request.sent_ns, request.done_ns.saturating_add(self.bounds.grace_ns));
             if missing && gap { Unjoinable::Gap } else { reason }
         });
         if let Some(reason) = unjoinable {
@@ -295,7 +315,8 @@ impl Joiner {
         } else {
             self.statistics.joined += 1;
         }
-        let response = Response { request: &waiting.request, name: &waiting.name, steps: &steps, unjoinable };
+        let response =
+            Response { request: &waiting.request, name: &waiting.name, steps: &steps, server: joined.ok(), unjoinable };
         take(self, &response);
         self.steps = steps;
         self.release(&waiting);
@@ -318,7 +339,7 @@ impl Joiner {
         connection.socket
     }
 
-    fn steps_of(&mut self, waiting: &Waiting, steps: &mut Vec<Step>) -> Result<(), Unjoinable> {
+    fn steps_of(&mut self, waiting: &Waiting, steps: &mut Vec<Step>) -> Result<AtServer, Unjoinable> {
         let request = &waiting.request;
         let id = self.socket_of(waiting).ok_or(Unjoinable::NoSocket)?;
         let socket = self.sockets.get(id).ok_or(Unjoinable::NoSocket)?;
@@ -327,7 +348,7 @@ impl Joiner {
         let arrived = beyond(&socket.ready, request.request_offset).ok_or(Unjoinable::NoArrival)?;
         let picked = beyond(&socket.received, request.request_offset).ok_or(Unjoinable::NoPickUp)?;
         let first_sent = beyond(&socket.sent, request.response_offset).ok_or(Unjoinable::NoSend)?;
-        let last_byte = (request.response_offset + request.response_bytes).saturating_sub(1);
+        let last_byte = request.response_offset.saturating_add(request.response_bytes).saturating_sub(1);
         let sent = beyond(&socket.sent, last_byte).ok_or(Unjoinable::NoSend)?;
         // The answer to a request that was not yet all there: whatever the server did, it was not this request's work.
         let request_end = request.request_offset + u64::from(request.request_bytes.max(1)) - 1;
@@ -365,7 +386,7 @@ impl Joiner {
         Walk { tasks: &self.tasks, sockets: &self.sockets, span, steps }.server();
         steps[from..].sort_by_key(|step| step.from_ns);
         self.response_steps(waiting, steps, sent_ns);
-        Ok(())
+        Ok(AtServer { arrived_ns, picked_ns, sent_ns })
     }
 
     /// In the generator, and its connection being made: up to the send.
@@ -399,9 +420,6 @@ impl Joiner {
             };
             push_step(steps, spell.from_ns, spell.to_ns, part, *pid);
         }
-        if steps.len() == from {
-            push_step(steps, sent_ns, done_ns, Part::ResponseTransit, 0);
-        }
         steps[from..].reverse();
     }
 
@@ -414,10 +432,10 @@ impl Joiner {
         let Some(id) = connection.socket else { return };
         let request = &waiting.request;
         let Some(socket) = self.sockets.get_mut(id) else { return };
-        let response_end = request.response_offset + request.response_bytes;
+        let response_end = request.response_offset.saturating_add(request.response_bytes);
         let last = socket.sent.iter().find(|mark| mark.position >= response_end).map(|mark| mark.at_ns);
         socket.answered_ns = last.unwrap_or(socket.answered_ns).max(socket.answered_ns);
-        let request_end = request.request_offset + u64::from(request.request_bytes);
+        let request_end = request.request_offset.saturating_add(u64::from(request.request_bytes));
         // Pipelined requests may share the mark that brought, took or answered them: it stays while one waits.
         let shared = u64::from(!idle);
         socket.forget(request_end.saturating_sub(shared), response_end.saturating_sub(shared));

@@ -14,6 +14,6 @@ mod tasks;
 
 pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
-pub use join::{Bounds, Joiner, Response, Statistics, Unjoinable};
+pub use join::{AtServer, Bounds, Joiner, Response, Statistics, Unjoinable};
 pub use path::{Detail, Step};
 pub use tasks::{State, TaskName};

@@ -55,6 +55,15 @@ pub(crate) struct Span {
     pub(crate) sender: u32,
 }
 
+/// A stretch in which a task was at others' requests.
+#[derive(Debug, Clone, Copy)]
+struct Foreign {
+    from_ns: u64,
+    to_ns: u64,
+    /// The socket whose answer to our request was still awaited then.
+    awaited: Option<u32>,
+}
+
 /// Walks requests; holds what is known and the steps found.
 pub(crate) struct Walk<'a> {
     pub(crate) tasks: &'a Tasks,
@@ -67,10 +76,10 @@ impl Walk<'_> {
     /// Names every stretch from the arrival to the last send.
     pub(crate) fn server(&mut self) {
         let span = self.span;
-        self.to_pick_up(span.picker, span.arrived_ns, span.picked_ns);
+        self.until_pick_up(span.picker, span.arrived_ns, span.picked_ns);
         // Pipelined: taken together with the requests before it, and waiting for their answers.
         self.step(span.picked_ns, span.begun_ns, Part::WorkerQueue, span.picker, Detail::None);
-        self.to_last_send(span.begun_ns, span.sent_ns);
+        self.until_last_send(span.begun_ns, span.sent_ns);
     }
 
     fn step(&mut self, from_ns: u64, to_ns: u64, part: Part, pid: u32, detail: Detail) {
@@ -80,7 +89,7 @@ impl Walk<'_> {
     }
 
     /// From the arrival to the pick-up: back from the task that picked up, over those that woke it.
-    fn to_pick_up(&mut self, mut pid: u32, from_ns: u64, mut to_ns: u64) {
+    fn until_pick_up(&mut self, mut pid: u32, from_ns: u64, mut to_ns: u64) {
         let queue = if self.span.not_accepted { Part::AcceptQueue } else { Part::WorkerQueue };
         for _ in 0..MOST_HOPS {
             let busy_until = self.last_foreign(pid, from_ns, to_ns);
@@ -105,6 +114,7 @@ impl Walk<'_> {
                         let part = match wait_of(state, syscall) {
                             Wait::Lock => Part::WaitLock,
                             Wait::Timer => Part::WaitTimer,
+                            Wait::Disk if self.is_sibling(woken_by, pid) => Part::WaitLock,
                             Wait::Disk => Part::WaitDisk,
                             Wait::Process => Part::WaitProcess,
                             // Idle, and not yet woken for this arrival: it is still being delivered.
@@ -125,7 +135,7 @@ impl Walk<'_> {
     }
 
     /// From the beginning to the last send: back from the task that sent.
-    fn to_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
+    fn until_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
         let mut pid = self.span.sender;
         for _ in 0..MOST_HOPS {
             let foreign = self.foreign_stretches(pid, from_ns, to_ns);
@@ -164,6 +174,12 @@ impl Walk<'_> {
         waker != 0 && waker != woken && self.tasks.serves(waker)
     }
 
+    /// Whether two tasks are threads of one process.
+    fn is_sibling(&self, one: u32, other: u32) -> bool {
+        let process = |pid| self.tasks.named(pid).map(|name| name.tgid);
+        one != 0 && one != other && process(one).is_some_and(|tgid| process(other) == Some(tgid))
+    }
+
     /// Waiting for a CPU, by who had it.
     fn wait_cpu(&mut self, pid: u32, spell: &Spell) {
         let Some(cpu) = spell.next_cpu else {
@@ -182,62 +198,118 @@ impl Walk<'_> {
 
     /// The end of a task's last dealing with another connection before it came to ours.
     fn last_foreign(&self, pid: u32, from_ns: u64, to_ns: u64) -> u64 {
-        let foreign = |touch: &&Touch| touch.server_side && touch.socket != self.span.socket;
+        let foreign = |touch: &&Touch| self.is_foreign(touch);
         self.tasks.touches(pid, from_ns, to_ns).rev().find(foreign).map_or(0, |touch| touch.at_ns)
     }
 
-    /// Stretches in which a task was at other connections' requests: from taking one up to the last send before it
-    /// came back to ours.
-    fn foreign_stretches(&self, pid: u32, from_ns: u64, to_ns: u64) -> Vec<(u64, u64)> {
-        let mut stretches: Vec<(u64, u64)> = Vec::new();
-        let mut open: Option<(u64, u64)> = None;
+    /// Whether a dealing was for another connection's request.
+    fn is_foreign(&self, touch: &Touch) -> bool {
+        touch.owner != 0 && touch.owner != self.span.socket
+    }
+
+    /// Stretches in which a task was at other connections' requests: from its first dealing with them to the last one
+    /// before it came back to ours, or had nothing to do.
+    fn foreign_stretches(&self, pid: u32, from_ns: u64, to_ns: u64) -> Vec<Foreign> {
+        let mut stretches: Vec<Foreign> = Vec::new();
+        let mut open: Option<Foreign> = None;
         for touch in self.tasks.touches(pid, from_ns, to_ns) {
-            if !touch.server_side {
+            if !self.is_foreign(touch) {
+                stretches.extend(open.take());
                 continue;
             }
-            if touch.socket == self.span.socket {
+            let at_ns = touch.at_ns;
+            if open.is_some_and(|stretch| self.was_idle(pid, stretch.to_ns, at_ns)) {
                 stretches.extend(open.take());
-            } else {
-                let begin = open.map_or(touch.at_ns, |(begin, _)| begin);
-                open = Some((begin, touch.at_ns));
             }
+            let from_ns = open.map_or(at_ns, |stretch| stretch.from_ns);
+            open = Some(Foreign { from_ns, to_ns: at_ns, awaited: None });
         }
         stretches.extend(open);
+        if !stretches.is_empty() {
+            self.mark_awaited(pid, from_ns, to_ns, &mut stretches);
+        }
         stretches
     }
 
-    fn run_or_queue(&mut self, pid: u32, begin: u64, end: u64, foreign: &[(u64, u64)]) {
+    /// Whether a task waited for any descriptor within a window: an event loop without anything to do.
+    fn was_idle(&self, pid: u32, from_ns: u64, to_ns: u64) -> bool {
+        self.last_idle(pid, from_ns, to_ns).is_some()
+    }
+
+    /// The end of a task's last wait for any descriptor within a window.
+    fn last_idle(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<u64> {
+        let idle = |spell: &Spell| match spell.state {
+            State::Blocked { state, syscall } => wait_of(state, syscall) == Wait::Descriptor,
+            _ => false,
+        };
+        self.tasks.spells_back(pid, from_ns, to_ns).find(idle).map(|spell| spell.to_ns)
+    }
+
+    /// Finds the stretches at others in which the answer to our own question had surely not come: an event loop that
+    /// waits would have been woken by it, so up to the end of its last wait it was not there.
+    fn mark_awaited(&self, pid: u32, from_ns: u64, to_ns: u64, stretches: &mut [Foreign]) {
+        let mut asked: Option<Touch> = None;
+        for touch in self.tasks.touches(pid, from_ns, to_ns) {
+            if touch.server_side || touch.owner != self.span.socket {
+                continue;
+            }
+            match (touch.verb, asked) {
+                (Verb::Send, _) => asked = Some(*touch),
+                (Verb::Receive, Some(question)) if question.socket == touch.socket => {
+                    if let Some(until_ns) = self.last_idle(pid, question.at_ns, touch.at_ns) {
+                        let within =
+                            |stretch: &&mut Foreign| question.at_ns <= stretch.from_ns && stretch.to_ns <= until_ns;
+                        stretches.iter_mut().filter(within).for_each(|stretch| stretch.awaited = Some(touch.socket));
+                    }
+                    asked = None;
+                }
+                (Verb::Receive, _) => {}
+            }
+        }
+    }
+
+    fn run_or_queue(&mut self, pid: u32, begin: u64, end: u64, foreign: &[Foreign]) {
         let mut at_ns = begin;
-        for (from_ns, to_ns) in foreign {
-            let (from_ns, to_ns) = ((*from_ns).clamp(at_ns, end), (*to_ns).clamp(at_ns, end));
+        for stretch in foreign {
+            let (from_ns, to_ns) = (stretch.from_ns.clamp(at_ns, end), stretch.to_ns.clamp(at_ns, end));
             self.step(at_ns, from_ns, Part::Run, pid, Detail::None);
-            self.step(from_ns, to_ns, Part::WorkerQueue, pid, Detail::None);
+            let (part, detail) = self.behind(stretch);
+            self.step(from_ns, to_ns, part, pid, detail);
             at_ns = to_ns;
         }
         self.step(at_ns, end, Part::Run, pid, Detail::None);
     }
 
+    /// What a request waits for while its task is at others.
+    fn behind(&self, stretch: &Foreign) -> (Part, Detail) {
+        stretch.awaited.map_or((Part::WorkerQueue, Detail::None), |peer| self.towards(peer))
+    }
+
     /// What a blocked task waits for while it has the request.
-    fn wait(&self, pid: u32, spell: &Spell, state: u8, syscall: u16, foreign: &[(u64, u64)]) -> (Part, Detail) {
-        let waker = if spell.woken_by == 0 { Detail::None } else { Detail::Task(spell.woken_by) };
+    fn wait(&self, pid: u32, spell: &Spell, state: u8, syscall: u16, foreign: &[Foreign]) -> (Part, Detail) {
+        // Whatever it waits for there, it does so for others, and we wait for it.
+        if let Some(stretch) = foreign.iter().find(|one| one.from_ns <= spell.from_ns && spell.to_ns <= one.to_ns) {
+            return self.behind(stretch);
+        }
+        let waker = self.waker_of(spell);
         match wait_of(state, syscall) {
             Wait::Lock => (Part::WaitLock, waker),
             Wait::Timer => (Part::WaitTimer, Detail::None),
             Wait::Process => (Part::WaitProcess, waker),
+            // Threads of a process wait for each other at their address space (mmap, munmap, page faults) in the state in
+            // which others wait for storage.
+            Wait::Disk if self.is_sibling(spell.woken_by, pid) => (Part::WaitLock, waker),
             Wait::Disk => (Part::WaitDisk, Detail::None),
             Wait::Unknown => (Part::Unattributed, Detail::None),
-            Wait::Descriptor => {
-                if foreign.iter().any(|(from, to)| *from <= spell.from_ns && spell.to_ns <= *to) {
-                    return (Part::WorkerQueue, Detail::None);
-                }
-                self.descriptor(pid, spell)
-            }
+            Wait::Descriptor => self.descriptor(pid, spell),
         }
     }
 
     /// Which descriptor: what the task touches right after, else what it has asked and not yet heard from.
     fn descriptor(&self, pid: u32, spell: &Spell) -> (Part, Detail) {
-        let next = self.tasks.touches(pid, spell.to_ns, self.span.sent_ns + 1).next();
+        let mut touches = self.tasks.touches(pid, spell.to_ns, self.span.sent_ns.saturating_add(1));
+        // An event loop's wait may have been ended by somebody else's.
+        let next = touches.find(|touch| !self.is_foreign(touch));
         match next {
             Some(touch) if touch.socket == self.span.socket => match (touch.verb, self.asked(pid, spell.from_ns)) {
                 (Verb::Receive, _) => (Part::RequestTransit, Detail::None),
@@ -261,8 +333,8 @@ impl Walk<'_> {
     /// The last socket towards something else that the task has sent to and not received from since.
     fn asked(&self, pid: u32, before_ns: u64) -> Option<u32> {
         let mut heard: Option<u32> = None;
-        for touch in self.tasks.touches(pid, self.span.picked_ns, before_ns + 1).rev() {
-            if touch.server_side || heard == Some(touch.socket) {
+        for touch in self.tasks.touches(pid, self.span.picked_ns, before_ns.saturating_add(1)).rev() {
+            if touch.server_side || self.is_foreign(touch) || heard == Some(touch.socket) {
                 continue;
             }
             match touch.verb {
@@ -276,7 +348,7 @@ impl Walk<'_> {
     /// Whether the task had begun to send the response: then it waits for the client to take it.
     fn has_sent(&self, pid: u32, before_ns: u64) -> bool {
         self.tasks
-            .touches(pid, self.span.begun_ns, before_ns + 1)
+            .touches(pid, self.span.begun_ns, before_ns.saturating_add(1))
             .any(|touch| touch.socket == self.span.socket && touch.verb == Verb::Send)
     }
 

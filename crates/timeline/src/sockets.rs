@@ -1,6 +1,6 @@
 //! What happened at each socket: arrivals, pick-ups and sends with their positions in the byte streams.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use weir_wire::socket::SocketOpen;
@@ -78,8 +78,7 @@ impl Socket {
     }
 
     /// Data arrived up to a sequence number.
-    pub(crate) fn arrival(&mut self, at_ns: u64, sequence: u32, not_accepted: bool) {
-        self.server_side = true;
+    fn arrival(&mut self, at_ns: u64, sequence: u32, not_accepted: bool) {
         let position = self.receive.position(sequence);
         self.evicted += keep(&mut self.ready, Mark { at_ns, position, pid: 0, not_accepted });
     }
@@ -134,6 +133,8 @@ pub(crate) struct Sockets {
     by_id: FxHashMap<u32, Socket>,
     by_address: FxHashMap<(SocketAddr, SocketAddr), Vec<u32>>,
     own_addresses: Vec<IpAddr>,
+    /// Local ports at which data of clients has arrived.
+    served: FxHashSet<u16>,
 }
 
 impl Sockets {
@@ -148,7 +149,20 @@ impl Sockets {
             self.own_addresses.push(open.local.ip());
         }
         self.by_address.entry((open.local, open.remote)).or_default().push(open.socket);
-        self.by_id.insert(open.socket, Socket::new(open, at_ns));
+        let mut socket = Socket::new(open, at_ns);
+        // A client may close without having sent anything: its connection is a client's nevertheless.
+        socket.server_side = self.served.contains(&open.local.port());
+        self.by_id.insert(open.socket, socket);
+    }
+
+    /// Data arrived at a socket that the probes told of.
+    pub(crate) fn arrival(&mut self, id: u32, at_ns: u64, sequence: u32, not_accepted: bool) {
+        let Some(socket) = self.by_id.get_mut(&id) else { return };
+        if !socket.server_side {
+            socket.server_side = true;
+            self.served.insert(socket.open.local.port());
+        }
+        socket.arrival(at_ns, sequence, not_accepted);
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<&Socket> {
@@ -192,6 +206,12 @@ impl Sockets {
             self.remove(id);
         }
         self.by_id.values().filter_map(Socket::oldest_ns).min()
+    }
+
+    /// How many things are held.
+    pub(crate) fn held(&self) -> usize {
+        let marks = |socket: &Socket| socket.ready.len() + socket.received.len() + socket.sent.len();
+        self.by_id.values().map(|socket| 1 + marks(socket)).sum::<usize>() + self.by_address.len()
     }
 
     /// Whether an address is one of the recorded host.

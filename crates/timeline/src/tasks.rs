@@ -60,15 +60,21 @@ pub(crate) struct Touch {
     pub(crate) verb: Verb,
     /// Whether it is a connection from a client of the server, not one to something that the server asks.
     pub(crate) server_side: bool,
+    /// The client's connection for whose request it was done; 0 where unknown.
+    pub(crate) owner: u32,
 }
 
 #[derive(Debug, Default)]
 struct Task {
     changes: VecDeque<(u64, State)>,
     touches: VecDeque<Touch>,
+    /// The client's connection that it was last at: what it does at other sockets is done for that one's request.
+    at: u32,
     woken_while_running: Option<(u64, u32)>,
     /// It belongs to the server: it was seen to serve, or a wake-up of a traced task told so.
     serves: bool,
+    /// Its last event was its end.
+    ended: bool,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +100,8 @@ pub(crate) struct Tasks {
     tasks: FxHashMap<u32, Task>,
     cpus: Vec<Cpu>,
     names: FxHashMap<u32, TaskName>,
+    /// For whose request a socket towards something else was last asked.
+    asked_for: FxHashMap<u32, u32>,
     gaps: u64,
     /// Recent stretches in which events must be missing: (from, to).
     recent_gaps: VecDeque<(u64, u64)>,
@@ -101,11 +109,18 @@ pub(crate) struct Tasks {
 
 /// Gaps that are remembered for the requests that they may have hit.
 const MOST_GAPS: usize = 1024;
+/// CPUs that are told apart; a record of a higher one is damaged.
+const MOST_CPUS: usize = 8192;
+/// Sockets towards something else whose last question is remembered.
+const MOST_ASKED: usize = 1 << 16;
 
 impl Tasks {
     /// A CPU passes from one task to another.
     pub(crate) fn switch(&mut self, time_ns: u64, cpu: u32, switch: Switch) {
         let index = cpu as usize;
+        if index >= MOST_CPUS {
+            return;
+        }
         if self.cpus.len() <= index {
             self.cpus.resize_with(index + 1, Cpu::default);
         }
@@ -116,20 +131,23 @@ impl Tasks {
             // A switch is missing: whoever we believed to run has left at an unknown time.
             let since = self.cpus[index].history.back().map_or(time_ns, |(at, _)| *at);
             self.gap(since, time_ns);
-            self.change(known, time_ns, State::Unknown);
+            self.left_unseen(known, cpu, time_ns);
         }
         if switch.prev != 0 {
             let task = self.tasks.entry(switch.prev).or_default();
-            let woken = task.woken_while_running.take().filter(|(at, _)| time_ns - at < WAKE_RACE_NS);
+            let woken = task.woken_while_running.take().filter(|(at, _)| time_ns.saturating_sub(*at) < WAKE_RACE_NS);
             let state = match (switch.prev_state, woken) {
                 (0, _) => State::Runnable { waker: 0 },
                 (_, Some((_, waker))) => State::Runnable { waker },
                 (state, None) => State::Blocked { state, syscall: switch.syscall },
             };
+            task.doubt(|state| !matches!(state, State::Running { cpu: on } if on == cpu));
             task.push(time_ns, state);
         }
         if switch.next != 0 {
-            self.change(switch.next, time_ns, State::Running { cpu });
+            let task = self.tasks.entry(switch.next).or_default();
+            task.doubt(|state| !matches!(state, State::Runnable { .. }));
+            task.push(time_ns, State::Running { cpu });
         }
         let cpu = &mut self.cpus[index];
         cpu.current = Some(switch.next);
@@ -149,6 +167,16 @@ impl Tasks {
         }
     }
 
+    /// A task was believed to have a CPU that somebody else turned out to have had.
+    fn left_unseen(&mut self, pid: u32, cpu: u32, time_ns: u64) {
+        let Some(task) = self.tasks.get_mut(&pid) else { return };
+        // It may have been seen on another CPU since.
+        if matches!(task.changes.back(), Some((_, State::Running { cpu: on })) if *on == cpu) {
+            task.doubt(|_| true);
+            task.push(time_ns, State::Unknown);
+        }
+    }
+
     fn gap(&mut self, from_ns: u64, to_ns: u64) {
         self.gaps += 1;
         self.recent_gaps.push_back((from_ns, to_ns));
@@ -163,12 +191,12 @@ impl Tasks {
     }
 
     /// Events of a CPU were lost: nobody is known to run there, and nothing of its tasks since.
-    pub(crate) fn lost(&mut self, time_ns: u64, cpu: u32) {
+    pub(crate) fn lost(&mut self, time_ns: u64, number: u32) {
         self.gap(time_ns, time_ns);
-        if let Some(cpu) = self.cpus.get_mut(cpu as usize)
+        if let Some(cpu) = self.cpus.get_mut(number as usize)
             && let Some(pid) = cpu.current.take()
         {
-            self.change(pid, time_ns, State::Unknown);
+            self.left_unseen(pid, number, time_ns);
         }
     }
 
@@ -177,7 +205,20 @@ impl Tasks {
         let Some(pid) = self.current(cpu) else { return 0 };
         let task = self.tasks.entry(pid).or_default();
         task.serves |= server_side;
-        task.touches.push_back(Touch { at_ns, socket, verb, server_side });
+        // An event loop goes from request to request: an answer brings it back to the one that asked.
+        let owner = match verb {
+            _ if server_side => socket,
+            Verb::Send => {
+                if self.asked_for.len() >= MOST_ASKED {
+                    self.asked_for.clear();
+                }
+                self.asked_for.insert(socket, task.at);
+                task.at
+            }
+            Verb::Receive => self.asked_for.get(&socket).copied().unwrap_or(task.at),
+        };
+        task.at = owner;
+        task.touches.push_back(Touch { at_ns, socket, verb, server_side, owner });
         if task.touches.len() > MOST_CHANGES {
             task.touches.pop_front();
         }
@@ -218,12 +259,10 @@ impl Tasks {
             if end <= from_ns {
                 return None;
             }
-            let changes = changes?;
-            let next = changes.get(index).map(|(_, state)| *state);
-            let (begin, state) = match index.checked_sub(1) {
-                Some(before) => changes[before],
-                None => (from_ns, State::Unknown),
-            };
+            let at = |index: usize| changes.and_then(|changes| changes.get(index)).copied();
+            let next = at(index).map(|(_, state)| state);
+            // Of a task that was never seen nothing is known all the time.
+            let (begin, state) = index.checked_sub(1).and_then(at).unwrap_or((from_ns, State::Unknown));
             let (woken_by, next_cpu) = match next {
                 Some(State::Runnable { waker }) => (waker, None),
                 Some(State::Running { cpu }) => (0, Some(cpu)),
@@ -271,6 +310,13 @@ impl Tasks {
         .filter(|(_, begin, end)| end > begin)
     }
 
+    /// How many things are held.
+    pub(crate) fn held(&self) -> usize {
+        let of_tasks = self.tasks.values().map(|task| 1 + task.changes.len() + task.touches.len()).sum::<usize>();
+        let of_cpus = self.cpus.iter().map(|cpu| cpu.history.len()).sum::<usize>();
+        of_tasks + of_cpus + self.names.len() + self.asked_for.len()
+    }
+
     /// Forgets what lies before a time, but for the state that holds at it.
     pub(crate) fn trim(&mut self, before_ns: u64) {
         for task in self.tasks.values_mut() {
@@ -279,6 +325,16 @@ impl Tasks {
             let keep = task.touches.partition_point(|touch| touch.at_ns < before_ns);
             task.touches.drain(..keep);
         }
+        // Of a task that has ended, and of whose time nobody asks any more, nothing is left to be known.
+        let names = &mut self.names;
+        self.tasks.retain(|pid, task| {
+            let over = task.changes.back().is_some_and(|(at, _)| task.ended && *at <= before_ns);
+            let gone = over && task.touches.is_empty();
+            if gone {
+                names.remove(pid);
+            }
+            !gone
+        });
         for cpu in &mut self.cpus {
             let keep = cpu.history.partition_point(|(at, _)| *at <= before_ns).saturating_sub(1);
             cpu.history.drain(..keep);
@@ -290,6 +346,7 @@ impl Tasks {
         self.change(pid, time_ns, State::Unknown);
         if let Some(task) = self.tasks.get_mut(&pid) {
             task.serves = false;
+            task.ended = true;
         }
     }
 
@@ -299,7 +356,18 @@ impl Tasks {
 }
 
 impl Task {
+    /// The task's next state cannot follow from its last one: an event between them is missing, so that the last state
+    /// ended at an unknown time.
+    fn doubt(&mut self, unfit: impl Fn(State) -> bool) {
+        if let Some((_, state)) = self.changes.back_mut()
+            && unfit(*state)
+        {
+            *state = State::Unknown;
+        }
+    }
+
     fn push(&mut self, time_ns: u64, state: State) {
+        self.ended &= state == State::Unknown;
         // Lanes are merged by time, but two CPUs' clocks may differ by nanoseconds: never let a history run back.
         let at = self.changes.back().map_or(time_ns, |(last, _)| time_ns.max(*last));
         self.changes.push_back((at, state));

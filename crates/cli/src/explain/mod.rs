@@ -81,10 +81,10 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (directory, subject) = match (&args.recorded, &args.url) {
         (Some(directory), _) => (directory.clone(), directory.display().to_string()),
-        (None, Some(url)) => match live::record(&args, url)? {
+        (None, Some(url)) => match live::record(args, url)? {
             live::Outcome::Recorded(directory) => (directory, url.clone()),
             live::Outcome::Usage(message) => {
                 eprintln!("weir explain: {message}");

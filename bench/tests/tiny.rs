@@ -1,0 +1,18 @@
+//! The benchmarks run, on an input too small to mean anything.
+
+use std::process::Command;
+use weir_testkit::require;
+
+#[test]
+fn observer_cost() {
+    if require::root_and_bpf().is_none() || require::nginx().is_none() {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_observer-cost"))
+        .args(["nginx", "--connections", "4", "--pairs", "6", "--slice-ms", "60"])
+        .output()
+        .expect("the benchmark starts");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    assert!(stdout.contains("observer cost") && stdout.contains("0 events lost"), "{stdout}");
+}

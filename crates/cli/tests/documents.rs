@@ -1,0 +1,443 @@
+//! The documents say what is so: their commands run, their links lead somewhere, the options that they name exist.
+//!
+//! A block whose info string begins with `sh run` is run by bash, all blocks of a page in one shell, in a temporary
+//! directory, with the built `weir` first on the search path and `PORT` set to a free port.
+//! Words after `run` say what a block needs besides: `bpf`, or the name of a program.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weir_testkit::require;
+
+/// A page's commands may take so long.
+const PAGE_LIMIT: Duration = Duration::from_secs(60);
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository is there")
+}
+
+/// A fenced block of a page.
+#[derive(Debug)]
+struct Block {
+    /// The line of its first line, from 1.
+    line: usize,
+    info: Vec<String>,
+    text: String,
+}
+
+/// A page: its blocks, and its text without them.
+#[derive(Debug)]
+struct Page {
+    path: PathBuf,
+    blocks: Vec<Block>,
+    /// (line from 1, text) outside of blocks.
+    prose: Vec<(usize, String)>,
+}
+
+impl Page {
+    fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut page = Self { path: path.to_owned(), blocks: Vec::new(), prose: Vec::new() };
+        let mut open: Option<Block> = None;
+        for (index, line) in text.lines().enumerate() {
+            match (line.trim_start().strip_prefix("```"), open.take()) {
+                (Some(_), Some(block)) => page.blocks.push(block),
+                (Some(info), None) => {
+                    let info = info.split_whitespace().map(str::to_owned).collect();
+                    open = Some(Block { line: index + 2, info, text: String::new() });
+                }
+                (None, Some(mut block)) => {
+                    block.text.push_str(line);
+                    block.text.push('\n');
+                    open = Some(block);
+                }
+                (None, None) => page.prose.push((index + 1, line.to_owned())),
+            }
+        }
+        assert!(open.is_none(), "{}: a block is not closed", path.display());
+        page
+    }
+
+    fn name(&self) -> String {
+        let path = self.path.strip_prefix(repository()).unwrap_or(&self.path);
+        path.display().to_string()
+    }
+
+    /// The contents of `code spans`, with their lines.
+    fn spans(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.prose.iter().flat_map(|(number, line)| line.split('`').skip(1).step_by(2).map(|span| (*number, span)))
+    }
+}
+
+/// README.md, LEXICON.md and the pages of docs/: what this file answers for.
+fn pages() -> Vec<Page> {
+    let root = repository();
+    let mut paths = vec![root.join("README.md"), root.join("LEXICON.md")];
+    let folder = fs::read_dir(root.join("docs")).expect("docs/ is there");
+    paths.extend(folder.map(|entry| entry.expect("docs/ is readable").path()).filter(|path| is_markdown(path)));
+    paths.sort();
+    paths.iter().map(|path| Page::read(path)).collect()
+}
+
+fn is_markdown(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "md")
+}
+
+/// Every Markdown file of the repository that is not built or recorded.
+fn all_markdown() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![repository()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if path.is_dir() {
+                let skipped =
+                    name.starts_with('.') || ["target", "runs", "weir-runs", "node_modules"].contains(&&*name);
+                if !skipped && !path.is_symlink() {
+                    folders.push(path);
+                }
+            } else if is_markdown(&path) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn help(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).arg("--help").output();
+    let output = output.expect("the command starts");
+    assert!(output.status.success(), "weir {arguments:?} --help failed");
+    String::from_utf8(output.stdout).expect("help is text")
+}
+
+/// The long options of each command, by its name; those of `weir` itself under "".
+fn options() -> BTreeMap<String, BTreeSet<String>> {
+    let top = help(&[]);
+    let list = top.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("a list of commands");
+    let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"explain") && names.contains(&"serve"), "{names:?}");
+    let of = |text: &str| {
+        let lines = text.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+        lines.flat_map(|line| words(line).into_iter().filter(|word| word.starts_with("--"))).collect()
+    };
+    let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::from([(String::new(), of(&top))]);
+    for name in names.iter().filter(|name| **name != "help") {
+        options.insert((*name).to_owned(), of(&help(&[name])));
+    }
+    options.insert("help".to_owned(), BTreeSet::new());
+    options
+}
+
+/// The words of a line as far as an option's name may be one: no quotes, commas or values.
+fn words(line: &str) -> Vec<String> {
+    line.split(|letter: char| letter.is_whitespace() || "'\"()[]{},;|=`".contains(letter))
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn commands_and_options_exist() {
+    let options = options();
+    let all: BTreeSet<&String> = options.values().flatten().collect();
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for page in pages() {
+        for block in page.blocks.iter().filter(|block| block.info.first().is_some_and(|info| info == "sh")) {
+            // A command goes on in the next line behind a backslash.
+            for (number, line) in block.text.replace("\\\n", " ").lines().enumerate() {
+                check(line, &options, &mut seen, |what| {
+                    wrong.push(format!("{}, block at {}, line {}: {what}", page.name(), block.line, number + 1));
+                });
+            }
+        }
+        for (line, span) in page.spans() {
+            if span.starts_with("--") && span.len() > 2 {
+                let name = words(span).first().cloned().unwrap_or_default();
+                if !all.contains(&name) {
+                    wrong.push(format!("{}:{line}: no command has {name}", page.name()));
+                }
+            } else {
+                check(span, &options, &mut seen, |what| wrong.push(format!("{}:{line}: {what}", page.name())));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert!(seen > 30, "only {seen} commands found: the search is wrong");
+}
+
+/// Checks each `weir …` of a command line, also those in quotes of another one.
+fn check(line: &str, options: &BTreeMap<String, BTreeSet<String>>, seen: &mut u32, mut wrong: impl FnMut(String)) {
+    // What is in quotes is a command of its own, behind which the outer one goes on.
+    let mut outer: Option<String> = None;
+    for (index, part) in line.split(['\'', '"']).enumerate() {
+        let mut current = if index % 2 == 0 { outer.take() } else { None };
+        let mut before = "";
+        for word in part.split_whitespace() {
+            let word = word.trim_start_matches(['(', '$']).trim_end_matches([')', ';', ',']);
+            if before == "weir" {
+                let name = word.to_owned();
+                if options.contains_key(&name) {
+                    *seen += 1;
+                    current = Some(name);
+                } else if name.starts_with("--") {
+                    current = Some(String::new());
+                } else if name.bytes().all(|letter| letter.is_ascii_lowercase()) {
+                    wrong(format!("there is no `weir {name}`"));
+                }
+            }
+            if ["|", "||", "&&", "&", ";", "--", "then", "do"].contains(&word) {
+                current = None;
+            }
+            if let Some(command) = current.as_ref().filter(|_| word.len() > 2 && word.starts_with("--")) {
+                let name = word.split('=').next().unwrap_or(word).to_owned();
+                if !options[command].contains(&name) {
+                    wrong(format!("weir {command} has no {name}"));
+                }
+            }
+            before = word;
+        }
+        if index % 2 == 0 {
+            outer = current;
+        }
+    }
+}
+
+#[test]
+fn the_readme_names_every_command() {
+    let readme = fs::read_to_string(repository().join("README.md")).expect("README.md is there");
+    for name in options().keys().filter(|name| !name.is_empty()) {
+        assert!(readme.contains(&format!("weir {name}")), "README.md does not name `weir {name}`");
+    }
+}
+
+#[test]
+fn every_part_and_every_kind_is_explained() {
+    let text =
+        |path: &str| fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let (parts, lexicon, format) = (text("docs/parts.md"), text("LEXICON.md"), text("docs/run-format.md"));
+    for part in weir_measure::part::Part::ALL {
+        assert!(
+            parts.contains(&format!("\n## `{}`\n", part.name())),
+            "docs/parts.md has no section on {}",
+            part.name()
+        );
+        assert!(lexicon.contains(&format!("`{}`", part.name())), "LEXICON.md does not name {}", part.name());
+    }
+    for name in weir_measure::part::Part::NOT_OBSERVED {
+        assert!(parts.contains(&format!("`{name}`")), "docs/parts.md does not say that {name} is not observed");
+    }
+    for reason in weir_timeline::Unjoinable::ALL {
+        assert!(lexicon.contains(&format!("`{}`", reason.name())), "LEXICON.md does not name {}", reason.name());
+    }
+    for kind in weir_wire::KINDS {
+        assert!(format.contains(&format!("| `{}` |", kind.name)), "docs/run-format.md does not name {}", kind.name);
+    }
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for path in all_markdown() {
+        let page = Page::read(&path);
+        for (line, text) in &page.prose {
+            for target in links(text) {
+                if target.contains("://") || target.starts_with("mailto:") {
+                    continue;
+                }
+                let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+                let to = if file.is_empty() { path.clone() } else { path.with_file_name("").join(file) };
+                if !to.exists() || !is_below(&to) {
+                    wrong.push(format!("{}:{line}: {target} is not there", page.name()));
+                } else if !anchor.is_empty() && is_markdown(&to) && !anchors(&Page::read(&to)).contains(anchor) {
+                    wrong.push(format!("{}:{line}: {target} has no such heading", page.name()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Whether a path stays within the repository.
+fn is_below(path: &Path) -> bool {
+    let relative = path.strip_prefix(repository()).unwrap_or(path);
+    let mut depth = 0i32;
+    relative.components().all(|part| {
+        depth += if part == Component::ParentDir { -1 } else { 1 };
+        depth >= 0
+    })
+}
+
+/// The targets of `[text](target)` in a line; what stands in code spans is no link.
+fn links(line: &str) -> Vec<String> {
+    let text: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+    let mut targets = Vec::new();
+    let mut rest = &text[..];
+    while let Some(at) = rest.find("](") {
+        rest = &rest[at + 2..];
+        let Some(end) = rest.find(')') else { break };
+        targets.push(rest[..end].split_whitespace().next().unwrap_or_default().to_owned());
+        rest = &rest[end..];
+    }
+    targets
+}
+
+/// The anchors that a page's headings make.
+fn anchors(page: &Page) -> BTreeSet<String> {
+    let headings = page.prose.iter().filter(|(_, line)| line.starts_with('#'));
+    headings
+        .map(|(_, line)| {
+            let text = line.trim_start_matches('#').trim().to_lowercase();
+            text.chars()
+                .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter))
+                .map(|letter| if letter == ' ' { '-' } else { letter })
+                .collect()
+        })
+        .collect()
+}
+
+/// Pages take turns: two loads at once would measure each other, and the ports stay apart.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Runs the blocks of a page.
+fn run(name: &str) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let page = Page::read(&repository().join(name));
+    let is_run = |block: &&Block| block.info.len() >= 2 && block.info[0] == "sh" && block.info[1] == "run";
+    let blocks: Vec<&Block> = page.blocks.iter().filter(is_run).collect();
+    assert!(!blocks.is_empty(), "{name} has no block to run");
+    // What is missing is said once, whatever number of blocks needs it.
+    let needs: BTreeSet<&String> = blocks.iter().flat_map(|block| &block.info[2..]).collect();
+    let missing: BTreeSet<&String> = needs.into_iter().filter(|need| !is_there(need)).collect();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut script = String::from("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
+    for block in blocks {
+        if block.info[2..].iter().all(|need| !missing.contains(need)) {
+            script += &format!("echo '== {name}:{}' >&2\n{}", block.line, block.text);
+        }
+    }
+    let file = directory.path().join(".script");
+    fs::write(&file, script).expect("the script can be written");
+    finish(name, &file, directory.path());
+}
+
+/// Runs a script to its end, or ends it with everything that it started.
+fn finish(name: &str, script: &Path, directory: &Path) {
+    let built = Path::new(env!("CARGO_BIN_EXE_weir")).with_file_name("");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let search = std::iter::once(built).chain(std::env::split_paths(&path)).chain([PathBuf::from("/usr/sbin")]);
+    let log = directory.join(".log");
+    let output = fs::File::create(&log).expect("the log can be written");
+    let mut command = Command::new("bash");
+    command
+        .arg(script)
+        .current_dir(directory)
+        .env("PATH", std::env::join_paths(search).expect("no colon in a path"))
+        .env("PORT", free_port().to_string())
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .stderr(output.try_clone().expect("a second handle"))
+        .stdout(output)
+        .process_group(0);
+    let mut child = command.spawn().expect("bash is there");
+    let begin = Instant::now();
+    let status = loop {
+        match child.try_wait().expect("the child is ours") {
+            Some(status) => break Some(status),
+            None if begin.elapsed() > PAGE_LIMIT => break None,
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    // Whatever a page has left running ends with its group.
+    let group = i32::try_from(child.id()).expect("a process id");
+    // SAFETY: the group is that of a child of ours; a negative number names the group.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+    let _reaped = child.wait();
+    let mut said = String::new();
+    let _ = fs::File::open(&log).and_then(|mut file| file.read_to_string(&mut said));
+    let tail: Vec<&str> = said.lines().rev().take(60).collect();
+    let tail: Vec<&str> = tail.into_iter().rev().collect();
+    assert!(
+        status.is_some_and(|status| status.success()),
+        "{name}: {}; the last lines:\n{}",
+        status.map_or_else(|| format!("not done after {PAGE_LIMIT:?}"), |status| status.to_string()),
+        tail.join("\n")
+    );
+}
+
+/// Whether what a block needs is there; says what is not.
+fn is_there(need: &str) -> bool {
+    match need {
+        "bpf" => require::socket_tracepoints(),
+        "nginx" => require::nginx(),
+        "apache" => require::apache(),
+        program => require::program(program),
+    }
+    .is_some()
+}
+
+/// A port that was free a moment ago, below those that Linux gives to clients; pages may use the next one, too.
+fn free_port() -> u16 {
+    let bind = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let start = std::process::id() as u16 % 8000;
+    (0..2000u16)
+        .map(|step| 16_000 + (start + 7 * step) % 14_000)
+        .find(|port| bind(*port) && bind(port + 1))
+        .expect("a free port")
+}
+
+/// A test for each page, so that a failure names it and a skipped one is counted.
+macro_rules! pages_run {
+    ($($test:ident: $page:literal,)*) => {
+        $(#[test] fn $test() { run($page); })*
+        const RUN: &[&str] = &[$($page),*];
+    };
+}
+
+pages_run! {
+    the_readme_runs: "README.md",
+    where_does_the_time_go_runs: "docs/where-does-the-time-go.md",
+    how_much_load_runs: "docs/how-much-load.md",
+    is_it_faster_runs: "docs/is-it-faster.md",
+    record_a_running_server_runs: "docs/record-a-running-server.md",
+    serve_files_runs: "docs/serve-files.md",
+    run_format_runs: "docs/run-format.md",
+    what_observing_costs_runs: "docs/what-observing-costs.md",
+}
+
+#[test]
+fn no_page_with_commands_is_left_out() {
+    for page in pages() {
+        let runs = page.blocks.iter().any(|block| block.info.get(1).is_some_and(|info| info == "run"));
+        assert_eq!(runs, RUN.contains(&page.name().as_str()), "{} is not where it belongs", page.name());
+    }
+}
+
+#[test]
+fn blocks_are_found_and_commands_checked() {
+    let options = options();
+    let wrong = |line: &str| {
+        let mut wrong = Vec::new();
+        check(line, &options, &mut 0, |what| wrong.push(what));
+        wrong
+    };
+    assert_eq!(wrong("weir load --rate 5 http://127.0.0.1/ | jq --arg x"), Vec::<String>::new());
+    assert_eq!(wrong("weir lod --rate 5"), ["there is no `weir lod`"]);
+    assert_eq!(wrong("weir load --rat 5"), ["weir load has no --rat"]);
+    assert_eq!(wrong("weir compare --a 'weir serve --blocks 3' --url U"), ["weir serve has no --blocks"]);
+    assert_eq!(
+        wrong("weir compare --a 'weir serve --listen A s' --blocks 3 --block 4"),
+        ["weir compare has no --block"]
+    );
+    assert_eq!(wrong("weir explain --load URL -- nginx --no-such"), Vec::<String>::new());
+    assert_eq!(links("see [a](b.md#c) and `[x](y)` or [d](e)"), ["b.md#c", "e"]);
+}
