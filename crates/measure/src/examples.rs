@@ -65,12 +65,12 @@ mod tests {
         let made = std::cell::Cell::new(0u32);
         let kept = |sizes: &mut dyn Iterator<Item = u64>| {
             let mut examples = Examples::new(4, 7);
-            sizes.for_each(|size| {
+            for size in sizes {
                 examples.push(size, || {
                     made.set(made.get() + 1);
                     size
-                })
-            });
+                });
+            }
             examples.slowest().copied().collect::<Vec<_>>()
         };
         let forwards = kept(&mut sizes.iter().copied());

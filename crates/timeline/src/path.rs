@@ -146,12 +146,7 @@ impl Walk<'_> {
                     State::Runnable { .. } => self.wait_cpu(pid, &spell),
                     State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
                     State::Running { .. } => self.run_or_queue(pid, begin, end, &foreign),
-                    State::Blocked { .. }
-                        if pid != self.span.picker
-                            && self.hands_over(woken_by, pid)
-                            && (woken_by == self.span.picker
-                                || self.tasks.state_since(pid, end) < self.span.picked_ns) =>
-                    {
+                    State::Blocked { .. } if self.was_handed_over(pid, &spell) => {
                         hop = Some((woken_by, end));
                         break;
                     }
@@ -167,6 +162,24 @@ impl Walk<'_> {
             }
         }
         self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
+    }
+
+    /// Whether the end of a wait is where a task got the request from the one that woke it, not where it waited for
+    /// something with it.
+    fn was_handed_over(&self, pid: u32, spell: &Spell) -> bool {
+        let (span, waker) = (&self.span, spell.woken_by);
+        if pid == span.picker || !self.hands_over(waker, pid) {
+            return false;
+        }
+        if self.tasks.state_since(pid, spell.to_ns) < span.picked_ns {
+            return true;
+        }
+        // It can have got it only once, and not when it had it already.
+        let ours = |touch: &Touch| touch.socket == span.socket;
+        let earlier = |spell: Spell| matches!(spell.state, State::Blocked { .. }) && spell.woken_by == span.picker;
+        waker == span.picker
+            && !self.tasks.touches(pid, span.begun_ns, spell.from_ns).any(ours)
+            && !self.tasks.spells_back(pid, span.begun_ns, spell.from_ns).any(earlier)
     }
 
     /// Whether a wake-up may have handed the request over: it came from another task of the server.

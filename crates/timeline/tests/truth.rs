@@ -50,6 +50,7 @@ fn each_model_is_told_with_everything_at_once() {
             plan.model = model;
             (plan.hog, plan.sleeps, plan.downstream, plan.split) = (true, true, true, true);
             plan.locks = model != Model::Events;
+            plan.offload = model == Model::Threads;
             check(plan);
         }
     }
