@@ -9,7 +9,7 @@ fn observer_cost() {
         return;
     }
     let output = Command::new(env!("CARGO_BIN_EXE_observer-cost"))
-        .args(["nginx", "--connections", "4", "--pairs", "6", "--slice-ms", "60"])
+        .args(["nginx", "--connections", "4", "--pairs", "5", "--slice-ms", "300"])
         .output()
         .expect("the benchmark starts");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -165,3 +165,31 @@ fn our_own() {
     every_way(&server);
     check(&server, true, "10", &["--pipeline", "4"]);
 }
+
+/// Several generators may write to one run: their lanes and connections are told apart.
+#[test]
+fn two_generators_in_one_run() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() {
+        return;
+    }
+    let server = Nginx::new().pin(0).start().expect("nginx starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let run = run.path().to_str().expect("a readable path");
+    let port = server.port.to_string();
+    let mut recording = support::weir()
+        .args(["record", "--run", run, "--port", &port, "-d", "3s"])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the recording starts");
+    std::thread::sleep(std::time::Duration::from_millis(800));
+    let url = server.url("/1k.txt");
+    let load = ["load", "--run", run, &url, "-c", "4", "-n", "2000", "-q", "--json"];
+    let begin = || support::weir().args(load).stdout(std::process::Stdio::null()).spawn().expect("the load starts");
+    let mut loads = [begin(), begin()];
+    assert!(loads.iter_mut().all(|load| load.wait().expect("the load ends").success()));
+    assert!(recording.wait().expect("the recording ends").success());
+    let report: Value = serde_json::from_slice(&support::output(&["explain", "--json", run]).stdout).expect("a report");
+    assert_eq!(number(&report, "/requests"), 4000.0);
+    assert!(number(&report, "/joined_fraction") > 0.999, "{}", report["unjoinable"]);
+}

@@ -14,11 +14,15 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The events of the calling thread as lane `lane`; its first event says which task that is.
-    pub(crate) fn new(ring: Option<Producer>, lane: u32) -> Self {
-        let mut events = Self { ring, lane, lost: 0 };
+    /// The events of the calling thread, loop `index`; its first event says which task that is.
+    ///
+    /// The lane is unique on the host, so that several generators may write to one run: the process's number (22 bits at
+    /// most) and the loop's.
+    pub(crate) fn new(ring: Option<Producer>, index: u32) -> Self {
         // SAFETY: neither call takes anything or can fail.
         let (task, process) = unsafe { (libc::gettid(), libc::getpid()) };
+        let lane = (process as u32) << 8 | index & 0xff;
+        let mut events = Self { ring, lane, lost: 0 };
         events.push(Record {
             time_ns: monotonic_ns(),
             kind: Kind::ClientLane as u16,

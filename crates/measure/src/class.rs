@@ -146,6 +146,40 @@ mod tests {
         }
     }
 
+    /// What a pattern means, told another way: by trying every length of a star.
+    fn matches_slowly(pattern: &[u8], path: &[u8]) -> bool {
+        let Some((&symbol, rest)) = pattern.split_first() else { return path.is_empty() };
+        if symbol != b'*' {
+            return path.first() == Some(&symbol) && matches_slowly(rest, &path[1..]);
+        }
+        let (across, rest) = rest.strip_prefix(b"*").map_or((false, rest), |rest| (true, rest));
+        let lengths = (0..=path.len()).take_while(|length| across || !path[..*length].contains(&b'/'));
+        lengths.into_iter().any(|length| matches_slowly(rest, &path[length..]))
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn matching_agrees_with_its_meaning(pattern in "[/a*]{0,7}", path in "[/ab]{0,8}") {
+            let (pattern, path) = (pattern.as_bytes(), path.as_bytes());
+            proptest::prop_assert_eq!(matches(pattern, path), matches_slowly(pattern, path));
+        }
+
+        #[test]
+        fn any_name_has_a_class_without_its_query(name in ".{0,60}") {
+            let class = Grouping::default().class(&name);
+            let method = name.split_once(' ').map_or("", |(method, _)| method);
+            let path = if method.is_empty() { &class } else { &class[method.len() + 1..] };
+            proptest::prop_assert!(!path.contains(['?', '#']), "{class}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_met_again_keeps_its_number() {
+        let mut classes = Classes::new(Grouping::default(), 2);
+        let numbers: Vec<u32> = ["a", "b", "c", "d", "c", "b", "a"].iter().map(|path| classes.number(path)).collect();
+        assert_eq!(numbers, [0, 1, 2, 2, 2, 1, 0]);
+    }
+
     #[test]
     fn the_number_of_classes_is_bounded() {
         let mut classes = Classes::new(Grouping::default(), 3);

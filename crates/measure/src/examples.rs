@@ -60,6 +60,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_slowest_are_the_same_in_any_order_and_only_what_is_kept_is_made() {
+        let sizes: Vec<u64> = (0..5_000u64).map(|step| step * 7919 % 5_003).collect();
+        let made = std::cell::Cell::new(0u32);
+        let kept = |sizes: &mut dyn Iterator<Item = u64>| {
+            let mut examples = Examples::new(4, 7);
+            for size in sizes {
+                examples.push(size, || {
+                    made.set(made.get() + 1);
+                    size
+                });
+            }
+            examples.slowest().copied().collect::<Vec<_>>()
+        };
+        let forwards = kept(&mut sizes.iter().copied());
+        assert_eq!(forwards, kept(&mut sizes.iter().rev().copied()));
+        let mut sorted = sizes.clone();
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(forwards, sorted[..4]);
+        assert!(made.get() < 4_000, "{} were made of 10,000", made.get());
+    }
+
+    #[test]
+    fn the_sample_is_even() {
+        // Of each tenth about a tenth is sampled: chi-square with 9 degrees of freedom stays below its 99.9 % point.
+        let mut examples = Examples::new(30, 3);
+        (0..100_000u64).for_each(|size| examples.push(size, || size));
+        let mut tenths = [0f64; 10];
+        examples.sample.iter().for_each(|(size, _)| tenths[(size / 10_000) as usize] += 1.0);
+        let expected = examples.sample.len() as f64 / 10.0;
+        let chi_square: f64 = tenths.iter().map(|count| (count - expected).powi(2) / expected).sum();
+        assert!(chi_square < 27.9, "{chi_square}: {tenths:?}");
+    }
+
+    #[test]
     fn the_slowest_and_the_typical_are_found() {
         let mut examples = Examples::new(3, 1);
         for size in 0..10_000u64 {

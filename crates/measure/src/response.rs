@@ -235,7 +235,64 @@ mod tests {
         assert!((fold.median().response_ns - 1000.0).abs() < 1e-9);
     }
 
+    #[test]
+    fn an_empty_fold_says_nothing_and_merges_with_anything() {
+        let mut fold = ResponseFold::new();
+        assert_eq!(fold.all(), Profile::default());
+        assert_eq!(fold.slowest(0.01), Profile::default());
+        let mut other = ResponseFold::new();
+        other.push(700, &[piece(Part::Run, 3, 700)]);
+        fold.merge(&other);
+        assert_eq!((fold.count(), fold.all()), (1, other.all()));
+        assert!((fold.slowest(0.01).count - 1.0).abs() < 1e-9, "at least one is the slowest");
+        assert!(fold.rest(0.01).count.abs() < 1e-9);
+    }
+
+    #[test]
+    fn times_beyond_the_histogram_and_zero_are_counted() {
+        let mut fold = ResponseFold::new();
+        fold.push(0, &[]);
+        fold.push(u64::MAX / 4, &[piece(Part::WaitTimer, 0, u64::MAX / 4)]);
+        assert_eq!(fold.count(), 2);
+        assert!(fold.all().parts_ns[Part::WaitTimer as usize] > 1e18);
+    }
+
+    #[test]
+    fn details_are_bounded_and_their_sum_is_kept() {
+        let mut fold = ResponseFold::new();
+        for detail in 1..=200 {
+            fold.push(1000, &[piece(Part::WaitCpu, detail, 10)]);
+        }
+        let all = fold.all();
+        assert!(all.details_ns.len() <= MOST_DETAILS + 1);
+        let sum: f64 = all.details_ns.values().sum();
+        assert!((sum - 10.0).abs() < 1e-9, "{sum}");
+    }
+
     proptest! {
+        /// Ten tenths are the whole, whatever the responses are.
+        #[test]
+        fn profiles_of_all_shares_are_the_whole(times in proptest::collection::vec(1u64..1_000_000_000, 1..300)) {
+            let mut fold = ResponseFold::new();
+            for time in &times {
+                fold.push(*time, &[piece(Part::Run, 0, time / 3), piece(Part::WaitLock, 1, time - time / 3)]);
+            }
+            let tenths: Vec<Profile> = (0..10).map(|at| fold.between(f64::from(at) / 10.0, f64::from(at + 1) / 10.0)).collect();
+            let (count, sum): (f64, f64) = (
+                tenths.iter().map(|one| one.count).sum(),
+                tenths.iter().map(|one| one.count * one.response_ns).sum(),
+            );
+            let truth: u64 = times.iter().sum();
+            prop_assert!((count - times.len() as f64).abs() < 1e-6);
+            prop_assert!((sum - truth as f64).abs() <= 1e-6 * truth as f64);
+            prop_assert!(tenths.windows(2).all(|pair| pair[0].response_ns <= pair[1].response_ns * (1.0 + 1e-9)));
+        }
+
+        #[test]
+        fn a_bucket_is_at_most_a_thirty_second_wide(ns in 64u64..u64::MAX / 2) {
+            prop_assert!(bucket_of(ns) != bucket_of(ns + ns / 16 + 1));
+        }
+
         #[test]
         fn buckets_ascend_with_time(a in 0u64..u64::MAX, b in 0u64..u64::MAX) {
             let (low, high) = (a.min(b), a.max(b));

@@ -82,6 +82,36 @@ mod tests {
     }
 
     #[test]
+    fn the_interval_covers_the_truth_at_about_its_level() {
+        // Independent values with mean 10: the interval of 95 % must hold it in about 95 of 100 runs.
+        let mut chance = fastrand::Rng::with_seed(5);
+        let mut covered = 0;
+        for _ in 0..400 {
+            let (mut trend, mut sum) = (TrendFold::default(), 0.0);
+            for step in 0..3_000u64 {
+                let value = -10.0 * (1.0 - chance.f64()).ln();
+                sum += value;
+                trend.push(step * 1_000_000, value);
+            }
+            let half = trend.noise().expect("enough slices");
+            let mean = sum / 3_000.0;
+            covered += u32::from((mean - 10.0).abs() <= half * mean);
+        }
+        assert!((360..=396).contains(&covered), "{covered} of 400");
+    }
+
+    #[test]
+    fn slices_are_put_together_whatever_the_times_are() {
+        let mut trend = TrendFold::default();
+        for step in 0..1_000u64 {
+            trend.push(step.wrapping_mul(0x9e37_79b9_7f4a_7c15), 1.0);
+        }
+        assert!(trend.slices.len() <= MOST_SLICES);
+        assert_eq!(trend.slices.values().map(|(count, _)| count).sum::<u64>(), 1_000);
+        assert!(trend.noise().is_some_and(|noise| noise < 1e-9));
+    }
+
+    #[test]
     fn too_little_says_nothing() {
         let mut short = TrendFold::default();
         short.push(1, 1.0);

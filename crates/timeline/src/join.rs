@@ -1,7 +1,7 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
 use crate::path::{Detail, Span, Step, Walk};
-use crate::sockets::{Mark, Sockets};
+use crate::sockets::Sockets;
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -20,13 +20,23 @@ pub struct Bounds {
     pub grace_ns: u64,
     /// A closed connection is kept so long for requests that were not yet told, nanoseconds.
     pub closed_ns: u64,
-    /// Client connections that are remembered.
+    /// Client connections that are remembered although they may be over.
     pub connections: usize,
+    /// Changes of tasks that are remembered; where a long request would need more, the oldest are not attributed.
+    pub changes: usize,
+    /// So often it is looked at what may be forgotten: records.
+    pub sweep_records: u32,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { grace_ns: 20_000_000, closed_ns: 2_000_000_000, connections: 1 << 20 }
+        Self {
+            grace_ns: 20_000_000,
+            closed_ns: 2_000_000_000,
+            connections: 1 << 17,
+            changes: 1 << 23,
+            sweep_records: 1 << 16,
+        }
     }
 }
 
@@ -182,7 +192,7 @@ impl Joiner {
             self.resolve_first(take);
         }
         self.since_sweep += 1;
-        if self.since_sweep >= 1 << 16 {
+        if self.since_sweep >= self.bounds.sweep_records {
             self.sweep(now_ns);
         }
         let Some(kind) = Kind::from_code(record.kind) else { return };
@@ -219,6 +229,7 @@ impl Joiner {
             Kind::ClientConnection => {
                 if let Some(told) = ClientConnection::read(record, payload) {
                     let key = (record.lane, told.connection);
+                    self.sockets.expect(told.remote, told.local);
                     self.connections.insert(key, Connection { told, socket: None, waiting: 0 });
                 }
             }
@@ -281,13 +292,13 @@ impl Joiner {
 
     fn touch(&mut self, record: &Record, verb: Verb) {
         let (id, position) = record.a_halves();
-        let server_side = self.sockets.get(id).is_some_and(|socket| socket.server_side);
+        let socket = self.sockets.get_mut(id);
+        let server_side = socket.as_ref().is_some_and(|socket| socket.server_side);
         let pid = self.tasks.touch(record.lane, record.time_ns, id, verb, server_side);
+        let Some(socket) = socket else { return };
+        socket.touch(record.time_ns);
         let aside = END_OF_STREAM | ERROR | NO_POSITION | if verb == Verb::Receive { PEEK } else { 0 };
-        if record.flags & aside != 0 {
-            return;
-        }
-        if let Some(socket) = self.sockets.get_mut(id).filter(|socket| socket.server_side) {
+        if server_side && record.flags & aside == 0 {
             match verb {
                 Verb::Receive => socket.pick_up(record.time_ns, position, pid),
                 Verb::Send => socket.send(record.time_ns, position, pid),
@@ -343,16 +354,16 @@ impl Joiner {
         let request = &waiting.request;
         let id = self.socket_of(waiting).ok_or(Unjoinable::NoSocket)?;
         let socket = self.sockets.get(id).ok_or(Unjoinable::NoSocket)?;
-        let beyond =
-            |marks: &VecDeque<Mark>, position: u64| marks.iter().find(|mark| mark.position > position).copied();
-        let arrived = beyond(&socket.ready, request.request_offset).ok_or(Unjoinable::NoArrival)?;
-        let picked = beyond(&socket.received, request.request_offset).ok_or(Unjoinable::NoPickUp)?;
-        let first_sent = beyond(&socket.sent, request.response_offset).ok_or(Unjoinable::NoSend)?;
+        let arrived = socket.ready.first_past(request.request_offset).ok_or(Unjoinable::NoArrival)?;
+        let picked = socket.received.first_past(request.request_offset).ok_or(Unjoinable::NoPickUp)?;
+        let first_sent = socket.sent.first_past(request.response_offset).ok_or(Unjoinable::NoSend)?;
         let last_byte = request.response_offset.saturating_add(request.response_bytes).saturating_sub(1);
-        let sent = beyond(&socket.sent, last_byte).ok_or(Unjoinable::NoSend)?;
+        let sent = socket.sent.first_past(last_byte).ok_or(Unjoinable::NoSend)?;
         // The answer to a request that was not yet all there: whatever the server did, it was not this request's work.
-        let request_end = request.request_offset + u64::from(request.request_bytes.max(1)) - 1;
-        let complete_ns = beyond(&socket.ready, request_end).map_or(u64::MAX, |mark| mark.at_ns);
+        // What was taken had arrived, even where the event of its arrival is missing.
+        let request_end = request.request_offset.saturating_add(u64::from(request.request_bytes.max(1)) - 1);
+        let complete = [&socket.ready, &socket.received].map(|marks| marks.first_past(request_end));
+        let complete_ns = complete.into_iter().flatten().map(|mark| mark.at_ns).min().unwrap_or(u64::MAX);
         if first_sent.at_ns < picked.at_ns || sent.at_ns < complete_ns {
             return Err(Unjoinable::EarlyAnswer);
         }
@@ -433,7 +444,7 @@ impl Joiner {
         let request = &waiting.request;
         let Some(socket) = self.sockets.get_mut(id) else { return };
         let response_end = request.response_offset.saturating_add(request.response_bytes);
-        let last = socket.sent.iter().find(|mark| mark.position >= response_end).map(|mark| mark.at_ns);
+        let last = socket.sent.first_past(response_end.saturating_sub(1)).map(|mark| mark.at_ns);
         socket.answered_ns = last.unwrap_or(socket.answered_ns).max(socket.answered_ns);
         let request_end = request.request_offset.saturating_add(u64::from(request.request_bytes));
         // Pipelined requests may share the mark that brought, took or answered them: it stays while one waits.
@@ -451,10 +462,18 @@ impl Joiner {
         let oldest_mark = self.sockets.sweep(now_ns.saturating_sub(self.bounds.closed_ns));
         let oldest_request = self.waiting.front().map(|first| first.request.intended_ns);
         let keep_ns = [oldest_mark, oldest_request].into_iter().flatten().min().unwrap_or(now_ns);
-        self.tasks.trim(keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns)));
+        let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
+        self.tasks.trim(keep_ns);
+        while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
+            keep_ns += (now_ns - keep_ns).div_ceil(2);
+            self.tasks.trim(keep_ns);
+        }
         if self.connections.len() > self.bounds.connections {
-            let old = now_ns.saturating_sub(self.bounds.closed_ns);
-            self.connections.retain(|_, connection| connection.waiting > 0 || connection.told.connected_ns > old);
+            let (old, sockets) = (now_ns.saturating_sub(self.bounds.closed_ns), &self.sockets);
+            self.connections.retain(|_, connection| {
+                let lives = connection.socket.is_some_and(|id| sockets.get(id).is_some_and(|socket| socket.claimed));
+                connection.waiting > 0 || lives || connection.told.connected_ns > old
+            });
         }
     }
 }

@@ -146,12 +146,7 @@ impl Walk<'_> {
                     State::Runnable { .. } => self.wait_cpu(pid, &spell),
                     State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
                     State::Running { .. } => self.run_or_queue(pid, begin, end, &foreign),
-                    State::Blocked { .. }
-                        if pid != self.span.picker
-                            && self.hands_over(woken_by, pid)
-                            && (woken_by == self.span.picker
-                                || self.tasks.state_since(pid, end) < self.span.picked_ns) =>
-                    {
+                    State::Blocked { .. } if self.was_handed_over(pid, &spell) => {
                         hop = Some((woken_by, end));
                         break;
                     }
@@ -167,6 +162,24 @@ impl Walk<'_> {
             }
         }
         self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
+    }
+
+    /// Whether the end of a wait is where a task got the request from the one that woke it, not where it waited for
+    /// something with it.
+    fn was_handed_over(&self, pid: u32, spell: &Spell) -> bool {
+        let (span, waker) = (&self.span, spell.woken_by);
+        if pid == span.picker || !self.hands_over(waker, pid) {
+            return false;
+        }
+        if self.tasks.state_since(pid, spell.to_ns) < span.picked_ns {
+            return true;
+        }
+        // It can have got it only once, and not when it had it already.
+        let ours = |touch: &Touch| touch.socket == span.socket;
+        let earlier = |spell: Spell| matches!(spell.state, State::Blocked { .. }) && spell.woken_by == span.picker;
+        waker == span.picker
+            && !self.tasks.touches(pid, span.begun_ns, spell.from_ns).any(ours)
+            && !self.tasks.spells_back(pid, span.begun_ns, spell.from_ns).any(earlier)
     }
 
     /// Whether a wake-up may have handed the request over: it came from another task of the server.
@@ -211,38 +224,38 @@ impl Walk<'_> {
     /// before it came back to ours, or had nothing to do.
     fn foreign_stretches(&self, pid: u32, from_ns: u64, to_ns: u64) -> Vec<Foreign> {
         let mut stretches: Vec<Foreign> = Vec::new();
+        let Some(first) = self.tasks.touches(pid, from_ns, to_ns).find(|touch| self.is_foreign(touch)) else {
+            return stretches;
+        };
+        // Ends of the waits of an event loop that had nothing to do, latest first: taken from the back as time goes on.
+        let mut idle_ns: Vec<u64> = self.idle_ends(pid, first.at_ns, to_ns).collect();
         let mut open: Option<Foreign> = None;
-        for touch in self.tasks.touches(pid, from_ns, to_ns) {
-            if !self.is_foreign(touch) {
-                stretches.extend(open.take());
-                continue;
-            }
+        for touch in self.tasks.touches(pid, first.at_ns, to_ns) {
             let at_ns = touch.at_ns;
-            if open.is_some_and(|stretch| self.was_idle(pid, stretch.to_ns, at_ns)) {
+            let mut was_idle = false;
+            while idle_ns.last().is_some_and(|end_ns| *end_ns <= at_ns) {
+                was_idle |= idle_ns.pop().is_some();
+            }
+            if was_idle || !self.is_foreign(touch) {
                 stretches.extend(open.take());
             }
-            let from_ns = open.map_or(at_ns, |stretch| stretch.from_ns);
-            open = Some(Foreign { from_ns, to_ns: at_ns, awaited: None });
+            if self.is_foreign(touch) {
+                let from_ns = open.map_or(at_ns, |stretch| stretch.from_ns);
+                open = Some(Foreign { from_ns, to_ns: at_ns, awaited: None });
+            }
         }
         stretches.extend(open);
-        if !stretches.is_empty() {
-            self.mark_awaited(pid, from_ns, to_ns, &mut stretches);
-        }
+        self.mark_awaited(pid, from_ns, to_ns, &mut stretches);
         stretches
     }
 
-    /// Whether a task waited for any descriptor within a window: an event loop without anything to do.
-    fn was_idle(&self, pid: u32, from_ns: u64, to_ns: u64) -> bool {
-        self.last_idle(pid, from_ns, to_ns).is_some()
-    }
-
-    /// The end of a task's last wait for any descriptor within a window.
-    fn last_idle(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<u64> {
+    /// The ends of a task's waits for any descriptor within a window, latest first.
+    fn idle_ends(&self, pid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = u64> {
         let idle = |spell: &Spell| match spell.state {
             State::Blocked { state, syscall } => wait_of(state, syscall) == Wait::Descriptor,
             _ => false,
         };
-        self.tasks.spells_back(pid, from_ns, to_ns).find(idle).map(|spell| spell.to_ns)
+        self.tasks.spells_back(pid, from_ns, to_ns).filter(idle).map(|spell| spell.to_ns)
     }
 
     /// Finds the stretches at others in which the answer to our own question had surely not come: an event loop that
@@ -256,7 +269,7 @@ impl Walk<'_> {
             match (touch.verb, asked) {
                 (Verb::Send, _) => asked = Some(*touch),
                 (Verb::Receive, Some(question)) if question.socket == touch.socket => {
-                    if let Some(until_ns) = self.last_idle(pid, question.at_ns, touch.at_ns) {
+                    if let Some(until_ns) = self.idle_ends(pid, question.at_ns, touch.at_ns).next() {
                         let within =
                             |stretch: &&mut Foreign| question.at_ns <= stretch.from_ns && stretch.to_ns <= until_ns;
                         stretches.iter_mut().filter(within).for_each(|stretch| stretch.awaited = Some(touch.socket));

@@ -7,6 +7,10 @@ use weir_wire::socket::SocketOpen;
 
 /// Marks of each sort that a socket keeps while nobody asks for them.
 const MOST_MARKS: usize = 4096;
+/// Sockets that are kept although nothing of our client's is known to go over them.
+const MOST_STRANGERS: usize = 1 << 17;
+/// Client's connections whose socket is awaited.
+const MOST_AWAITED: usize = 1 << 16;
 
 /// An event at a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,25 +42,74 @@ impl Direction {
     }
 }
 
+/// The marks of one sort, in the order of their positions.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    marks: VecDeque<Mark>,
+    reached: u64,
+    /// Positions whose mark was dropped for want of room: from, to.
+    hole: (u64, u64),
+}
+
+impl Marks {
+    fn push(&mut self, mark: Mark) {
+        // What reaches no further is never the first to reach anything.
+        if mark.position <= self.reached {
+            return;
+        }
+        self.reached = mark.position;
+        self.marks.push_back(mark);
+        // A long transfer: its first mark and its last ones are what is asked for.
+        if self.marks.len() > MOST_MARKS
+            && let (Some(first), Some(dropped)) = (self.marks.front().copied(), self.marks.remove(1))
+        {
+            self.hole = (first.position, dropped.position);
+        }
+    }
+
+    /// The first mark that reaches past a position.
+    pub(crate) fn first_past(&self, position: u64) -> Option<Mark> {
+        if (self.hole.0..self.hole.1).contains(&position) {
+            return None;
+        }
+        let index = self.marks.partition_point(|mark| mark.position <= position);
+        self.marks.get(index).copied()
+    }
+
+    fn forget_through(&mut self, position: u64) {
+        while self.marks.front().is_some_and(|mark| mark.position <= position) {
+            self.marks.pop_front();
+        }
+    }
+
+    fn forget_before(&mut self, time_ns: u64) {
+        while self.marks.front().is_some_and(|mark| mark.at_ns < time_ns) {
+            self.marks.pop_front();
+        }
+    }
+}
+
 /// A TCP socket of the server.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) open: SocketOpen,
     pub(crate) opened_ns: u64,
     pub(crate) closed_ns: Option<u64>,
-    /// Data arrived here that the probes told of: a client's connection.
+    /// The last event at it.
+    touched_ns: u64,
+    /// It is a client's connection: data arrived here that the probes told of.
     pub(crate) server_side: bool,
+    /// Our client told of a connection with these addresses.
+    expected: bool,
     /// A client's connection was found to be this one.
     pub(crate) claimed: bool,
     receive: Direction,
     send: Direction,
-    pub(crate) ready: VecDeque<Mark>,
-    pub(crate) received: VecDeque<Mark>,
-    pub(crate) sent: VecDeque<Mark>,
+    pub(crate) ready: Marks,
+    pub(crate) received: Marks,
+    pub(crate) sent: Marks,
     /// When the response before was finished.
     pub(crate) answered_ns: u64,
-    /// Marks that were dropped because nobody asked for them.
-    pub(crate) evicted: u64,
 }
 
 impl Socket {
@@ -65,65 +118,59 @@ impl Socket {
             open,
             opened_ns,
             closed_ns: None,
+            touched_ns: opened_ns,
             server_side: false,
+            expected: false,
             claimed: false,
             receive: Direction { base: open.receive_base, last: 0 },
             send: Direction { base: open.send_base, last: 0 },
-            ready: VecDeque::new(),
-            received: VecDeque::new(),
-            sent: VecDeque::new(),
+            ready: Marks::default(),
+            received: Marks::default(),
+            sent: Marks::default(),
             answered_ns: 0,
-            evicted: 0,
         }
     }
 
     /// Data arrived up to a sequence number.
     fn arrival(&mut self, at_ns: u64, sequence: u32, not_accepted: bool) {
+        self.touched_ns = at_ns;
         let position = self.receive.position(sequence);
-        self.evicted += keep(&mut self.ready, Mark { at_ns, position, pid: 0, not_accepted });
+        self.ready.push(Mark { at_ns, position, pid: 0, not_accepted });
     }
 
     /// A task took data up to a sequence number.
     pub(crate) fn pick_up(&mut self, at_ns: u64, sequence: u32, pid: u32) {
         let position = self.receive.position(sequence);
-        self.evicted += keep(&mut self.received, Mark { at_ns, position, pid, not_accepted: false });
+        self.received.push(Mark { at_ns, position, pid, not_accepted: false });
     }
 
     /// A task gave data up to a sequence number.
     pub(crate) fn send(&mut self, at_ns: u64, sequence: u32, pid: u32) {
         let position = self.send.position(sequence);
-        self.evicted += keep(&mut self.sent, Mark { at_ns, position, pid, not_accepted: false });
+        self.sent.push(Mark { at_ns, position, pid, not_accepted: false });
+    }
+
+    /// A task dealt with it.
+    pub(crate) fn touch(&mut self, at_ns: u64) {
+        self.touched_ns = at_ns;
     }
 
     /// Forgets marks that belong to bytes before these positions.
     pub(crate) fn forget(&mut self, received: u64, sent: u64) {
-        drop_through(&mut self.ready, received);
-        drop_through(&mut self.received, received);
-        drop_through(&mut self.sent, sent);
+        self.ready.forget_through(received);
+        self.received.forget_through(received);
+        self.sent.forget_through(sent);
     }
 
     /// The time of the oldest mark that somebody may still ask for.
-    pub(crate) fn oldest_ns(&self) -> Option<u64> {
-        [&self.ready, &self.received, &self.sent]
-            .into_iter()
-            .filter_map(|marks| marks.front())
-            .map(|mark| mark.at_ns)
-            .min()
+    fn oldest_ns(&self) -> Option<u64> {
+        let oldest = |marks: &Marks| marks.marks.front().map(|mark| mark.at_ns);
+        [&self.ready, &self.received, &self.sent].into_iter().filter_map(oldest).min()
     }
-}
 
-fn keep(marks: &mut VecDeque<Mark>, mark: Mark) -> u64 {
-    marks.push_back(mark);
-    if marks.len() <= MOST_MARKS {
-        return 0;
-    }
-    marks.pop_front();
-    1
-}
-
-fn drop_through(marks: &mut VecDeque<Mark>, position: u64) {
-    while marks.front().is_some_and(|mark| mark.position <= position) {
-        marks.pop_front();
+    /// Whether one of our client's requests may still come that was served here.
+    fn is_wanted(&self) -> bool {
+        self.expected || self.claimed
     }
 }
 
@@ -135,6 +182,8 @@ pub(crate) struct Sockets {
     own_addresses: Vec<IpAddr>,
     /// Local ports at which data of clients has arrived.
     served: FxHashSet<u16>,
+    /// Connections that our client told of before the server did: the server's address, the client's.
+    awaited: FxHashSet<(SocketAddr, SocketAddr)>,
 }
 
 impl Sockets {
@@ -152,7 +201,17 @@ impl Sockets {
         let mut socket = Socket::new(open, at_ns);
         // A client may close without having sent anything: its connection is a client's nevertheless.
         socket.server_side = self.served.contains(&open.local.port());
+        socket.expected = !self.awaited.is_empty() && self.awaited.remove(&(open.local, open.remote));
         self.by_id.insert(open.socket, socket);
+    }
+
+    /// Our client told of a connection between these addresses.
+    pub(crate) fn expect(&mut self, local: SocketAddr, remote: SocketAddr) {
+        match self.by_address.get(&(local, remote)).and_then(|ids| ids.last()).and_then(|id| self.by_id.get_mut(id)) {
+            Some(socket) => socket.expected = true,
+            None if self.awaited.len() < MOST_AWAITED => drop(self.awaited.insert((local, remote))),
+            None => {}
+        }
     }
 
     /// Data arrived at a socket that the probes told of.
@@ -194,24 +253,35 @@ impl Sockets {
         }
     }
 
-    /// Removes sockets that closed before a time; returns the oldest time that the others may still be asked for.
-    pub(crate) fn sweep(&mut self, closed_before_ns: u64) -> Option<u64> {
-        let gone: Vec<u32> = self
-            .by_id
-            .iter()
-            .filter(|(_, socket)| socket.closed_ns.is_some_and(|at| at < closed_before_ns))
-            .map(|(id, _)| *id)
-            .collect();
+    /// Removes sockets that closed before a time, and what strangers did before it; returns the oldest time that our
+    /// client's may still be asked for.
+    pub(crate) fn sweep(&mut self, before_ns: u64) -> Option<u64> {
+        let crowded = self.by_id.len() > MOST_STRANGERS;
+        let (mut gone, mut oldest_ns) = (Vec::new(), None);
+        for (id, socket) in &mut self.by_id {
+            let stranger = !socket.is_wanted();
+            if socket.closed_ns.is_some_and(|at| at < before_ns) || crowded && stranger && socket.touched_ns < before_ns
+            {
+                gone.push(*id);
+            } else if stranger {
+                // Nobody will ask for it, and an idle connection of somebody else's must not hold all history.
+                socket.ready.forget_before(before_ns);
+                socket.received.forget_before(before_ns);
+                socket.sent.forget_before(before_ns);
+            } else {
+                oldest_ns = [oldest_ns, socket.oldest_ns()].into_iter().flatten().min();
+            }
+        }
         for id in gone {
             self.remove(id);
         }
-        self.by_id.values().filter_map(Socket::oldest_ns).min()
+        oldest_ns
     }
 
     /// How many things are held.
     pub(crate) fn held(&self) -> usize {
-        let marks = |socket: &Socket| socket.ready.len() + socket.received.len() + socket.sent.len();
-        self.by_id.values().map(|socket| 1 + marks(socket)).sum::<usize>() + self.by_address.len()
+        let marks = |one: &Socket| one.ready.marks.len() + one.received.marks.len() + one.sent.marks.len();
+        self.by_id.values().map(|one| 1 + marks(one)).sum::<usize>() + self.by_address.len() + self.awaited.len()
     }
 
     /// Whether an address is one of the recorded host.
@@ -223,6 +293,53 @@ impl Sockets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn mark(at_ns: u64, position: u64) -> Mark {
+        Mark { at_ns, position, pid: 0, not_accepted: false }
+    }
+
+    #[test]
+    fn a_long_transfer_keeps_its_first_and_its_last_mark() {
+        let mut marks = Marks::default();
+        let last = 3 * MOST_MARKS as u64;
+        (1..=last).for_each(|step| marks.push(mark(step, 100 * step)));
+        assert_eq!(marks.marks.len(), MOST_MARKS);
+        assert_eq!(marks.first_past(0).map(|mark| mark.at_ns), Some(1));
+        assert_eq!(marks.first_past(100 * last - 1).map(|mark| mark.at_ns), Some(last));
+        assert_eq!(marks.first_past(100 * last), None);
+        // What was dropped is missing; the mark after it is not given in its place.
+        assert_eq!(marks.first_past(5_000), None);
+        assert_eq!(marks.first_past(100), None);
+        marks.forget_through(100 * last - 50);
+        marks.push(mark(last + 1, 100 * last + 7));
+        assert_eq!(marks.first_past(100 * last).map(|mark| mark.at_ns), Some(last + 1));
+    }
+
+    #[test]
+    fn a_stranger_does_not_hold_history() {
+        let mut sockets = Sockets::default();
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let open = |socket: u32| SocketOpen {
+            socket,
+            receive_base: 0,
+            send_base: 0,
+            cookie: u64::from(socket),
+            netns: 0,
+            local: address(80),
+            remote: address(40_000 + socket as u16),
+        };
+        for socket in [1, 2] {
+            sockets.open(open(socket), 10);
+            sockets.arrival(socket, 20, 100, false);
+        }
+        sockets.expect(address(80), address(40_002));
+        sockets.expect(address(80), address(40_003));
+        sockets.open(open(3), 30);
+        sockets.arrival(3, 40, 100, false);
+        assert_eq!(sockets.sweep(50), Some(20));
+        let marks = |socket: u32| sockets.get(socket).map(|known| known.ready.marks.len());
+        assert_eq!([marks(1), marks(2), marks(3)], [Some(0), Some(1), Some(1)]);
+    }
 
     #[test]
     fn positions_survive_the_wrap_of_sequence_numbers() {

@@ -1,5 +1,6 @@
 //! Who ran, who could have, and who was blocked in what: histories of tasks and CPUs, from the scheduler's events.
 
+use crate::blocked::{Wait, wait_of};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use weir_wire::task::Switch;
@@ -163,6 +164,13 @@ impl Tasks {
         match task.changes.back() {
             Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, waker)),
             Some((_, State::Runnable { .. })) => {}
+            Some((_, State::Blocked { state, syscall })) => {
+                // By a futex threads also hand requests to each other: what it does next may be for another one.
+                if task.at != 0 && wait_of(*state, *syscall) == Wait::Lock {
+                    task.at = 0;
+                }
+                task.push(time_ns, State::Runnable { waker });
+            }
             _ => task.push(time_ns, State::Runnable { waker }),
         }
     }

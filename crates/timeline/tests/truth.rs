@@ -37,7 +37,7 @@ fn check(plan: Plan) {
 
 #[test]
 fn any_world_is_told_to_the_nanosecond() {
-    for seed in base_seed()..base_seed() + 400 {
+    for seed in base_seed()..base_seed() + 1_500 {
         check(Plan::any(seed));
     }
 }
@@ -50,6 +50,7 @@ fn each_model_is_told_with_everything_at_once() {
             plan.model = model;
             (plan.hog, plan.sleeps, plan.downstream, plan.split) = (true, true, true, true);
             plan.locks = model != Model::Events;
+            plan.offload = model == Model::Threads;
             check(plan);
         }
     }

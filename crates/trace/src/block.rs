@@ -142,6 +142,19 @@ pub(crate) fn name_bytes(text: &str) -> usize {
 /// Readers refuse blocks of more than 65536 slots or 1 MiB of names; [`crate::StreamWriter`] keeps within.
 #[must_use]
 pub fn encode(header: &BlockHeader, records: u32, dictionary: &[(u32, Arc<str>)], slots: &[Slot]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_into(&mut bytes, header, records, dictionary, slots);
+    bytes
+}
+
+/// Encodes a block in place of what `bytes` holds: fresh memory for each block costs more than filling it.
+pub(crate) fn encode_into(
+    bytes: &mut Vec<u8>,
+    header: &BlockHeader,
+    records: u32,
+    dictionary: &[(u32, Arc<str>)],
+    slots: &[Slot],
+) {
     let mut names = Vec::new();
     for (id, text) in dictionary {
         let text = name_text(text).as_bytes();
@@ -149,7 +162,8 @@ pub fn encode(header: &BlockHeader, records: u32, dictionary: &[(u32, Arc<str>)]
         names.extend_from_slice(&(text.len() as u16).to_le_bytes());
         names.extend_from_slice(text);
     }
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + names.len() + slots.len() * SLOT_BYTES);
+    bytes.clear();
+    bytes.reserve(HEADER_BYTES + names.len() + slots.len() * SLOT_BYTES);
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&header.schema.0.to_le_bytes());
     bytes.extend_from_slice(&header.schema.1.to_le_bytes());
@@ -165,12 +179,13 @@ pub fn encode(header: &BlockHeader, records: u32, dictionary: &[(u32, Arc<str>)]
         bytes.extend_from_slice(&word.to_le_bytes());
     }
     bytes.extend_from_slice(&names);
-    for word in slots.iter().flatten() {
-        bytes.extend_from_slice(&word.to_le_bytes());
+    let begin = bytes.len();
+    bytes.resize(begin + slots.len() * SLOT_BYTES, 0);
+    for (raw, word) in bytes[begin..].chunks_exact_mut(8).zip(slots.as_flattened()) {
+        raw.copy_from_slice(&word.to_le_bytes());
     }
-    let crc = crc32fast::hash(&bytes);
+    let crc = crc32fast::hash(bytes);
     bytes[60..64].copy_from_slice(&crc.to_le_bytes());
-    bytes
 }
 
 /// Sizes that a head promises, checked against the bounds.
@@ -217,8 +232,11 @@ pub(crate) fn decode(head: &[u8; HEADER_BYTES], body: &[u8]) -> Option<Block> {
         end_ns: u64_at(head, 40),
         lost: u64_at(head, 48),
     };
-    let slots = slots.chunks_exact(SLOT_BYTES).map(|raw| std::array::from_fn(|index| u64_at(raw, index * 8))).collect();
-    Some(Block { header, records: u32_at(head, 24), dictionary: Arc::new(names_of(names)?), slots })
+    let mut words = vec![Slot::default(); sizes.slots];
+    for (word, raw) in words.as_flattened_mut().iter_mut().zip(slots.as_chunks().0) {
+        *word = u64::from_le_bytes(*raw);
+    }
+    Some(Block { header, records: u32_at(head, 24), dictionary: Arc::new(names_of(names)?), slots: words })
 }
 
 fn names_of(mut bytes: &[u8]) -> Option<HashMap<u32, Arc<str>>> {

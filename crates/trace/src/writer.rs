@@ -1,6 +1,6 @@
 //! Writing streams: blocks into segments, rotated and bounded.
 
-use crate::block::{HEADER_BYTES, MOST_DICTIONARY, MOST_SLOTS, append, encode, name_bytes, name_text, own_header};
+use crate::block::{HEADER_BYTES, MOST_DICTIONARY, MOST_SLOTS, append, encode_into, name_bytes, name_text, own_header};
 use crate::error::WriteError;
 use crate::manifest::Entry;
 use crate::run::Run;
@@ -78,6 +78,7 @@ pub struct StreamWriter {
     names: HashMap<u32, Arc<str>>,
     used_names: BTreeSet<u32>,
     used_bytes: usize,
+    encoded: Vec<u8>,
     segment: Option<Segment>,
     closed: VecDeque<Closed>,
     written: Written,
@@ -99,6 +100,7 @@ impl StreamWriter {
             names: HashMap::new(),
             used_names: BTreeSet::new(),
             used_bytes: 0,
+            encoded: Vec::new(),
             segment: None,
             closed: VecDeque::new(),
             written: Written::default(),
@@ -191,9 +193,10 @@ impl StreamWriter {
         let names = &self.names;
         let dictionary: Vec<_> =
             self.used_names.iter().filter_map(|id| names.get(id).map(|text| (*id, Arc::clone(text)))).collect();
-        let bytes = encode(&self.header, self.records, &dictionary, &self.slots);
+        let bytes = &mut self.encoded;
+        encode_into(bytes, &self.header, self.records, &dictionary, &self.slots);
         let Some(open) = self.segment.as_mut() else { return Ok(()) };
-        if let Err(source) = open.file.write_all(&bytes) {
+        if let Err(source) = open.file.write_all(bytes) {
             // Half a block would cost a reader time to get past; the file is open for appending, so the next block
             // follows the last whole one.
             let _ = open.file.set_len(open.bytes);

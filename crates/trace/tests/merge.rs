@@ -32,6 +32,8 @@ proptest! {
         block_slots in 0usize..40,
         segment_bytes in 0u64..4000,
     ) {
+        // A run of which nothing was written is none.
+        prop_assume!(streams.iter().any(|steps| !steps.is_empty()));
         let directory = tempfile::tempdir().expect("a directory");
         let run = Run::create(&directory.path().join("run")).expect("a run");
         let limits = Limits { block_slots, segment_bytes, ..Limits::default() };

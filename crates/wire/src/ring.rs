@@ -36,7 +36,7 @@ pub fn ring(slots: usize) -> (Producer, Consumer) {
     let capacity = slots.max(MAX_SLOTS + 1).next_power_of_two();
     let words = (0..RING_HEADER_WORDS + capacity * SLOT_WORDS).map(|_| AtomicU64::new(0)).collect();
     let memory = Arc::new(Memory { words, capacity: capacity as u64 });
-    (Producer { memory: Arc::clone(&memory), written: 0, read_seen: 0 }, Consumer { memory, read: 0 })
+    (Producer { memory: Arc::clone(&memory), written: 0, read_seen: 0 }, Consumer { memory, read: 0, damaged: 0 })
 }
 
 /// The writing end; one thread's.
@@ -80,6 +80,8 @@ impl Producer {
 pub struct Consumer {
     memory: Arc<Memory>,
     read: u64,
+    /// Times that the rest of what was written had to be given up.
+    damaged: u64,
 }
 
 impl Consumer {
@@ -95,8 +97,10 @@ impl Consumer {
             let record = Record::from_slot(self.load(self.read));
             let slots = usize::from(record.slots).min(MAX_SLOTS);
             if self.read + 1 + slots as u64 > written {
-                // A length that reaches past what was written is damage: drop the rest.
+                // A length that reaches past what was written is damage: drop the rest, of which nobody knows how
+                // many records it was.
                 self.read = written;
+                self.damaged += 1;
                 break;
             }
             for (index, slot) in payload[..slots].iter_mut().enumerate() {
@@ -110,10 +114,10 @@ impl Consumer {
         taken
     }
 
-    /// Records that found no room since the ring was made.
+    /// Records that found no room since the ring was made, and one for each time that damage cost the rest of a batch.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.memory.words[DROPPED].load(Ordering::Relaxed)
+        self.memory.words[DROPPED].load(Ordering::Relaxed).saturating_add(self.damaged)
     }
 
     fn load(&self, position: u64) -> Slot {
@@ -165,6 +169,18 @@ mod tests {
             prop_assert_eq!(consumer.dropped(), refused);
             prop_assert!(seen.windows(2).all(|pair| pair[0] < pair[1]));
         }
+    }
+
+    #[test]
+    fn a_damaged_length_costs_the_batch_and_is_counted() {
+        let (mut producer, mut consumer) = ring(16);
+        producer.push(numbered(1), &[]);
+        let damaged = Record { slots: 5, ..numbered(1) }.to_slot()[1];
+        producer.memory.words[RING_HEADER_WORDS + 1].store(damaged, Ordering::Relaxed);
+        assert_eq!(consumer.drain(10, |_, _| panic!("it is not whole")), 0);
+        assert_eq!(consumer.dropped(), 1);
+        producer.push(numbered(2), &[]);
+        assert_eq!(consumer.drain(10, |record, _| assert_eq!(record, numbered(2))), 1);
     }
 
     #[test]

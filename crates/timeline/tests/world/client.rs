@@ -98,6 +98,7 @@ impl World {
                 picker: 0,
                 answered: 0,
                 answerer: 0,
+                handed: None,
                 asked: Vec::new(),
             });
             let request = self.network.requests.len() - 1;

@@ -59,6 +59,8 @@ pub struct Change {
     pub connection: Option<usize>,
     /// Who woke it, at the change to ready.
     pub woken_by: Option<Tid>,
+    /// It dealt with the connection then.
+    pub touched: bool,
 }
 
 /// What a task wants to do next.
@@ -235,7 +237,7 @@ impl World {
         let at = self.now;
         let task = &mut self.tasks[task];
         task.doing = doing;
-        task.history.push(Change { at, doing, connection: task.connection, woken_by });
+        task.history.push(Change { at, doing, connection: task.connection, woken_by, touched: false });
     }
 
     /// A task turns to a connection's request, or from it.
@@ -243,6 +245,19 @@ impl World {
         self.tasks[task].connection = connection;
         let doing = self.tasks[task].doing;
         self.note(task, doing, None);
+        if let Some(change) = self.tasks[task].history.last_mut() {
+            change.touched = connection.is_some();
+        }
+    }
+
+    /// A task gives a request away: what it did for it after its last dealing with the connection cannot be seen.
+    pub fn turn_away(&mut self, task: Tid) {
+        self.turn(task, None);
+        let history = &mut self.tasks[task].history;
+        let Some(last) = history.iter().rposition(|change| change.touched) else { return };
+        history[last + 1..].iter_mut().for_each(|change| change.connection = None);
+        let after = Change { connection: None, touched: false, ..history[last] };
+        history.insert(last + 1, after);
     }
 
     /// Wakes a task if it waits for this; the waker is a task, or an interrupt on whatever CPU.

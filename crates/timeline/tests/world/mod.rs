@@ -80,7 +80,8 @@ pub fn simulate(plan: Plan) -> (Vec<Event>, Vec<Truth>) {
 
 /// Feeds records to a new joiner, all at once.
 pub fn join(events: &[Event]) -> (Vec<Told>, Statistics) {
-    join_with(events, Bounds::default())
+    // Looked through often, so that what is forgotten too early shows.
+    join_with(events, Bounds { sweep_records: 64, ..Bounds::default() })
 }
 
 /// The same with other bounds.

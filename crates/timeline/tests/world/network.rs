@@ -38,6 +38,8 @@ pub struct Request {
     pub picker: Tid,
     pub answered: u64,
     pub answerer: Tid,
+    /// When a thread handed it to the one that answered.
+    pub handed: Option<u64>,
     /// Times at which a peer was asked and at which its answer was taken.
     pub asked: Vec<(u64, u64)>,
 }

@@ -37,6 +37,8 @@ pub struct Plan {
     /// CPU time after the last send, in which a task is still at the request it has answered; the definitions cannot
     /// see that.
     pub tail_ns: u64,
+    /// Threads hand requests to each other half way.
+    pub offload: bool,
     /// The schedule intends requests before the client sends them.
     pub open_loop: bool,
     pub choice: Choice,
@@ -50,6 +52,7 @@ impl Plan {
         let mut flag = |chance: u64| choice.below(100) < chance;
         let (keep_alive, hog, locks, sleeps) = (flag(70), flag(30), flag(40), flag(30));
         let (downstream, far, split, client_shares, open_loop) = (flag(40), flag(30), flag(30), flag(30), flag(40));
+        let offload = model == Model::Threads && flag(50);
         let pipeline = if keep_alive && flag(40) { 1 + choice.below(4) } else { 1 };
         Self {
             model,
@@ -67,6 +70,7 @@ impl Plan {
             split,
             client_shares,
             tail_ns: 0,
+            offload,
             open_loop,
             choice,
         }

@@ -15,6 +15,8 @@ pub enum Step {
     Acquire(usize),
     Release(usize),
     Sleep(u64),
+    /// Give the request to an idle thread, if there is one.
+    HandOver,
     /// Send a question to the downstream.
     Ask(u64),
     /// Wait for its answer.
@@ -34,6 +36,9 @@ impl Step {
 /// The work for a request, drawn at random.
 pub fn steps_of(plan: &mut Plan) -> Vec<Step> {
     let mut steps = vec![Step::Run(plan.between(1_000, 40_000))];
+    if plan.offload && plan.chance(40) {
+        steps.extend([Step::HandOver, Step::Run(plan.between(100, 5_000))]);
+    }
     if plan.locks && plan.chance(50) {
         let lock = plan.choice.below(2) as usize;
         steps.extend([Step::Acquire(lock), Step::Run(plan.between(5_000, 60_000)), Step::Release(lock)]);
@@ -81,6 +86,8 @@ pub struct Server {
     /// By task: the answer it waits for has come, or its sleep is over.
     answered: Vec<Tid>,
     rested: Vec<Tid>,
+    /// Requests on their way to other threads.
+    handed: Vec<(Tid, Handling)>,
     backends: Vec<(usize, Socket, u64, u64)>,
 }
 
@@ -95,6 +102,8 @@ enum Outcome {
     Op(Op),
     /// It waits for its downstream; an event loop turns to others.
     Parked,
+    /// Another thread has it now.
+    Handed,
     Done,
 }
 
@@ -127,6 +136,19 @@ impl World {
                 Step::Sleep(ns) => {
                     self.after(ns, Happening::Timer { task: me });
                     return Outcome::Op(Op::Wait(Want::Timer));
+                }
+                Step::HandOver => {
+                    let idle = |task: &&Tid| self.tasks[**task].doing == super::engine::Doing::Blocked(Want::Work);
+                    // Only onwards: given back to the one that took it up, it looks as if that one had waited for a lock.
+                    let onwards = self.network.requests[request].picker == me;
+                    if let Some(thread) = self.server.workers.iter().find(idle).copied().filter(|_| onwards) {
+                        self.network.requests[request].handed = Some(self.now);
+                        self.network.connections[connection].owner = Some(thread);
+                        self.server.handed.push((thread, handling.clone()));
+                        self.turn_away(me);
+                        self.wake(thread, Want::Work, Some(me));
+                        return Outcome::Handed;
+                    }
                 }
                 Step::Ask(delay) => {
                     self.ask(connection, me, true);
@@ -270,6 +292,7 @@ enum Next {
     Op(Op),
     /// Nothing of this connection is there to be done; it is where it was, or at its end.
     Idle,
+    Handed,
     Ended,
 }
 
@@ -279,6 +302,10 @@ impl OneByOne {
             match world.handle(handling, me, true) {
                 Outcome::Op(op) => return Next::Op(op),
                 Outcome::Parked => {}
+                Outcome::Handed => {
+                    self.handling = None;
+                    return Next::Handed;
+                }
                 Outcome::Done => {
                     self.handling = None;
                     self.tail = world.plan.tail_ns > 0;
@@ -336,7 +363,7 @@ impl Program for Process {
         match self.work.next(world, me, number) {
             Next::Op(op) => op,
             Next::Idle => Op::Wait(Want::Data(number)),
-            Next::Ended => {
+            Next::Ended | Next::Handed => {
                 self.connection = None;
                 Op::Compute(1)
             }
@@ -389,6 +416,9 @@ impl Program for Thread {
             if let Some(number) = self.connection {
                 world.network.connections[number].owner = Some(me);
                 world.network.connections[number].queued = false;
+                if let Some(at) = world.server.handed.iter().position(|(thread, _)| *thread == me) {
+                    self.work.handling = Some(world.server.handed.remove(at).1);
+                }
             }
             return if self.connection.is_some() { Op::Compute(200) } else { Op::Wait(Want::Work) };
         };
@@ -396,6 +426,10 @@ impl Program for Thread {
             Next::Op(op) => op,
             // A request that has come in part is waited for; a connection without any goes back to the listener.
             Next::Idle if world.half_taken(number) => Op::Wait(Want::Data(number)),
+            Next::Handed => {
+                self.connection = None;
+                Op::Compute(50)
+            }
             Next::Idle => {
                 self.connection = None;
                 world.network.connections[number].owner = None;
@@ -433,7 +467,7 @@ impl Program for Worker {
                     self.current = Some((number, handling));
                     return op;
                 }
-                Outcome::Parked => {
+                Outcome::Parked | Outcome::Handed => {
                     world.turn(me, None);
                     self.parked.push((number, handling));
                 }

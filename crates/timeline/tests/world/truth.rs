@@ -62,7 +62,12 @@ impl Teller<'_> {
         self.add(Part::RequestTransit, request.sent, request.arrived);
         self.before_pick_up();
         self.add(Part::WorkerQueue, request.picked, begun);
-        self.at_work(begun);
+        // Handed over before its turn came, it was the other thread's from the beginning.
+        let handed = request.handed.map_or(begun, |handed| handed.max(begun));
+        if handed > begun {
+            self.at_work(request.picker, begun, handed);
+        }
+        self.at_work(request.answerer, handed, request.answered);
         for stretch in self.stretches(self.world.client.task, request.answered, request.done) {
             let blocked = matches!(stretch.change.doing, Doing::Blocked(_) | Doing::Absent);
             self.add(if blocked { Part::ResponseTransit } else { Part::ClientWakeup }, stretch.from, stretch.to);
@@ -84,7 +89,7 @@ impl Teller<'_> {
     /// What a task did within a window, in order.
     fn stretches(&self, task: Tid, from: u64, to: u64) -> Vec<Stretch> {
         let history = &self.world.tasks[task].history;
-        let absent = Change { at: 0, doing: Doing::Absent, connection: None, woken_by: None };
+        let absent = Change { at: 0, doing: Doing::Absent, connection: None, woken_by: None, touched: false };
         let ends = history.iter().map(|change| change.at).chain([u64::MAX]);
         // A stretch without length stays: a task may be woken at the moment it blocks.
         let all = [&absent].into_iter().chain(history).zip(ends);
@@ -150,11 +155,11 @@ impl Teller<'_> {
         self.world.tasks[task].history.iter().find(|change| change.at >= at).copied()
     }
 
-    /// From its turn to its last send.
-    fn at_work(&mut self, begun: u64) {
+    /// While a task has it, between its turn and its last send.
+    fn at_work(&mut self, task: Tid, begun: u64, end: u64) {
         let request = self.request;
-        let (task, own) = (request.answerer, Some(request.connection));
-        let stretches = self.stretches(task, begun, request.answered);
+        let own = Some(request.connection);
+        let stretches = self.stretches(task, begun, end);
         let peer = if self.world.plan.far { Part::WaitNetwork } else { Part::WaitProcess };
         let idle = |stretch: &Stretch| {
             matches!(stretch.change.doing, Doing::Blocked(Want::Poll | Want::Answer | Want::Data(_)))
