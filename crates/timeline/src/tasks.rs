@@ -126,6 +126,7 @@ impl Tasks {
             self.cpus.resize_with(index + 1, Cpu::default);
         }
         let current = self.cpus[index].current;
+        let mut gap_ns = None;
         if let Some(known) = current
             && known != switch.prev
         {
@@ -133,6 +134,7 @@ impl Tasks {
             let since = self.cpus[index].history.back().map_or(time_ns, |(at, _)| *at);
             self.gap(since, time_ns);
             self.left_unseen(known, cpu, time_ns);
+            gap_ns = Some(since);
         }
         if switch.prev != 0 {
             let task = self.tasks.entry(switch.prev).or_default();
@@ -142,7 +144,12 @@ impl Tasks {
                 (_, Some((_, waker))) => State::Runnable { waker },
                 (state, None) => State::Blocked { state, syscall: switch.syscall },
             };
-            task.doubt(|state| !matches!(state, State::Running { cpu: on } if on == cpu));
+            let ran_here = matches!(task.changes.back(), Some((_, State::Running { cpu: on })) if *on == cpu);
+            match gap_ns {
+                // It came to this CPU unseen, at the earliest when the CPU was last seen to change its task.
+                Some(since) if !ran_here && !task.changes.is_empty() => task.push(since, State::Unknown),
+                _ => task.doubt(|_| !ran_here),
+            }
             task.push(time_ns, state);
         }
         if switch.next != 0 {
