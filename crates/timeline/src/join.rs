@@ -204,7 +204,13 @@ impl Joiner {
                 }
             }
             Kind::Waking => self.tasks.waking(now_ns, low, high),
-            Kind::Exit => self.tasks.exit(low, now_ns),
+            Kind::Fork => {
+                // Where the child's process is not told, a flag says that it is one of its own.
+                let own = (record.flags & 1 != 0).then_some(high);
+                let process = Some(record.b as u32).filter(|tgid| *tgid != 0).or(own);
+                self.tasks.fork(now_ns, low, high, process);
+            }
+            Kind::Exit => self.tasks.exit(low),
             Kind::TaskName => {
                 let known = TaskName { name: text_from_slots(payload), tgid: high, traced: record.flags & 1 != 0 };
                 self.tasks.name(low, known);
@@ -238,7 +244,7 @@ impl Joiner {
             Kind::ClientLane => {
                 self.lanes.insert(record.lane, low);
             }
-            Kind::ClockPair | Kind::CpuSteal | Kind::Fork | Kind::Exec | Kind::ListenReady => {}
+            Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
         }
     }
 

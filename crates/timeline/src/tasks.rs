@@ -44,6 +44,8 @@ pub(crate) struct Spell {
     pub(crate) woken_by: u32,
     /// The CPU that the task got next, for a runnable spell.
     pub(crate) next_cpu: Option<u32>,
+    /// Who made the task at the spell's end: the task did not exist before. 0 if it did, or if that is not known.
+    pub(crate) parent: u32,
 }
 
 /// Whether a task took from or gave to a socket.
@@ -74,7 +76,9 @@ struct Task {
     woken_while_running: Option<(u64, u32)>,
     /// It belongs to the server: it was seen to serve, or a wake-up of a traced task told so.
     serves: bool,
-    /// Its last event was its end.
+    /// When it was made, and by whom.
+    born: Option<(u64, u32)>,
+    /// It has told of its end, and is on its last way off its CPU.
     ended: bool,
 }
 
@@ -110,6 +114,8 @@ pub(crate) struct Tasks {
 
 /// Gaps that are remembered for the requests that they may have hit.
 const MOST_GAPS: usize = 1024;
+/// Tasks that are remembered although they may be idle; beyond, those go of which nothing is asked.
+const MOST_TASKS: usize = 1 << 17;
 /// CPUs that are told apart; a record of a higher one is damaged.
 const MOST_CPUS: usize = 8192;
 /// Sockets towards something else whose last question is remembered.
@@ -140,6 +146,8 @@ impl Tasks {
             let task = self.tasks.entry(switch.prev).or_default();
             let woken = task.woken_while_running.take().filter(|(at, _)| time_ns.saturating_sub(*at) < WAKE_RACE_NS);
             let state = match (switch.prev_state, woken) {
+                // Whether it has lost the CPU once more or left it for good, the recording does not tell.
+                (0, _) if task.ended => State::Unknown,
                 (0, _) => State::Runnable { waker: 0 },
                 (_, Some((_, waker))) => State::Runnable { waker },
                 (state, None) => State::Blocked { state, syscall: switch.syscall },
@@ -179,6 +187,24 @@ impl Tasks {
                 task.push(time_ns, State::Runnable { waker });
             }
             _ => task.push(time_ns, State::Runnable { waker }),
+        }
+    }
+
+    /// A task is made, a thread of its parent's process or of a `process` told; its number may have been another's before, of whom nothing must be told as of the new one.
+    pub(crate) fn fork(&mut self, time_ns: u64, parent: u32, child: u32, process: Option<u32>) {
+        if child == 0 || child == parent {
+            return;
+        }
+        let task = self.tasks.entry(child).or_default();
+        *task = Task { born: Some((time_ns, parent)), ..Task::default() };
+        task.push(time_ns, State::Runnable { waker: parent });
+        // It has its parent's name until it takes another, or ends too soon for anybody to ask for it.
+        match self.names.get(&parent) {
+            Some(known) => {
+                let name = TaskName { tgid: process.unwrap_or(known.tgid), ..known.clone() };
+                self.name(child, name);
+            }
+            None => drop(self.names.remove(&child)),
         }
     }
 
@@ -267,7 +293,8 @@ impl Tasks {
 
     /// The spells of a task within a window, latest first.
     pub(crate) fn spells_back(&self, pid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = Spell> + '_ {
-        let changes = self.tasks.get(&pid).map(|task| &task.changes);
+        let (changes, born) = self.tasks.get(&pid).map(|task| (&task.changes, task.born)).unzip();
+        let born = born.flatten();
         let mut index = changes.map_or(0, |changes| changes.partition_point(|(at, _)| *at < to_ns));
         let mut end = to_ns;
         std::iter::from_fn(move || {
@@ -283,7 +310,9 @@ impl Tasks {
                 Some(State::Running { cpu }) => (0, Some(cpu)),
                 _ => (0, None),
             };
-            let spell = Spell { from_ns: begin.max(from_ns), to_ns: end, state, woken_by, next_cpu };
+            let unborn = born.filter(|(at, _)| index == 0 && *at == end);
+            let parent = unborn.map_or(0, |(_, parent)| parent);
+            let spell = Spell { from_ns: begin.max(from_ns), to_ns: end, state, woken_by, next_cpu, parent };
             end = spell.from_ns;
             index = index.saturating_sub(1);
             Some(spell)
@@ -341,32 +370,29 @@ impl Tasks {
             task.touches.drain(..keep);
         }
         // Of a task that has ended, and of whose time nobody asks any more, nothing is left to be known.
-        let names = &mut self.names;
+        let (names, crowded) = (&mut self.names, self.tasks.len() > MOST_TASKS);
         self.tasks.retain(|pid, task| {
-            let over = task.changes.back().is_some_and(|(at, _)| task.ended && *at <= before_ns);
-            let gone = over && task.touches.is_empty();
+            let over = task.changes.back().is_none_or(|(at, _)| *at <= before_ns);
+            let gone = over && task.touches.is_empty() && (task.ended || crowded);
             if gone {
                 names.remove(pid);
             }
             !gone
         });
+        if self.names.len() > MOST_TASKS {
+            let tasks = &self.tasks;
+            self.names.retain(|pid, _| tasks.contains_key(pid));
+        }
         for cpu in &mut self.cpus {
             let keep = cpu.history.partition_point(|(at, _)| *at <= before_ns).saturating_sub(1);
             cpu.history.drain(..keep);
         }
     }
 
-    /// A task has ended: its number may be given to another.
-    pub(crate) fn exit(&mut self, pid: u32, time_ns: u64) {
-        self.change(pid, time_ns, State::Unknown);
-        if let Some(task) = self.tasks.get_mut(&pid) {
-            task.serves = false;
-            task.ended = true;
-        }
-    }
-
-    fn change(&mut self, pid: u32, time_ns: u64, state: State) {
-        self.tasks.entry(pid).or_default().push(time_ns, state);
+    /// A task has ended. What it did stays known for the requests that are yet to be told; its number's next owner
+    /// begins anew with the fork, and where nobody asks any more it is forgotten.
+    pub(crate) fn exit(&mut self, pid: u32) {
+        self.tasks.entry(pid).or_default().ended = true;
     }
 }
 
@@ -382,7 +408,6 @@ impl Task {
     }
 
     fn push(&mut self, time_ns: u64, state: State) {
-        self.ended &= state == State::Unknown;
         // Lanes are merged by time, but two CPUs' clocks may differ by nanoseconds: never let a history run back.
         let at = self.changes.back().map_or(time_ns, |(last, _)| time_ns.max(*last));
         self.changes.push_back((at, state));
@@ -438,6 +463,42 @@ mod tests {
         tasks.waking(199, 3, 7);
         tasks.switch(200, 0, switch(7, 0, 1));
         assert_eq!(tasks.spells_back(7, 200, 300).next().map(|s| s.state), Some(State::Runnable { waker: 3 }));
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_is_another_task() {
+        let mut tasks = Tasks::default();
+        let name = |name: &str, traced| TaskName { name: name.to_owned(), tgid: 3, traced };
+        tasks.name(3, name("parent", true));
+        tasks.name(7, name("stranger", false));
+        tasks.switch(100, 0, switch(0, 7, 0));
+        tasks.touch(0, 150, 5, Verb::Receive, true);
+        tasks.exit(7);
+        assert!(tasks.serves(7), "its requests are yet to be told");
+        tasks.switch(200, 0, switch(7, 3, 0));
+        tasks.fork(300, 3, 7, None);
+        assert_eq!(tasks.named(7), Some(&name("parent", true)));
+        assert_eq!(tasks.touches(7, 0, 400).count(), 0);
+        let spells: Vec<_> = tasks.spells_back(7, 50, 350).map(|s| (s.from_ns, s.to_ns, s.state, s.parent)).collect();
+        assert_eq!(spells, [(300, 350, State::Runnable { waker: 3 }, 0), (50, 300, State::Unknown, 3)]);
+    }
+
+    #[test]
+    fn an_ended_task_is_forgotten_with_its_name() {
+        let mut tasks = Tasks::default();
+        let held = tasks.held();
+        for pid in 10..1000 {
+            let time_ns = u64::from(pid) * 100;
+            tasks.fork(time_ns, 1, pid, Some(pid));
+            tasks.name(pid, TaskName { name: "child".to_owned(), tgid: pid, traced: true });
+            tasks.switch(time_ns + 10, 0, switch(0, pid, 0));
+            tasks.touch(0, time_ns + 20, 5, Verb::Send, true);
+            tasks.exit(pid);
+            // Dead shows as runnable: the kernel's bit for it is not recorded.
+            tasks.switch(time_ns + 30, 0, switch(pid, 0, 0));
+        }
+        tasks.trim(1_000_000);
+        assert_eq!(tasks.held(), held + 1, "the CPU's last change is all that is left");
     }
 
     #[test]
