@@ -40,6 +40,9 @@ impl Default for Bounds {
     }
 }
 
+/// Kinds whose lane is a CPU.
+const KERNEL: std::ops::Range<u16> = Kind::Switch as u16..Kind::ClientConnection as u16;
+
 /// Why a request could not be joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unjoinable {
@@ -197,6 +200,9 @@ impl Joiner {
         }
         let Some(kind) = Kind::from_code(record.kind) else { return };
         let (low, high) = record.a_halves();
+        if KERNEL.contains(&record.kind) {
+            self.tasks.seen(now_ns, record.lane);
+        }
         match kind {
             Kind::Switch => {
                 if let Some(switch) = Switch::read(record) {

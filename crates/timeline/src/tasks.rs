@@ -3,7 +3,7 @@
 use crate::blocked::{Wait, wait_of};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use weir_wire::task::Switch;
+use weir_wire::task::{NO_SYSCALL, Switch};
 
 /// Changes that a task's history may hold; the oldest go first, and what they would have told is unattributed.
 const MOST_CHANGES: usize = 1 << 18;
@@ -85,6 +85,8 @@ struct Task {
 #[derive(Debug, Default)]
 struct Cpu {
     current: Option<u32>,
+    /// Its last event: what it lost, it lost after that.
+    seen_ns: u64,
     history: VecDeque<(u64, u32)>,
 }
 
@@ -231,13 +233,31 @@ impl Tasks {
         self.recent_gaps.iter().any(|(from, to)| *from <= to_ns && *to >= from_ns)
     }
 
-    /// Events of a CPU were lost: nobody is known to run there, and nothing of its tasks since.
+    /// An event of a CPU was recorded: nothing that happened there until then is lost.
+    pub(crate) fn seen(&mut self, time_ns: u64, cpu: u32) {
+        if let Some(cpu) = self.cpus.get_mut(cpu as usize) {
+            cpu.seen_ns = cpu.seen_ns.max(time_ns);
+        }
+    }
+
+    /// Events of a CPU were lost since its last one: nobody is known to have run there, and of any task that was not
+    /// on another CPU then it cannot be told whether it was woken, ran and blocked again.
     pub(crate) fn lost(&mut self, time_ns: u64, number: u32) {
-        self.gap(time_ns, time_ns);
-        if let Some(cpu) = self.cpus.get_mut(number as usize)
-            && let Some(pid) = cpu.current.take()
-        {
-            self.left_unseen(pid, number, time_ns);
+        let Some(index) = usize::try_from(number).ok().filter(|index| *index < MOST_CPUS) else { return };
+        if self.cpus.len() <= index {
+            self.cpus.resize_with(index + 1, Cpu::default);
+        }
+        let cpu = &mut self.cpus[index];
+        let from_ns = cpu.seen_ns.min(time_ns);
+        cpu.seen_ns = time_ns.max(cpu.seen_ns);
+        cpu.current = None;
+        cpu.history.push_back((cpu.history.back().map_or(from_ns, |(at, _)| from_ns.max(*at)), 0));
+        if cpu.history.len() > MOST_CHANGES {
+            cpu.history.pop_front();
+        }
+        self.gap(from_ns, time_ns);
+        for task in self.tasks.values_mut() {
+            task.lose(from_ns, time_ns, number);
         }
     }
 
@@ -407,6 +427,34 @@ impl Task {
         }
     }
 
+    /// Takes back what a CPU's lost events make doubtful within a window up to now.
+    fn lose(&mut self, from_ns: u64, to_ns: u64, lost: u32) {
+        let first = self.changes.partition_point(|(at, _)| *at <= from_ns).saturating_sub(1);
+        let tail = self.changes.split_off(first.min(self.changes.len()));
+        let mut doubtful = false;
+        for (index, (at_ns, state)) in tail.iter().copied().enumerate() {
+            let end_ns = tail.get(index + 1).map_or(to_ns, |(end_ns, _)| *end_ns);
+            // Another CPU tells when it was there.
+            doubtful = match state {
+                State::Running { cpu } => cpu == lost && end_ns > from_ns,
+                _ => end_ns > from_ns,
+            };
+            if !doubtful || at_ns < from_ns {
+                self.push(at_ns, state);
+            }
+            if doubtful {
+                self.push(at_ns.max(from_ns), State::Unknown);
+            }
+        }
+        let Some((_, last)) = tail.back().copied().filter(|_| doubtful) else { return };
+        // Whose request it was at may have changed with what is lost.
+        self.at = 0;
+        // Should it turn out to be woken next, it was blocked since; in what it may have blocked meanwhile is lost.
+        if let State::Blocked { state, .. } = last {
+            self.push(to_ns, State::Blocked { state, syscall: NO_SYSCALL });
+        }
+    }
+
     fn push(&mut self, time_ns: u64, state: State) {
         // Lanes are merged by time, but two CPUs' clocks may differ by nanoseconds: never let a history run back.
         let at = self.changes.back().map_or(time_ns, |(last, _)| time_ns.max(*last));
@@ -420,7 +468,6 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_wire::task::NO_SYSCALL;
 
     fn switch(prev: u32, next: u32, prev_state: u8) -> Switch {
         Switch { prev, next, prev_state, syscall: NO_SYSCALL, descriptor: 0 }
@@ -454,6 +501,39 @@ mod tests {
         tasks.switch(200, 0, switch(8, 9, 1));
         assert_eq!(tasks.gaps(), 1);
         assert_eq!(tasks.spells_back(7, 150, 300).next().map(|s| s.state), Some(State::Unknown));
+    }
+
+    #[test]
+    fn what_a_cpu_lost_is_unknown_but_for_what_others_tell() {
+        let mut tasks = Tasks::default();
+        let lock = libc::SYS_futex as u16;
+        tasks.switch(100, 0, switch(0, 7, 0));
+        tasks.switch(100, 1, switch(0, 8, 0));
+        tasks.switch(110, 2, Switch { syscall: lock, ..switch(9, 10, 1) });
+        tasks.seen(150, 0);
+        tasks.switch(180, 1, switch(8, 11, 0));
+        tasks.lost(200, 0);
+        tasks.waking(250, 3, 9);
+        let spells = |pid| {
+            let spells: Vec<_> = tasks.spells_back(pid, 105, 300).map(|s| (s.from_ns, s.to_ns, s.state)).collect();
+            spells
+        };
+        assert_eq!(spells(7), [(150, 300, State::Unknown), (105, 150, State::Running { cpu: 0 })]);
+        assert_eq!(spells(8), [(180, 300, State::Unknown), (105, 180, State::Running { cpu: 1 })]);
+        let blocked = |syscall| State::Blocked { state: 1, syscall };
+        assert_eq!(
+            spells(9),
+            [
+                (250, 300, State::Runnable { waker: 3 }),
+                (200, 250, blocked(NO_SYSCALL)),
+                (150, 200, State::Unknown),
+                (110, 150, blocked(lock)),
+                (105, 110, State::Unknown),
+            ]
+        );
+        assert_eq!(spells(10), [(110, 300, State::Running { cpu: 2 }), (105, 110, State::Unknown)]);
+        assert!(tasks.had_gap(160, 170) && !tasks.had_gap(100, 140));
+        assert_eq!(tasks.ran_on(0, 105, 190).collect::<Vec<_>>(), [(7, 105, 150), (0, 150, 190)]);
     }
 
     #[test]
