@@ -10,7 +10,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_capture::{Probes, Recorder, Rung, Target};
-use weir_trace::{Limits, Run, Source};
+use weir_trace::{Run, Source};
 
 /// How long a started server may take until it answers.
 const READY: Duration = Duration::from_secs(15);
@@ -37,8 +37,6 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     }
     let stop = Stop::on_signals()?;
     let mut probes = Probes::load()?;
-    let directory = args.run.clone().unwrap_or_else(new_directory);
-    let run = Run::create(&directory)?;
     let address = (options.url.host.as_str(), options.url.port);
     let child = if args.command.is_empty() { None } else { Some(started(&args.command, address, &stop)?) };
     let mut target = args.target.find()?;
@@ -47,10 +45,13 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     }
     // The port that is loaded belongs to the server whether or not it was named.
     target.ports.insert(options.url.port);
+    // Not before: a target that is refused leaves no run behind.
+    let directory = args.run.clone().unwrap_or_else(crate::run_directory::next);
+    let run = Run::create(&directory)?;
     probes.tell_wakeups_of(std::process::id());
     let rung = Rung::SocketTracepoints;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-    let recorder = Recorder::start(probes, &target, &run, Limits::default())?;
+    let recorder = Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?;
     let loaded = load_run::into_run(options, &run, &stop, args.json);
     std::thread::sleep(SETTLE);
     let mut notes = Vec::new();
@@ -92,10 +93,4 @@ fn started(command: &[String], address: (&str, u16), stop: &Stop) -> anyhow::Res
         std::thread::sleep(Duration::from_millis(20));
     }
     bail!("the server does not answer on {}:{} after {} s", address.0, address.1, READY.as_secs());
-}
-
-/// A directory that is not there yet.
-fn new_directory() -> PathBuf {
-    let parent = PathBuf::from("weir-runs");
-    (1u32..).map(|number| parent.join(format!("{number:04}"))).find(|path| !path.exists()).unwrap_or(parent)
 }
