@@ -4,6 +4,7 @@
 work=$(mktemp -d "${TMPDIR:-/tmp}/weir.XXXXXX")
 chmod 755 "$work" # Apache reads it as a user of its own.
 servers=()
+on_server=() # what a script puts before a server's command, such as taskset
 
 end_servers() {
     local pid
@@ -48,7 +49,7 @@ start() {
     shift
     # In a session of its own: Apache ends by signalling its whole process group, which would
     # otherwise be ours.
-    setsid "$@" >"$work/$port.log" 2>&1 &
+    setsid "${on_server[@]}" "$@" >"$work/$port.log" 2>&1 &
     servers+=($!)
     wait_for "$port" $! "$work/$port.log"
 }

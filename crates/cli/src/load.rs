@@ -45,7 +45,7 @@ the schedule), so a server that stalls cannot hide it by holding the generator
 back. `uncorrected` counts from when the request was really sent, or from the
 connect call where it opened its connection.
 
-Exit status: 0 if any request succeeded, 1 if none did or the server cannot be
+Exit status: 0 if any request was answered, 1 if none was or the server cannot be
 reached, 2 for wrong usage.";
 
 /// Load a web server over HTTP/1.1 and report what its users feel.
@@ -233,9 +233,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => watched(options, &stop, args.quiet, args.verbose)?,
     };
     if args.json {
-        println!("{:#}", as_json(&report, &heading));
+        crate::output::print(&format!("{:#}\n", as_json(&report, &heading)));
     } else {
-        print!("{}", screen::text(&report, &heading, args.verbose, screen::Colours::of_stdout()));
+        crate::output::print(&screen::text(&report, &heading, args.verbose, screen::Colours::of_stdout()));
     }
     Ok(if report.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -29,6 +29,8 @@ pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, quiet: bool
         (report, writer.join())
     });
     let cost = written.map_err(|_| anyhow!("the writer of the run ended by a defect; please report it"))??;
-    run.end(Source::Client, cost, Vec::new())?;
-    Ok(report?)
+    let report = report?;
+    // What the generator knows of its own trouble belongs to every later reading of the run.
+    run.end(Source::Client, cost, report.warnings.clone())?;
+    Ok(report)
 }

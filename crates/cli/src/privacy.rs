@@ -17,17 +17,30 @@ fn redacted(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut hide_next = false;
     arguments
         .map(|argument| {
-            let hide = std::mem::replace(&mut hide_next, matches!(argument.as_str(), "-H" | "--header" | "--body"));
+            let hide = std::mem::replace(&mut hide_next, matches!(argument.as_str(), "--header" | "--body"));
             let attached = ["--header=", "--body="].iter().find(|option| argument.starts_with(**option));
             match attached {
                 _ if hide => "(redacted)".to_owned(),
                 Some(option) => format!("{option}(redacted)"),
-                None if argument.starts_with("-H") && argument.len() > 2 => "-H(redacted)".to_owned(),
+                None if is_bundle_with_header(&argument) => {
+                    let header = argument.find('H').unwrap_or(1);
+                    // `-qH` takes its value from the next argument, `-qHName: value` has it attached.
+                    hide_next = argument.len() == header + 1;
+                    if hide_next { argument } else { format!("{}(redacted)", &argument[..=header]) }
+                }
                 None if argument.contains("://") => without_user(&without_query(&argument)),
                 None => argument,
             }
         })
         .collect()
+}
+
+/// Short options in one word, of which one is `-H`: a header and its value.
+fn is_bundle_with_header(argument: &str) -> bool {
+    argument.strip_prefix('-').is_some_and(|bundle| {
+        let flags: String = bundle.chars().take_while(char::is_ascii_alphabetic).collect();
+        !bundle.starts_with('-') && flags.contains('H')
+    })
 }
 
 /// A URL without `user:password@`.

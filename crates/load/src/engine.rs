@@ -101,7 +101,8 @@ impl<'a> Engine<'a> {
             address: 0,
             arrivals: share.arrivals,
             next_arrival_ns: if share.limit == 0 { NEVER } else { next_arrival_ns },
-            queue: VecDeque::with_capacity(queue),
+            // A large bound is a bound, not a wish for memory.
+            queue: VecDeque::with_capacity(queue.min(100_000)),
             queue_max: queue,
             issued: 0,
             limit: share.limit,

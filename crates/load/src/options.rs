@@ -83,6 +83,12 @@ impl Options {
         if self.threads == 0 || self.threads > self.connections {
             return wrong("each thread needs a connection: there are more threads than connections, or none");
         }
+        if self.threads > 256 {
+            return wrong("the number of threads is at most 256");
+        }
+        if self.queue > 100_000_000 {
+            return wrong("the queue holds at most 100000000 arrivals");
+        }
         if self.pipeline == 0 || self.pipeline > 1024 {
             return wrong("the pipeline's depth lies between 1 and 1024");
         }

@@ -85,10 +85,15 @@ impl Classes {
 
     /// The number of a request's class.
     pub fn number(&mut self, request: &str) -> u32 {
-        if let Some(number) = self.by_request.get(request) {
-            return *number;
+        match self.by_request.get(request) {
+            Some(number) => *number,
+            None => self.number_with(request, ""),
         }
-        let mut name = self.grouping.class(request);
+    }
+
+    /// The number of the class of requests that something sets apart from others of their name: a suffix says what.
+    pub fn number_with(&mut self, request: &str, suffix: &str) -> u32 {
+        let mut name = self.grouping.class(request) + suffix;
         if !self.by_name.contains_key(&name) && self.names.len() >= self.most {
             "(other)".clone_into(&mut name);
         }
@@ -98,7 +103,7 @@ impl Classes {
             self.names.push(name);
         }
         // The cache is bounded too: a crawl over a million paths must not fill the memory.
-        if self.by_request.len() < 64 * self.most {
+        if suffix.is_empty() && self.by_request.len() < 64 * self.most {
             self.by_request.insert(request.to_owned(), number);
         }
         number

@@ -26,6 +26,8 @@ pub struct Explanation {
     pub bytes: u64,
     /// Failed requests by kind.
     pub errors: BTreeMap<String, u64>,
+    /// Answered requests by status code.
+    pub status: BTreeMap<String, u64>,
     /// Arrivals that the generator's queue had no room for.
     pub dropped: u64,
     /// Response times of all answered requests.

@@ -65,7 +65,7 @@ kinds! {
     Switch = 0x0101, bpf 1, "sched_switch", since (1, 0), a "prev_pid | next_pid << 32", b "prev_state | syscall << 8 | descriptor << 32", payload "",
         "A CPU passes from one task to another; the outgoing one's state (0 = runnable) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument.";
     Waking = 0x0102, bpf 2, "sched_waking", since (1, 0), a "waker_pid | woken_pid << 32", b "", payload "",
-        "A task is made runnable; flags: 1 = by an interrupt.";
+        "A task is made runnable; flags: 1 = by an interrupt, where the source can tell, which the present probes cannot.";
     Fork = 0x0103, bpf 3, "fork", since (1, 0), a "parent_pid | child_pid << 32", b "child_tgid", payload "",
         "A task is made.";
     Exec = 0x0104, bpf 4, "exec", since (1, 0), a "pid", b "", payload "",

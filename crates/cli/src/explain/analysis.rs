@@ -1,5 +1,6 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
+use super::server_side::ServerSide;
 use super::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
@@ -10,10 +11,9 @@ use weir_measure::part::Part;
 use weir_measure::response::{Piece, ResponseFold};
 use weir_measure::summary::Summary;
 use weir_measure::trend::TrendFold;
-use weir_measure::usage::UsageFold;
 use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Transaction};
-use weir_timeline::{AbstractEvent, Bounds, Detail, Joiner, Object, Response, Statistics, Unjoinable, abstract_events};
-use weir_trace::{Cost, Damage, Entry, RunReader, Source};
+use weir_timeline::{Bounds, Detail, Joiner, Response, Statistics, Unjoinable};
+use weir_trace::{Damage, Entry, RunReader, Source};
 use weir_wire::client::{ClientRequest, Outcome};
 
 /// Transaction classes that are told apart.
@@ -22,8 +22,6 @@ const MOST_CLASSES: usize = 200;
 const EXAMPLES: usize = 4;
 /// Steps of an example that are drawn one by one; up to twice as many are drawn in all.
 const MOST_STEPS: usize = 200;
-/// Tasks whose use of the CPUs is summed.
-const MOST_TASKS: usize = 1 << 16;
 /// Labels of those to blame.
 const MOST_LABELS: usize = 4096;
 /// The share that counts as slow.
@@ -34,13 +32,14 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     let reader = RunReader::open(directory)?;
     let mut folds = Folds::new(grouping);
     let mut joiner = Joiner::new(Bounds::default());
+    let mut server_side = ServerSide::new();
     let mut merge = reader.merge();
     let mut line = crate::progress::Line::new();
     let mut records = 0u64;
     merge.each(|sourced| {
         let name = ClientRequest::read(&sourced.record, sourced.payload).and_then(|request| sourced.name(request.name));
         joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| folds.push(joiner, response));
-        abstract_events(&sourced.record, sourced.payload, |event| folds.usage(event));
+        server_side.push(&joiner, &sourced);
         records += 1;
         if records.is_multiple_of(1 << 16) {
             line.show(|| format!("reading {records} events"));
@@ -56,7 +55,9 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     }
     let statistics = joiner.statistics();
     let mut explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
-    explanation.server_cpu = folds.server_cpu(&joiner, &statistics);
+    let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
+    explanation.server_cpu = server_cpu;
+    explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
     if statistics.requests == 0 {
         let what = if statistics.failed.iter().sum::<u64>() > 0 {
             "every request failed"
@@ -79,7 +80,7 @@ struct Folds {
     labels: Vec<String>,
     by_label: HashMap<String, u32>,
     by_detail: HashMap<Detail, u32>,
-    cpus: UsageFold,
+    status: BTreeMap<u16, u64>,
     sums: Option<(f64, f64, f64)>,
     first_ns: u64,
     pieces: Vec<Piece>,
@@ -96,7 +97,7 @@ impl Folds {
             labels: vec![String::new()],
             by_label: HashMap::new(),
             by_detail: HashMap::new(),
-            cpus: UsageFold::new(MOST_TASKS),
+            status: BTreeMap::new(),
             sums: None,
             first_ns: 0,
             pieces: Vec::new(),
@@ -115,7 +116,13 @@ impl Folds {
         let ratio = if time_ns == 0 { 1.0 } else { sum as f64 / time_ns as f64 };
         let (least, total, most) = self.sums.unwrap_or((ratio, 0.0, ratio));
         self.sums = Some((least.min(ratio), total + ratio, most.max(ratio)));
-        let class = self.classes.number(response.name) as usize;
+        let status = response.request.status;
+        *self.status.entry(status).or_default() += 1;
+        // An error page is another transaction than the page: it is fast, and would hide behind it.
+        let class = match status {
+            200..400 => self.classes.number(response.name),
+            _ => self.classes.number_with(response.name, &format!(" [{status}]")),
+        } as usize;
         if class >= self.by_class.len() {
             self.by_class.resize_with(class + 1, ResponseFold::new);
         }
@@ -128,26 +135,6 @@ impl Folds {
         let first_ns = self.first_ns;
         self.examples.push(time_ns, || example(joiner, response, first_ns));
         self.pieces = pieces;
-    }
-
-    /// Tasks and CPUs only: what clients and connections had of each other is the joiner's to say, more exactly.
-    fn usage(&mut self, event: AbstractEvent) {
-        if let (Object::Task(pid), Object::Cpus) = (event.requester, event.object) {
-            self.cpus.push(event.verb, u64::from(pid), 0, event.at_ns);
-        }
-    }
-
-    fn server_cpu(&self, joiner: &Joiner, statistics: &Statistics) -> ServerCpu {
-        let (first, last) = statistics.client_ns.unwrap_or_default();
-        let (requests, elapsed_ns) = (statistics.requests.max(1) as f64, last.saturating_sub(first).max(1) as f64);
-        let mut sum = ServerCpu::default();
-        for (_, usage) in self.cpus.iter().filter(|((pid, _), _)| joiner.serves(*pid as u32)) {
-            sum.utilisation += usage.used_ns as f64 / elapsed_ns;
-            sum.used_ns_per_request += usage.used_ns as f64 / requests;
-            sum.waited_ns_per_request += usage.waited_ns as f64 / requests;
-            sum.switches_per_request += usage.accepts as f64 / requests;
-        }
-        sum
     }
 
     fn label_of(&mut self, joiner: &Joiner, detail: Detail) -> u32 {
@@ -197,6 +184,7 @@ impl Folds {
             rate_per_s: if duration_s > 0.0 { statistics.requests as f64 / duration_s } else { 0.0 },
             bytes: statistics.bytes,
             errors: failures(statistics),
+            status: self.status.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
             dropped: statistics.dropped,
             response_ns: Summary::of(self.all.times()),
             joined_fraction: statistics.joined as f64 / statistics.requests.max(1) as f64,
@@ -204,7 +192,7 @@ impl Folds {
             rung: reader.rung().unwrap_or("client only").to_owned(),
             sum_of_parts_over_response: Ratio { min: least, mean: total / count.max(1) as f64, max: most },
             noise_floor: self.trend.noise(),
-            observer_cost: observer(reader.cost(Source::Kernel), duration_s, statistics.requests),
+            observer_cost: observer(reader),
             server_cpu: ServerCpu::default(),
             parts_ns: all.parts_ns,
             median_parts_ns: median.parts_ns,
@@ -216,7 +204,7 @@ impl Folds {
             slow_causes: words::slow_causes(&slow, &rest, &self.labels),
             transactions: transactions(self.classes.names(), &self.by_class),
             examples,
-            warnings: warnings(reader, statistics, damage),
+            warnings: warnings(reader, statistics, damage, &self.status),
         }
     }
 }
@@ -294,15 +282,35 @@ fn unjoinable(statistics: &Statistics) -> BTreeMap<String, u64> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-fn observer(cost: Cost, duration_s: f64, requests: u64) -> Observer {
+fn observer(reader: &RunReader) -> Observer {
+    let cost = reader.cost(Source::Kernel);
+    let recorded_s = recorded_s(reader);
     Observer {
         events: cost.events,
         bytes: cost.bytes,
         lost: cost.lost,
         cpu_seconds: cost.cpu_seconds,
-        cpu_share: if duration_s > 0.0 { cost.cpu_seconds / duration_s } else { 0.0 },
-        events_per_request: cost.events as f64 / requests.max(1) as f64,
+        cpu_share: if recorded_s > 0.0 { cost.cpu_seconds / recorded_s } else { 0.0 },
+        events_per_request: 0.0,
     }
+}
+
+/// How long the kernel's events were recorded, seconds, as its sources noted.
+fn recorded_s(reader: &RunReader) -> f64 {
+    let mut begun = HashMap::new();
+    let mut sum_ns = 0;
+    for entry in &reader.entries {
+        match entry {
+            Entry::Source { source, pid, monotonic_ns, .. } if source == Source::Kernel.name() => {
+                begun.insert(*pid, *monotonic_ns);
+            }
+            Entry::End { source, pid, monotonic_ns, .. } if source == Source::Kernel.name() => {
+                sum_ns += begun.remove(pid).map_or(0, |begin| monotonic_ns.saturating_sub(begin));
+            }
+            _ => {}
+        }
+    }
+    sum_ns as f64 / 1e9
 }
 
 fn host(reader: &RunReader) -> String {
@@ -313,15 +321,32 @@ fn host(reader: &RunReader) -> String {
     host.map_or_else(String::new, |host| format!("{}, Linux {}, {} CPUs", host.name, host.kernel, host.cpus))
 }
 
-fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage) -> Vec<String> {
+fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage, status: &BTreeMap<u16, u64>) -> Vec<String> {
     let mut warnings = Vec::new();
     for entry in &reader.entries {
         if let Entry::End { notes, .. } = entry {
             warnings.extend(notes.iter().cloned());
         }
     }
+    warnings.extend(unfinished(reader));
     if reader.rung().is_none() {
-        warnings.push("the run holds no kernel events: nothing of the server's side is known; `weir record --run DIR` writes them".to_owned());
+        warnings.push(
+            "the run holds no kernel events: nothing of the server's side is known; `weir record --run DIR` writes them"
+                .to_owned(),
+        );
+    }
+    let refused: Vec<(u16, u64)> =
+        status.iter().filter(|(code, _)| !(200..400).contains(*code)).map(|(&code, &count)| (code, count)).collect();
+    let refusals: u64 = refused.iter().map(|(_, count)| count).sum();
+    if refusals * 100 > statistics.requests {
+        let list: Vec<String> = refused.iter().map(|(code, count)| format!("{count} of {code}")).collect();
+        warnings.push(format!("{refusals} of {} responses are error pages: {}", statistics.requests, list.join(", ")));
+    }
+    if statistics.dropped > 0 {
+        warnings.push(format!(
+            "{} arrivals found the generator's queue full and were never sent: the percentiles lack them",
+            statistics.dropped
+        ));
     }
     if damage.lost > 0 {
         warnings.push(format!("{} events were lost: the parts of some responses are unattributed", damage.lost));
@@ -333,11 +358,42 @@ fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage) -> Vec
         ));
     }
     warnings.extend(damage.refused.iter().cloned());
-    if statistics.gaps > 0 {
+    // A few switches go missing on every virtual machine; they are worth a word where requests were missed for it.
+    let missed = statistics.unjoinable[Unjoinable::Gap as usize];
+    if missed * 1000 > statistics.requests {
         warnings.push(format!(
-            "{} task switches are missing from the scheduler's events; they count as gaps",
+            "{} task switches are missing from the scheduler's events; {missed} requests could not be joined for it",
             statistics.gaps
         ));
+    }
+    warnings
+}
+
+/// Sources that began and never ended, and clocks that do not belong together.
+fn unfinished(reader: &RunReader) -> Vec<String> {
+    let mut open: Vec<(&str, u32)> = Vec::new();
+    let mut boots: Vec<&str> = Vec::new();
+    for entry in &reader.entries {
+        match entry {
+            Entry::Source { source, pid, host, .. } => {
+                open.push((source.as_str(), *pid));
+                if !boots.contains(&host.boot_id.as_str()) {
+                    boots.push(&host.boot_id);
+                }
+            }
+            Entry::End { source, pid, .. } => open.retain(|one| *one != (source.as_str(), *pid)),
+            _ => {}
+        }
+    }
+    let mut warnings: Vec<String> = open
+        .into_iter()
+        .map(|(source, pid)| {
+            format!("the {source} events of process {pid} have no end: it runs still, was killed, or its disk was full; its cost is not known and the last events may be missing")
+        })
+        .collect();
+    if boots.len() > 1 {
+        warnings
+            .push("the run was continued after a restart or on another host: its times do not fit together".to_owned());
     }
     warnings
 }

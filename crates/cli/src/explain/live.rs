@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use weir_capture::{Probes, Recorder, Rung, Target};
-use weir_trace::{Run, Source};
+use weir_capture::{CaptureError, Probes, Recorder, Rung, Target};
+use weir_trace::{Run, RunReader, Source};
 
 /// How long a started server may take until it answers.
 const READY: Duration = Duration::from_secs(15);
@@ -35,40 +35,71 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
         let example = format!("--port {}", options.url.port);
         return Ok(Outcome::Usage(format!("name the server: {example}, --pid PID, --comm NAME, or -- SERVER COMMAND")));
     }
-    let stop = Stop::on_signals()?;
-    let mut probes = Probes::load()?;
-    let address = (options.url.host.as_str(), options.url.port);
-    let child = if args.command.is_empty() { None } else { Some(started(&args.command, address, &stop)?) };
-    let mut target = args.target.find()?;
-    if let Some(child) = &child {
-        target = target.and(Target::of_pid(child.id()).context("the server ended at once")?);
-    }
-    // The port that is loaded belongs to the server whether or not it was named.
-    target.ports.insert(options.url.port);
-    // Not before: a target that is refused leaves no run behind.
     let directory = args.run.clone().unwrap_or_else(crate::run_directory::next);
+    if RunReader::open(&directory).is_ok() {
+        let name = directory.display();
+        return Ok(Outcome::Usage(format!("{name} is a run already; name a new directory, or `weir explain {name}`")));
+    }
+    let stop = Stop::on_signals()?;
+    let probes = loaded_probes()?;
+    let address = (options.url.host.as_str(), options.url.port);
+    let mut child = if args.command.is_empty() { None } else { Some(started(&args.command, address, &stop)?) };
+    let recorder = match probes {
+        Ok(probes) => {
+            let target = target(args, child.as_ref(), options.url.port)?;
+            let run = Run::create(&directory)?;
+            let rung = Rung::SocketTracepoints;
+            run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
+            Some(Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?)
+        }
+        Err(why) => {
+            eprintln!("weir explain: the client's side only: {why}");
+            None
+        }
+    };
     let run = Run::create(&directory)?;
-    probes.tell_wakeups_of(std::process::id());
-    let rung = Rung::SocketTracepoints;
-    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-    let recorder = Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?;
     let loaded = load_run::into_run(options, &run, &stop, args.json);
     std::thread::sleep(SETTLE);
     let mut notes = Vec::new();
-    if let Some(mut child) = child {
+    if let Some(child) = &mut child {
         notes.extend(child.ended().map(|status| format!("the server ended during the load ({status})")));
+    }
+    if let Some(child) = child {
         child.end();
     }
-    let recorded = recorder.finish(notes);
+    let recorded = recorder.map(|recorder| recorder.finish(notes)).transpose();
     // The load's error is the one to tell: a server that refused is why there is nothing to record.
     loaded?;
     recorded?;
     Ok(Outcome::Recorded(directory))
 }
 
+/// The probes, or why there are none: then the client's side is explained, and nothing of the server's.
+fn loaded_probes() -> anyhow::Result<Result<Probes, CaptureError>> {
+    match Probes::load() {
+        Ok(mut probes) => {
+            probes.tell_wakeups_of(std::process::id());
+            Ok(Ok(probes))
+        }
+        Err(refusal @ CaptureError::Refused { .. }) => Err(refusal.into()),
+        Err(missing) => Ok(Err(missing)),
+    }
+}
+
+/// The server's processes and ports.
+fn target(args: &Args, child: Option<&Child>, port: u16) -> anyhow::Result<Target> {
+    let mut target = args.target.find()?;
+    if let Some(child) = child {
+        target = target.and(Target::of_pid(child.id()).context("the server ended at once")?);
+    }
+    // The port that is loaded belongs to the server whether or not it was named.
+    target.ports.insert(port);
+    Ok(target)
+}
+
 /// Starts a server and waits until its port answers.
 fn started(command: &[String], address: (&str, u16), stop: &Stop) -> anyhow::Result<Child> {
-    if TcpStream::connect(address).is_ok() {
+    if answers(address) {
         bail!(
             "something answers on {}:{} already; end it, or explain it with --port {}",
             address.0,
@@ -82,15 +113,19 @@ fn started(command: &[String], address: (&str, u16), stop: &Stop) -> anyhow::Res
         if let Some(status) = child.ended() {
             bail!("the server ended before it answered ({status}); its messages stand above");
         }
-        let answers = address
-            .to_socket_addrs()
-            .into_iter()
-            .flatten()
-            .any(|address| TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok());
-        if answers {
+        if answers(address) {
             return Ok(child);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    if stop.asked() {
+        bail!("ended by you before the server answered");
+    }
     bail!("the server does not answer on {}:{} after {} s", address.0, address.1, READY.as_secs());
+}
+
+/// Whether somebody takes connections there; a silent address is given up soon.
+fn answers(address: (&str, u16)) -> bool {
+    let addresses = address.to_socket_addrs().into_iter().flatten();
+    addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok())
 }

@@ -2,12 +2,12 @@
 
 mod analysis;
 mod live;
+mod server_side;
 mod words;
 
 use crate::load::LoadArgs;
 use crate::record::TargetArgs;
 use anyhow::Context;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_measure::class::Grouping;
@@ -33,7 +33,7 @@ Parts of a response, in the order in which it passes them:
   run              the server's task had the CPU
   wait_cpu         it could run, but another task had the CPU
   wait_disk, wait_lock, wait_timer
-  wait_process     another process of this host that is not captured (pipe, Unix socket, loopback TCP)
+  wait_process     another process of this host (pipe, Unix socket, loopback TCP)
   wait_network     another host, or a client that takes its response slowly
   response_transit on the way to the client
   client_wakeup    arrived at the client, whose task was not there yet
@@ -83,9 +83,13 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (directory, subject) = match (&args.recorded, &args.url) {
+        (Some(directory), _) if directory.to_string_lossy().contains("://") => {
+            eprintln!("weir explain: {} is a URL; did you mean --load {0}?", directory.display());
+            return Ok(ExitCode::from(2));
+        }
         (Some(directory), _) => (directory.clone(), directory.display().to_string()),
         (None, Some(url)) => match live::record(args, url)? {
-            live::Outcome::Recorded(directory) => (directory, url.clone()),
+            live::Outcome::Recorded(directory) => (directory, crate::privacy::without_query(url)),
             live::Outcome::Usage(message) => {
                 eprintln!("weir explain: {message}");
                 return Ok(ExitCode::from(2));
@@ -97,21 +101,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()))?;
-    let html = args.html.clone().unwrap_or_else(|| directory.join("report.html"));
-    show(&explanation, &html, args.json)?;
+    show(&explanation, args.html.as_deref(), &directory, args.json)?;
     Ok(if explanation.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the report and writes the HTML beside the run.
-fn show(explanation: &Explanation, html: &Path, json: bool) -> anyhow::Result<()> {
-    std::fs::write(html, weir_report::html(explanation)).with_context(|| format!("cannot write {}", html.display()))?;
+/// Prints the report and writes the HTML, beside the run if nobody said where.
+fn show(explanation: &Explanation, html: Option<&Path>, run: &Path, json: bool) -> anyhow::Result<()> {
     if json {
         crate::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?));
-        return Ok(());
+    } else {
+        let style = Style { colours: crate::output::colours(), width: columns() };
+        crate::output::print(&weir_report::terminal(explanation, style));
     }
-    let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let text = weir_report::terminal(explanation, Style { colours, width: columns() });
-    crate::output::print(&format!("{text}report: {}\n", html.display()));
+    let path = html.map_or_else(|| run.join("report.html"), Path::to_owned);
+    match std::fs::write(&path, weir_report::html(explanation)) {
+        Ok(()) if json => {}
+        Ok(()) => crate::output::print(&format!("report: {}\n", path.display())),
+        // Somebody else's run can be read all the same.
+        Err(error) if html.is_none() => {
+            eprintln!(
+                "weir explain: no HTML: {} cannot be written ({error}); --html FILE puts it elsewhere",
+                path.display()
+            );
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot write {}", path.display())),
+    }
     Ok(())
 }
 
@@ -120,5 +134,5 @@ fn columns() -> usize {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: TIOCGWINSZ writes a winsize, which is what the pointer is to.
     let answered = unsafe { libc::ioctl(1, libc::TIOCGWINSZ, &raw mut size) } == 0;
-    if answered && size.ws_col > 0 { usize::from(size.ws_col).clamp(80, 140) } else { 100 }
+    if answered && size.ws_col > 0 { usize::from(size.ws_col).clamp(64, 140) } else { 100 }
 }
