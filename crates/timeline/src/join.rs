@@ -40,6 +40,9 @@ impl Default for Bounds {
     }
 }
 
+/// Kinds whose lane is a CPU.
+const KERNEL: std::ops::Range<u16> = Kind::Switch as u16..Kind::ClientConnection as u16;
+
 /// Why a request could not be joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unjoinable {
@@ -197,6 +200,9 @@ impl Joiner {
         }
         let Some(kind) = Kind::from_code(record.kind) else { return };
         let (low, high) = record.a_halves();
+        if KERNEL.contains(&record.kind) {
+            self.tasks.seen(now_ns, record.lane);
+        }
         match kind {
             Kind::Switch => {
                 if let Some(switch) = Switch::read(record) {
@@ -204,7 +210,13 @@ impl Joiner {
                 }
             }
             Kind::Waking => self.tasks.waking(now_ns, low, high),
-            Kind::Exit => self.tasks.exit(low, now_ns),
+            Kind::Fork => {
+                // Where the child's process is not told, a flag says that it is one of its own.
+                let own = (record.flags & 1 != 0).then_some(high);
+                let process = Some(record.b as u32).filter(|tgid| *tgid != 0).or(own);
+                self.tasks.fork(now_ns, low, high, process);
+            }
+            Kind::Exit => self.tasks.exit(low),
             Kind::TaskName => {
                 let known = TaskName { name: text_from_slots(payload), tgid: high, traced: record.flags & 1 != 0 };
                 self.tasks.name(low, known);
@@ -238,7 +250,7 @@ impl Joiner {
             Kind::ClientLane => {
                 self.lanes.insert(record.lane, low);
             }
-            Kind::ClockPair | Kind::CpuSteal | Kind::Fork | Kind::Exec | Kind::ListenReady => {}
+            Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
         }
     }
 
