@@ -15,6 +15,6 @@ mod target;
 pub use bound::{Rung, missing_privilege};
 pub use error::{CaptureError, TargetError};
 pub use expand::Expander;
-pub use probes::{Attached, Probes};
+pub use probes::{Attached, Probes, streams};
 pub use recorder::{Recorder, Recording};
 pub use target::{Target, listeners_of_port, listening_ports, named, tree};

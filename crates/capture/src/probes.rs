@@ -9,6 +9,7 @@ use skeleton::{SpineSkel, SpineSkelBuilder};
 use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 #[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
 #[allow(clippy::undocumented_unsafe_blocks, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned)]
@@ -19,6 +20,12 @@ mod skeleton {
 /// Words (of 8 bytes) of a CPU's ring: 2 MiB, so that it stays in a second-level cache and still holds 0.2 s of the
 /// busiest server seen.
 const RING_WORDS: u64 = 1 << 18;
+
+/// The number of rings, and with it of a recording's streams: one for each CPU that the system may ever have.
+#[must_use]
+pub fn streams() -> usize {
+    libbpf_rs::num_possible_cpus().unwrap_or(1).max(1)
+}
 
 /// The loaded probes, not yet attached.
 pub struct Probes {
@@ -65,19 +72,15 @@ impl Probes {
 
     /// Marks a thread group as the server's.
     pub fn trace(&mut self, tgid: u32) {
-        if let Some(state) = self.skel.maps.bss_data.as_deref_mut()
-            && let Some(byte) = state.traced.get_mut(tgid as usize / 8)
-        {
-            *byte |= 1 << (tgid % 8);
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+            set(&mut state.traced, tgid);
         }
     }
 
     /// Tells the wake-ups of a thread group that is not the server's: the load generator's.
     pub fn tell_wakeups_of(&mut self, tgid: u32) {
-        if let Some(state) = self.skel.maps.bss_data.as_deref_mut()
-            && let Some(byte) = state.woken_too.get_mut(tgid as usize / 8)
-        {
-            *byte |= 1 << (tgid % 8);
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+            set(&mut state.woken_too, tgid);
         }
     }
 
@@ -91,7 +94,7 @@ impl Probes {
     /// Marks a local TCP port as the server's.
     pub fn watch_port(&mut self, port: u16) {
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
-            state.ports[usize::from(port) / 8] |= 1 << (port % 8);
+            set(&mut state.ports, u32::from(port));
         }
     }
 
@@ -134,6 +137,14 @@ impl Probes {
             .read_to_end(&mut nothing)
             .map_err(|error| CaptureError::Refused { doing: "listing open sockets", reason: error.to_string() })?;
         Ok(())
+    }
+}
+
+/// Sets a bit, if there is one of that number.
+fn set(bits: &mut [u8], index: u32) {
+    if let Some(byte) = bits.get_mut(index as usize / 8) {
+        // SAFETY: the byte is ours for as long as the borrow; attached probes write to its neighbours' bits, atomically.
+        unsafe { AtomicU8::from_ptr(byte) }.fetch_or(1 << (index % 8), Ordering::Relaxed);
     }
 }
 

@@ -5,7 +5,8 @@ use crate::error::CaptureError;
 use crate::expand::Expander;
 use crate::probes::{Attached, Probes};
 use crate::ring::{RawEvent, Rings};
-use crate::target::{Target, tree};
+use crate::target::{Target, listening_ports, tree};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -67,8 +68,13 @@ impl Recorder {
         let rings = probes.rings()?;
         let attached = probes.attach()?;
         // A child that was born between the listing and its mark is found now that forks are followed.
-        for pid in target.pids.iter().flat_map(|pid| tree(*pid)) {
-            probes.trace(pid);
+        let pids: BTreeSet<u32> = target.pids.iter().flat_map(|pid| tree(*pid)).collect();
+        for pid in &pids {
+            probes.trace(*pid);
+        }
+        // A port that a starting server opened before the probes could see it.
+        for port in listening_ports(&pids) {
+            probes.watch_port(port);
         }
         probes.census()?;
         let shared = Arc::new(Recording::default());

@@ -79,9 +79,10 @@ impl Rings {
         while cursor.read < position {
             let word = self.word(cpu, cursor.read);
             let time_ns = complete_time(word >> 20, now_ns);
-            // Zero is a slot of the first lap; an old time is one of an earlier lap.
+            // Zero is a slot of the first lap; an old time is one of an earlier lap, which soon after boot, completed to
+            // before it, is near the largest number: younger than now, too.
             // What is younger than this look is left for the next, so that every look ends at one time on all CPUs.
-            if word == 0 || time_ns + STALE_NS < cursor.newest_ns || time_ns > now_ns {
+            if word == 0 || time_ns.saturating_add(STALE_NS) < cursor.newest_ns || time_ns > now_ns {
                 break;
             }
             let argument = self.word(cpu, cursor.read + 1);
@@ -130,7 +131,7 @@ fn complete_time(low: u64, now_ns: u64) -> u64 {
     let span = 1u64 << TIME_BITS;
     let candidate = now_ns & !(span - 1) | low;
     // An event cannot be later than its reading, but for the nanoseconds between the two clock reads.
-    if candidate > now_ns + STALE_NS { candidate.wrapping_sub(span) } else { candidate }
+    if candidate > now_ns.saturating_add(STALE_NS) { candidate.wrapping_sub(span) } else { candidate }
 }
 
 #[cfg(test)]

@@ -1,14 +1,21 @@
-//! A server that weir starts, and ends again whatever happens.
+//! A server that weir starts, and ends again whatever happens, with everything that it started in its process group.
 
 use anyhow::Context;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use weir_compare::Guardian;
+
+/// What a server's processes may take to end when asked.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A child process with a process group of its own.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: std::process::Child,
+    /// Ends the group when we are killed. Without one (no process left to fork) only the child itself ends with us.
+    guardian: Option<Guardian>,
+    stopped: bool,
 }
 
 impl Child {
@@ -30,9 +37,13 @@ impl Child {
                 Ok(())
             })
         };
+        let guardian = Guardian::start(None, &[]).ok();
         let process =
             start.spawn().with_context(|| format!("cannot start {program:?}; is it installed and in PATH?"))?;
-        Ok(Self { process })
+        if let Some(guardian) = &guardian {
+            guardian.watch(process.id().cast_signed());
+        }
+        Ok(Self { process, guardian, stopped: false })
     }
 
     /// Its process number.
@@ -40,9 +51,22 @@ impl Child {
         self.process.id()
     }
 
-    /// How it ended, if it did.
+    /// How it ended, if it did. It is left to be waited for, so that its number, and its group's, stay its own.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        self.process.try_wait().ok().flatten()
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: an all-zero siginfo_t is valid, and the pointer is to it; the process is our child.
+        let information = unsafe {
+            let mut information: libc::siginfo_t = std::mem::zeroed();
+            let answer = libc::waitid(libc::P_PID, self.process.id(), &raw mut information, options);
+            (answer == 0 && information.si_pid() != 0).then_some(information)?
+        };
+        // SAFETY: waitid has filled it in for a child, for which it has a status.
+        let status = unsafe { information.si_status() };
+        Some(ExitStatus::from_raw(match information.si_code {
+            libc::CLD_EXITED => (status & 0xff) << 8,
+            libc::CLD_DUMPED => status | 0x80,
+            _ => status,
+        }))
     }
 
     /// Ends it and its group: asked first, forced after two seconds.
@@ -50,25 +74,30 @@ impl Child {
         self.stop();
     }
 
+    /// Whatever the child itself did: what it started may live on without it.
     fn stop(&mut self) {
-        if self.ended().is_some() {
+        if std::mem::replace(&mut self.stopped, true) {
             return;
         }
         self.signal(libc::SIGTERM);
-        let deadline = Instant::now() + Duration::from_secs(2);
-        while Instant::now() < deadline {
-            if self.ended().is_some() {
-                return;
+        let deadline = Instant::now() + PATIENCE;
+        while group_lives(self.process.id()) {
+            if Instant::now() >= deadline {
+                self.signal(libc::SIGKILL);
+                break;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        self.signal(libc::SIGKILL);
+        // Before the number is given free by the wait.
+        if let Some(guardian) = self.guardian.take() {
+            guardian.release(self.process.id().cast_signed());
+        }
         let _ = self.process.wait();
     }
 
     fn signal(&self, signal: i32) {
         // SAFETY: the group was made by us for this child, and the child is not yet reaped, so the number is its own.
-        unsafe { libc::kill(-(self.process.id() as i32), signal) };
+        unsafe { libc::kill(-self.process.id().cast_signed(), signal) };
     }
 }
 
@@ -81,4 +110,16 @@ impl Drop for Child {
 /// Whether a process is there.
 pub(crate) fn lives(pid: u32) -> bool {
     std::path::Path::new("/proc").join(pid.to_string()).exists()
+}
+
+/// Whether a process of a group still runs. A signal would find those, too, that ended and are not yet waited for: our
+/// own child, which must keep the number, and orphans whose new parent takes its time.
+fn group_lives(group: u32) -> bool {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok()).any(|stat| {
+        // The name stands in parentheses and may hold anything: state, parent and group follow the last one.
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+        let (state, of) = (fields.next(), fields.nth(1).and_then(|field| field.parse().ok()));
+        of == Some(group) && !matches!(state, None | Some("Z" | "X"))
+    })
 }

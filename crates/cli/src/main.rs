@@ -9,6 +9,7 @@ mod output;
 mod privacy;
 mod progress;
 mod record;
+mod run_directory;
 mod serve;
 mod stop;
 mod units;

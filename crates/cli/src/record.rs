@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use weir_capture::{Probes, Recorder, Target};
 use weir_trace::{Limits, Run, Source};
 
+/// Disk space of a recording, MiB, unless the user says.
+pub(crate) const DISK_MIB: u64 = 4096;
+
 const EXAMPLES: &str = "\
 Examples:
   weir record --port 80 -d 10                    ten seconds of whatever listens on port 80
@@ -21,15 +24,16 @@ Examples:
 The run is read by `weir explain RUN`. To join requests with a client's view, let the load write to the same run:
   weir load --run runs/a http://127.0.0.1/
 
+Exit status: 0 if it was recorded to the end, 1 if not or if the command failed by itself, 2 for wrong usage.
 Needs CAP_BPF and CAP_PERFMON (or root) and Linux 6.3 or later.";
 
 /// Record kernel events of a server: who runs, who waits for what, where requests begin and end.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run directory to write to; made if it is not there
-    #[arg(long, value_name = "DIR", default_value = "weir-run")]
-    run: PathBuf,
+    /// The run directory to write to; made if it is not there [default: a new directory in weir-runs]
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
 
     /// Seconds to record (also 500ms, 10s, 2m); without it until Ctrl-C or the command's end
     #[arg(short = 'd', long, value_name = "TIME", value_parser = crate::units::duration)]
@@ -39,7 +43,7 @@ pub(crate) struct Args {
     target: TargetArgs,
 
     /// Disk space for the kernel's events, MiB; the oldest are removed beyond it
-    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(256..))]
+    #[arg(long, value_name = "MIB", default_value_t = DISK_MIB, value_parser = clap::value_parser!(u64).range(256..))]
     disk: u64,
 
     /// The server to start and record
@@ -96,7 +100,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     // The probes load before anything is started: a refusal then costs nobody a server.
     let probes = Probes::load()?;
-    let run = Run::create(&args.run)?;
     let mut child = if args.command.is_empty() { None } else { Some(Child::start(&args.command)?) };
     let mut target = args.target.find()?;
     if let Some(child) = &child {
@@ -105,11 +108,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if target.ports.is_empty() && child.is_none() {
         bail!("the target listens on no TCP port; name one with --port N");
     }
+    // Not before: a target that is refused leaves no run behind.
+    let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
     let rung = weir_capture::Rung::SocketTracepoints;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-    let limits = Limits { stream_bytes: stream_share(args.disk), ..Limits::default() };
-    let recorder = Recorder::start(probes, &target, &run, limits)?;
-    let notes = wait(args, &stop, &recorder, &target, child.as_mut());
+    let recorder = Recorder::start(probes, &target, &run, limits(args.disk))?;
+    let Ending { notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
     let cost = recorder.finish(notes.clone())?;
     if let Some(child) = child {
         child.end();
@@ -126,31 +130,48 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         cost.cpu_seconds,
         run.directory().display()
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Bytes for each CPU's stream.
-fn stream_share(disk_mib: u64) -> u64 {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    ((disk_mib << 20) / cpus).max(128 << 20)
+/// Divides the disk space among the streams, in segments small enough that removing one leaves most of a stream.
+pub(crate) fn limits(disk_mib: u64) -> Limits {
+    let usual = Limits::default();
+    let stream_bytes = (disk_mib << 20) / weir_capture::streams() as u64;
+    Limits { stream_bytes, segment_bytes: usual.segment_bytes.min(stream_bytes / 4), ..usual }
 }
 
-/// Waits for the end; returns what is worth noting about it.
-fn wait(args: &Args, stop: &Stop, recorder: &Recorder, target: &Target, mut child: Option<&mut Child>) -> Vec<String> {
+/// How a recording came to its end.
+#[derive(Default)]
+struct Ending {
+    /// What is worth noting about it.
+    notes: Vec<String>,
+    /// The command ended by itself, and not with success.
+    failed: bool,
+}
+
+impl Ending {
+    fn noted(note: String) -> Self {
+        Self { notes: vec![note], failed: false }
+    }
+}
+
+/// Waits for the end.
+fn wait(args: &Args, stop: &Stop, recorder: &Recorder, target: &Target, mut child: Option<&mut Child>) -> Ending {
     let begin = Instant::now();
     let mut line = crate::progress::Line::new();
     loop {
         if stop.asked() || args.duration.is_some_and(|limit| begin.elapsed() >= limit) {
-            return Vec::new();
+            return Ending::default();
         }
         if recorder.has_failed() {
-            return vec!["the recording could not be written on".to_owned()];
+            return Ending::noted("the recording could not be written on".to_owned());
         }
         if let Some(status) = child.as_deref_mut().and_then(Child::ended) {
-            return vec![format!("the command ended ({status}); what was recorded is kept")];
+            let note = format!("the command ended ({status}); what was recorded is kept");
+            return Ending { failed: !status.success(), ..Ending::noted(note) };
         }
         if child.is_none() && target.pids.iter().all(|pid| !crate::child::lives(*pid)) {
-            return vec!["every process of the target has ended; what was recorded is kept".to_owned()];
+            return Ending::noted("every process of the target has ended; what was recorded is kept".to_owned());
         }
         let recording = recorder.recording();
         line.show(|| {

@@ -17,7 +17,8 @@ use std::os::fd::{AsRawFd, RawFd};
 const WATCHED_MAX: usize = 32;
 
 /// The guardian of one experiment. When dropped, it has cleaned up and ended.
-pub(crate) struct Guardian {
+#[derive(Debug)]
+pub struct Guardian {
     /// `None` only while being dropped.
     orders: Option<PipeWriter>,
     pid: libc::pid_t,
@@ -26,7 +27,10 @@ pub(crate) struct Guardian {
 impl Guardian {
     /// Starts one. At its end `kill_file` (of a control group) is written to, and the
     /// `directories` are removed in their order.
-    pub(crate) fn start(kill_file: Option<&File>, directories: &[CString]) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// What the system says of the pipe or the fork.
+    pub fn start(kill_file: Option<&File>, directories: &[CString]) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let kill_file = kill_file.map(File::as_raw_fd);
         // SAFETY: the child calls nothing but what is safe after a fork of a threaded process,
@@ -40,12 +44,12 @@ impl Guardian {
     }
 
     /// From now on the process group `pid` is killed when we end.
-    pub(crate) fn watch(&self, pid: libc::pid_t) {
+    pub fn watch(&self, pid: libc::pid_t) {
         self.order(pid);
     }
 
     /// From now on it is not: its number may soon be somebody else's.
-    pub(crate) fn release(&self, pid: libc::pid_t) {
+    pub fn release(&self, pid: libc::pid_t) {
         self.order(-pid);
     }
 

@@ -47,6 +47,7 @@ pub use command_line::{CommandLine, CommandLineError};
 pub use cpus::{CpuSet, CpuSetError};
 pub use error::{ExperimentError, LoadError, PlanError, ServerError};
 pub use experiment::{Experiment, Progress};
+pub use guardian::Guardian;
 pub use interrupt::Interrupt;
 pub use json::json_report;
 pub use load_output::{LoadCounts, LoadOutputError, LoadTool, parse_load_output};

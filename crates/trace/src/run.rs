@@ -10,6 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,7 +33,14 @@ impl Run {
     /// [`WriteError::NotEmpty`] if the directory holds something else, [`WriteError::Io`] if the system refuses.
     pub fn create(directory: &Path) -> Result<Self, WriteError> {
         let io = |source| WriteError::Io { path: directory.to_owned(), source };
-        fs::create_dir_all(directory).map_err(io)?;
+        if let Some(parent) = directory.parent() {
+            fs::create_dir_all(parent).map_err(io)?;
+        }
+        // For its owner alone: a run holds the addresses of clients.
+        match fs::DirBuilder::new().mode(0o700).create(directory) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made.map_err(io)?,
+        }
         // In this order: what another process makes of the run between the two looks is then seen by the second.
         if fs::read_dir(directory).map_err(io)?.next().is_some() && !is_run(directory) {
             return Err(WriteError::NotEmpty(directory.to_owned()));

@@ -218,7 +218,9 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 
 		if (!is_traced(task->tgid))
 			return 0;
-		/* A socket towards something that the server asks: it gets its number when it is first met. */
+		/* A socket towards something that the server asks: it gets its number when it is first met. Those that have
+		 * one were told by the census, unless a stranger (such as ss) gave it between connect and first use. Its
+		 * change to ESTABLISHED says no better: that comes by an interrupt, whose task is anybody. */
 		if (!sk->__sk_common.skc_cookie.counter) {
 			u64 cookie = bpf_get_socket_cookie(sk);
 			struct tcp_sock *fresh = bpf_skc_to_tcp_sock(sk);
@@ -257,8 +259,9 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 		u16 port = sk->__sk_common.skc_num;
 
 		/* The server opens another port: watch it from its first connection on. */
+		/* At once with other CPUs' and with the collector's: a port that gets lost is a server that is not seen. */
 		if (is_traced(task->tgid))
-			ports[port >> 3] |= 1 << (port & 7);
+			__sync_fetch_and_or((u32 *)&ports[(port >> 3 & ~3u) & (sizeof(ports) - 4)], 1u << (port & 31));
 		return 0;
 	}
 	if (!is_server_side(sk))
@@ -274,7 +277,13 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 	return 0;
 }
 
-/* Sockets that are older than the recording; run once at its start. */
+/* Others than the server's that the census tells, so that it fills no more than a third of a ring. */
+#define MOST_STRANGERS 6144
+u32 strangers;
+
+/* Sockets that are older than the recording; run once at its start. Whose a socket is cannot be told here, so those that
+ * are not at the server's ports are all told: among them are the server's own connections to what it asks, kept open
+ * for many requests. */
 SEC("iter/tcp")
 int census(struct bpf_iter__tcp *ctx)
 {
@@ -284,7 +293,9 @@ int census(struct bpf_iter__tcp *ctx)
 		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(common);
 
-	if (!tcp || !is_server_side((struct sock *)tcp))
+	if (!tcp)
+		return 0;
+	if (!is_server_side((struct sock *)tcp) && strangers++ >= MOST_STRANGERS)
 		return 0;
 	emit_open((struct sock *)tcp, tcp, bpf_get_socket_cookie(tcp));
 	return 0;

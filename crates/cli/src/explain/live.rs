@@ -10,7 +10,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_capture::{CaptureError, Probes, Recorder, Rung, Target};
-use weir_trace::{Limits, Run, RunReader, Source};
+use weir_trace::{Run, RunReader, Source};
 
 /// How long a started server may take until it answers.
 const READY: Duration = Duration::from_secs(15);
@@ -35,7 +35,7 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
         let example = format!("--port {}", options.url.port);
         return Ok(Outcome::Usage(format!("name the server: {example}, --pid PID, --comm NAME, or -- SERVER COMMAND")));
     }
-    let directory = args.run.clone().unwrap_or_else(new_directory);
+    let directory = args.run.clone().unwrap_or_else(crate::run_directory::next);
     if RunReader::open(&directory).is_ok() {
         let name = directory.display();
         return Ok(Outcome::Usage(format!("{name} is a run already; name a new directory, or `weir explain {name}`")));
@@ -50,7 +50,7 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
             let run = Run::create(&directory)?;
             let rung = Rung::SocketTracepoints;
             run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-            Some(Recorder::start(probes, &target, &run, Limits::default())?)
+            Some(Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?)
         }
         Err(why) => {
             eprintln!("weir explain: the client's side only: {why}");
@@ -128,10 +128,4 @@ fn started(command: &[String], address: (&str, u16), stop: &Stop) -> anyhow::Res
 fn answers(address: (&str, u16)) -> bool {
     let addresses = address.to_socket_addrs().into_iter().flatten();
     addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok())
-}
-
-/// A directory that is not there yet.
-fn new_directory() -> PathBuf {
-    let parent = PathBuf::from("weir-runs");
-    (1u32..).map(|number| parent.join(format!("{number:04}"))).find(|path| !path.exists()).unwrap_or(parent)
 }
