@@ -17,9 +17,9 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/spine.skel.rs"));
 }
 
-/// Words (of 8 bytes) of a CPU's ring: 2 MiB, so that it stays in a second-level cache and still holds 0.2 s of the
-/// busiest server seen.
-const RING_WORDS: u64 = 1 << 18;
+/// Words (of 8 bytes) of a CPU's ring: 4 MiB, which hold 0.4 s of the busiest server seen, so that a collector that has
+/// to wait for a CPU loses nothing.
+const RING_WORDS: u64 = 1 << 19;
 
 /// The number of rings, and with it of a recording's streams: one for each CPU that the system may ever have.
 #[must_use]
