@@ -76,7 +76,11 @@ fn a_port_opened_while_the_probes_are_attached_is_seen() {
             let text = fs::read_to_string(&log).unwrap_or_default();
             Some(text.split_once("127.0.0.1:")?.1.split_once('\n')?.0.to_owned())
         });
-        std::thread::sleep(Duration::from_millis(300));
+        // The collector's first look makes the streams: by then everything is attached.
+        soon("the recording", || {
+            let mut streams = fs::read_dir(run.join("segments")).into_iter().flatten().flatten();
+            streams.any(|stream| stream.file_name().to_string_lossy().starts_with("kernel-")).then_some(())
+        });
         let url = format!("http://127.0.0.1:{port}/");
         let loaded = output(&["load", "--run", run.to_str().expect("a readable path"), &url, "-n", "200", "-q"]);
         assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
