@@ -1,7 +1,7 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
 use crate::path::{Detail, Span, Step, Walk};
-use crate::sockets::Sockets;
+use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -39,6 +39,11 @@ impl Default for Bounds {
         }
     }
 }
+
+/// Lanes of generators whose task is remembered; more are damage.
+const MOST_LANES: usize = 1 << 16;
+/// Kinds whose lane is a CPU.
+const KERNEL: std::ops::Range<u16> = Kind::Switch as u16..Kind::ClientConnection as u16;
 
 /// Why a request could not be joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -197,6 +202,9 @@ impl Joiner {
         }
         let Some(kind) = Kind::from_code(record.kind) else { return };
         let (low, high) = record.a_halves();
+        if KERNEL.contains(&record.kind) {
+            self.tasks.seen(now_ns, record.lane);
+        }
         match kind {
             Kind::Switch => {
                 if let Some(switch) = Switch::read(record) {
@@ -204,7 +212,13 @@ impl Joiner {
                 }
             }
             Kind::Waking => self.tasks.waking(now_ns, low, high),
-            Kind::Exit => self.tasks.exit(low, now_ns),
+            Kind::Fork => {
+                // Where the child's process is not told, a flag says that it is one of its own.
+                let own = (record.flags & 1 != 0).then_some(high);
+                let process = Some(record.b as u32).filter(|tgid| *tgid != 0).or(own);
+                self.tasks.fork(now_ns, low, high, process);
+            }
+            Kind::Exit => self.tasks.exit(low),
             Kind::TaskName => {
                 let known = TaskName { name: text_from_slots(payload), tgid: high, traced: record.flags & 1 != 0 };
                 self.tasks.name(low, known);
@@ -242,9 +256,11 @@ impl Joiner {
             Kind::ClientRequest => self.request(record, payload, name),
             Kind::ClientDropped => self.statistics.dropped = self.statistics.dropped.saturating_add(record.a),
             Kind::ClientLane => {
-                self.lanes.insert(record.lane, low);
+                if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) {
+                    self.lanes.insert(record.lane, low);
+                }
             }
-            Kind::ClockPair | Kind::CpuSteal | Kind::Fork | Kind::Exec | Kind::ListenReady => {}
+            Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
         }
     }
 
@@ -264,7 +280,7 @@ impl Joiner {
     /// How many things are held in memory: events of tasks and sockets, connections, and requests that wait.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.tasks.held() + self.sockets.held() + self.connections.len() + self.waiting.len()
+        self.tasks.held() + self.sockets.held() + self.connections.len() + self.lanes.len() + self.waiting.len()
     }
 
     /// A task's name, if the recording tells it.
@@ -344,10 +360,9 @@ impl Joiner {
         let connection = self.connections.get_mut(&(waiting.lane, waiting.request.connection))?;
         if connection.socket.is_none() {
             let told = &connection.told;
-            // The server's side is established while the connect call is under way, or later where it had to wait.
+            // The server's side is established while the connect call is under way, or later where it had to wait; or it
+            // is older than the recording, and told of when that begins. What opened earlier had these addresses before.
             let found = self.sockets.find(told.remote, told.local, told.connect_start_ns, waiting.request.done_ns);
-            // A socket that is older than the recording is told of when the recording begins: any time will do.
-            let found = found.or_else(|| self.sockets.find(told.remote, told.local, 0, waiting.request.done_ns));
             if let Some(socket) = found.and_then(|id| self.sockets.get_mut(id)) {
                 socket.claimed = true;
             }
@@ -360,8 +375,14 @@ impl Joiner {
         let request = &waiting.request;
         let id = self.socket_of(waiting).ok_or(Unjoinable::NoSocket)?;
         let socket = self.sockets.get(id).ok_or(Unjoinable::NoSocket)?;
-        let arrived = socket.ready.first_past(request.request_offset).ok_or(Unjoinable::NoArrival)?;
-        let picked = socket.received.first_past(request.request_offset).ok_or(Unjoinable::NoPickUp)?;
+        // Under way when the recording began: its connection is older, and what was seen of it then is not its beginning.
+        if request.request_offset > 0 && request.sent_ns < socket.opened_ns {
+            return Err(Unjoinable::NoSocket);
+        }
+        // What came or was taken after the response was a later request's; this one's own event is missing.
+        let in_time = |mark: &Mark| mark.at_ns <= request.done_ns;
+        let arrived = socket.ready.first_past(request.request_offset).filter(in_time).ok_or(Unjoinable::NoArrival)?;
+        let picked = socket.received.first_past(request.request_offset).filter(in_time).ok_or(Unjoinable::NoPickUp)?;
         let first_sent = socket.sent.first_past(request.response_offset).ok_or(Unjoinable::NoSend)?;
         let last_byte = request.response_offset.saturating_add(request.response_bytes).saturating_sub(1);
         let sent = socket.sent.first_past(last_byte).ok_or(Unjoinable::NoSend)?;
@@ -476,9 +497,11 @@ impl Joiner {
         }
         if self.connections.len() > self.bounds.connections {
             let (old, sockets) = (now_ns.saturating_sub(self.bounds.closed_ns), &self.sockets);
+            // Where too many are told of as new, that is no reason either: a damaged time may be of any future.
+            let flooded = self.connections.len() > 2 * self.bounds.connections;
             self.connections.retain(|_, connection| {
                 let lives = connection.socket.is_some_and(|id| sockets.get(id).is_some_and(|socket| socket.claimed));
-                connection.waiting > 0 || lives || connection.told.connected_ns > old
+                connection.waiting > 0 || lives || !flooded && connection.told.connected_ns > old
             });
         }
     }

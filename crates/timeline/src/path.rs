@@ -88,15 +88,20 @@ impl Walk<'_> {
         }
     }
 
-    /// From the arrival to the pick-up: back from the task that picked up, over those that woke it.
+    /// From the arrival to the pick-up: back from the task that picked up, over those that woke or made it.
     fn until_pick_up(&mut self, mut pid: u32, from_ns: u64, mut to_ns: u64) {
         let queue = if self.span.not_accepted { Part::AcceptQueue } else { Part::WorkerQueue };
         for _ in 0..MOST_HOPS {
             let busy_until = self.last_foreign(pid, from_ns, to_ns);
             let mut hop = None;
             for spell in self.tasks.spells_back(pid, from_ns, to_ns) {
-                let Spell { from_ns: begin, to_ns: end, state, woken_by, .. } = spell;
+                let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
                 match state {
+                    // Before the task was made, the request was with the one that made it.
+                    _ if parent != 0 => {
+                        hop = Some((parent, end));
+                        break;
+                    }
                     // Waiting for the CPU is waiting for the CPU, whoever's request the task is at.
                     State::Runnable { .. } => self.wait_cpu(pid, &spell),
                     State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
@@ -141,8 +146,13 @@ impl Walk<'_> {
             let foreign = self.foreign_stretches(pid, from_ns, to_ns);
             let mut hop = None;
             for spell in self.tasks.spells_back(pid, from_ns, to_ns) {
-                let Spell { from_ns: begin, to_ns: end, state, woken_by, .. } = spell;
+                let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
                 match state {
+                    // Before the task was made, the request was with the one that made it.
+                    _ if parent != 0 => {
+                        hop = Some((parent, end));
+                        break;
+                    }
                     State::Runnable { .. } => self.wait_cpu(pid, &spell),
                     State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
                     State::Running { .. } => self.run_or_queue(pid, begin, end, &foreign),

@@ -3,7 +3,7 @@
 use crate::blocked::{Wait, wait_of};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use weir_wire::task::Switch;
+use weir_wire::task::{NO_SYSCALL, Switch};
 
 /// Changes that a task's history may hold; the oldest go first, and what they would have told is unattributed.
 const MOST_CHANGES: usize = 1 << 18;
@@ -44,6 +44,8 @@ pub(crate) struct Spell {
     pub(crate) woken_by: u32,
     /// The CPU that the task got next, for a runnable spell.
     pub(crate) next_cpu: Option<u32>,
+    /// Who made the task at the spell's end: the task did not exist before. 0 if it did, or if that is not known.
+    pub(crate) parent: u32,
 }
 
 /// Whether a task took from or gave to a socket.
@@ -74,13 +76,17 @@ struct Task {
     woken_while_running: Option<(u64, u32)>,
     /// It belongs to the server: it was seen to serve, or a wake-up of a traced task told so.
     serves: bool,
-    /// Its last event was its end.
+    /// When it was made, and by whom.
+    born: Option<(u64, u32)>,
+    /// It has told of its end, and is on its last way off its CPU.
     ended: bool,
 }
 
 #[derive(Debug, Default)]
 struct Cpu {
     current: Option<u32>,
+    /// Its last event: what it lost, it lost after that.
+    seen_ns: u64,
     history: VecDeque<(u64, u32)>,
 }
 
@@ -110,6 +116,8 @@ pub(crate) struct Tasks {
 
 /// Gaps that are remembered for the requests that they may have hit.
 const MOST_GAPS: usize = 1024;
+/// Tasks that are remembered although they may be idle; beyond, those go of which nothing is asked.
+const MOST_TASKS: usize = 1 << 17;
 /// CPUs that are told apart; a record of a higher one is damaged.
 const MOST_CPUS: usize = 8192;
 /// Sockets towards something else whose last question is remembered.
@@ -140,6 +148,8 @@ impl Tasks {
             let task = self.tasks.entry(switch.prev).or_default();
             let woken = task.woken_while_running.take().filter(|(at, _)| time_ns.saturating_sub(*at) < WAKE_RACE_NS);
             let state = match (switch.prev_state, woken) {
+                // Whether it has lost the CPU once more or left it for good, the recording does not tell.
+                (0, _) if task.ended => State::Unknown,
                 (0, _) => State::Runnable { waker: 0 },
                 (_, Some((_, waker))) => State::Runnable { waker },
                 (state, None) => State::Blocked { state, syscall: switch.syscall },
@@ -182,6 +192,24 @@ impl Tasks {
         }
     }
 
+    /// A task is made, a thread of its parent's process or of a `process` told; its number may have been another's before, of whom nothing must be told as of the new one.
+    pub(crate) fn fork(&mut self, time_ns: u64, parent: u32, child: u32, process: Option<u32>) {
+        if child == 0 || child == parent {
+            return;
+        }
+        let task = self.tasks.entry(child).or_default();
+        *task = Task { born: Some((time_ns, parent)), ..Task::default() };
+        task.push(time_ns, State::Runnable { waker: parent });
+        // It has its parent's name until it takes another, or ends too soon for anybody to ask for it.
+        match self.names.get(&parent) {
+            Some(known) => {
+                let name = TaskName { tgid: process.unwrap_or(known.tgid), ..known.clone() };
+                self.name(child, name);
+            }
+            None => drop(self.names.remove(&child)),
+        }
+    }
+
     /// A task was believed to have a CPU that somebody else turned out to have had.
     fn left_unseen(&mut self, pid: u32, cpu: u32, time_ns: u64) {
         let Some(task) = self.tasks.get_mut(&pid) else { return };
@@ -205,13 +233,31 @@ impl Tasks {
         self.recent_gaps.iter().any(|(from, to)| *from <= to_ns && *to >= from_ns)
     }
 
-    /// Events of a CPU were lost: nobody is known to run there, and nothing of its tasks since.
+    /// An event of a CPU was recorded: nothing that happened there until then is lost.
+    pub(crate) fn seen(&mut self, time_ns: u64, cpu: u32) {
+        if let Some(cpu) = self.cpus.get_mut(cpu as usize) {
+            cpu.seen_ns = cpu.seen_ns.max(time_ns);
+        }
+    }
+
+    /// Events of a CPU were lost since its last one: nobody is known to have run there, and of any task that was not
+    /// on another CPU then it cannot be told whether it was woken, ran and blocked again.
     pub(crate) fn lost(&mut self, time_ns: u64, number: u32) {
-        self.gap(time_ns, time_ns);
-        if let Some(cpu) = self.cpus.get_mut(number as usize)
-            && let Some(pid) = cpu.current.take()
-        {
-            self.left_unseen(pid, number, time_ns);
+        let Some(index) = usize::try_from(number).ok().filter(|index| *index < MOST_CPUS) else { return };
+        if self.cpus.len() <= index {
+            self.cpus.resize_with(index + 1, Cpu::default);
+        }
+        let cpu = &mut self.cpus[index];
+        let from_ns = cpu.seen_ns.min(time_ns);
+        cpu.seen_ns = time_ns.max(cpu.seen_ns);
+        cpu.current = None;
+        cpu.history.push_back((cpu.history.back().map_or(from_ns, |(at, _)| from_ns.max(*at)), 0));
+        if cpu.history.len() > MOST_CHANGES {
+            cpu.history.pop_front();
+        }
+        self.gap(from_ns, time_ns);
+        for task in self.tasks.values_mut() {
+            task.lose(from_ns, time_ns, number);
         }
     }
 
@@ -267,7 +313,8 @@ impl Tasks {
 
     /// The spells of a task within a window, latest first.
     pub(crate) fn spells_back(&self, pid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = Spell> + '_ {
-        let changes = self.tasks.get(&pid).map(|task| &task.changes);
+        let (changes, born) = self.tasks.get(&pid).map(|task| (&task.changes, task.born)).unzip();
+        let born = born.flatten();
         let mut index = changes.map_or(0, |changes| changes.partition_point(|(at, _)| *at < to_ns));
         let mut end = to_ns;
         std::iter::from_fn(move || {
@@ -283,7 +330,9 @@ impl Tasks {
                 Some(State::Running { cpu }) => (0, Some(cpu)),
                 _ => (0, None),
             };
-            let spell = Spell { from_ns: begin.max(from_ns), to_ns: end, state, woken_by, next_cpu };
+            let unborn = born.filter(|(at, _)| index == 0 && *at == end);
+            let parent = unborn.map_or(0, |(_, parent)| parent);
+            let spell = Spell { from_ns: begin.max(from_ns), to_ns: end, state, woken_by, next_cpu, parent };
             end = spell.from_ns;
             index = index.saturating_sub(1);
             Some(spell)
@@ -341,32 +390,29 @@ impl Tasks {
             task.touches.drain(..keep);
         }
         // Of a task that has ended, and of whose time nobody asks any more, nothing is left to be known.
-        let names = &mut self.names;
+        let (names, crowded) = (&mut self.names, self.tasks.len() > MOST_TASKS);
         self.tasks.retain(|pid, task| {
-            let over = task.changes.back().is_some_and(|(at, _)| task.ended && *at <= before_ns);
-            let gone = over && task.touches.is_empty();
+            let over = task.changes.back().is_none_or(|(at, _)| *at <= before_ns);
+            let gone = over && task.touches.is_empty() && (task.ended || crowded);
             if gone {
                 names.remove(pid);
             }
             !gone
         });
+        if self.names.len() > MOST_TASKS {
+            let tasks = &self.tasks;
+            self.names.retain(|pid, _| tasks.contains_key(pid));
+        }
         for cpu in &mut self.cpus {
             let keep = cpu.history.partition_point(|(at, _)| *at <= before_ns).saturating_sub(1);
             cpu.history.drain(..keep);
         }
     }
 
-    /// A task has ended: its number may be given to another.
-    pub(crate) fn exit(&mut self, pid: u32, time_ns: u64) {
-        self.change(pid, time_ns, State::Unknown);
-        if let Some(task) = self.tasks.get_mut(&pid) {
-            task.serves = false;
-            task.ended = true;
-        }
-    }
-
-    fn change(&mut self, pid: u32, time_ns: u64, state: State) {
-        self.tasks.entry(pid).or_default().push(time_ns, state);
+    /// A task has ended. What it did stays known for the requests that are yet to be told; its number's next owner
+    /// begins anew with the fork, and where nobody asks any more it is forgotten.
+    pub(crate) fn exit(&mut self, pid: u32) {
+        self.tasks.entry(pid).or_default().ended = true;
     }
 }
 
@@ -381,8 +427,35 @@ impl Task {
         }
     }
 
+    /// Takes back what a CPU's lost events make doubtful within a window up to now.
+    fn lose(&mut self, from_ns: u64, to_ns: u64, lost: u32) {
+        let first = self.changes.partition_point(|(at, _)| *at <= from_ns).saturating_sub(1);
+        let tail = self.changes.split_off(first.min(self.changes.len()));
+        let mut doubtful = false;
+        for (index, (at_ns, state)) in tail.iter().copied().enumerate() {
+            let end_ns = tail.get(index + 1).map_or(to_ns, |(end_ns, _)| *end_ns);
+            // Another CPU tells when it was there.
+            doubtful = match state {
+                State::Running { cpu } => cpu == lost && end_ns > from_ns,
+                _ => end_ns > from_ns,
+            };
+            if !doubtful || at_ns < from_ns {
+                self.push(at_ns, state);
+            }
+            if doubtful {
+                self.push(at_ns.max(from_ns), State::Unknown);
+            }
+        }
+        let Some((_, last)) = tail.back().copied().filter(|_| doubtful) else { return };
+        // Whose request it was at may have changed with what is lost.
+        self.at = 0;
+        // Should it turn out to be woken next, it was blocked since; in what it may have blocked meanwhile is lost.
+        if let State::Blocked { state, .. } = last {
+            self.push(to_ns, State::Blocked { state, syscall: NO_SYSCALL });
+        }
+    }
+
     fn push(&mut self, time_ns: u64, state: State) {
-        self.ended &= state == State::Unknown;
         // Lanes are merged by time, but two CPUs' clocks may differ by nanoseconds: never let a history run back.
         let at = self.changes.back().map_or(time_ns, |(last, _)| time_ns.max(*last));
         self.changes.push_back((at, state));
@@ -395,7 +468,6 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_wire::task::NO_SYSCALL;
 
     fn switch(prev: u32, next: u32, prev_state: u8) -> Switch {
         Switch { prev, next, prev_state, syscall: NO_SYSCALL, descriptor: 0 }
@@ -432,12 +504,81 @@ mod tests {
     }
 
     #[test]
+    fn what_a_cpu_lost_is_unknown_but_for_what_others_tell() {
+        let mut tasks = Tasks::default();
+        let lock = libc::SYS_futex as u16;
+        tasks.switch(100, 0, switch(0, 7, 0));
+        tasks.switch(100, 1, switch(0, 8, 0));
+        tasks.switch(110, 2, Switch { syscall: lock, ..switch(9, 10, 1) });
+        tasks.seen(150, 0);
+        tasks.switch(180, 1, switch(8, 11, 0));
+        tasks.lost(200, 0);
+        tasks.waking(250, 3, 9);
+        let spells = |pid| {
+            let spells: Vec<_> = tasks.spells_back(pid, 105, 300).map(|s| (s.from_ns, s.to_ns, s.state)).collect();
+            spells
+        };
+        assert_eq!(spells(7), [(150, 300, State::Unknown), (105, 150, State::Running { cpu: 0 })]);
+        assert_eq!(spells(8), [(180, 300, State::Unknown), (105, 180, State::Running { cpu: 1 })]);
+        let blocked = |syscall| State::Blocked { state: 1, syscall };
+        assert_eq!(
+            spells(9),
+            [
+                (250, 300, State::Runnable { waker: 3 }),
+                (200, 250, blocked(NO_SYSCALL)),
+                (150, 200, State::Unknown),
+                (110, 150, blocked(lock)),
+                (105, 110, State::Unknown),
+            ]
+        );
+        assert_eq!(spells(10), [(110, 300, State::Running { cpu: 2 }), (105, 110, State::Unknown)]);
+        assert!(tasks.had_gap(160, 170) && !tasks.had_gap(100, 140));
+        assert_eq!(tasks.ran_on(0, 105, 190).collect::<Vec<_>>(), [(7, 105, 150), (0, 150, 190)]);
+    }
+
+    #[test]
     fn a_wake_up_that_overtakes_the_block_is_not_lost() {
         let mut tasks = Tasks::default();
         tasks.switch(100, 0, switch(0, 7, 0));
         tasks.waking(199, 3, 7);
         tasks.switch(200, 0, switch(7, 0, 1));
         assert_eq!(tasks.spells_back(7, 200, 300).next().map(|s| s.state), Some(State::Runnable { waker: 3 }));
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_is_another_task() {
+        let mut tasks = Tasks::default();
+        let name = |name: &str, traced| TaskName { name: name.to_owned(), tgid: 3, traced };
+        tasks.name(3, name("parent", true));
+        tasks.name(7, name("stranger", false));
+        tasks.switch(100, 0, switch(0, 7, 0));
+        tasks.touch(0, 150, 5, Verb::Receive, true);
+        tasks.exit(7);
+        assert!(tasks.serves(7), "its requests are yet to be told");
+        tasks.switch(200, 0, switch(7, 3, 0));
+        tasks.fork(300, 3, 7, None);
+        assert_eq!(tasks.named(7), Some(&name("parent", true)));
+        assert_eq!(tasks.touches(7, 0, 400).count(), 0);
+        let spells: Vec<_> = tasks.spells_back(7, 50, 350).map(|s| (s.from_ns, s.to_ns, s.state, s.parent)).collect();
+        assert_eq!(spells, [(300, 350, State::Runnable { waker: 3 }, 0), (50, 300, State::Unknown, 3)]);
+    }
+
+    #[test]
+    fn an_ended_task_is_forgotten_with_its_name() {
+        let mut tasks = Tasks::default();
+        let held = tasks.held();
+        for pid in 10..1000 {
+            let time_ns = u64::from(pid) * 100;
+            tasks.fork(time_ns, 1, pid, Some(pid));
+            tasks.name(pid, TaskName { name: "child".to_owned(), tgid: pid, traced: true });
+            tasks.switch(time_ns + 10, 0, switch(0, pid, 0));
+            tasks.touch(0, time_ns + 20, 5, Verb::Send, true);
+            tasks.exit(pid);
+            // Dead shows as runnable: the kernel's bit for it is not recorded.
+            tasks.switch(time_ns + 30, 0, switch(pid, 0, 0));
+        }
+        tasks.trim(1_000_000);
+        assert_eq!(tasks.held(), held + 1, "the CPU's last change is all that is left");
     }
 
     #[test]

@@ -181,10 +181,20 @@ fn what_is_dropped_is_missed_and_not_guessed() {
     assert!(lost_ns > added_ns, "what is lost must show as unattributed: {lost_ns} against {added_ns}");
 }
 
+/// Waits that a task's own blocking gives their names.
+const WAITS: [Part; 5] = [Part::WaitLock, Part::WaitTimer, Part::WaitDisk, Part::WaitProcess, Part::WaitNetwork];
+
+/// How long a request was in a part within a window.
+fn within(told: &Told, part: Part, (from_ns, to_ns): (u64, u64)) -> u64 {
+    let steps = told.steps.iter().filter(|step| step.part == part);
+    steps.map(|step| step.to_ns.min(to_ns).saturating_sub(step.from_ns.max(from_ns))).sum()
+}
+
 #[test]
-fn a_lost_lane_is_a_gap() {
+fn a_lost_lane_is_a_gap_and_no_wait() {
     for seed in base_seed()..base_seed() + 30 {
         let (events, _) = simulate(Plan::any(seed));
+        let (whole, _) = join(&events);
         let (from, to) = (events.len() / 3, events.len() / 2);
         let lost = events[from..to].iter().filter(|(record, _)| is_kernel(record) && record.lane == 0).count() as u64;
         let after = events[to].0.time_ns;
@@ -201,6 +211,16 @@ fn a_lost_lane_is_a_gap() {
         told.iter().for_each(Told::check);
         accounted(&statistics, &told);
         assert_eq!(statistics.lost, lost);
+        let before = events[..from].iter().rev().find(|(record, _)| is_kernel(record) && record.lane == 0);
+        let window = (before.map_or(0, |(record, _)| record.time_ns), after);
+        for (one, truly) in
+            told.iter().filter_map(|one| Some((one, whole.iter().find(|of| of.request == one.request)?)))
+        {
+            for part in WAITS {
+                let (said, true_ns) = (within(one, part, window), within(truly, part, window));
+                assert!(said <= true_ns, "seed {seed}: {} {said} ns, truly {true_ns}: {one:#?}", part.name());
+            }
+        }
     }
 }
 

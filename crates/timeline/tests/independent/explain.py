@@ -124,8 +124,8 @@ def socket_of(request, connections, sockets):
     if connection is None:
         return None
     if connection["socket"] is None:
-        free = [one for one in sockets[connection["ends"]] if one.of_client is None and one.opened <= request["done"]]
-        meant = [one for one in free if one.opened >= connection["begun"]] or free
+        free = [one for one in sockets[connection["ends"]] if one.of_client is None]
+        meant = [one for one in free if connection["begun"] <= one.opened <= request["done"]]
         if meant:
             connection["socket"] = min(meant, key=lambda one: one.opened)
             connection["socket"].of_client = request["key"]
