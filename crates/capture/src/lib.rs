@@ -7,6 +7,7 @@
 mod bound;
 mod error;
 mod expand;
+mod living;
 mod probes;
 mod recorder;
 mod ring;

@@ -3,6 +3,7 @@
 use crate::bound::Rung;
 use crate::error::CaptureError;
 use crate::expand::Expander;
+use crate::living::Living;
 use crate::probes::{Attached, Probes};
 use crate::ring::{RawEvent, Rings};
 use crate::target::{Target, listening_ports, tree};
@@ -85,6 +86,8 @@ impl Recorder {
             lost: vec![0; rings.cpus()],
             rings,
             named: vec![0; MOST_PIDS / 64],
+            living: Living::default(),
+            removed: 0,
             events: Vec::new(),
             next_second_ns: 0,
             shared: Arc::clone(&shared),
@@ -138,6 +141,9 @@ struct Collector {
     lost: Vec<u64>,
     /// A bit for each task whose name was written.
     named: Vec<u64>,
+    living: Living,
+    /// Segments that the streams had removed when it was last told what lives.
+    removed: u64,
     events: Vec<RawEvent>,
     next_second_ns: u64,
     shared: Arc<Recording>,
@@ -187,6 +193,7 @@ impl Collector {
             self.events = events;
             outcome?;
         }
+        self.living.settle();
         // After the events, which are all older: a stream's records stand in the order of time.
         if now_ns >= self.next_second_ns {
             self.next_second_ns = now_ns + 1_000_000_000;
@@ -207,13 +214,14 @@ impl Collector {
             let record = Record { time_ns, kind: Kind::Lost as u16, lane: cpu as u32, a: fresh, ..Record::default() };
             stream.push(record, &[], None)?;
         }
-        let (named, probes) = (&mut self.named, &self.probes);
+        let (named, probes, living) = (&mut self.named, &self.probes, &mut self.living);
         let mut outcome = Ok(());
         for event in events {
             self.expanders[cpu].expand(*event, &mut |record, slots| {
                 if outcome.is_err() {
                     return;
                 }
+                living.see(&record, slots);
                 outcome = stream.push(record, slots, None);
                 if let Some(switch) = Switch::read(&record)
                     && unnamed(named, switch.next)
@@ -232,8 +240,27 @@ impl Collector {
         outcome
     }
 
-    /// A clock pair, each CPU's stolen time, and everything to the disk.
+    /// What lives is told again once segments are gone in which it may have been told; a reader that met it before
+    /// takes it without harm.
+    fn tell_again(&mut self, now_ns: u64) -> Result<(), WriteError> {
+        let removed = self.streams.iter().map(|stream| stream.written().removed).sum();
+        if removed == self.removed {
+            return Ok(());
+        }
+        self.removed = removed;
+        // Each task is named where it runs next.
+        self.named.fill(0);
+        let Some(stream) = self.streams.first_mut() else { return Ok(()) };
+        for open in self.living.open() {
+            let (record, slots) = open.write(now_ns, 0);
+            stream.push(record, &slots, None)?;
+        }
+        Ok(())
+    }
+
+    /// A clock pair, each CPU's stolen time, what was told in segments that are gone, and everything to the disk.
     fn each_second(&mut self, now_ns: u64) -> Result<(), WriteError> {
+        self.tell_again(now_ns)?;
         let pair = Record {
             time_ns: now_ns,
             kind: Kind::ClockPair as u16,

@@ -8,8 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{alone, number, output, weir};
+use support::{alone, explain, number, output, weir};
+use weir_capture::{Probes, Recorder, Target};
 use weir_testkit::{Faulty, require};
+use weir_trace::{Limits, Run, RunReader};
+use weir_wire::Kind;
 
 /// Waits for something that comes soon.
 fn soon<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -73,7 +76,11 @@ fn a_port_opened_while_the_probes_are_attached_is_seen() {
             let text = fs::read_to_string(&log).unwrap_or_default();
             Some(text.split_once("127.0.0.1:")?.1.split_once('\n')?.0.to_owned())
         });
-        std::thread::sleep(Duration::from_millis(300));
+        // The collector's first look makes the streams: by then everything is attached.
+        soon("the recording", || {
+            let mut streams = fs::read_dir(run.join("segments")).into_iter().flatten().flatten();
+            streams.any(|stream| stream.file_name().to_string_lossy().starts_with("kernel-")).then_some(())
+        });
         let url = format!("http://127.0.0.1:{port}/");
         let loaded = output(&["load", "--run", run.to_str().expect("a readable path"), &url, "-n", "200", "-q"]);
         assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
@@ -185,4 +192,52 @@ fn a_refused_target_leaves_nothing_and_each_recording_has_a_directory() {
         let run = folder.path().join("weir-runs").join(number);
         assert_eq!(fs::metadata(run).expect("its own directory").permissions().mode() & 0o777, 0o700);
     }
+}
+
+#[test]
+fn what_a_full_disk_removes_is_told_again() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let directory = folder.path().join("run");
+    let run = Run::create(&directory).expect("a run");
+    let target = Target::of_port(server.port).expect("it listens");
+    // A second of this load fills a segment, so that three remain of the seven.
+    let limits = Limits { segment_bytes: 256 << 10, stream_bytes: 1 << 20, ..Limits::default() };
+    let recorder = Recorder::start(Probes::load().expect("the probes"), &target, &run, limits).expect("it starts");
+    let path = directory.to_str().expect("a readable path");
+    let loaded = output(&["load", "-q", "--run", path, &server.url("/"), "-c", "2", "--rate", "2000", "-d", "7s"]);
+    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    let cost = recorder.finish(Vec::new()).expect("it is written");
+    assert!(cost.lost > 0, "nothing was removed");
+    let report = explained(&directory);
+    assert!(number(&report, "/joined_fraction") > 0.05, "{}", report["unjoinable"]);
+    let mut named = false;
+    RunReader::open(&directory).expect("a run").merge().each(|sourced| {
+        named |= sourced.record.kind == Kind::TaskName as u16 && sourced.record.flags & 1 == 1;
+        true
+    });
+    assert!(named, "the server's tasks have no names");
+}
+
+#[test]
+fn every_connection_that_opens_and_closes_is_told() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let report = explain(&server.url("/"), server.port, folder.path(), &["-n", "300", "--no-keepalive"]);
+    assert!(number(&report, "/joined_fraction") > 0.99, "{}", report["unjoinable"]);
+    let (mut opened, mut closed) = (0, 0);
+    RunReader::open(folder.path()).expect("a run").merge().each(|sourced| {
+        opened += u32::from(sourced.record.kind == Kind::SocketOpen as u16);
+        closed += u32::from(sourced.record.kind == Kind::SocketState as u16);
+        true
+    });
+    assert!(opened >= 300 && closed >= 300, "{opened} opened, {closed} closed");
 }

@@ -244,7 +244,13 @@ impl Joiner {
                 if let Some(told) = ClientConnection::read(record, payload) {
                     let key = (record.lane, told.connection);
                     self.sockets.expect(told.remote, told.local);
-                    self.connections.insert(key, Connection { told, socket: None, waiting: 0 });
+                    // It is told again, at a later time, when the recording's beginning was given up for room.
+                    let again = self.connections.get(&key).is_some_and(|known| {
+                        ClientConnection { connected_ns: known.told.connected_ns, ..told } == known.told
+                    });
+                    if !again {
+                        self.connections.insert(key, Connection { told, socket: None, waiting: 0 });
+                    }
                 }
             }
             Kind::ClientRequest => self.request(record, payload, name),

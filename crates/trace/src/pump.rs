@@ -2,12 +2,17 @@
 
 use crate::error::WriteError;
 use crate::run::{Run, clock_ns, clock_pair};
-use crate::writer::{Limits, Written};
+use crate::writer::{Limits, StreamWriter, Written};
 use crate::{Cost, Source};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_wire::client::ClientRequest;
-use weir_wire::{Consumer, Kind, Record};
+use weir_wire::{Consumer, Kind, Record, Slot};
+
+/// Connections of a lane that are told again when the segments in which they were told are gone: the youngest. They
+/// have no end that could be seen.
+const MOST_CONNECTIONS: usize = 4096;
 
 /// Writes the records of a source's rings, a lane each, until `stop` is set and the rings are empty.
 ///
@@ -23,14 +28,26 @@ pub fn pump(
     names: &[String],
     stop: &AtomicBool,
 ) -> Result<Cost, WriteError> {
+    pump_within(Limits::default(), run, source, rings, names, stop)
+}
+
+fn pump_within(
+    limits: Limits,
+    run: &Run,
+    source: Source,
+    rings: &mut [Consumer],
+    names: &[String],
+    stop: &AtomicBool,
+) -> Result<Cost, WriteError> {
     let cpu_before = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
-    let mut streams: Vec<_> = (0..rings.len()).map(|lane| run.stream(source, lane as u32, Limits::default())).collect();
+    let mut streams: Vec<_> = (0..rings.len()).map(|lane| run.stream(source, lane as u32, limits)).collect();
     for stream in &mut streams {
         for (id, name) in names.iter().enumerate() {
             stream.define(id as u32, name);
         }
     }
     let mut lost = vec![0u64; rings.len()];
+    let mut living: Vec<Living> = rings.iter().map(|_| Living::default()).collect();
     let mut next_pair_ns = 0;
     loop {
         let stopping = stop.load(Ordering::Acquire);
@@ -44,7 +61,7 @@ pub fn pump(
             a: realtime_ns,
             ..Record::default()
         });
-        for ((ring, stream), lost) in rings.iter_mut().zip(&mut streams).zip(&mut lost) {
+        for (((ring, stream), lost), living) in rings.iter_mut().zip(&mut streams).zip(&mut lost).zip(&mut living) {
             let mut outcome = Ok(());
             taken += ring.drain(1 << 16, |record, payload| {
                 if outcome.is_ok()
@@ -52,6 +69,7 @@ pub fn pump(
                 {
                     outcome = stream.push(earlier, &[], None);
                 }
+                living.see(record, payload);
                 let name = ClientRequest::read(&record, payload).map(|request| request.name);
                 if outcome.is_ok() {
                     outcome = stream.push(record, payload, name);
@@ -66,6 +84,7 @@ pub fn pump(
             stream.lose(dropped.saturating_sub(*lost));
             *lost = dropped;
             if a_second_passed {
+                living.tell_again(stream)?;
                 // Who is killed loses no more than the last second.
                 stream.flush()?;
             }
@@ -89,4 +108,91 @@ pub fn pump(
     }
     let cpu_seconds = (clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) - cpu_before) as f64 / 1e9;
     Ok(Cost { events: sum.records, bytes: sum.bytes, lost: sum.lost, cpu_seconds })
+}
+
+/// What a lane told once and still holds.
+#[derive(Debug, Default)]
+struct Living {
+    /// By its number. A payload has two slots.
+    connections: BTreeMap<u64, (Record, [Slot; 2])>,
+    /// The task that drives the lane.
+    task: Option<Record>,
+    latest_ns: u64,
+    removed: u64,
+}
+
+impl Living {
+    fn see(&mut self, record: Record, payload: &[Slot]) {
+        self.latest_ns = self.latest_ns.max(record.time_ns);
+        if record.kind == Kind::ClientLane as u16 {
+            self.task = Some(record);
+        } else if record.kind == Kind::ClientConnection as u16
+            && let Ok(slots) = payload.try_into()
+        {
+            self.connections.insert(record.a, (record, slots));
+            if self.connections.len() > MOST_CONNECTIONS {
+                self.connections.pop_first();
+            }
+        }
+    }
+
+    /// Tells it again if segments of the stream are gone since; at the time of the latest record, to keep the order.
+    fn tell_again(&mut self, stream: &mut StreamWriter) -> Result<(), WriteError> {
+        let removed = stream.written().removed;
+        if removed == self.removed {
+            return Ok(());
+        }
+        self.removed = removed;
+        let now = |record: Record| Record { time_ns: self.latest_ns, ..record };
+        self.task.map_or(Ok(()), |task| stream.push(now(task), &[], None))?;
+        self.connections.values().try_for_each(|(record, slots)| stream.push(now(*record), slots, None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RunReader;
+    use weir_wire::client::ClientConnection;
+
+    #[test]
+    fn a_connection_is_told_again_when_its_segment_is_gone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let run = Run::create(directory.path()).expect("a run");
+        let limits = Limits { segment_bytes: 4096, stream_bytes: 16_384, block_slots: 64 };
+        let mut stream = run.stream(Source::Client, 0, limits);
+        let mut living = Living::default();
+        let address = "127.0.0.1:80".parse().expect("an address");
+        let connection = ClientConnection {
+            connection: 7,
+            connect_start_ns: 1,
+            connected_ns: 2,
+            failed: false,
+            local: address,
+            remote: address,
+        };
+        let (record, slots) = connection.write(0);
+        let lane = Record { time_ns: 1, kind: Kind::ClientLane as u16, a: 5, ..Record::default() };
+        living.see(lane, &[]);
+        living.see(record, &slots);
+        stream.push(lane, &[], None).expect("it is written");
+        stream.push(record, &slots, None).expect("it is written");
+        living.tell_again(&mut stream).expect("nothing to tell yet");
+        assert_eq!(stream.written().removed, 0);
+        for time_ns in 3..2000 {
+            let other = Record { time_ns, kind: Kind::ClientDropped as u16, ..Record::default() };
+            living.see(other, &[]);
+            stream.push(other, &[], None).expect("it is written");
+        }
+        assert!(stream.written().removed > 0);
+        living.tell_again(&mut stream).expect("it is written");
+        stream.finish().expect("it is written");
+        let (mut connections, mut lanes) = (Vec::new(), 0);
+        RunReader::open(directory.path()).expect("a run").merge().each(|sourced| {
+            connections.extend(ClientConnection::read(&sourced.record, sourced.payload));
+            lanes += u64::from(sourced.record.kind == Kind::ClientLane as u16);
+            true
+        });
+        assert_eq!((connections, lanes), (vec![ClientConnection { connected_ns: 1999, ..connection }], 1));
+    }
 }

@@ -38,6 +38,8 @@ pub struct Written {
     pub bytes: u64,
     /// Records lost: reported by the source, or in segments that were removed.
     pub lost: u64,
+    /// Segments that were removed to keep within the bound. What was told once may have been in them.
+    pub removed: u64,
 }
 
 /// Streams of one lane of one source whose processes had the same number, in one run.
@@ -267,6 +269,7 @@ impl StreamWriter {
                 _ => {}
             }
             self.lose(records);
+            self.written.removed += 1;
             self.run.note(&Entry::Removed { file, records })?;
         }
         Ok(())

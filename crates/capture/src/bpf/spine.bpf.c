@@ -264,15 +264,14 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 			__sync_fetch_and_or((u32 *)&ports[(port >> 3 & ~3u) & (sizeof(ports) - 4)], 1u << (port & 31));
 		return 0;
 	}
-	if (!is_server_side(sk))
-		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 
 	if (!tcp)
 		return 0;
-	if (new == TCP_ESTABLISHED)
+	if (new == TCP_ESTABLISHED && is_server_side(sk))
 		emit_open(sk, tcp, bpf_get_socket_cookie(sk));
-	else if (new == TCP_CLOSE)
+	/* By now a closing socket has given its local port back, so that skc_num is 0: whoever was told has a number. */
+	else if (new == TCP_CLOSE && socket_id(sk))
 		emit(WEIR_BPF_SOCKET_STATE, old | new << 4, socket_id(sk) | (u64)tcp->copied_seq << 32);
 	return 0;
 }
