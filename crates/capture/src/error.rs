@@ -52,7 +52,7 @@ pub enum TargetError {
     NoListener(u16),
     /// /proc does not let us look.
     #[error(
-        "TCP port {0} is listened on, but by a process that we may not look at: run as root or with CAP_SYS_PTRACE"
+        "TCP port {0} is listened on, but by a process that we may not look at: run as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
     )]
     Hidden(u16),
 }

@@ -25,7 +25,8 @@ The run is read by `weir explain RUN`. To join requests with a client's view, le
   weir load --run runs/a http://127.0.0.1/
 
 Exit status: 0 if it was recorded to the end, 1 if not or if the command failed by itself, 2 for wrong usage.
-Needs CAP_BPF and CAP_PERFMON (or root) and Linux 6.3 or later.";
+Needs Linux 6.3 or later, and root or CAP_BPF and CAP_PERFMON; to find another user's server by its port also
+CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.";
 
 /// Record kernel events of a server: who runs, who waits for what, where requests begin and end.
 #[derive(Debug, clap::Args)]
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
 
-    /// Seconds to record (also 500ms, 10s, 2m); without it until Ctrl-C or the command's end
+    /// How long to record: 500ms, 10s, 2m; without it until Ctrl-C or the command's end
     #[arg(short = 'd', long, value_name = "TIME", value_parser = crate::units::duration)]
     duration: Option<Duration>,
 

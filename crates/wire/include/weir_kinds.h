@@ -23,7 +23,7 @@ enum weir_kind {
 	WEIR_CPU_STEAL = 0x0004, /* Time that the hypervisor took from this CPU since boot, sampled each second. */
 	WEIR_SCHED_SWITCH = 0x0101, /* A CPU passes from one task to another; the outgoing one's state (0 = runnable) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument. */
 	WEIR_SCHED_WAKING = 0x0102, /* A task is made runnable; flags: 1 = by an interrupt, where the source can tell, which the present probes cannot. */
-	WEIR_FORK = 0x0103, /* A task is made. */
+	WEIR_FORK = 0x0103, /* A task is made; flags: 1 = a process of its own, else a thread; child_tgid 0 = not told. */
 	WEIR_EXEC = 0x0104, /* A process runs another program. */
 	WEIR_EXIT = 0x0105, /* A task ends. */
 	WEIR_SOCKET_READY = 0x0201, /* Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet. */

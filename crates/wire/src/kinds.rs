@@ -67,7 +67,7 @@ kinds! {
     Waking = 0x0102, bpf 2, "sched_waking", since (1, 0), a "waker_pid | woken_pid << 32", b "", payload "",
         "A task is made runnable; flags: 1 = by an interrupt, where the source can tell, which the present probes cannot.";
     Fork = 0x0103, bpf 3, "fork", since (1, 0), a "parent_pid | child_pid << 32", b "child_tgid", payload "",
-        "A task is made.";
+        "A task is made; flags: 1 = a process of its own, else a thread; child_tgid 0 = not told.";
     Exec = 0x0104, bpf 4, "exec", since (1, 0), a "pid", b "", payload "",
         "A process runs another program.";
     Exit = 0x0105, bpf 5, "exit", since (1, 0), a "pid", b "", payload "",
