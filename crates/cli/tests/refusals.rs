@@ -198,3 +198,19 @@ fn copy_for_others() -> Command {
     }
     Command::new(copy)
 }
+
+#[test]
+fn what_is_kept_holds_no_secret() {
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let run = folder.path().join("run");
+    let url = server.url("/?token=hush1");
+    let mut command = weir();
+    command.args(["load", &url, "-n", "20", "-qH", "Authorization: hush2", "--header=X: hush3", "--body", "hush4"]);
+    assert!(command.arg("--run").arg(&run).output().expect("the command starts").status.success());
+    let found = Command::new("grep").arg("-rl").arg("hush").arg(&run).output().expect("grep starts");
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "", "secrets are in the run");
+    // The same search finds what is kept: it is no search that cannot fail.
+    let kept = Command::new("grep").arg("-rl").arg("redacted").arg(&run).output().expect("grep starts");
+    assert!(!kept.stdout.is_empty());
+}
