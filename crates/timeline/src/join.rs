@@ -1,6 +1,7 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
-use crate::path::{Detail, Span, Step, Walk};
+use crate::conversations::{Conversations, Dealing};
+use crate::path::{Detail, Known, Span, Step, Walk};
 use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use crate::texts::Texts;
@@ -9,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientConnection, ClientRequest, Outcome};
-use weir_wire::socket::{END_OF_STREAM, ERROR, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen};
+use weir_wire::socket::{ACCEPTED, END_OF_STREAM, ERROR, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen};
 use weir_wire::task::Switch;
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
@@ -154,6 +155,7 @@ pub struct Joiner {
     bounds: Bounds,
     tasks: Tasks,
     sockets: Sockets,
+    conversations: Conversations,
     connections: FxHashMap<(u32, u64), Connection>,
     lanes: FxHashMap<u32, u32>,
     waiting: VecDeque<Waiting>,
@@ -172,6 +174,7 @@ impl Joiner {
             bounds,
             tasks: Tasks::default(),
             sockets: Sockets::default(),
+            conversations: Conversations::default(),
             connections: FxHashMap::default(),
             lanes: FxHashMap::default(),
             waiting: VecDeque::new(),
@@ -231,8 +234,11 @@ impl Joiner {
                 self.tasks.lost(now_ns, record.lane);
             }
             Kind::SocketOpen => {
-                if let Some(open) = SocketOpen::read(record, payload) {
-                    self.sockets.open(open, now_ns);
+                if let Some(open) = SocketOpen::read(record, payload)
+                    && let Some(peer) = self.sockets.open(open, now_ns)
+                {
+                    // Data that arrives tells which end was accepted.
+                    self.conversations.connect([open.socket, peer], None, now_ns);
                 }
             }
             Kind::SocketReady => self.sockets.arrival(low, now_ns, high, record.flags & NOT_ACCEPTED != 0),
@@ -242,6 +248,7 @@ impl Joiner {
                 if let Some(socket) = self.sockets.get_mut(low) {
                     socket.closed_ns = Some(now_ns);
                 }
+                self.conversations.close(low);
             }
             Kind::ClientConnection => {
                 if let Some(told) = ClientConnection::read(record, payload) {
@@ -264,7 +271,10 @@ impl Joiner {
                 }
             }
             Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
-            Kind::SocketPeer => {}
+            Kind::SocketPeer => {
+                let accepted = if record.flags & ACCEPTED != 0 { low } else { high };
+                self.conversations.connect([low, high], Some(accepted), now_ns);
+            }
         }
     }
 
@@ -286,6 +296,7 @@ impl Joiner {
     pub fn held(&self) -> usize {
         self.tasks.held()
             + self.sockets.held()
+            + self.conversations.held()
             + self.connections.len()
             + self.lanes.len()
             + self.waiting.len()
@@ -335,8 +346,14 @@ impl Joiner {
     fn touch(&mut self, record: &Record, verb: Verb) {
         let (id, position) = record.a_halves();
         let socket = self.sockets.get_mut(id);
-        let server_side = socket.as_ref().is_some_and(|socket| socket.server_side);
+        let server_side = match &socket {
+            Some(socket) => socket.server_side,
+            None => self.conversations.is_accepted(id),
+        };
         let pid = self.tasks.touch(record.lane, record.time_ns, id, verb, server_side);
+        if record.flags & (ERROR | PEEK) == 0 {
+            self.conversations.touch(id, Dealing { at_ns: record.time_ns, verb, pid });
+        }
         let Some(socket) = socket else { return };
         socket.touch(record.time_ns);
         let aside = END_OF_STREAM | ERROR | NO_POSITION | if verb == Verb::Receive { PEEK } else { 0 };
@@ -441,7 +458,8 @@ impl Joiner {
         self.client_steps(waiting, steps, sent_by_client);
         push_step(steps, sent_by_client, arrived_ns, Part::RequestTransit, 0);
         let from = steps.len();
-        Walk { tasks: &self.tasks, sockets: &self.sockets, span, steps }.server();
+        let known = Known { tasks: &self.tasks, sockets: &self.sockets, conversations: &self.conversations };
+        Walk { known, span, steps, waiter: 0, depth: 0 }.server();
         steps[from..].sort_by_key(|step| step.from_ns);
         self.response_steps(waiting, steps, sent_ns);
         Ok(AtServer { arrived_ns, picked_ns, sent_ns })
@@ -511,6 +529,7 @@ impl Joiner {
         let keep_ns = [oldest_mark, oldest_request].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
+        self.conversations.trim(keep_ns);
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);
             self.tasks.trim(keep_ns);
@@ -529,6 +548,6 @@ impl Joiner {
 
 fn push_step(steps: &mut Vec<Step>, from_ns: u64, to_ns: u64, part: Part, pid: u32) {
     if to_ns > from_ns {
-        steps.push(Step { from_ns, to_ns, part, pid, detail: Detail::None });
+        steps.push(Step { from_ns, to_ns, part, pid, waiter: 0, detail: Detail::None });
     }
 }

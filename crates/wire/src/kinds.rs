@@ -86,7 +86,7 @@ kinds! {
     ListenReady = 0x0206, bpf 11, "listen_ready", since (1, 0), a "socket | backlog << 32", b "", payload "",
         "A connection is complete and waits at a listening socket; the backlog before it.";
     SocketPeer = 0x0207, bpf 20, "socket_peer", since (1, 0), a "socket | peer << 32", b "", payload "",
-        "The two ends of a connection over a Unix socket: what one sends the other receives.";
+        "The two ends of a connection over a Unix socket: what one sends the other receives; flags: 1 = the first is the end that was accepted.";
 
     ClientConnection = 0x0301, bpf 0, "client_connection", since (1, 0), a "connection", b "connect_start_ns", payload "addresses and ports",
         "The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed.";

@@ -14,6 +14,9 @@ pub const PEEK: u8 = 4;
 /// Flag of [`Kind::SocketRecv`] and [`Kind::SocketSend`]: not TCP, so the position is a length.
 pub const NO_POSITION: u8 = 8;
 
+/// Flag of [`Kind::SocketPeer`]: the first end is the one that was accepted.
+pub const ACCEPTED: u8 = 1;
+
 /// A [`Kind::SocketOpen`]: who a socket is, and where its byte streams begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketOpen {

@@ -103,8 +103,12 @@ static __always_inline void emit_open(struct sock *sk, struct tcp_sock *tcp, u64
 	bool v6 = common->skc_family == AF_INET6;
 	u64 time = bpf_ktime_get_ns();
 	u64 at = __sync_fetch_and_add(&ring->position, v6 ? 14 : 8);
-	u32 receive_base = tcp->rcv_nxt - (u32)tcp->bytes_received;
-	u32 send_base = tcp->bytes_acked ? tcp->snd_una - (u32)tcp->bytes_acked : tcp->write_seq;
+	u32 receive_base = 0, send_base = 0; /* of no meaning without TCP */
+
+	if (tcp) {
+		receive_base = tcp->rcv_nxt - (u32)tcp->bytes_received;
+		send_base = tcp->bytes_acked ? tcp->snd_una - (u32)tcp->bytes_acked : tcp->write_seq;
+	}
 	u64 remote_port = __builtin_bswap16(common->skc_dport);
 
 #define PIECE(index, piece, argument) \
@@ -125,14 +129,23 @@ static __always_inline void emit_open(struct sock *sk, struct tcp_sock *tcp, u64
 #undef PIECE
 }
 
-/* The two ends of a Unix socket's connection: what one sends the other receives. */
-static __always_inline void tell_peer(struct sock *sk, u64 cookie)
+/* The two ends of a Unix socket's connection: what one sends the other receives. The end that was accepted has the
+ * listener's name. */
+static __always_inline void tell_peer(struct unix_sock *own, u64 cookie)
 {
-	struct unix_sock *own = bpf_skc_to_unix_sock(sk);
-	struct sock *peer = own ? own->peer : 0;
+	struct sock *peer = own->peer;
 
 	if (peer)
-		emit(WEIR_BPF_SOCKET_PEER, 0, (u32)cookie | (u64)(u32)bpf_get_socket_cookie(peer) << 32);
+		emit(WEIR_BPF_SOCKET_PEER, own->addr ? WEIR_ACCEPTED : 0,
+		     (u32)cookie | (u64)(u32)bpf_get_socket_cookie(peer) << 32);
+}
+
+static __always_inline void tell_peer_of(struct sock *sk, u64 cookie)
+{
+	struct unix_sock *own = bpf_skc_to_unix_sock(sk);
+
+	if (own)
+		tell_peer(own, cookie);
 }
 
 SEC("tp_btf/sk_data_ready")
@@ -167,10 +180,10 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 			u64 cookie = bpf_get_socket_cookie(sk);
 			struct tcp_sock *fresh = bpf_skc_to_tcp_sock(sk);
 
-			if (fresh)
+			if (sk->__sk_common.skc_family == AF_UNIX)
+				tell_peer_of(sk, cookie);
+			else if (fresh || sk->__sk_common.skc_dport) /* UDP, connected to somebody: a resolver, as a rule */
 				emit_open(sk, fresh, cookie);
-			else
-				tell_peer(sk, cookie);
 		}
 	}
 	sub |= result > 0 ? 0 : result ? WEIR_ERROR : WEIR_END_OF_STREAM;
@@ -241,5 +254,17 @@ int census(struct bpf_iter__tcp *ctx)
 	if (!is_server_side((struct sock *)tcp) && strangers++ >= MOST_STRANGERS)
 		return 0;
 	emit_open((struct sock *)tcp, tcp, bpf_get_socket_cookie(tcp));
+	return 0;
+}
+
+/* The same for Unix sockets' connections, told from the end that was accepted. */
+SEC("iter/unix")
+int census_unix(struct bpf_iter__unix *ctx)
+{
+	struct unix_sock *own = ctx->unix_sk;
+
+	if (!own || !own->addr || !own->peer || strangers++ >= MOST_STRANGERS)
+		return 0;
+	tell_peer(own, bpf_get_socket_cookie(own));
 	return 0;
 }
