@@ -1,7 +1,7 @@
 //! The sockets that are open, to be told again when the segments in which they were told are gone.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use weir_wire::socket::SocketOpen;
+use weir_wire::socket::{SocketOpen, SocketState};
 use weir_wire::{Kind, Record, Slot};
 
 /// Sockets that are remembered; beyond, the one told longest ago is forgotten.
@@ -40,8 +40,8 @@ impl Living {
                 self.peers.pop_front();
             }
             self.peers.push_back((record.a, record.flags));
-        } else if record.kind == Kind::SocketState as u16 {
-            self.closed.push(record.a_halves().0);
+        } else if let Some(state) = SocketState::read(record).filter(|state| !state.begins_to_connect()) {
+            self.closed.push(state.socket);
         }
     }
 

@@ -77,10 +77,15 @@ impl Conversations {
         }
     }
 
-    /// The first task that received at a socket from a time on.
-    pub(crate) fn picked(&self, socket: u32, from_ns: u64) -> Option<Dealing> {
-        let since = |dealing: &&Dealing| dealing.verb == Verb::Receive && dealing.at_ns >= from_ns;
-        self.ends.get(&socket)?.dealings.iter().find(since).copied()
+    /// The first task that received at a socket for an answer that was given at a time, or is the next one after it:
+    /// since the answer before.
+    pub(crate) fn picked(&self, socket: u32, answered_ns: u64) -> Option<Dealing> {
+        let dealings = &self.ends.get(&socket)?.dealings;
+        let first_not_before = dealings.partition_point(|dealing| dealing.at_ns < answered_ns);
+        let is_answer = |index: &usize| dealings[*index].verb == Verb::Send;
+        let answer = (first_not_before..dealings.len()).find(is_answer).unwrap_or(dealings.len());
+        let since = (0..answer).rev().find(is_answer).map_or(0, |before| before + 1);
+        dealings.range(since..answer).next().copied()
     }
 
     /// The task whose sending at a socket ended a wait at a time: the wake-up comes from within the call that sends, and
@@ -94,6 +99,12 @@ impl Conversations {
         let after = sends().find(|one| (at_ns..at_ns.saturating_add(RETURN_NS)).contains(&one.at_ns)).copied();
         // Both: an answer in pieces, whose first piece ended the wait before the one asked for.
         after.or(before)
+    }
+
+    /// The first sending at a socket after a time.
+    pub(crate) fn sent(&self, socket: u32, after_ns: u64) -> Option<Dealing> {
+        let sent = |dealing: &&Dealing| dealing.verb == Verb::Send && dealing.at_ns > after_ns;
+        self.ends.get(&socket)?.dealings.iter().find(sent).copied()
     }
 
     /// When something was last sent at a socket, up to a time.
@@ -163,9 +174,10 @@ mod tests {
         conversations.touch(9, dealing(70, Verb::Receive, 1));
         assert_eq!((conversations.peer(7), conversations.peer(8), conversations.peer(9)), (Some(8), Some(7), None));
         assert!(conversations.is_accepted(8) && !conversations.is_accepted(7));
-        assert_eq!(conversations.picked(8, 10), Some(dealing(30, Verb::Receive, 2)));
+        assert_eq!(conversations.picked(8, 61), Some(dealing(30, Verb::Receive, 2)));
+        assert_eq!(conversations.picked(8, 40), Some(dealing(30, Verb::Receive, 2)));
         assert_eq!(conversations.answered(8, 10, 60), Some(dealing(61, Verb::Send, 2)));
-        assert_eq!(conversations.picked(8, 31), None);
+        assert_eq!(conversations.picked(8, 62), None);
         assert_eq!((conversations.asked_ns(7, 60), conversations.asked_ns(7, 9)), (Some(10), None));
         assert!(!conversations.is_new(8, 100));
         conversations.trim(65);

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientConnection, ClientRequest, Outcome};
-use weir_wire::socket::{ACCEPTED, END_OF_STREAM, ERROR, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen};
+use weir_wire::socket::{ACCEPTED, END_OF_STREAM, ERROR, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState};
 use weir_wire::task::Switch;
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
@@ -245,10 +245,14 @@ impl Joiner {
             Kind::SocketRecv => self.touch(record, Verb::Receive),
             Kind::SocketSend => self.touch(record, Verb::Send),
             Kind::SocketState => {
-                if let Some(socket) = self.sockets.get_mut(low) {
-                    socket.closed_ns = Some(now_ns);
+                if SocketState::read(record).is_some_and(|state| state.begins_to_connect()) {
+                    self.tasks.connects(record.lane, low);
+                } else {
+                    if let Some(socket) = self.sockets.get_mut(low) {
+                        socket.closed_ns = Some(now_ns);
+                    }
+                    self.conversations.close(low);
                 }
-                self.conversations.close(low);
             }
             Kind::ClientConnection => {
                 if let Some(told) = ClientConnection::read(record, payload) {

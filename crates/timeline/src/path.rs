@@ -11,6 +11,8 @@ use weir_measure::part::Part;
 const MOST_HOPS: usize = 8;
 /// How many processes may wait for each other; below, it is `wait_process`.
 const MOST_DEPTH: u32 = 8;
+/// How many questions of a request, each asked by an event loop that went to others meanwhile, are followed.
+const MOST_QUESTIONS: usize = 256;
 
 /// Who or what a stretch was spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,6 +90,13 @@ pub(crate) struct Walk<'a> {
     pub(crate) waiter: u32,
     /// How many processes wait for each other above this one.
     pub(crate) depth: u32,
+}
+
+/// Something asked over a socket, and when the answer was given.
+struct Question {
+    socket: u32,
+    asked_ns: u64,
+    answered_ns: u64,
 }
 
 /// What a blocked task waits for.
@@ -172,37 +181,73 @@ impl Walk<'_> {
 
     /// From the beginning to the last send: back from the task that sent.
     fn until_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
-        let mut pid = self.span.sender;
-        for _ in 0..MOST_HOPS {
-            let foreign = self.foreign_stretches(pid, from_ns, to_ns);
-            let mut hop = None;
-            for spell in self.known.tasks.spells_back(pid, from_ns, to_ns) {
-                let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
-                match state {
-                    // Before the task was made, the request was with the one that made it.
-                    _ if parent != 0 => {
-                        hop = Some((parent, end));
-                        break;
-                    }
-                    State::Runnable { .. } => self.wait_cpu(pid, &spell),
-                    State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
-                    State::Running { .. } => self.run_or_queue(pid, begin, end, &foreign),
-                    State::Blocked { .. } if self.was_handed_over(pid, &spell) => {
-                        hop = Some((woken_by, end));
-                        break;
-                    }
-                    State::Blocked { state, syscall } => {
-                        let awaited = self.wait(pid, &spell, state, syscall, &foreign);
-                        self.blocked(pid, &spell, awaited);
-                    }
+        let (mut pid, mut hops) = (self.span.sender, 0);
+        for _ in 0..MOST_QUESTIONS {
+            // While an event loop is at others, its question is with whoever answers it.
+            let question = self.last_question(pid, from_ns, to_ns);
+            let answered_ns = question.as_ref().map_or(from_ns, |question| question.answered_ns);
+            let hop = self.own_time(pid, answered_ns, to_ns);
+            match (hop, question) {
+                (Some(_), _) if hops == MOST_HOPS => break,
+                (Some((waker, at)), _) => {
+                    (pid, to_ns) = (waker, at);
+                    hops += 1;
                 }
-            }
-            match hop {
-                Some((waker, at)) => (pid, to_ns) = (waker, at),
-                None => return,
+                (None, Some(Question { socket, asked_ns, answered_ns })) => {
+                    let spell = Spell::of_nothing(asked_ns, answered_ns);
+                    self.blocked(pid, &spell, Awaited::Socket(socket));
+                    to_ns = asked_ns;
+                }
+                (None, None) => return,
             }
         }
         self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
+    }
+
+    /// What a task did while it had the request, latest first; where it got it from another task, that one and when.
+    fn own_time(&mut self, pid: u32, from_ns: u64, to_ns: u64) -> Option<(u32, u64)> {
+        let foreign = self.foreign_stretches(pid, from_ns, to_ns);
+        for spell in self.known.tasks.spells_back(pid, from_ns, to_ns) {
+            let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
+            match state {
+                // Before the task was made, the request was with the one that made it.
+                _ if parent != 0 => return Some((parent, end)),
+                State::Runnable { .. } => self.wait_cpu(pid, &spell),
+                State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
+                State::Running { .. } => self.run_or_queue(pid, begin, end, &foreign),
+                State::Blocked { .. } if self.was_handed_over(pid, &spell) => return Some((woken_by, end)),
+                State::Blocked { state, syscall } => {
+                    let awaited = self.wait(pid, &spell, state, syscall, &foreign);
+                    self.blocked(pid, &spell, awaited);
+                }
+            }
+        }
+        None
+    }
+
+    /// The last question of ours that a task asked a captured process within a window, and during which it went to
+    /// others' requests: then what it does itself tells nothing of ours until the answer is sent.
+    fn last_question(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<Question> {
+        let Known { tasks, conversations, .. } = self.known;
+        let mut foreign_ns = tasks.touches(pid, from_ns, to_ns).rev().find(|touch| self.is_foreign(touch))?.at_ns;
+        for touch in tasks.touches(pid, from_ns, to_ns).rev() {
+            if self.is_foreign(touch) {
+                foreign_ns = touch.at_ns;
+                continue;
+            }
+            if touch.server_side || touch.verb != Verb::Send || touch.at_ns >= foreign_ns {
+                continue;
+            }
+            let Some(peer) = conversations.peer(touch.socket) else { continue };
+            let Some(answer) = conversations.sent(peer, touch.at_ns).filter(|answer| answer.at_ns <= to_ns) else {
+                continue;
+            };
+            if foreign_ns < answer.at_ns && tasks.serves(answer.pid) {
+                let (socket, asked_ns, answered_ns) = (touch.socket, touch.at_ns, answer.at_ns);
+                return Some(Question { socket, asked_ns, answered_ns });
+            }
+        }
+        None
     }
 
     /// A wait while a task has the request: what it waited for has its place, where that is known.
@@ -229,7 +274,8 @@ impl Walk<'_> {
         let answered = peer.and_then(|peer| conversations.answered(peer, asked_ns, to_ns));
         let captured = |task: &u32| *task != 0 && *task != pid && *task != self.waiter && tasks.serves(*task);
         // Whoever takes the question up later was awaited before, too.
-        let picked = peer.and_then(|peer| conversations.picked(peer, asked_ns)).filter(|one| one.pid != 0);
+        let answered_ns = answered.map_or(to_ns, |dealing| dealing.at_ns);
+        let picked = peer.and_then(|peer| conversations.picked(peer, answered_ns)).filter(|one| one.pid != 0);
         let by_socket = answered.or(picked).map(|dealing| dealing.pid).filter(captured);
         let Some(sender) = by_socket.or(Some(woken_by).filter(captured)).filter(|_| self.depth < MOST_DEPTH) else {
             return false;
@@ -303,8 +349,10 @@ impl Walk<'_> {
     }
 
     /// Whether a dealing was for another connection's request.
+    ///
+    /// Of a task that was followed by its wake-up alone it is not known over which connection it was asked.
     fn is_foreign(&self, touch: &Touch) -> bool {
-        touch.owner != 0 && touch.owner != self.span.socket
+        self.span.socket != 0 && touch.owner != 0 && touch.owner != self.span.socket
     }
 
     /// Stretches in which a task was at other connections' requests: from its first dealing with them to the last one
@@ -375,8 +423,7 @@ impl Walk<'_> {
             self.step(at_ns, from_ns, Part::Run, pid, Detail::None);
             match stretch.awaited {
                 Some(socket) if to_ns > from_ns => {
-                    let spell = Spell { from_ns, to_ns, state: State::Unknown, woken_by: 0, next_cpu: None, parent: 0 };
-                    self.blocked(pid, &spell, Awaited::Socket(socket));
+                    self.blocked(pid, &Spell::of_nothing(from_ns, to_ns), Awaited::Socket(socket));
                 }
                 _ => self.step(from_ns, to_ns, Part::WorkerQueue, pid, Detail::None),
             }

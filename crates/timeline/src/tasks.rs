@@ -48,6 +48,13 @@ pub(crate) struct Spell {
     pub(crate) parent: u32,
 }
 
+impl Spell {
+    /// A stretch in which what a task does itself is of no matter.
+    pub(crate) fn of_nothing(from_ns: u64, to_ns: u64) -> Self {
+        Self { from_ns, to_ns, state: State::Unknown, woken_by: 0, next_cpu: None, parent: 0 }
+    }
+}
+
 /// Whether a task took from or gave to a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
@@ -109,6 +116,8 @@ pub(crate) struct Tasks {
     names: FxHashMap<u32, TaskName>,
     /// For whose request a socket towards something else was last asked.
     asked_for: FxHashMap<u32, u32>,
+    /// For whose request a connection towards something else was begun that was not used yet.
+    connecting_for: FxHashMap<u32, u32>,
     gaps: u64,
     /// Recent stretches in which events must be missing: (from, to).
     recent_gaps: VecDeque<(u64, u64)>,
@@ -273,8 +282,10 @@ impl Tasks {
                 if self.asked_for.len() >= MOST_ASKED {
                     self.asked_for.clear();
                 }
-                self.asked_for.insert(socket, task.at);
-                task.at
+                // A connection may be long in the making, and an event loop goes to others meanwhile.
+                let owner = self.connecting_for.remove(&socket).unwrap_or(task.at);
+                self.asked_for.insert(socket, owner);
+                owner
             }
             Verb::Receive => self.asked_for.get(&socket).copied().unwrap_or(task.at),
         };
@@ -284,6 +295,15 @@ impl Tasks {
             task.touches.pop_front();
         }
         pid
+    }
+
+    /// Notes that the running task of a CPU began to connect a socket.
+    pub(crate) fn connects(&mut self, cpu: u32, socket: u32) {
+        let Some(task) = self.current(cpu).and_then(|pid| self.tasks.get(&pid)) else { return };
+        if self.connecting_for.len() >= MOST_ASKED {
+            self.connecting_for.clear();
+        }
+        self.connecting_for.insert(socket, task.at);
     }
 
     /// The task that has a CPU, if known and not the idle one.
@@ -378,7 +398,7 @@ impl Tasks {
     pub(crate) fn held(&self) -> usize {
         let of_tasks = self.tasks.values().map(|task| 1 + task.changes.len() + task.touches.len()).sum::<usize>();
         let of_cpus = self.cpus.iter().map(|cpu| cpu.history.len()).sum::<usize>();
-        of_tasks + of_cpus + self.names.len() + self.asked_for.len()
+        of_tasks + of_cpus + self.names.len() + self.asked_for.len() + self.connecting_for.len()
     }
 
     /// Forgets what lies before a time, but for the state that holds at it.

@@ -80,7 +80,7 @@ kinds! {
     SocketSend = 0x0203, bpf 8, "socket_send", since (1, 0), a "socket | position << 32", b "", payload "",
         "The running task gave data to a socket, up to this position; flags as for socket_recv.";
     SocketState = 0x0204, bpf 9, "socket_state", since (1, 0), a "socket | position << 32", b "old | new << 8", payload "",
-        "A TCP socket changes its state.";
+        "A TCP socket changes its state: the running task begins to connect it, or it is closed.";
     SocketOpen = 0x0205, bpf 10, "socket_open", since (1, 0), a "socket | receive_base << 32", b "send_base | local_port << 32 | remote_port << 48", payload "cookie, network namespace, addresses: local, remote",
         "Who a socket is, and where its streams begin.";
     ListenReady = 0x0206, bpf 11, "listen_ready", since (1, 0), a "socket | backlog << 32", b "", payload "",

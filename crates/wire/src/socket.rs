@@ -99,6 +99,36 @@ impl SocketOpen {
     }
 }
 
+/// A [`Kind::SocketState`] taken apart; the states are the kernel's (net/tcp_states.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketState {
+    /// The socket's short id.
+    pub socket: u32,
+    /// The state before.
+    pub old: u8,
+    /// The state from now on.
+    pub new: u8,
+}
+
+impl SocketState {
+    /// The operands of a record, if it is a change of state.
+    #[must_use]
+    pub fn read(record: &Record) -> Option<Self> {
+        let (socket, _) = record.a_halves();
+        (record.kind == Kind::SocketState as u16).then_some(Self {
+            socket,
+            old: record.b as u8,
+            new: (record.b >> 8) as u8,
+        })
+    }
+
+    /// Whether the running task begins to make a connection: TCP_SYN_SENT.
+    #[must_use]
+    pub fn begins_to_connect(self) -> bool {
+        self.new == 2
+    }
+}
+
 /// An address that stands for "unknown".
 #[must_use]
 pub fn unknown_address() -> SocketAddr {

@@ -225,7 +225,16 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 
 	if (!tcp)
 		return 0;
-	if (new == TCP_ESTABLISHED && is_server_side(sk))
+	/* For whom an event loop asks something is known when it begins to connect; when it sends it may be at others. */
+	if (new == TCP_SYN_SENT) {
+		struct task_struct *task = bpf_get_current_task_btf();
+
+		if (is_traced(task->tgid))
+			emit(WEIR_BPF_SOCKET_STATE, old | new << 4, (u32)bpf_get_socket_cookie(sk));
+		return 0;
+	}
+	/* One that was told then has a number, and now it has addresses. */
+	if (new == TCP_ESTABLISHED && (is_server_side(sk) || (old == TCP_SYN_SENT && socket_id(sk))))
 		emit_open(sk, tcp, bpf_get_socket_cookie(sk));
 	/* By now a closing socket has given its local port back, so that skc_num is 0: whoever was told has a number. */
 	else if (new == TCP_CLOSE && socket_id(sk))
