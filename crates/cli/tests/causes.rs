@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::Value;
 use support::{alone, number, output};
-use weir_testkit::{Apache, Nginx, PhpFpm, Postgres, RunningServer, Site, require};
+use weir_testkit::{Apache, Cgi, Nginx, PhpFpm, Postgres, RunningServer, Site, require};
 
 /// Explains a page behind a server, the processes behind it captured, too.
 fn explained(server: &RunningServer, path: &str, behind: &[u32], load: &[&str]) -> Value {
@@ -77,5 +77,26 @@ fn a_php_page_with_a_database_has_no_wait_that_is_not_followed() {
             assert!(running.iter().any(|(name, _)| name.starts_with("postgres")), "{running:?}");
             assert!(running.iter().any(|(name, _)| name.starts_with("php-fpm")), "{running:?}");
         }
+    }
+}
+
+/// Over a pipe to the script, from the script to the program that it runs and waits for.
+#[test]
+fn a_script_that_sleeps_in_a_child_of_its_own() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::apache_module("cgid").is_none() {
+        return;
+    }
+    let site = Site::empty().expect("a site");
+    let script = b"#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nsleep 0.02\necho slept\n";
+    site.write_program("slow.cgi", script).expect("a script");
+    for (apache, cgi) in [(Apache::prefork(), Cgi::Direct), (Apache::event(), Cgi::Daemon)] {
+        let server = apache.workers(4).processes(1).root(site.path()).cgi(cgi).start().expect("Apache starts");
+        let report = explained(&server, "/slow.cgi", &[], &["-c", "2", "-d", "2s"]);
+        assert_eq!(report["causes"][0]["part"], "wait_timer", "{cgi:?}");
+        let slept = who(&report, "wait_timer");
+        assert!(slept[0].0.starts_with("sleep"), "{cgi:?}: {slept:?}");
+        let unknown = share(&report, "wait_process") + share(&report, "unattributed");
+        assert!(unknown < 0.05, "{cgi:?}: {unknown} of the response is not followed: {}", report["parts_ns"]);
     }
 }

@@ -122,7 +122,8 @@ impl Walk<'_> {
     fn step(&mut self, from_ns: u64, to_ns: u64, part: Part, pid: u32, detail: Detail) {
         // In another process that the server waits for, it matters whose time it is.
         let own = matches!(part, Part::Run | Part::WaitTimer | Part::WaitDisk | Part::WorkerQueue | Part::AcceptQueue);
-        let detail = if self.waiter != 0 && own && detail == Detail::None { Detail::Task(pid) } else { detail };
+        let named = self.waiter != 0 && own || part == Part::WaitTimer;
+        let detail = if named && detail == Detail::None { Detail::Task(pid) } else { detail };
         if to_ns > from_ns {
             self.steps.push(Step { from_ns, to_ns, part, pid, waiter: self.waiter, detail });
         }
@@ -458,6 +459,10 @@ impl Walk<'_> {
         // An event loop's wait may have been ended by somebody else's.
         let next = touches.find(|touch| !self.is_foreign(touch));
         match next {
+            // A script's output through a pipe, of which no event tells; the connection comes after it.
+            Some(touch) if touch.socket == self.span.socket && self.was_told_by_another_program(pid, spell) => {
+                Awaited::Waker
+            }
             Some(touch) if touch.socket == self.span.socket => match (touch.verb, self.asked(pid, spell.from_ns)) {
                 (Verb::Receive, _) => Awaited::Known(Part::RequestTransit, Detail::None),
                 // It answers now without having heard: what it waited for is no socket.
@@ -470,6 +475,14 @@ impl Walk<'_> {
             Some(touch) if !touch.server_side => Awaited::Socket(touch.socket),
             _ => self.asked(pid, spell.from_ns).map_or(Awaited::Waker, Awaited::Socket),
         }
+    }
+
+    /// Whether a wait was ended by a captured process that runs another program. Workers of one server do not wake each
+    /// other over descriptors, but interrupts come while any of them runs.
+    fn was_told_by_another_program(&self, pid: u32, spell: &Spell) -> bool {
+        let waker = spell.woken_by;
+        let name = |task| self.known.tasks.named(task).map(|known| known.name.as_str());
+        waker != self.waiter && self.hands_over(waker, pid) && name(waker) != name(pid)
     }
 
     fn waker_of(&self, spell: &Spell) -> Detail {

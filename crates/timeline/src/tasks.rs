@@ -1,6 +1,6 @@
 //! Who ran, who could have, and who was blocked in what: histories of tasks and CPUs, from the scheduler's events.
 
-use crate::blocked::{Wait, wait_of};
+use crate::blocked::{Wait, amounts_to, wait_of};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use weir_wire::task::{NO_SYSCALL, Switch};
@@ -161,7 +161,7 @@ impl Tasks {
                 (0, _) if task.ended => State::Unknown,
                 (0, _) => State::Runnable { waker: 0 },
                 (_, Some((_, waker))) => State::Runnable { waker },
-                (state, None) => State::Blocked { state, syscall: switch.syscall },
+                (state, None) => State::Blocked { state, syscall: amounts_to(switch.syscall, switch.descriptor) },
             };
             let ran_here = matches!(task.changes.back(), Some((_, State::Running { cpu: on })) if *on == cpu);
             match gap_ns {
@@ -210,12 +210,10 @@ impl Tasks {
         *task = Task { born: Some((time_ns, parent)), ..Task::default() };
         task.push(time_ns, State::Runnable { waker: parent });
         // It has its parent's name until it takes another, or ends too soon for anybody to ask for it.
-        match self.names.get(&parent) {
-            Some(known) => {
-                let name = TaskName { tgid: process.unwrap_or(known.tgid), ..known.clone() };
-                self.name(child, name);
-            }
-            None => drop(self.names.remove(&child)),
+        let inherited = self.names.get(&parent).cloned();
+        self.names.remove(&child);
+        if let Some(known) = inherited {
+            self.name(child, TaskName { tgid: process.unwrap_or(known.tgid), ..known });
         }
     }
 
@@ -311,9 +309,11 @@ impl Tasks {
         self.cpus.get(cpu as usize).and_then(|cpu| cpu.current).filter(|pid| *pid != 0)
     }
 
-    /// Gives a task its name.
+    /// Gives a task its name. Who was the server's stays so until its number is given again: a name that was looked up
+    /// while the process ended does not know it any more.
     pub(crate) fn name(&mut self, pid: u32, name: TaskName) {
-        self.names.insert(pid, name);
+        let was_traced = self.names.get(&pid).is_some_and(|known| known.traced && known.tgid == name.tgid);
+        self.names.insert(pid, TaskName { traced: name.traced || was_traced, ..name });
     }
 
     /// A task's name.
