@@ -24,6 +24,9 @@ const RING_WORDS: u64 = 1 << 19;
 /// What each object that shares the rings must have as its `ring_mask`.
 pub(crate) const RING_MASK: u64 = RING_WORDS - 1;
 
+/// What is being done when a tracepoint turns out to be missing.
+const LOADING: &str = "loading them";
+
 /// The number of rings, and with it of a recording's streams: one for each CPU that the system may ever have.
 #[must_use]
 pub fn streams() -> usize {
@@ -74,7 +77,7 @@ impl Probes {
         for program in [&mut progs.on_ready, &mut progs.on_recv, &mut progs.on_send] {
             program.set_autoload(rung == Rung::SocketTracepoints);
         }
-        let skel = open.load().map_err(refused("loading them"))?;
+        let skel = open.load().map_err(refused(LOADING))?;
         let mut probes = Self { skel, boundaries: Boundaries::InTheSpine };
         probes.boundaries = Boundaries::load(rung, &probes)?;
         Ok(probes)
@@ -192,7 +195,8 @@ fn set(bits: &mut [u8], index: u32) {
 pub(crate) fn refusal(doing: &'static str, error: &libbpf_rs::Error) -> CaptureError {
     let reason = format!("{error:#}");
     // A missing tracepoint is told by libbpf as ESRCH when the program that names it is loaded.
-    if error.kind() == libbpf_rs::ErrorKind::NotFound || reason.contains("os error 3)") {
+    let is_missing = error.kind() == libbpf_rs::ErrorKind::NotFound || reason.contains("os error 3)");
+    if is_missing && doing == LOADING {
         let tracepoint = "sock:sk_data_ready, sock:sock_recv_length or sock:sock_send_length".to_owned();
         return CaptureError::NoSocketTracepoints { release: bound::release(), tracepoint };
     }

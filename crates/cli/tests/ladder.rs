@@ -146,10 +146,9 @@ fn agreement(server: &RunningServer, rung: Rung) {
     let both: Vec<(&AtServer, &AtServer)> =
         above.iter().filter_map(|(key, times)| Some((times, below.get(key)?))).collect();
     assert!(both.len() as f64 >= 0.999 * requests as f64, "{} of {requests} joined by both", both.len());
-    let marks: [(&str, fn(&AtServer) -> u64); 3] =
-        [("arrived", |at| at.arrived_ns), ("picked up", |at| at.picked_ns), ("sent", |at| at.sent_ns)];
-    for (mark, of) in marks {
-        let apart: Vec<u64> = both.iter().map(|(one, other)| of(one).abs_diff(of(other))).collect();
+    let marks = |at: &AtServer| [at.arrived_ns, at.picked_ns, at.sent_ns];
+    for (index, mark) in ["arrived", "picked up", "sent"].into_iter().enumerate() {
+        let apart: Vec<u64> = both.iter().map(|(one, other)| marks(one)[index].abs_diff(marks(other)[index])).collect();
         let [median, most] = [0.5, 0.95].map(|share| quantile(apart.clone(), share));
         eprintln!("{rung:?}, {mark}: apart by {median} ns (median), {most} ns (95 %)");
         assert!(median < 20_000, "{rung:?}, {mark}: {median} ns apart");
