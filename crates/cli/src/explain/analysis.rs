@@ -5,6 +5,7 @@ use super::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use weir_capture::Rung;
 use weir_measure::class::{Classes, Grouping};
 use weir_measure::examples::Examples;
 use weir_measure::part::Part;
@@ -34,6 +35,9 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     let reader = RunReader::open(directory)?;
     let mut folds = Folds::new(grouping);
     let mut joiner = Joiner::new(Bounds::default());
+    if reader.rung().and_then(Rung::of_name).is_some_and(Rung::misses_arrivals) {
+        joiner.supply_arrivals();
+    }
     let mut server_side = ServerSide::new();
     let mut merge = reader.merge();
     let mut line = crate::progress::Line::new();
@@ -146,7 +150,7 @@ impl Folds {
         if let Some(label) = self.by_detail.get(&detail) {
             return *label;
         }
-        let text = label(joiner, detail);
+        let text = culprit(joiner, detail);
         let next = self.labels.len() as u32;
         let number = *self.by_label.entry(text.clone()).or_insert(next);
         if number == next {
@@ -215,6 +219,15 @@ impl Folds {
             examples,
             warnings: warnings(reader, statistics, damage, &self.status),
         }
+    }
+}
+
+/// Who is to blame, in a word: of the server's own, all processes of a name together, however many come and go.
+fn culprit(joiner: &Joiner, detail: Detail) -> String {
+    let own = |pid| joiner.task_name(pid).filter(|name| name.traced);
+    match detail {
+        Detail::Task(pid) if let Some(name) = own(pid) => name.name.clone(),
+        _ => label(joiner, detail),
     }
 }
 
