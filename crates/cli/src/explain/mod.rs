@@ -7,6 +7,7 @@ mod words;
 
 use crate::load::LoadArgs;
 use crate::record::TargetArgs;
+use crate::rung::RungArgs;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,7 +62,10 @@ pub(crate) struct Args {
     pub(crate) target: TargetArgs,
 
     #[command(flatten)]
-    pub(crate) load: LoadArgs,
+    rung: RungArgs,
+
+    #[command(flatten)]
+    load: LoadArgs,
 
     /// A pattern of paths that belong together: * within a segment, ** across; may be repeated, the first match counts
     #[arg(long, value_name = "PATTERN")]
