@@ -121,7 +121,7 @@ fn advice(case: &Case<'_>, explanation: &Explanation, directory: PathBuf) -> Adv
             .map(|server| Looked {
                 kind: server.kind.name(),
                 pid: (server.process.pid != 0).then_some(server.process.pid),
-                files: server.configuration.files.iter().chain(&server.ini.files).cloned().collect(),
+                files: server.configuration.files.iter().chain(&server.ini.configuration.files).cloned().collect(),
             })
             .collect(),
         findings,

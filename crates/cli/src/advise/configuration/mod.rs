@@ -51,15 +51,6 @@ pub(crate) enum Entry {
     Close,
 }
 
-impl Entry {
-    /// Counts the files of its place from another one, where several readings become one.
-    pub(crate) fn shift(&mut self, files: usize) {
-        if let Self::Set(directive) | Self::Open(directive) = self {
-            directive.place.file += files;
-        }
-    }
-}
-
 /// Why a text cannot be read as a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
@@ -71,13 +62,14 @@ pub(crate) struct ParseError {
 }
 
 /// How a configuration is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Syntax {
     /// Apache's: lines, `<Section argument>`.
     Apache,
     /// nginx's: `name argument;`, `name { }`.
     Nginx,
     /// php-fpm's and php.ini's: `[section]`, `name = value`.
+    #[default]
     Ini,
     /// PostgreSQL's: `name = value`.
     Assignments,
@@ -115,7 +107,7 @@ impl Syntax {
 }
 
 /// A configuration with all that it includes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Configuration {
     /// How it is written.
     pub(crate) syntax: Syntax,
@@ -154,6 +146,18 @@ impl Configuration {
     /// A configuration of nothing.
     pub(crate) fn empty(syntax: Syntax) -> Self {
         Self { syntax, files: Vec::new(), entries: Vec::new(), problems: Vec::new() }
+    }
+
+    /// Adds what counts after all that was read before.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        for entry in &mut other.entries {
+            if let Entry::Set(directive) | Entry::Open(directive) = entry {
+                directive.place.file += self.files.len();
+            }
+        }
+        self.files.append(&mut other.files);
+        self.entries.append(&mut other.entries);
+        self.problems.append(&mut other.problems);
     }
 
     /// Every directive of a name, sections that bear it included, in order.

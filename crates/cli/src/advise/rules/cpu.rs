@@ -43,7 +43,7 @@ pub(super) fn noisy_neighbour(case: &Case<'_>) -> Vec<Finding> {
             format!("or on other CPUs than the server's: taskset -a -p -c CPUS {pid}"),
         ],
         (None, None) => vec![
-            format!("renice -n 10 -p $(pgrep -d' ' -x {name})"),
+            format!("renice -n 10 -p $(pgrep -d' ' -x '{name}')"),
             format!("or on other CPUs than the server's: taskset -a -p -c CPUS PID of {name}"),
         ],
     };

@@ -57,7 +57,7 @@ impl Case<'_> {
             None => String::new(),
         };
         let text = format!(
-            "{:.1} % of the mean response {} ({name}): {} of {}; of the slowest 1 % it takes {} of {}{named}",
+            "{:.1} % of the mean response is {} ({name}): {} of {}; of the slowest 1 % it takes {} of {}{named}",
             100.0 * share,
             part.words(),
             nanoseconds(ns),
@@ -175,7 +175,7 @@ pub(crate) fn beyond_settings(case: &Case<'_>, findings: &[Finding]) -> Vec<Stri
             continue;
         }
         let text = format!(
-            "{:.0} % {} ({}): {}",
+            "{:.0} % is {} ({}): {}",
             100.0 * case.observed.share(ns),
             part.words(),
             part.name(),

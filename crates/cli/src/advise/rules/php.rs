@@ -211,9 +211,9 @@ fn off(number: usize, server: &Server) -> Option<(String, Option<Setting>)> {
         }
     }
     let pool_says_on = names.iter().any(|name| !server.configuration.all(name).is_empty());
-    match server.ini.last("opcache.enable") {
+    match server.ini.configuration.last("opcache.enable") {
         Some(found) if !ini::is_on(found.word()) && !pool_says_on => {
-            let place = server.ini.file(found.directive.place).display().to_string();
+            let place = server.ini.configuration.file(found.directive.place).display().to_string();
             let fact = format!("{place}:{} says opcache.enable = {}", found.directive.place.line, found.word());
             // Said in the pool, which counts above php.ini: the copy of a trial needs no php.ini of its own.
             let pool = server.configuration.sections().into_iter().find(|name| *name != "global")?.to_owned();

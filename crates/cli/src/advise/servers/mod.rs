@@ -10,6 +10,7 @@ mod process;
 
 pub(crate) use cgroup::{Quota, quota, unit};
 pub(crate) use linked::{Address, addresses, listens};
+pub(crate) use php_fpm::Ini;
 pub(crate) use process::{Process, available_bytes, resident_bytes};
 
 use crate::advise::configuration::{Configuration, Files, Syntax};
@@ -87,7 +88,7 @@ pub(crate) struct Server {
     /// What it was started with; of nothing where it could not be found.
     pub(crate) configuration: Configuration,
     /// php.ini and its additions, for php-fpm.
-    pub(crate) ini: Configuration,
+    pub(crate) ini: Ini,
     /// The folder against which relative paths count.
     pub(crate) root: PathBuf,
 }
@@ -96,17 +97,14 @@ impl Server {
     fn of(process: Process, children: Vec<u32>) -> Option<Self> {
         let kind = kind_of(&process)?;
         let files = Files::below(process.root.clone());
-        let mut ini = Configuration::empty(Syntax::Ini);
         let (configuration, root) = match kind {
             Kind::Apache => apache::configuration(&process, &files),
             Kind::Nginx => nginx::configuration(&process, &files),
-            Kind::PhpFpm => {
-                ini = php_fpm::ini(&process, &files);
-                php_fpm::configuration(&process, &files)
-            }
+            Kind::PhpFpm => php_fpm::configuration(&process, &files),
             Kind::Postgres => postgres::configuration(&process, &files),
             Kind::Mariadb => (Configuration::empty(Syntax::Ini), PathBuf::from("/")),
         };
+        let ini = if kind == Kind::PhpFpm { php_fpm::ini(&process, &files, &root) } else { Ini::default() };
         Some(Self { kind, process, children, configuration, ini, root })
     }
 
@@ -183,7 +181,7 @@ pub(crate) fn find(named: &Target, recorded: &Recorded, observed: &Observed) -> 
         at += 1;
     }
     for server in &found.list {
-        let problems = server.configuration.problems.iter().chain(&server.ini.problems);
+        let problems = server.configuration.problems.iter().chain(&server.ini.configuration.problems);
         found.problems.extend(problems.map(|problem| format!("{}: {problem}", server.label())));
         if !server.is_known() && server.kind != Kind::Mariadb {
             found.problems.push(format!("{}: its configuration was not found", server.label()));

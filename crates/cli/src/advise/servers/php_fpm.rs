@@ -21,20 +21,48 @@ pub(super) fn configuration(process: &Process, files: &Files) -> (Configuration,
     (reading::ini(files, &main), folder)
 }
 
+/// Which php.ini a php-fpm reads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ini {
+    /// What it says, with its additions.
+    pub(crate) configuration: Configuration,
+    /// The file, where it is another than the program reads by itself.
+    pub(crate) file: Option<PathBuf>,
+    /// Whether the program's own additions are read, too.
+    pub(crate) has_additions: bool,
+}
+
 /// php.ini with its additions.
-pub(super) fn ini(process: &Process, files: &Files) -> Configuration {
+///
+/// php-fpm puts its title over its command line and its environment, so that `-c` and PHP_INI_SCAN_DIR cannot be seen.
+/// A php.ini beside the pools' configuration is taken for the one that is read, and the additions for read if a module
+/// is loaded that php.ini does not name.
+pub(super) fn ini(process: &Process, files: &Files, folder: &Path) -> Ini {
     let told = process.is_near.then(|| ask(&process.program, &["-i"])).unwrap_or_default();
-    let mut whole = Configuration::empty(Syntax::Ini);
-    for path in loaded(&told).into_iter().filter(|path| files.exists(path)) {
-        let mut read = reading::ini(files, &path);
-        // Places count from the files of the whole.
-        let offset = whole.files.len();
-        read.entries.iter_mut().for_each(|entry| entry.shift(offset));
-        whole.files.append(&mut read.files);
-        whole.entries.append(&mut read.entries);
-        whole.problems.append(&mut read.problems);
+    let mut paths = loaded(&told);
+    let beside = folder.join("php.ini");
+    let own = files.exists(&beside) && paths.first() != Some(&beside);
+    let mut has_additions = true;
+    if own {
+        let text = files.read(&beside).unwrap_or_default();
+        has_additions = modules(process.pid).iter().any(|module| !text.contains(module.as_str()));
+        paths = std::iter::once(beside.clone()).chain(paths.into_iter().skip(1).filter(|_| has_additions)).collect();
     }
-    whole
+    let mut configuration = Configuration::empty(Syntax::Ini);
+    for path in paths.into_iter().filter(|path| files.exists(path)) {
+        configuration.append(reading::ini(files, &path));
+    }
+    Ini { configuration, file: own.then_some(beside), has_additions }
+}
+
+/// The names of the PHP modules that a process has loaded, without their ending.
+fn modules(pid: u32) -> Vec<String> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).filter(|path| path.contains("/php/"));
+    let mut names: Vec<String> =
+        paths.filter_map(|path| Some(path.rsplit('/').next()?.strip_suffix(".so")?.to_owned())).collect();
+    names.dedup();
+    names
 }
 
 /// The files that PHP says it has read.

@@ -1,7 +1,7 @@
 //! Where PostgreSQL's configuration is.
 
 use super::Process;
-use crate::advise::configuration::{Configuration, Files, Syntax, reading};
+use crate::advise::configuration::{Configuration, Files, reading};
 use std::path::PathBuf;
 
 /// The configuration, and the data directory.
@@ -16,13 +16,7 @@ pub(super) fn configuration(process: &Process, files: &Files) -> (Configuration,
     // What ALTER SYSTEM wrote counts after all the rest.
     let automatic = data.join("postgresql.auto.conf");
     if files.exists(&automatic) {
-        let mut read = reading::assignments(files, &automatic);
-        let offset = configuration.files.len();
-        read.entries.iter_mut().for_each(|entry| entry.shift(offset));
-        configuration.files.append(&mut read.files);
-        configuration.entries.append(&mut read.entries);
-        configuration.problems.append(&mut read.problems);
+        configuration.append(reading::assignments(files, &automatic));
     }
-    debug_assert_eq!(configuration.syntax, Syntax::Assignments);
     (configuration, data)
 }

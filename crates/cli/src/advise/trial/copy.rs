@@ -448,12 +448,11 @@ fn command(server: &Server, file: &Path) -> String {
         Kind::Apache => format!("{program} -DFOREGROUND -f {file}"),
         Kind::Nginx => format!("{program} -e stderr -p {} -c {file}", quoted(&server.root.display().to_string())),
         _ => {
-            let as_root = server.children.iter().any(|pid| is_roots(*pid))
-                || server.process.words.iter().any(|word| word == "-R");
-            format!(
-                "{program} --nodaemonize --fpm-config {file}{}",
-                if as_root { " --allow-to-run-as-root" } else { "" }
-            )
+            let as_root = server.children.iter().any(|pid| is_roots(*pid));
+            let root = if as_root { " --allow-to-run-as-root" } else { "" };
+            let ini = server.ini.file.as_ref().map(|ini| format!(" -c {}", quoted(&ini.display().to_string())));
+            let scan = if server.ini.has_additions { "" } else { "PHP_INI_SCAN_DIR= " };
+            format!("{scan}{program} --nodaemonize --fpm-config {file}{root}{}", ini.unwrap_or_default())
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "URL", help_heading = "Trial", requires = "trial")]
     at: Option<String>,
 
-    /// Pairs of slices, one with the original and one with the change
+    /// Pairs of slices, one with the original and one with the change; fewer than 5 give no verdict
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Trial", requires = "trial")]
     blocks: usize,
 
