@@ -13,6 +13,7 @@ mod run_directory;
 mod serve;
 mod stop;
 mod units;
+mod view;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -42,6 +43,7 @@ enum Command {
     Explain(Box<explain::Args>),
     Load(Box<load::Args>),
     Record(record::Args),
+    View(view::Args),
     Serve(serve::Args),
     Compare(compare::Args),
     Man(manual::ManArgs),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(*args),
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Man(args) => manual::man(&args),

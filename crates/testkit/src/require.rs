@@ -54,6 +54,11 @@ pub fn mariadb() -> Option<()> {
     or_skip(there, "MariaDB is not installed (make deps)")
 }
 
+/// Debian's Chromium, for the pages that we make.
+pub fn browser() -> Option<()> {
+    or_skip(Path::new(crate::browser::PROGRAM).exists(), "chromium is not installed (make deps)")
+}
+
 /// A program on the search path, such as `wrk`.
 pub fn program(name: &str) -> Option<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();

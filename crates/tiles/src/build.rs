@@ -121,7 +121,10 @@ impl Levels<'_> {
             self.waiting.push((Vec::new(), 0));
         }
         let (waiting, written) = &mut self.waiting[level];
-        run_tiles::write(&self.directory.join(run_tiles::tile_file(level as i32, *written)), &tile.json(level as i32, *written))?;
+        run_tiles::write(
+            &self.directory.join(run_tiles::tile_file(level as i32, *written)),
+            &tile.json(level as i32, *written),
+        )?;
         *written += 1;
         waiting.push(tile);
         if waiting.len() == FINER as usize && level < MOST_LEVELS { self.join(level) } else { Ok(()) }
@@ -157,12 +160,8 @@ pub(crate) fn build(
     let duration_ns = (end_ns - origin_ns).saturating_add(1);
     let bucket_ns = duration_ns.div_ceil(MOST_BUCKETS).next_power_of_two().max(LEAST_BUCKET_NS);
     let mut levels = Levels { directory, waiting: Vec::new() };
-    let mut building = Building {
-        filling: Filling::new(origin_ns, bucket_ns),
-        tasks: FxHashMap::default(),
-        origin_ns,
-        left_out: 0,
-    };
+    let mut building =
+        Building { filling: Filling::new(origin_ns, bucket_ns), tasks: FxHashMap::default(), origin_ns, left_out: 0 };
     let (mut follow, mut slowest, mut joiner) = (Follow::default(), Slowest::default(), Joiner::new(Bounds::default()));
     let (mut events, mut written, mut outcome) = (0u64, 0u64, Ok(()));
     run_tiles::write(&directory.join(run_tiles::states_file(0)), b"[]")?;
@@ -192,7 +191,7 @@ pub(crate) fn build(
             building.filling.request(request.done_ns, request.done_ns.saturating_sub(request.intended_ns));
         }
         let name = request.and_then(|request| sourced.name(request.name));
-        joiner.push(record, sourced.payload, name, &mut |_, response| slowest.push(response, origin_ns));
+        joiner.push(record, sourced.payload, name, &mut |joiner, response| slowest.push(joiner, response, origin_ns));
         if sourced.source == Source::Kernel {
             follow.push(record, &mut building);
             if record.kind == Kind::TaskName as u16 {
@@ -211,7 +210,7 @@ pub(crate) fn build(
         outcome.is_ok()
     });
     outcome?;
-    joiner.finish(&mut |_, response| slowest.push(response, origin_ns));
+    joiner.finish(&mut |joiner, response| slowest.push(joiner, response, origin_ns));
     follow.flush(end_ns + 1, &mut building);
     let last = building.filling.finish();
     let cpus = last.cpus.keys().copied().collect();
@@ -219,7 +218,10 @@ pub(crate) fn build(
     let damage = merge.damage();
     let mut words = damage.refused.clone();
     if damage.bytes > 0 || damage.cut_segments > 0 {
-        words.push(format!("{} segments end in the middle of a block, {} bytes were not readable", damage.cut_segments, damage.bytes));
+        words.push(format!(
+            "{} segments end in the middle of a block, {} bytes were not readable",
+            damage.cut_segments, damage.bytes
+        ));
     }
     let (requests, longest_ns) = (slowest.count, slowest.longest_ns);
     let (slowest, classes) = slowest.finish();

@@ -74,7 +74,12 @@ impl Collecting {
         let relative = |ns: u64| ns.wrapping_sub(self.from_ns) as i64;
         let status = if request.outcome == Outcome::Done { i64::from(request.status) } else { 0 };
         let times = [relative(request.intended_ns), relative(request.done_ns)];
-        self.requests.extend(times.into_iter().chain([status, index as i64, i64::from(lane), request.connection as i64]));
+        self.requests.extend(times.into_iter().chain([
+            status,
+            index as i64,
+            i64::from(lane),
+            request.connection as i64,
+        ]));
     }
 
     /// The tile, unless there was too much to tell.

@@ -41,19 +41,14 @@ impl Places {
     /// What tells these contents from all others: FNV-1a over where the blocks lie and their checksums.
     pub(crate) fn fingerprint(&self) -> u64 {
         let words = self.blocks().flat_map(|place| [place.offset, place.bytes, u64::from(place.crc)]);
-        words.flat_map(u64::to_le_bytes).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        })
+        words
+            .flat_map(u64::to_le_bytes)
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
     }
 
     /// The records of a window, and some around it, in the order of time. Streams of clients are read up to a later
     /// time, for a request is told at its end.
-    pub(crate) fn window(
-        &self,
-        from_ns: u64,
-        to_ns: u64,
-        clients_to_ns: u64,
-    ) -> Result<Merge<Take<File>>, ReadError> {
+    pub(crate) fn window(&self, from_ns: u64, to_ns: u64, clients_to_ns: u64) -> Result<Merge<Take<File>>, ReadError> {
         let mut streams = Vec::new();
         for segments in &self.streams {
             let mut readers: VecDeque<SegmentReader<Take<File>>> = VecDeque::new();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_measure::class::Grouping;
-use weir_timeline::{Detail, Response};
+use weir_timeline::{Detail, Joiner, Response};
 
 /// The slowest of the run that are kept.
 const MOST: usize = 200;
@@ -71,7 +71,7 @@ pub(crate) struct Slowest {
 }
 
 impl Slowest {
-    pub(crate) fn push(&mut self, response: &Response<'_>, origin_ns: u64) {
+    pub(crate) fn push(&mut self, joiner: &Joiner, response: &Response<'_>, origin_ns: u64) {
         let response_ns = response.time_ns();
         let from_ns = response.request.intended_ns.saturating_sub(origin_ns);
         self.count += 1;
@@ -95,7 +95,7 @@ impl Slowest {
                 from_ns,
                 response_ns,
                 connection: response.request.connection,
-                steps: response.steps.iter().take(MOST_STEPS).map(|step| slow_step(step, origin_ns)).collect(),
+                steps: response.steps.iter().take(MOST_STEPS).map(|step| slow_step(joiner, step, origin_ns)).collect(),
             };
             self.requests.insert(at, request);
             self.requests.truncate(MOST);
@@ -107,11 +107,12 @@ impl Slowest {
     }
 }
 
-fn slow_step(step: &weir_timeline::Step, origin_ns: u64) -> SlowStep {
+fn slow_step(joiner: &Joiner, step: &weir_timeline::Step, origin_ns: u64) -> SlowStep {
     let (on_pid, on) = match step.detail {
         Detail::None => (0, String::new()),
         Detail::Task(pid) => (pid, String::new()),
         Detail::Peer(address) => (0, address.to_string()),
+        Detail::Named(number) => (0, cut(joiner.text(number))),
     };
     SlowStep {
         part: step.part.name().to_owned(),

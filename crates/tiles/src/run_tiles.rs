@@ -12,6 +12,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 use thiserror::Error;
 use weir_trace::{ReadError, RunReader, Source};
@@ -23,6 +24,8 @@ use weir_wire::socket::{END_OF_STREAM, ERROR};
 const VERSION: u32 = 1;
 /// Bytes of finer tiles that are kept in memory.
 const CACHE_BYTES: usize = 64 << 20;
+/// What somebody is still at is younger.
+const PART_IS_OLD: Duration = Duration::from_secs(86_400);
 /// A request is looked for so long after a window in which it may have begun, nanoseconds.
 const LONGEST_LOOK_NS: u64 = 10_000_000_000;
 
@@ -50,6 +53,9 @@ pub enum TileError {
     },
 }
 
+/// A tile in memory, by level and number.
+type Cached = ((i32, u64), Arc<[u8]>);
+
 /// The tiles of a run.
 #[derive(Debug)]
 pub struct RunTiles {
@@ -57,7 +63,7 @@ pub struct RunTiles {
     whole: Whole,
     whole_json: Vec<u8>,
     places: Places,
-    cache: VecDeque<((i32, u64), Arc<[u8]>)>,
+    cache: VecDeque<Cached>,
     cached_bytes: usize,
     /// Where tiles go if the run's own directory is not to be written; removed in the end.
     _temporary: Option<TempDir>,
@@ -82,7 +88,8 @@ impl RunTiles {
             return Ok(Self::of(kept, whole, whole_json, places, None));
         }
         let _may_be_read_only = fs::create_dir(&derived);
-        let temporary = tempfile::Builder::new().prefix("view-part-").tempdir_in(&derived).or_else(|_| tempfile::tempdir());
+        let temporary =
+            tempfile::Builder::new().prefix("view-part-").tempdir_in(&derived).or_else(|_| tempfile::tempdir());
         let temporary = temporary.map_err(|source| OpenError::Write { path: derived.clone(), source })?;
         let whole = build(&reader, &places, temporary.path(), go_on)?;
         let whole_json = serde_json::to_vec(&whole).unwrap_or_default();
@@ -96,13 +103,7 @@ impl RunTiles {
         Ok(Self::of(temporary.path().to_owned(), whole, whole_json, places, Some(temporary)))
     }
 
-    fn of(
-        directory: PathBuf,
-        whole: Whole,
-        whole_json: Vec<u8>,
-        places: Places,
-        temporary: Option<TempDir>,
-    ) -> Self {
+    fn of(directory: PathBuf, whole: Whole, whole_json: Vec<u8>, places: Places, temporary: Option<TempDir>) -> Self {
         let cache = VecDeque::new();
         Self { directory, whole, whole_json, places, cache, cached_bytes: 0, _temporary: temporary }
     }
@@ -141,8 +142,10 @@ impl RunTiles {
     fn finer(&self, level: i32, index: u64) -> Result<Vec<u8>, TileError> {
         let missing = || TileError::Missing { level, index };
         let whole = &self.whole;
-        let bucket_ns = whole.bucket_ns.checked_shr(2 * level.unsigned_abs()).filter(|ns| *ns > 0).ok_or_else(missing)?;
-        let offset_ns = index.checked_mul(tile_ns(bucket_ns)).filter(|ns| *ns < whole.duration_ns).ok_or_else(missing)?;
+        let shift = level.unsigned_abs().checked_mul(2).ok_or_else(missing)?;
+        let bucket_ns = whole.bucket_ns.checked_shr(shift).filter(|ns| *ns > 0).ok_or_else(missing)?;
+        let offset_ns =
+            index.checked_mul(tile_ns(bucket_ns)).filter(|ns| *ns < whole.duration_ns).ok_or_else(missing)?;
         let (from_ns, to_ns) = (whole.origin_ns + offset_ns, whole.origin_ns + offset_ns + tile_ns(bucket_ns));
         let above = offset_ns / tile_ns(whole.bucket_ns);
         let bucket = (offset_ns - above * tile_ns(whole.bucket_ns)) / whole.bucket_ns;
@@ -203,10 +206,10 @@ impl RunTiles {
             path: self.directory.join(path),
             source: std::io::Error::new(ErrorKind::InvalidData, error),
         };
-        let states: Vec<(u32, u32)> = serde_json::from_slice(&read(states_file(tile))?)
-            .map_err(|error| kept(states_file(tile), error))?;
-        let lanes: Lanes = serde_json::from_slice(&read(tile_file(0, tile))?)
-            .map_err(|error| kept(tile_file(0, tile), error))?;
+        let states: Vec<(u32, u32)> =
+            serde_json::from_slice(&read(states_file(tile))?).map_err(|error| kept(states_file(tile), error))?;
+        let lanes: Lanes =
+            serde_json::from_slice(&read(tile_file(0, tile))?).map_err(|error| kept(tile_file(0, tile), error))?;
         let mut tasks: rustc_hash::FxHashMap<u32, u32> = states.into_iter().collect();
         for (pid, lane) in lanes.tasks.iter().filter_map(|flat| lane_of(flat)) {
             tasks.insert(pid, lane.at(bucket));
@@ -255,7 +258,10 @@ fn forget_others(derived: &Path, name: &str) {
     for entry in fs::read_dir(derived).into_iter().flatten().flatten() {
         let other = entry.file_name();
         let other = other.to_string_lossy();
-        if other.starts_with("view-") && !other.starts_with("view-part-") && other != name {
+        // A part that was not written to for a day is one whose writer was killed.
+        let age = entry.metadata().and_then(|data| data.modified()).ok().and_then(|at| at.elapsed().ok());
+        let at_work = other.starts_with("view-part-") && age.is_none_or(|age| age < PART_IS_OLD);
+        if other.starts_with("view-") && !at_work && other != name {
             // It is of no use any more, and of no harm where it cannot be removed.
             let _left = fs::remove_dir_all(entry.path());
         }

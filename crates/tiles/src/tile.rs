@@ -51,7 +51,8 @@ impl Tile {
             let mut numbers: Vec<u32> = four.iter().flatten().flat_map(|tile| of(tile).keys().copied()).collect();
             numbers.sort_unstable();
             numbers.dedup();
-            let joined = |number: &u32| Lane::joined(four.map(|tile| tile.and_then(|tile| of(tile).get(number))), BUCKETS);
+            let joined =
+                |number: &u32| Lane::joined(four.map(|tile| tile.and_then(|tile| of(tile).get(number))), BUCKETS);
             numbers.iter().map(|number| (*number, joined(number))).collect()
         };
         let mut requests: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
@@ -69,7 +70,9 @@ impl Tile {
     /// Tasks that did nothing are left out without a word; a tile above level 0 also leaves out those that did least.
     #[must_use]
     pub fn json(&self, level: i32, index: u64) -> Vec<u8> {
-        let awake = |lane: &Lane| !lane.entries.is_empty() || !matches!(Doing::of_code(lane.begin), Doing::Blocked(_) | Doing::Unknown);
+        let awake = |lane: &Lane| {
+            !lane.entries.is_empty() || !matches!(Doing::of_code(lane.begin), Doing::Blocked(_) | Doing::Unknown)
+        };
         let mut tasks: Vec<(&u32, &Lane)> = self.tasks.iter().filter(|(_, lane)| awake(lane)).collect();
         let mut left_out = 0;
         if level > 0 && tasks.len() > MOST_TASKS_TOLD {
@@ -85,7 +88,11 @@ impl Tile {
             bucket_ns: self.bucket_ns,
             cpus: self.cpus.iter().map(|(cpu, lane)| flat(*cpu, lane)).collect(),
             tasks: tasks.into_iter().map(|(pid, lane)| flat(*pid, lane)).collect(),
-            requests: self.requests.iter().flat_map(|(bucket, (count, most))| [u64::from(*bucket), *count, *most]).collect(),
+            requests: self
+                .requests
+                .iter()
+                .flat_map(|(bucket, (count, most))| [u64::from(*bucket), *count, *most])
+                .collect(),
             left_out,
         };
         // Numbers and vectors of numbers always have a JSON form.
@@ -109,7 +116,8 @@ pub(crate) fn lane_of(flat: &[u64]) -> Option<(u32, Lane)> {
     let mut lane = Lane { begin: narrow(head[1])?, entries: Vec::new() };
     while !rest.is_empty() {
         let (fixed, after) = rest.split_at_checked(3)?;
-        let (shares, after) = after.split_at_checked(2 * usize::try_from(fixed[2]).ok().filter(|count| *count < 1024)?)?;
+        let (shares, after) =
+            after.split_at_checked(2 * usize::try_from(fixed[2]).ok().filter(|count| *count < 1024)?)?;
         let shares = shares.chunks_exact(2).map(|pair| Some((narrow(pair[0])?, u8::try_from(pair[1]).ok()?)));
         lane.entries.push(crate::lane::Entry {
             bucket: u16::try_from(fixed[0]).ok()?,
@@ -133,13 +141,7 @@ pub(crate) struct Filling {
 
 impl Filling {
     pub(crate) fn new(from_ns: u64, bucket_ns: u64) -> Self {
-        Self {
-            from_ns,
-            bucket_ns,
-            cpus: FxHashMap::default(),
-            tasks: FxHashMap::default(),
-            requests: BTreeMap::new(),
-        }
+        Self { from_ns, bucket_ns, cpus: FxHashMap::default(), tasks: FxHashMap::default(), requests: BTreeMap::new() }
     }
 
     pub(crate) fn end_ns(&self) -> u64 {
@@ -155,7 +157,8 @@ impl Filling {
     }
 
     pub(crate) fn finish(self) -> Tile {
-        let lanes = |lanes: FxHashMap<u32, LaneBuilder>| lanes.into_iter().map(|(key, lane)| (key, lane.finish())).collect();
+        let lanes =
+            |lanes: FxHashMap<u32, LaneBuilder>| lanes.into_iter().map(|(key, lane)| (key, lane.finish())).collect();
         Tile { bucket_ns: self.bucket_ns, cpus: lanes(self.cpus), tasks: lanes(self.tasks), requests: self.requests }
     }
 

@@ -13,7 +13,7 @@ use weir_wire::SLOT_BYTES;
 pub struct BlockPlace {
     /// Bytes of the file before it.
     pub offset: u64,
-    /// Its bytes, head and body.
+    /// Its bytes, head and body, as far as the file holds them.
     pub bytes: u64,
     /// Time of its earliest record, nanoseconds.
     pub base_ns: u64,
@@ -59,7 +59,8 @@ pub fn block_places(path: &Path) -> Result<Vec<BlockPlace>, ReadError> {
         };
         let bytes = (HEADER_BYTES + sizes.dictionary + sizes.slots * SLOT_BYTES) as u64;
         let (base_ns, end_ns, records, crc) = block::summary_of(&head);
-        places.push(BlockPlace { offset, bytes, base_ns, end_ns, records, crc });
+        // The last one may be cut.
+        places.push(BlockPlace { offset, bytes: bytes.min(length - offset), base_ns, end_ns, records, crc });
         offset += bytes;
     }
     Ok(places)
