@@ -7,6 +7,7 @@ mod words;
 
 use crate::load::LoadArgs;
 use crate::record::TargetArgs;
+use crate::rung::RungArgs;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,6 +60,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     target: TargetArgs,
+
+    #[command(flatten)]
+    rung: RungArgs,
 
     #[command(flatten)]
     load: LoadArgs,
