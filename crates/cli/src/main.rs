@@ -15,6 +15,7 @@ mod rung;
 mod serve;
 mod stop;
 mod units;
+mod view;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ enum Command {
     Advise(Box<advise::Args>),
     Load(Box<load::Args>),
     Record(record::Args),
+    View(view::Args),
     Serve(serve::Args),
     Compare(compare::Args),
     Man(manual::ManArgs),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Advise(args) => advise::run(*args),
+        Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Man(args) => manual::man(&args),
