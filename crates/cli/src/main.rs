@@ -1,4 +1,5 @@
 //! The `weir` command: measures web servers, explains where a request's time goes, and serves the web itself.
+mod advise;
 mod child;
 mod compare;
 mod explain;
@@ -14,6 +15,7 @@ mod rung;
 mod serve;
 mod stop;
 mod units;
+mod view;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -41,8 +43,10 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Explain(Box<explain::Args>),
+    Advise(Box<advise::Args>),
     Load(Box<load::Args>),
     Record(record::Args),
+    View(view::Args),
     Serve(serve::Args),
     Compare(compare::Args),
     Man(manual::ManArgs),
@@ -54,6 +58,8 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(*args),
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Advise(args) => advise::run(*args),
+        Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Man(args) => manual::man(&args),
