@@ -9,10 +9,12 @@ mod error;
 mod event_source;
 mod expand;
 mod living;
+pub mod packs;
 mod probes;
 mod recorder;
 mod ring;
 mod target;
+pub mod user_probes;
 
 pub use bound::{Rung, missing_privilege};
 pub use error::{CaptureError, TargetError};
