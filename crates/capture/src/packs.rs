@@ -37,7 +37,7 @@ pub struct Entry {
     /// What a hit means, bits of [`weir_wire::probe`].
     pub roles: u8,
     /// Where it is; the first place that there is counts.
-    pub places: &'static [Place],
+    pub places: &'static [Place<'static>],
     /// What a hit reads.
     pub reads: Reads,
     /// Whether it goes without saying that some builds or settings lack it.

@@ -37,7 +37,7 @@ static __always_inline u64 value_of(struct pt_regs *ctx, const struct weir_site 
 	if (shift >= 64)
 		return value;
 	value <<= shift;
-	return site->flags & WEIR_SITE_SIGNED ? (u64)((s64)value >> shift) : value >> shift;
+	return site->flags & WEIR_SITE_SIGNED ? (u64)((__s64)value >> shift) : value >> shift;
 }
 
 /* A text in chunks; each reserves its own slots, and all have one time, by which the collector finds them together. */

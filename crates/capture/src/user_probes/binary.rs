@@ -63,8 +63,9 @@ impl Binary {
     pub fn of(path: PathBuf, bytes: Vec<u8>) -> Result<Self, ProbeError> {
         let binary = Self { path, bytes };
         let file = binary.file()?;
-        if file.architecture() != Architecture::X86_64 || file.endianness() != Endianness::Little {
-            return Err(ProbeError::Foreign { path: binary.path, architecture: format!("{:?}", file.architecture()) });
+        let (architecture, endianness) = (file.architecture(), file.endianness());
+        if architecture != Architecture::X86_64 || endianness != Endianness::Little {
+            return Err(ProbeError::Foreign { path: binary.path, architecture: format!("{architecture:?}") });
         }
         Ok(binary)
     }

@@ -140,7 +140,7 @@ pub fn place(function: &[u8], reads: &[Register], is_return: bool, release: Rele
 /// Both are offsets from the code's beginning, targets outside it included. A call is emulated, so that a probe on it is
 /// cheap, and it tells from where the function was called.
 #[must_use]
-pub fn calls_to(code: &[u8], targets: &[u64]) -> Vec<u64> {
+pub(super) fn calls_to(code: &[u8], targets: &[u64]) -> Vec<u64> {
     let calls = decoder(code).into_iter().filter(|instruction| {
         instruction.is_call_near() && instruction.len() == 5 && targets.contains(&instruction.near_branch_target())
     });
@@ -149,7 +149,7 @@ pub fn calls_to(code: &[u8], targets: &[u64]) -> Vec<u64> {
 
 /// Of some code that is a table of jumps through pointers: where a call of each jump goes, and where its pointer is.
 #[must_use]
-pub fn stubs(code: &[u8]) -> Vec<(u64, u64)> {
+pub(super) fn stubs(code: &[u8]) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     for instruction in &mut decoder(code) {
         if instruction.is_jmp_near_indirect() && instruction.is_ip_rel_memory_operand() {
@@ -182,4 +182,96 @@ fn text(instruction: Instruction) -> String {
     let mut text = String::new();
     GasFormatter::new().format(&instruction, &mut text);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NEW: Release = Release(6, 18);
+    const OLD: Release = Release(6, 1);
+
+    /// What arch/x86/kernel/uprobes.c does with each encoding, read off it by hand.
+    #[test]
+    fn encodings_cost_what_the_kernel_does_with_them() {
+        for (code, new, old) in [
+            (&[0x0f, 0x1f, 0x44, 0x00, 0x00][..], HitCost::Call, HitCost::Stepped), // nopl 0x0(%rax,%rax,1)
+            (&[0x0f, 0x1f, 0x40, 0x00], HitCost::Stepped, HitCost::Stepped),        // nopl 0x0(%rax)
+            (&[0x90], HitCost::Trap, HitCost::Trap),                                // nop
+            (&[0x66, 0x90], HitCost::Trap, HitCost::Trap),                          // xchg %ax,%ax
+            (&[0x55], HitCost::Trap, HitCost::Trap),                                // push %rbp
+            (&[0x41, 0x57], HitCost::Trap, HitCost::Trap),                          // push %r15
+            (&[0x48, 0x55], HitCost::Stepped, HitCost::Stepped),                    // push %rbp with a needless prefix
+            (&[0x66, 0x55], HitCost::Stepped, HitCost::Stepped),                    // push %bp
+            (&[0xe8, 1, 0, 0, 0], HitCost::Trap, HitCost::Trap),                    // call
+            (&[0xe9, 1, 0, 0, 0], HitCost::Trap, HitCost::Trap),                    // jmp
+            (&[0xeb, 1], HitCost::Trap, HitCost::Trap),                             // jmp, short
+            (&[0x74, 1], HitCost::Trap, HitCost::Trap),                             // je
+            (&[0x0f, 0x84, 1, 0, 0, 0], HitCost::Trap, HitCost::Trap),              // je, near
+            (&[0x66, 0xe8, 1, 0], HitCost::Refused, HitCost::Refused),              // callw
+            (&[0x48, 0x83, 0xec, 0x08], HitCost::Stepped, HitCost::Stepped),        // sub $0x8,%rsp
+            (&[0x48, 0x89, 0xf5], HitCost::Stepped, HitCost::Stepped),              // mov %rsi,%rbp
+            (&[0xf3, 0x0f, 0x1e, 0xfa], HitCost::Stepped, HitCost::Stepped),        // endbr64
+            (&[0xff, 0x25, 1, 0, 0, 0], HitCost::Stepped, HitCost::Stepped),        // jmp through memory
+            (&[0x68, 1, 0, 0, 0], HitCost::Stepped, HitCost::Stepped),              // push of a constant
+            (&[], HitCost::Stepped, HitCost::Stepped),
+        ] {
+            assert_eq!((cost_of(code, NEW), cost_of(code, OLD)), (new, old), "{code:02x?}");
+        }
+    }
+
+    #[test]
+    fn a_dear_beginning_is_stepped_over_where_that_is_sure() {
+        let rdi = Register::RDI;
+        // test %rdi,%rdi; je +1; ret; ret
+        let checked = [0x48, 0x85, 0xff, 0x74, 0x01, 0xc3, 0xc3];
+        let placed = place(&checked, &[rdi], false, NEW);
+        assert_eq!((placed.shift, placed.cost), (3, HitCost::Trap));
+        assert!(placed.instruction.starts_with("je"), "{}", placed.instruction);
+        // endbr64; push %rbp: a return address is where it was.
+        let landing = [0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x5d, 0xc3];
+        assert_eq!(place(&landing, &[], true, NEW).shift, 4);
+        // sub $0x8,%rsp; call: the return address is elsewhere by then.
+        let framed = [0x48, 0x83, 0xec, 0x08, 0xe8, 1, 0, 0, 0, 0xc3];
+        assert_eq!(place(&framed, &[], false, NEW).shift, 4);
+        let returned = place(&framed, &[], true, NEW);
+        assert_eq!((returned.shift, returned.cost, returned.instruction.as_str()), (0, HitCost::Stepped, "sub $8,%rsp"));
+    }
+
+    #[test]
+    fn it_stays_where_moving_would_count_or_read_wrongly() {
+        // mov 0x8(%rdi),%rdi; push %rbx: what is to be read is gone by then.
+        let spoilt = [0x48, 0x8b, 0x7f, 0x08, 0x53, 0x5b, 0xc3];
+        assert_eq!(place(&spoilt, &[Register::RDI], false, NEW).shift, 0);
+        assert_eq!(place(&spoilt, &[Register::RSI], false, NEW).shift, 4);
+        // mov %rdi,%rax; nop; jmp back to the nop: every round would be an entry.
+        let round = [0x48, 0x89, 0xf8, 0x90, 0xeb, 0xfd];
+        assert_eq!(place(&round, &[], false, NEW).shift, 0);
+        // mov %rdi,%rax; ret: nothing always follows.
+        assert_eq!(place(&[0x48, 0x89, 0xf8, 0xc3], &[], false, NEW).shift, 0);
+    }
+
+    #[test]
+    fn calls_are_found_through_their_stubs() {
+        // Two stubs through pointers at 0x1000 and 0x2000, the second behind a landing mark.
+        let mut table = vec![0xff, 0x25, 0xfa, 0x0f, 0, 0, 0x66, 0x90, 0xf3, 0x0f, 0x1e, 0xfa];
+        table.extend([0xff, 0x25, 0xee, 0x1f, 0, 0]);
+        assert_eq!(stubs(&table), [(0, 0x1000), (12, 0x2000), (8, 0x2000)]);
+        // nop; call +3; call to 0x106.
+        let code = [0x90, 0xe8, 3, 0, 0, 0, 0xe8, 0xfb, 0, 0, 0];
+        assert_eq!(calls_to(&code, &[0x106]), [6]);
+        assert!(calls_to(&code, &[0x107]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_it(code in proptest::collection::vec(any::<u8>(), 0..120), is_return: bool) {
+            let placed = place(&code, &[Register::RDI], is_return, NEW);
+            prop_assert!(placed.shift as usize <= code.len());
+            prop_assert_eq!(placed.cost, cost_of(&code[placed.shift as usize..], NEW));
+            let _ = stubs(&code);
+            prop_assert!(calls_to(&code, &[0]).iter().all(|at| code[*at as usize..].len() >= 5));
+        }
+    }
 }

@@ -157,7 +157,7 @@ impl Planner<'_> {
                 },
                 _ => file.to_owned(),
             };
-            let sites = self.sites(place, entry.reads, &at, self.wanted.allow_slow);
+            let sites = self.sites(*place, entry.reads, &at, self.wanted.allow_slow);
             match sites {
                 Ok(sites) => {
                     let point = self.point(pack.name, entry.name, entry.roles, pack.dialect);
@@ -182,7 +182,7 @@ impl Planner<'_> {
                 (Place::Static(provider, name), format!("{provider}:{name}"), format!("{provider}:{name}"), PHASE)
             }
         };
-        let sites = self.sites(&place, Reads::Number(1), file, self.wanted.allow_slow)?;
+        let sites = self.sites(place, Reads::Number(1), file, self.wanted.allow_slow)?;
         let dearest = sites.iter().map(|site| site.cost).max();
         if let Some(cost) = dearest.filter(|cost| *cost == HitCost::Stepped) {
             self.plan.notes.push(format!("--probe {}:{name}: {}", file.display(), cost.words()));
@@ -193,7 +193,7 @@ impl Planner<'_> {
     }
 
     /// The sites of a place, their point still to be filled in.
-    fn sites(&mut self, place: &Place, reads: Reads, file: &Path, allow_slow: bool) -> Result<Vec<Site>, ProbeError> {
+    fn sites(&mut self, place: Place<'_>, reads: Reads, file: &Path, allow_slow: bool) -> Result<Vec<Site>, ProbeError> {
         let release = self.release;
         let binary = self.binary(file)?;
         let site = |offset, value, cost| Site {

@@ -47,7 +47,7 @@ pub fn without_query(request: &str) -> String {
 
 /// A text on one line and within the bound, otherwise as it is.
 #[must_use]
-pub fn whole(text: &str, is_cut: bool) -> String {
+pub(super) fn whole(text: &str, is_cut: bool) -> String {
     let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     shortened(&mut text, is_cut);
     text
