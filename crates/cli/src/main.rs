@@ -7,6 +7,7 @@ mod load_run;
 mod manual;
 mod output;
 mod privacy;
+mod probe_options;
 mod progress;
 mod record;
 mod run_directory;

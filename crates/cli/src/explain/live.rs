@@ -47,10 +47,12 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     let recorder = match probes {
         Ok(probes) => {
             let target = target(args, child.as_ref(), options.url.port)?;
+            let sources = args.probes.source(&probes, &target, false)?.into_iter().collect();
             let run = Run::create(&directory)?;
             let rung = Rung::SocketTracepoints;
             run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-            Some(Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?)
+            let limits = crate::record::limits(crate::record::DISK_MIB);
+            Some(Recorder::start_with(probes, sources, &target, &run, limits)?)
         }
         Err(why) => {
             eprintln!("weir explain: the client's side only: {why}");
