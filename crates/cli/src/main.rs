@@ -11,6 +11,7 @@ mod probe_options;
 mod progress;
 mod record;
 mod run_directory;
+mod rung;
 mod serve;
 mod stop;
 mod units;

@@ -2,11 +2,13 @@
 
 mod analysis;
 mod live;
+mod phases;
 mod server_side;
 mod words;
 
 use crate::load::LoadArgs;
 use crate::record::TargetArgs;
+use crate::rung::RungArgs;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -64,6 +66,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     probes: crate::probe_options::ProbeArgs,
+
+    #[command(flatten)]
+    rung: RungArgs,
 
     #[command(flatten)]
     load: LoadArgs,
