@@ -101,8 +101,7 @@ impl Entry {
 }
 
 /// All packs.
-pub const PACKS: &[&Pack] =
-    &[&apache::PACK, &nginx::PACK, &php::PACK, &postgresql::PACK, &mariadb::PACK, &weir::PACK];
+pub const PACKS: &[&Pack] = &[&apache::PACK, &nginx::PACK, &php::PACK, &postgresql::PACK, &mariadb::PACK, &weir::PACK];
 
 /// Which packs are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -107,7 +107,10 @@ impl UserProbes {
         let skel = open.load().map_err(refused("loading the user probes"))?;
         for (number, site) in plan.sites.iter().enumerate() {
             let key = (number as u32).to_ne_bytes();
-            skel.maps.sites.update(&key, &site_bytes(site), MapFlags::ANY).map_err(refused("listing the user probes"))?;
+            skel.maps
+                .sites
+                .update(&key, &site_bytes(site), MapFlags::ANY)
+                .map_err(refused("listing the user probes"))?;
         }
         let rewriter = Rewriter::new(plan.points, keep_queries);
         Ok(Self { skel, sites: plan.sites, one_by_one, links: Vec::new(), rewriter })
@@ -127,8 +130,10 @@ impl UserProbes {
             .groups()
             .into_iter()
             .map(|(key, sites)| {
-                let sites: Vec<_> =
-                    sites.into_iter().map(|(at, site)| (at as u64, site.offset as usize, site.semaphore as usize)).collect();
+                let sites: Vec<_> = sites
+                    .into_iter()
+                    .map(|(at, site)| (at as u64, site.offset as usize, site.semaphore as usize))
+                    .collect();
                 (key, sites)
             })
             .collect();

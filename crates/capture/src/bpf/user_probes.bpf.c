@@ -74,10 +74,10 @@ static __always_inline void emit_text(u32 point, u64 address)
 
 static __always_inline int hit(struct pt_regs *ctx)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct task_struct *task = bpf_get_current_task_btf();
 
 	/* The file is probed for everybody; others than the server's pay for the trap, and are not told. */
-	if (!is_traced(tgid))
+	if (!is_traced(task->tgid))
 		return 0;
 	u32 number = bpf_get_attach_cookie(ctx);
 	struct weir_site *site = bpf_map_lookup_elem(&sites, &number);

@@ -144,11 +144,8 @@ impl Binary {
                 // Prelinking moves a file's addresses and not its notes; the section tells by how much.
                 let moved = base.map_or(0, |base| base.wrapping_sub(note.base));
                 let address = note.place.wrapping_add(moved);
-                let semaphore = if note.semaphore == 0 {
-                    0
-                } else {
-                    offset_of(&file, note.semaphore.wrapping_add(moved))?
-                };
+                let semaphore =
+                    if note.semaphore == 0 { 0 } else { offset_of(&file, note.semaphore.wrapping_add(moved))? };
                 let (offset, code) = (offset_of(&file, address)?, self.code(&file, address, 16)?);
                 Some(StaticProbe { offset, code, semaphore, arguments: note.arguments.clone() })
             })

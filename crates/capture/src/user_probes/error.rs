@@ -26,7 +26,9 @@ pub enum ProbeError {
         source: io::Error,
     },
     /// No file of this name is mapped by the server.
-    #[error("no process of the server runs or maps a file named {name:?}; give its whole path (`ls -l /proc/PID/exe`, `cat /proc/PID/maps`)")]
+    #[error(
+        "no process of the server runs or maps a file named {name:?}; give its whole path (`ls -l /proc/PID/exe`, `cat /proc/PID/maps`)"
+    )]
     NotMapped {
         /// The name.
         name: String,

@@ -5,7 +5,8 @@
 
 use super::Release;
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Instruction, InstructionInfoFactory, OpAccess, Register,
+    Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Instruction, InstructionInfoFactory, OpAccess,
+    Register,
 };
 
 /// What a hit of a probe costs the task that meets it, by how the kernel replays the instruction under it.
@@ -124,7 +125,8 @@ pub fn place(function: &[u8], reads: &[Register], is_return: bool, release: Rele
         let straight = matches!(instruction.flow_control(), FlowControl::Next) && !instruction.is_invalid();
         let used = info.info(&instruction);
         let spoils = used.used_registers().iter().any(|used| {
-            let writes = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess);
+            let writes =
+                !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess);
             writes && reads.iter().any(|read| used.register().full_register() == read.full_register())
         });
         seen += 1;
@@ -236,7 +238,10 @@ mod tests {
         let framed = [0x48, 0x83, 0xec, 0x08, 0xe8, 1, 0, 0, 0, 0xc3];
         assert_eq!(place(&framed, &[], false, NEW).shift, 4);
         let returned = place(&framed, &[], true, NEW);
-        assert_eq!((returned.shift, returned.cost, returned.instruction.as_str()), (0, HitCost::Stepped, "sub $8,%rsp"));
+        assert_eq!(
+            (returned.shift, returned.cost, returned.instruction.as_str()),
+            (0, HitCost::Stepped, "sub $8,%rsp")
+        );
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use super::binary::Binary;
 use super::error::ProbeError;
 use super::instruction::{HitCost, NOP5, Placed, cost_of, place};
-use crate::packs::{self, Entry, Pack, PackChoice, Place, Reads};
 use super::programs::Programs;
 use super::query_text::Dialect;
 use super::register::Register;
 use super::request::ProbeRequest;
 use super::usdt::{Argument, From};
 use super::{MOST_SITES, Release};
+use crate::packs::{self, Entry, Pack, PackChoice, Place, Reads};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_wire::probe::{BY_HAND, END, PHASE, ProbePoint};
@@ -193,7 +193,13 @@ impl Planner<'_> {
     }
 
     /// The sites of a place, their point still to be filled in.
-    fn sites(&mut self, place: Place<'_>, reads: Reads, file: &Path, allow_slow: bool) -> Result<Vec<Site>, ProbeError> {
+    fn sites(
+        &mut self,
+        place: Place<'_>,
+        reads: Reads,
+        file: &Path,
+        allow_slow: bool,
+    ) -> Result<Vec<Site>, ProbeError> {
         let release = self.release;
         let binary = self.binary(file)?;
         let site = |offset, value, cost| Site {
@@ -210,7 +216,8 @@ impl Planner<'_> {
             Place::Function(name) | Place::Return(name) | Place::Library(_, name) => {
                 let is_return = matches!(place, Place::Return(_));
                 let value = if is_return { Some(register_value(Register::RESULT)) } else { argument_value(reads) };
-                let read: Vec<_> = value.into_iter().filter_map(|value| value.register()).map(Register::decoded).collect();
+                let read: Vec<_> =
+                    value.into_iter().filter_map(|value| value.register()).map(Register::decoded).collect();
                 let mut sites = Vec::new();
                 for function in binary.functions(name)? {
                     let placed = self::place(&function.code, if is_return { &[] } else { &read }, is_return, release);
@@ -231,9 +238,9 @@ impl Planner<'_> {
                     let pair = probe.code.first() == Some(&0x90) && cost_of(&probe.code[1..], release) == HitCost::Call;
                     let shift = u64::from(pair && probe.code[1..].starts_with(&NOP5));
                     let cost = cost_of(&probe.code[shift as usize..], release);
-                    let value = reads.number().and_then(|number| {
-                        probe.arguments.get(usize::from(number) - 1).copied().flatten()
-                    });
+                    let value = reads
+                        .number()
+                        .and_then(|number| probe.arguments.get(usize::from(number) - 1).copied().flatten());
                     if cost >= HitCost::Stepped && !allow_slow {
                         let (place, instruction) = (format!("{}:{provider}:{name}", file.display()), "nop".to_owned());
                         return Err(ProbeError::Slow { place, instruction });

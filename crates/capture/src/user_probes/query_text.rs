@@ -35,7 +35,8 @@ pub fn normalised(query: &str, dialect: Dialect, is_cut: bool) -> String {
 #[must_use]
 pub fn without_query(request: &str) -> String {
     // The protocol goes first, for a query may hold anything.
-    let named = request.rsplit_once(' ').filter(|(_, last)| last.starts_with("HTTP/")).map_or(request, |(name, _)| name);
+    let named =
+        request.rsplit_once(' ').filter(|(_, last)| last.starts_with("HTTP/")).map_or(request, |(name, _)| name);
     let mut name = match named.split_once('?') {
         Some((name, _)) => name.to_owned(),
         None => named.to_owned(),
@@ -183,7 +184,8 @@ impl Scanner<'_> {
         match self.dialect {
             Dialect::PostgreSql => after.is_some(),
             // For MySQL only where something empty follows, else it is two signs.
-            Dialect::MySql => after.is_some_and(|after| after.chars().next().is_none_or(|next| next.is_whitespace() || next.is_control())),
+            Dialect::MySql => after
+                .is_some_and(|after| after.chars().next().is_none_or(|next| next.is_whitespace() || next.is_control())),
         }
     }
 
@@ -217,8 +219,10 @@ impl Scanner<'_> {
 
     /// PostgreSQL's `$1` and `$tag$text$tag$`.
     fn dollar(&mut self) -> bool {
-        let tag = self.rest[1..].find(|symbol: char| !is_name(symbol) || symbol == '$').map_or(self.rest.len(), |at| at + 1);
-        let is_text = self.rest[tag..].starts_with('$') && !self.rest[1..].starts_with(|first: char| first.is_ascii_digit());
+        let tag =
+            self.rest[1..].find(|symbol: char| !is_name(symbol) || symbol == '$').map_or(self.rest.len(), |at| at + 1);
+        let is_text =
+            self.rest[tag..].starts_with('$') && !self.rest[1..].starts_with(|first: char| first.is_ascii_digit());
         if !is_text {
             self.take(tag);
             return self.hide();
@@ -277,7 +281,10 @@ mod tests {
             ("SELECT * FROM t1 WHERE id = 42 AND name = 'O''Brien'", "SELECT * FROM t1 WHERE id = ? AND name = ?"),
             ("select  a,\n\tb from \"T\" -- who\n where x IN (1, 2,3)", "select a, b from \"T\" where x IN (?)"),
             ("INSERT INTO t VALUES (1, 'a'), (2, 'b'),(3,'c')", "INSERT INTO t VALUES (?)"),
-            ("SELECT $1::int, t.c FROM s.t WHERE d > 1.5e-3 LIMIT 10", "SELECT ?::int, t.c FROM s.t WHERE d > ? LIMIT ?"),
+            (
+                "SELECT $1::int, t.c FROM s.t WHERE d > 1.5e-3 LIMIT 10",
+                "SELECT ?::int, t.c FROM s.t WHERE d > ? LIMIT ?",
+            ),
             ("SELECT $x$secret$x$, $$more$$, E'a\\n', x'ff'", "SELECT ?"),
             ("SELECT pg_sleep(0.05) /* by: me /* nested */ */;", "SELECT pg_sleep(?) ;"),
             ("UPDATE t SET a=.5,b=0x1F,c=-7 WHERE d#>>'{a}' = 'b'", "UPDATE t SET a=?,b=?,c=-? WHERE d#>>? = ?"),

@@ -59,9 +59,27 @@ impl Register {
     pub(crate) fn decoded(self) -> iced_x86::Register {
         use iced_x86::Register as Iced;
         const BY_PLACE: [Iced; 21] = [
-            Iced::R15, Iced::R14, Iced::R13, Iced::R12, Iced::RBP, Iced::RBX, Iced::R11, Iced::R10, Iced::R9, Iced::R8,
-            Iced::RAX, Iced::RCX, Iced::RDX, Iced::RSI, Iced::RDI, Iced::None, Iced::RIP, Iced::None, Iced::None,
-            Iced::RSP, Iced::None,
+            Iced::R15,
+            Iced::R14,
+            Iced::R13,
+            Iced::R12,
+            Iced::RBP,
+            Iced::RBX,
+            Iced::R11,
+            Iced::R10,
+            Iced::R9,
+            Iced::R8,
+            Iced::RAX,
+            Iced::RCX,
+            Iced::RDX,
+            Iced::RSI,
+            Iced::RDI,
+            Iced::None,
+            Iced::RIP,
+            Iced::None,
+            Iced::None,
+            Iced::RSP,
+            Iced::None,
         ];
         BY_PLACE[usize::from(self.0)]
     }

@@ -77,7 +77,8 @@ mod tests {
         assert_eq!(function("nginx:f:ret"), ("nginx".to_owned(), "f".to_owned(), true));
         assert_eq!(function("/odd:path/a:f"), ("/odd:path/a".to_owned(), "f".to_owned(), false));
         let expected = ("postgres".to_owned(), "postgresql".to_owned(), "query__start".to_owned());
-        let Ok(ProbeRequest::Static { binary, provider, name }) = "usdt:postgres:postgresql:query__start".parse() else {
+        let Ok(ProbeRequest::Static { binary, provider, name }) = "usdt:postgres:postgresql:query__start".parse()
+        else {
             panic!("a static probe");
         };
         assert_eq!((binary, provider, name), expected);

@@ -139,8 +139,10 @@ mod tests {
         bytes.push(0);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let mut events = vec![raw(Kind::ProbeText, time_ns, 0, point)];
-        let words: Vec<u64> =
-            bytes.chunks_exact(8).map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))).collect();
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+            .collect();
         for (index, word) in words.iter().enumerate() {
             let last = if index + 1 == words.len() { 0x100 } else { 0 };
             events.push(raw(Kind::ProbeText, time_ns, (index as u64 + 1) | last, *word));
@@ -163,7 +165,10 @@ mod tests {
         assert_eq!((out[0].0.a, out[0].1.as_str()), (77, "s\tphase\tphase"));
         let query = "select a from b where c = 'secret'";
         let out = told(&mut ours, &pieces(9, 1, query));
-        assert_eq!(out.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["s\tquery\tquery", "select a from b where c = ?"]);
+        assert_eq!(
+            out.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(),
+            ["s\tquery\tquery", "select a from b where c = ?"]
+        );
         assert!(out.iter().all(|(record, _)| record.time_ns == 9 && record.lane == 2));
         assert_eq!(told(&mut rewriter(true), &pieces(9, 1, query))[1].1, query);
         assert_eq!(told(&mut ours, &pieces(9, 2, "GET /a?token=x HTTP/1.1"))[1].1, "GET /a");
