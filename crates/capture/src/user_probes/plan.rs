@@ -216,8 +216,7 @@ impl Planner<'_> {
             Place::Function(name) | Place::Return(name) | Place::Library(_, name) => {
                 let is_return = matches!(place, Place::Return(_));
                 let value = if is_return { Some(register_value(Register::RESULT)) } else { argument_value(reads) };
-                let read: Vec<_> =
-                    value.into_iter().filter_map(|value| value.register()).map(Register::decoded).collect();
+                let read: Vec<_> = value.into_iter().filter_map(Argument::register).map(Register::decoded).collect();
                 let mut sites = Vec::new();
                 for function in binary.functions(name)? {
                     let placed = self::place(&function.code, if is_return { &[] } else { &read }, is_return, release);
