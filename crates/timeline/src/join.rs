@@ -1,6 +1,7 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
 use crate::path::{Detail, Span, Step, Walk};
+use crate::served::{Arrival, Exchanges, Served};
 use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use rustc_hash::FxHashMap;
@@ -60,17 +61,19 @@ pub enum Unjoinable {
     EarlyAnswer,
     /// One of these is missing, and so are other events of the same moment: the recording has a gap there.
     Gap,
+    /// The recording, or one of its windows, began or ended in the middle of it; told from the server's side only.
+    Edge,
 }
 
 impl Unjoinable {
     /// All reasons.
-    pub const ALL: [Self; 6] =
-        [Self::NoSocket, Self::NoArrival, Self::NoPickUp, Self::NoSend, Self::EarlyAnswer, Self::Gap];
+    pub const ALL: [Self; 7] =
+        [Self::NoSocket, Self::NoArrival, Self::NoPickUp, Self::NoSend, Self::EarlyAnswer, Self::Gap, Self::Edge];
 
     /// Its name in JSON and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
-        ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer", "gap"][self as usize]
+        ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer", "gap", "edge"][self as usize]
     }
 }
 
@@ -131,6 +134,8 @@ pub struct Statistics {
     pub client_ns: Option<(u64, u64)>,
     /// Bytes of responses.
     pub bytes: u64,
+    /// What sockets showed beside the responses, where these are told from the server's side.
+    pub exchanges: Exchanges,
 }
 
 #[derive(Debug)]
@@ -150,16 +155,24 @@ struct Waiting {
 /// The joiner: takes records in the order of time, gives responses.
 #[derive(Debug)]
 pub struct Joiner {
-    bounds: Bounds,
-    tasks: Tasks,
-    sockets: Sockets,
+    pub(crate) bounds: Bounds,
+    pub(crate) tasks: Tasks,
+    pub(crate) sockets: Sockets,
     connections: FxHashMap<(u32, u64), Connection>,
     lanes: FxHashMap<u32, u32>,
     waiting: VecDeque<Waiting>,
-    steps: Vec<Step>,
-    statistics: Statistics,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) statistics: Statistics,
     since_sweep: u32,
-    nameless: Arc<str>,
+    pub(crate) last_ns: u64,
+    /// Where the recording, or its last window, ended.
+    pub(crate) edge_ns: u64,
+    pub(crate) nameless: Arc<str>,
+    /// Responses are told from the server's sockets alone.
+    pub(crate) served: Option<Served>,
+    /// Everything opened from here on was seen from its beginning: a window of the recording has begun.
+    pub(crate) window_ns: Option<u64>,
+    pub(crate) names: FxHashMap<(u32, u16), Arc<str>>,
 }
 
 impl Joiner {
@@ -176,8 +189,20 @@ impl Joiner {
             steps: Vec::new(),
             statistics: Statistics::default(),
             since_sweep: 0,
+            last_ns: 0,
+            edge_ns: 0,
             nameless: Arc::from("(unnamed)"),
+            served: None,
+            window_ns: None,
+            names: FxHashMap::default(),
         }
+    }
+
+    /// A joiner that tells responses from the server's sockets alone and passes over what clients say; these ports,
+    /// beside 443 and 8443, are encrypted.
+    #[must_use]
+    pub fn of_server(bounds: Bounds, tls_ports: &[u16]) -> Self {
+        Self { served: Some(Served::new(tls_ports)), ..Self::new(bounds) }
     }
 
     /// Takes the next record; `name` is the text of its dictionary id, if it has one.
@@ -189,6 +214,7 @@ impl Joiner {
         take: &mut dyn FnMut(&Joiner, &Response<'_>),
     ) {
         let now_ns = record.time_ns;
+        self.last_ns = now_ns;
         while self
             .waiting
             .front()
@@ -199,6 +225,7 @@ impl Joiner {
         self.since_sweep += 1;
         if self.since_sweep >= self.bounds.sweep_records {
             self.sweep(now_ns);
+            self.tell_served(take);
         }
         let Some(kind) = Kind::from_code(record.kind) else { return };
         let (low, high) = record.a_halves();
@@ -230,16 +257,33 @@ impl Joiner {
             Kind::SocketOpen => {
                 if let Some(open) = SocketOpen::read(record, payload) {
                     self.sockets.open(open, now_ns);
+                    self.serve_open(&open, now_ns);
                 }
             }
-            Kind::SocketReady => self.sockets.arrival(low, now_ns, high, record.flags & NOT_ACCEPTED != 0),
-            Kind::SocketRecv => self.touch(record, Verb::Receive),
+            Kind::SocketReady => {
+                let not_accepted = record.flags & NOT_ACCEPTED != 0;
+                let position = self.sockets.arrival(low, now_ns, high, not_accepted);
+                if let (Some(served), Some(position)) = (&mut self.served, position) {
+                    served.arrive(low, Arrival { at_ns: now_ns, position, not_accepted });
+                }
+            }
+            Kind::SocketRecv => {
+                self.touch(record, Verb::Receive);
+                self.tell_served(take);
+            }
             Kind::SocketSend => self.touch(record, Verb::Send),
             Kind::SocketState => {
                 if let Some(socket) = self.sockets.get_mut(low) {
                     socket.closed_ns = Some(now_ns);
                 }
+                if let Some(served) = &mut self.served {
+                    served.close(low);
+                    self.tell_served(take);
+                }
             }
+            Kind::Window => self.window(record, take),
+            // What clients said of themselves is another view of the same requests.
+            Kind::ClientConnection | Kind::ClientRequest | Kind::ClientDropped if self.served.is_some() => {}
             Kind::ClientConnection => {
                 if let Some(told) = ClientConnection::read(record, payload) {
                     let key = (record.lane, told.connection);
@@ -269,18 +313,21 @@ impl Joiner {
         while !self.waiting.is_empty() {
             self.resolve_first(take);
         }
+        self.edge(self.last_ns, take);
     }
 
     /// The counts so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        Statistics { gaps: self.tasks.gaps(), ..self.statistics.clone() }
+        let exchanges = self.served.as_ref().map(|served| served.counts).unwrap_or_default();
+        Statistics { gaps: self.tasks.gaps(), exchanges, ..self.statistics.clone() }
     }
 
     /// How many things are held in memory: events of tasks and sockets, connections, and requests that wait.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.tasks.held() + self.sockets.held() + self.connections.len() + self.lanes.len() + self.waiting.len()
+        let served = self.served.as_ref().map_or(0, Served::held);
+        self.tasks.held() + self.sockets.held() + self.connections.len() + self.lanes.len() + self.waiting.len() + served
     }
 
     /// A task's name, if the recording tells it.
@@ -321,9 +368,15 @@ impl Joiner {
         socket.touch(record.time_ns);
         let aside = END_OF_STREAM | ERROR | NO_POSITION | if verb == Verb::Receive { PEEK } else { 0 };
         if server_side && record.flags & aside == 0 {
-            match verb {
-                Verb::Receive => socket.pick_up(record.time_ns, position, pid),
-                Verb::Send => socket.send(record.time_ns, position, pid),
+            let at_ns = record.time_ns;
+            let position = match verb {
+                Verb::Receive => socket.pick_up(at_ns, position, pid),
+                Verb::Send => socket.send(at_ns, position, pid),
+            };
+            match (&mut self.served, verb) {
+                (Some(served), Verb::Receive) => served.take(id, at_ns, position, pid),
+                (Some(served), Verb::Send) => served.send(id, at_ns, position, pid),
+                (None, _) => {}
             }
         }
     }
@@ -488,7 +541,8 @@ impl Joiner {
         self.since_sweep = 0;
         let oldest_mark = self.sockets.sweep(now_ns.saturating_sub(self.bounds.closed_ns));
         let oldest_request = self.waiting.front().map(|first| first.request.intended_ns);
-        let keep_ns = [oldest_mark, oldest_request].into_iter().flatten().min().unwrap_or(now_ns);
+        let oldest_exchange = self.sweep_served(now_ns);
+        let keep_ns = [oldest_mark, oldest_request, oldest_exchange].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {

@@ -9,6 +9,8 @@ mod abstraction;
 mod blocked;
 mod join;
 mod path;
+mod served;
+mod served_response;
 mod sockets;
 mod tasks;
 
@@ -16,4 +18,5 @@ pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
 pub use join::{AtServer, Bounds, Joiner, Response, Statistics, Unjoinable};
 pub use path::{Detail, Step};
+pub use served::Exchanges;
 pub use tasks::{State, TaskName};
