@@ -13,6 +13,7 @@ mod served;
 mod served_response;
 mod sockets;
 mod tasks;
+mod texts;
 
 pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
