@@ -150,7 +150,10 @@ impl Probes {
     ///
     /// # Errors
     /// [`CaptureError::Refused`].
-    pub fn census(&self) -> Result<(), CaptureError> {
+    pub fn census(&mut self) -> Result<(), CaptureError> {
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+            state.strangers = 0;
+        }
         let refused = |error: libbpf_rs::Error| refusal("listing open sockets", &error);
         let link = self.skel.progs.census.attach().map_err(refused)?;
         let mut sockets = Iter::new(&link).map_err(refused)?;

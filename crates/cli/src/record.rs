@@ -74,6 +74,13 @@ impl TargetArgs {
         self.port.is_empty() && self.pid.is_empty() && self.comm.is_empty()
     }
 
+    /// What was named, in words.
+    pub(crate) fn words(&self) -> String {
+        let ports = self.port.iter().map(|port| format!("port {port}"));
+        let pids = self.pid.iter().map(|pid| format!("process {pid}"));
+        ports.chain(pids).chain(self.comm.iter().cloned()).collect::<Vec<_>>().join(", ")
+    }
+
     /// The processes and ports that are meant.
     pub(crate) fn find(&self) -> anyhow::Result<Target> {
         let mut target = Target::default();

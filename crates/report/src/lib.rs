@@ -9,7 +9,7 @@ mod terminal;
 mod units;
 
 pub use explanation::{
-    Cause, Example, ExampleStep, Explanation, Observer, Phase, ProcessShare, Query, Ratio, ServerCpu, SlowCause, Stack,
+    Cause, Example, ExampleStep, Explanation, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio, ServerCpu, SlowCause, Stack,
     Transaction, WaitingEdge, Wakeups,
 };
 pub use html::html;

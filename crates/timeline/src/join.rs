@@ -327,6 +327,12 @@ impl Joiner {
         Statistics { gaps: self.tasks.gaps(), exchanges, ..self.statistics.clone() }
     }
 
+    /// The time of the last record, nanoseconds.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.last_ns
+    }
+
     /// How many things are held in memory: events of tasks and sockets, connections, and requests that wait.
     #[must_use]
     pub fn held(&self) -> usize {

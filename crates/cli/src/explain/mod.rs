@@ -1,6 +1,7 @@
 //! The `weir explain` command: where each request's time went.
 
 mod analysis;
+pub(crate) mod from_sockets;
 mod live;
 mod server_side;
 mod words;
@@ -10,7 +11,9 @@ use crate::record::TargetArgs;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use from_sockets::View;
 use weir_measure::class::Grouping;
+use weir_measure::objective::Objective;
 use weir_report::{Explanation, Style};
 
 const EXAMPLES: &str = "\
@@ -19,6 +22,10 @@ Examples:
                                        load a running server for 10 s, record it meanwhile, explain
   weir explain --load http://127.0.0.1:8080/ -c 100 -d 5s -- nginx -g 'daemon off;'
                                        start the server, too
+  weir explain --port 80 -d 10s        record for 10 s what is there, without a load of ours, and explain it
+                                       from the server's side
+  weir explain --slo 'p99<200ms' runs/a
+                                       exit status 3 if the objective was missed
   weir explain runs/a                  explain a run that `weir record --run runs/a` and `weir load --run runs/a` made
   weir explain --json runs/a | jq '.causes[0]'
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
@@ -39,7 +46,10 @@ Parts of a response, in the order in which it passes them:
   client_wakeup    arrived at the client, whose task was not there yet
   unattributed     what the recording cannot tell
 
-Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage.";
+From the server's side (without --load, or with --server-side) a response counts from the arrival of its first byte at
+the server's socket to its last send; generator, connect, response_transit and client_wakeup are then not known.
+
+Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if an objective (--slo) was missed.";
 
 /// Explain where the time of a server's requests goes.
 #[derive(Debug, clap::Args)]
@@ -54,7 +64,7 @@ pub(crate) struct Args {
     url: Option<String>,
 
     /// Where the run is written [default: a new directory in weir-runs]
-    #[arg(long, value_name = "DIR", requires = "url")]
+    #[arg(long, value_name = "DIR", conflicts_with = "recorded")]
     run: Option<PathBuf>,
 
     #[command(flatten)]
@@ -66,6 +76,18 @@ pub(crate) struct Args {
     /// A pattern of paths that belong together: * within a segment, ** across; may be repeated, the first match counts
     #[arg(long, value_name = "PATTERN")]
     group: Vec<String>,
+
+    /// Explain from the server's side although a client has told of its requests
+    #[arg(long)]
+    server_side: bool,
+
+    /// A port that is encrypted, beside 443 and 8443: its TLS handshakes are told apart from requests
+    #[arg(long, value_name = "N")]
+    tls_port: Vec<u16>,
+
+    /// What is asked of the server: 'p99<200ms', 'errors<1%'; may be repeated
+    #[arg(long, value_name = "OBJECTIVE")]
+    slo: Vec<String>,
 
     /// The report as JSON (times in nanoseconds)
     #[arg(long)]
@@ -82,6 +104,14 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let objectives = match objectives(&args.slo) {
+        Ok(objectives) => objectives,
+        Err(refusal) => {
+            eprintln!("weir explain: {refusal}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let view = View { server_side: args.server_side, tls_ports: args.tls_port.clone(), objectives };
     let (directory, subject) = match (&args.recorded, &args.url) {
         (Some(directory), _) if directory.to_string_lossy().contains("://") => {
             eprintln!("weir explain: {} is a URL; did you mean --load {0}?", directory.display());
@@ -95,14 +125,37 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 return Ok(ExitCode::from(2));
             }
         },
+        (None, None) if !args.target.is_empty() => match live::watch(args)? {
+            live::Outcome::Recorded(directory) => (directory, args.target.words()),
+            live::Outcome::Usage(message) => {
+                eprintln!("weir explain: {message}");
+                return Ok(ExitCode::from(2));
+            }
+        },
         (None, None) => {
-            eprintln!("weir explain: name a run directory, or --load URL to make a run (see `weir explain --help`)");
+            eprintln!(
+                "weir explain: name a run directory, --load URL to make a run, or --port N to record what comes there (see `weir explain --help`)"
+            );
             return Ok(ExitCode::from(2));
         }
     };
-    let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()))?;
+    let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
     show(&explanation, args.html.as_deref(), &directory, args.json)?;
-    Ok(if explanation.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let missed = explanation.objectives.iter().any(|objective| objective.met == Some(false));
+    Ok(match explanation.requests {
+        0 => ExitCode::FAILURE,
+        _ if missed => ExitCode::from(3),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// Objectives as they were given and as they are meant, or which one is none.
+pub(crate) fn objectives(texts: &[String]) -> Result<Vec<(String, Objective)>, String> {
+    let read = |text: &String| match text.parse() {
+        Ok(objective) => Ok((text.clone(), objective)),
+        Err(error) => Err(format!("--slo {text}: {error}")),
+    };
+    texts.iter().map(read).collect()
 }
 
 /// Prints the report and writes the HTML, beside the run if nobody said where.
