@@ -9,8 +9,8 @@ use crate::probes::{Attached, Probes};
 use crate::ring::{RawEvent, Rings};
 use crate::target::{Target, listening_ports, tree};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
@@ -283,8 +283,14 @@ impl Collector {
     }
 
     fn tell_window(&mut self, edge_ns: u64, flags: u8) -> Result<(), WriteError> {
-        let record =
-            Record { time_ns: edge_ns, kind: Kind::Window as u16, flags, a: self.window, b: edge_ns, ..Record::default() };
+        let record = Record {
+            time_ns: edge_ns,
+            kind: Kind::Window as u16,
+            flags,
+            a: self.window,
+            b: edge_ns,
+            ..Record::default()
+        };
         self.streams.first_mut().map_or(Ok(()), |stream| stream.push(record, &[], None))
     }
 

@@ -36,8 +36,7 @@ fn agreement(run: &Path, what: &str) -> (f64, Statistics) {
     let same = |(at, client): &&(AtServer, ClientRequest)| {
         // With the client's word, no time at the server is before its send or after its last byte.
         by_pick_up.get(&at.picked_ns).into_iter().flatten().any(|other| {
-            other.arrived_ns.max(client.sent_ns) == at.arrived_ns
-                && other.sent_ns.min(client.done_ns) == at.sent_ns
+            other.arrived_ns.max(client.sent_ns) == at.arrived_ns && other.sent_ns.min(client.done_ns) == at.sent_ns
         })
     };
     let agreeing = joined.iter().filter(same).count();

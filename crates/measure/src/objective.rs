@@ -228,7 +228,8 @@ mod tests {
         assert_eq!(objective("p99<200ms"), Objective::Latency { share: 0.99, limit_ns: 200_000_000 });
         assert_eq!(objective("p50 < 800us"), Objective::Latency { share: 0.5, limit_ns: 800_000 });
         assert_eq!(objective("errors<1%"), Objective::Errors { share: 0.01 });
-        for bad in ["p99", "p99<", "p99<200", "p0<1s", "p100<1s", "q99<1s", "errors<1", "errors<0%", "p99<1e9s", "<1s"] {
+        for bad in ["p99", "p99<", "p99<200", "p0<1s", "p100<1s", "q99<1s", "errors<1", "errors<0%", "p99<1e9s", "<1s"]
+        {
             assert!(bad.parse::<Objective>().is_err(), "{bad}");
         }
     }

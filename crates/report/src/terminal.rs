@@ -7,10 +7,10 @@ mod ink;
 mod table;
 mod text;
 
-use crate::{Explanation, ObjectiveResult};
 use crate::html::headline::headline;
 use crate::html::palette::part_named;
 use crate::units::{bytes, count, decimal, figure, nanoseconds};
+use crate::{Explanation, ObjectiveResult};
 use bar::Bars;
 use ink::Ink;
 use text::Screen;
@@ -93,7 +93,11 @@ fn figures(screen: &mut Screen, explanation: &Explanation) {
     }
     for objective in &explanation.objectives {
         let missed = objective.met == Some(false);
-        screen.labelled("objective", &verdict(objective), |line| if missed { ink.alarm(line) } else { line.to_owned() });
+        screen.labelled(
+            "objective",
+            &verdict(objective),
+            |line| if missed { ink.alarm(line) } else { line.to_owned() },
+        );
     }
 }
 
@@ -106,7 +110,12 @@ pub(crate) fn verdict(objective: &ObjectiveResult) -> String {
         Some(false) => "MISSED",
     };
     let cut = if *unknown > 0 { format!("; {} cut too early to tell", count(*unknown)) } else { String::new() };
-    format!("{text}: {of}; {} of {} bad, burn rate {}{cut}", count(*bad), plural(*requests, "request"), decimal(*burn_rate, 2))
+    format!(
+        "{text}: {of}; {} of {} bad, burn rate {}{cut}",
+        count(*bad),
+        plural(*requests, "request"),
+        decimal(*burn_rate, 2)
+    )
 }
 
 fn causes(screen: &mut Screen, explanation: &Explanation) {

@@ -359,7 +359,8 @@ impl Served {
             let needed_ns = if quiet { None } else { Some(open.begun_ns()) };
             oldest_ns = [oldest_ns, needed_ns].into_iter().flatten().min();
         }
-        let waiting = connections.values().filter_map(|connection| connection.arrivals.front()).map(|first| first.at_ns);
+        let waiting =
+            connections.values().filter_map(|connection| connection.arrivals.front()).map(|first| first.at_ns);
         if connections.len() > MOST_CONNECTIONS / 2 {
             let idle = |one: &Connection| one.open.is_none() && one.arrivals.is_empty();
             let waiting = waiting.min();

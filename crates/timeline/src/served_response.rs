@@ -2,7 +2,7 @@
 
 use crate::join::{AtServer, Joiner, Response, Unjoinable};
 use crate::path::{Span, Step, Walk};
-use crate::served::{End, Exchange, Parked, Sort};
+use crate::served::{End, Exchange, Parked, Served, Sort};
 use crate::sockets::Sockets;
 use crate::tasks::Tasks;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Joiner {
 
     /// Tells the exchanges that are over.
     pub(crate) fn tell_served(&mut self, take: &mut Take<'_>) {
-        while let Some((exchange, end)) = self.served.as_mut().and_then(|served| served.next_over()) {
+        while let Some((exchange, end)) = self.served.as_mut().and_then(Served::next_over) {
             self.tell(exchange, end, take);
         }
     }

@@ -9,8 +9,7 @@ use weir_trace::{Entry, RunReader, Source};
 use weir_wire::{Kind, Record};
 
 /// From what to what a response counts that is told from the server's side.
-const BOUNDARY: &str =
-    "from the arrival of the request's first byte at the server's socket to the last send of the response (sent, not acknowledged)";
+const BOUNDARY: &str = "from the arrival of the request's first byte at the server's socket to the last send of the response (sent, not acknowledged)";
 /// Flag of [`Kind::Window`]: it ends.
 const ENDS: u8 = 1;
 
@@ -113,14 +112,15 @@ impl Objectives {
 
     pub(super) fn results(&self, statistics: &Statistics) -> Vec<ObjectiveResult> {
         let judged = self.judged(statistics.failed.iter().sum()).into_iter();
-        let result = |(text, objective, judged): (String, Objective, weir_measure::objective::Judged)| ObjectiveResult {
-            text,
-            met: judged.is_met(objective),
-            requests: judged.requests,
-            bad: judged.bad,
-            unknown: judged.unknown,
-            burn_rate: judged.burn_rate(objective),
-        };
+        let result =
+            |(text, objective, judged): (String, Objective, weir_measure::objective::Judged)| ObjectiveResult {
+                text,
+                met: judged.is_met(objective),
+                requests: judged.requests,
+                bad: judged.bad,
+                unknown: judged.unknown,
+                burn_rate: judged.burn_rate(objective),
+            };
         judged.map(result).collect()
     }
 }
@@ -140,8 +140,9 @@ pub(super) fn apply(explanation: &mut Explanation, statistics: &Statistics, watc
 
 /// What sockets showed beside the responses, by name; without what did not occur.
 fn beside(exchanges: &Exchanges, windows: u64) -> BTreeMap<String, u64> {
-    let Exchanges { handshakes, several, overlapped, interim, unanswered, cut, inner, unasked, resumed, forgotten, .. } =
-        *exchanges;
+    let Exchanges {
+        handshakes, several, overlapped, interim, unanswered, cut, inner, unasked, resumed, forgotten, ..
+    } = *exchanges;
     let all = [
         ("windows", windows),
         ("tls_handshakes", handshakes),

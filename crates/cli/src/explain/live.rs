@@ -88,7 +88,13 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let probes = Probes::load()?;
     let target = args.target.find()?;
     let run = Run::create(&directory)?;
-    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(Rung::SocketTracepoints.name()), None)?;
+    run.begin(
+        Source::Kernel,
+        crate::VERSION,
+        crate::privacy::command_line(),
+        Some(Rung::SocketTracepoints.name()),
+        None,
+    )?;
     let recorder = Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?;
     let (begin, mut line) = (Instant::now(), crate::progress::Line::new());
     let watch = args.load.duration().unwrap_or(WATCH);

@@ -35,7 +35,8 @@ pub(super) fn section(explanation: &Explanation) -> String {
         false => explanation.not_observed.join(", "),
     };
     let objectives: Vec<String> = explanation.objectives.iter().map(crate::terminal::verdict).collect();
-    let exchanges = if explanation.exchanges.is_empty() { "nothing".to_owned() } else { listed(&explanation.exchanges) };
+    let exchanges =
+        if explanation.exchanges.is_empty() { "nothing".to_owned() } else { listed(&explanation.exchanges) };
     let rows: String = [
         ("Response time", explanation.boundary.clone()),
         ("Objectives", if objectives.is_empty() { "none were given".to_owned() } else { objectives.join("; ") }),
