@@ -1,7 +1,8 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
+use crate::counts::{Statistics, Unjoinable};
 use crate::path::{Detail, Span, Step, Walk};
-use crate::served::{Arrival, Exchanges, Served};
+use crate::served::{Arrival, Served};
 use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use crate::texts::Texts;
@@ -47,37 +48,6 @@ const MOST_LANES: usize = 1 << 16;
 /// Kinds whose lane is a CPU.
 const KERNEL: std::ops::Range<u16> = Kind::Switch as u16..Kind::ClientConnection as u16;
 
-/// Why a request could not be joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Unjoinable {
-    /// No socket of the server has its addresses: another server, a proxy between, or an earlier connection.
-    NoSocket,
-    /// The arrival of its first byte is missing.
-    NoArrival,
-    /// No task was seen to take it: HTTP by other means than recv, or events were lost.
-    NoPickUp,
-    /// No send reaches the end of its response.
-    NoSend,
-    /// The answer was given before the request had all arrived, or before any of it was taken.
-    EarlyAnswer,
-    /// One of these is missing, and so are other events of the same moment: the recording has a gap there.
-    Gap,
-    /// The recording, or one of its windows, began or ended in the middle of it; told from the server's side only.
-    Edge,
-}
-
-impl Unjoinable {
-    /// All reasons.
-    pub const ALL: [Self; 7] =
-        [Self::NoSocket, Self::NoArrival, Self::NoPickUp, Self::NoSend, Self::EarlyAnswer, Self::Gap, Self::Edge];
-
-    /// Its name in JSON and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer", "gap", "edge"][self as usize]
-    }
-}
-
 /// When a request was where at the server; the times ascend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtServer {
@@ -110,33 +80,6 @@ impl Response<'_> {
     pub fn time_ns(&self) -> u64 {
         self.request.done_ns.saturating_sub(self.request.intended_ns)
     }
-}
-
-/// Counts of a joiner.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Requests that were answered.
-    pub requests: u64,
-    /// Those that were joined.
-    pub joined: u64,
-    /// Those that were not, by reason.
-    pub unjoinable: [u64; Unjoinable::ALL.len()],
-    /// Requests that failed, by outcome's number.
-    pub failed: [u64; Outcome::ALL.len()],
-    /// Arrivals that the generator dropped.
-    pub dropped: u64,
-    /// Boundaries that two clocks put in the wrong order, and that were moved to fit.
-    pub moved: u64,
-    /// Switches that must be missing.
-    pub gaps: u64,
-    /// Events that the kernel's recording lost.
-    pub lost: u64,
-    /// First and last event of a client.
-    pub client_ns: Option<(u64, u64)>,
-    /// Bytes of responses.
-    pub bytes: u64,
-    /// What sockets showed beside the responses, where these are told from the server's side.
-    pub exchanges: Exchanges,
 }
 
 #[derive(Debug)]
@@ -175,6 +118,7 @@ pub struct Joiner {
     /// Everything opened from here on was seen from its beginning: a window of the recording has begun.
     pub(crate) window_ns: Option<u64>,
     pub(crate) names: FxHashMap<(u32, u16), Arc<str>>,
+    untold_arrivals: bool,
 }
 
 impl Joiner {
@@ -198,6 +142,7 @@ impl Joiner {
             served: None,
             window_ns: None,
             names: FxHashMap::default(),
+            untold_arrivals: false,
         }
     }
 
@@ -206,6 +151,11 @@ impl Joiner {
     #[must_use]
     pub fn of_server(bounds: Bounds, tls_ports: &[u16]) -> Self {
         Self { served: Some(Served::new(tls_ports)), ..Self::new(bounds) }
+    }
+
+    /// The recording does not tell of every arrival: what is taken unannounced arrived by then, or with its connection.
+    pub fn supply_arrivals(&mut self) {
+        self.untold_arrivals = true;
     }
 
     /// Takes the next record; `name` is the text of its dictionary id, if it has one.
@@ -324,7 +274,7 @@ impl Joiner {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let exchanges = self.served.as_ref().map(|served| served.counts).unwrap_or_default();
-        Statistics { gaps: self.tasks.gaps(), exchanges, ..self.statistics.clone() }
+        Statistics { gaps: self.statistics.gaps + self.tasks.gaps(), exchanges, ..self.statistics.clone() }
     }
 
     /// The time of the last record, nanoseconds.
@@ -395,6 +345,12 @@ impl Joiner {
         let aside = END_OF_STREAM | ERROR | NO_POSITION | if verb == Verb::Receive { PEEK } else { 0 };
         if server_side && record.flags & aside == 0 {
             let at_ns = record.time_ns;
+            if verb == Verb::Receive && self.untold_arrivals {
+                let arrival = socket.arrived_by(at_ns, position);
+                if let (Some(served), Some(arrival)) = (&mut self.served, arrival) {
+                    served.arrive(id, arrival);
+                }
+            }
             let position = match verb {
                 Verb::Receive => socket.pick_up(at_ns, position, pid),
                 Verb::Send => socket.send(at_ns, position, pid),

@@ -7,6 +7,7 @@
 
 mod abstraction;
 mod blocked;
+mod counts;
 mod join;
 mod path;
 mod served;
@@ -17,7 +18,8 @@ mod texts;
 
 pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
-pub use join::{AtServer, Bounds, Joiner, Response, Statistics, Unjoinable};
+pub use counts::{Statistics, Unjoinable};
+pub use join::{AtServer, Bounds, Joiner, Response};
 pub use path::{Detail, Step};
 pub use served::Exchanges;
 pub use tasks::{State, TaskName};

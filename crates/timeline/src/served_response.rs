@@ -1,6 +1,7 @@
 //! Exchanges told as responses: the server's side alone, by the same walk as where a client is joined.
 
-use crate::join::{AtServer, Joiner, Response, Unjoinable};
+use crate::counts::Unjoinable;
+use crate::join::{AtServer, Joiner, Response};
 use crate::path::{Span, Step, Walk};
 use crate::served::{End, Exchange, Parked, Served, Sort};
 use crate::sockets::Sockets;
@@ -50,7 +51,7 @@ impl Joiner {
         self.window_ns = None;
         self.edge(record.b, take);
         // Until the next window begins, anything may happen to anybody.
-        self.tasks.clear();
+        self.statistics.gaps += std::mem::take(&mut self.tasks).gaps();
         self.sockets.clear();
     }
 

@@ -1,5 +1,6 @@
 //! What happened at each socket: arrivals, pick-ups and sends with their positions in the byte streams.
 
+use crate::served::Arrival;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -137,6 +138,19 @@ impl Socket {
         let position = self.receive.position(sequence);
         self.ready.push(Mark { at_ns, position, pid: 0, not_accepted });
         position
+    }
+
+    /// Data that is taken has arrived, whether or not that was told: by then, or, where it is the connection's first, when
+    /// that was established (a server may have asked for connections only with their data: TCP_DEFER_ACCEPT).
+    pub(crate) fn arrived_by(&mut self, at_ns: u64, sequence: u32) -> Option<Arrival> {
+        let position = self.receive.position(sequence);
+        if position <= self.ready.reached {
+            return None;
+        }
+        let first = self.ready.reached == 0;
+        let at_ns = if first { self.opened_ns } else { at_ns };
+        self.ready.push(Mark { at_ns, position, pid: 0, not_accepted: first });
+        Some(Arrival { at_ns, position, not_accepted: first })
     }
 
     /// A task took data up to a sequence number; the position in the stream.

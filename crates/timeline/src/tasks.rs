@@ -379,11 +379,6 @@ impl Tasks {
         self.tasks.get(&pid).map_or(0, |task| task.at)
     }
 
-    /// Nothing is known of any task from here on, but for what is counted.
-    pub(crate) fn clear(&mut self) {
-        *self = Self { gaps: self.gaps, recent_gaps: std::mem::take(&mut self.recent_gaps), ..Self::default() };
-    }
-
     /// How many things are held.
     pub(crate) fn held(&self) -> usize {
         let of_tasks = self.tasks.values().map(|task| 1 + task.changes.len() + task.touches.len()).sum::<usize>();

@@ -6,6 +6,7 @@ use super::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use weir_capture::Rung;
 use weir_measure::class::{Classes, Grouping};
 use weir_measure::examples::Examples;
 use weir_measure::part::Part;
@@ -41,6 +42,9 @@ pub(super) fn explain(
     let mut folds = Folds::new(grouping, Objectives::new(view));
     let mut joiner = view.joiner(&reader);
     let mut watched = Watched::default();
+    if reader.rung().and_then(Rung::of_name).is_some_and(Rung::misses_arrivals) {
+        joiner.supply_arrivals();
+    }
     let mut server_side = ServerSide::new();
     let mut merge = reader.merge();
     let mut line = crate::progress::Line::new();

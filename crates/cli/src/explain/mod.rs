@@ -8,6 +8,7 @@ mod words;
 
 use crate::load::LoadArgs;
 use crate::record::TargetArgs;
+use crate::rung::RungArgs;
 use anyhow::Context;
 use from_sockets::View;
 use std::path::{Path, PathBuf};
@@ -69,6 +70,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     target: TargetArgs,
+
+    #[command(flatten)]
+    rung: RungArgs,
 
     #[command(flatten)]
     load: LoadArgs,
