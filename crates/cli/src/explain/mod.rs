@@ -14,7 +14,7 @@ use from_sockets::View;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_measure::class::Grouping;
-use weir_measure::objective::Objective;
+use weir_measure::objective::{Objective, ObjectiveError};
 use weir_report::{Explanation, Style};
 
 const EXAMPLES: &str = "\
@@ -58,18 +58,18 @@ Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if
 pub(crate) struct Args {
     /// A run directory to explain
     #[arg(value_name = "RUN", conflicts_with = "url")]
-    recorded: Option<PathBuf>,
+    pub(crate) recorded: Option<PathBuf>,
 
     /// Load this URL and record the server meanwhile
     #[arg(long = "load", value_name = "URL")]
-    url: Option<String>,
+    pub(crate) url: Option<String>,
 
     /// Where the run is written [default: a new directory in weir-runs]
     #[arg(long, value_name = "DIR", conflicts_with = "recorded")]
     run: Option<PathBuf>,
 
     #[command(flatten)]
-    target: TargetArgs,
+    pub(crate) target: TargetArgs,
 
     #[command(flatten)]
     rung: RungArgs,
@@ -90,12 +90,12 @@ pub(crate) struct Args {
     tls_port: Vec<u16>,
 
     /// What is asked of the server: 'p99<200ms', 'errors<1%'; may be repeated
-    #[arg(long, value_name = "OBJECTIVE")]
-    slo: Vec<String>,
+    #[arg(long, value_name = "OBJECTIVE", value_parser = slo)]
+    slo: Vec<Slo>,
 
     /// The report as JSON (times in nanoseconds)
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// Where the HTML report goes [default: report.html in the run directory]
     #[arg(long, value_name = "FILE")]
@@ -103,47 +103,35 @@ pub(crate) struct Args {
 
     /// The server to start
     #[arg(last = true, value_name = "SERVER COMMAND", requires = "url")]
-    command: Vec<String>,
+    pub(crate) command: Vec<String>,
+}
+
+/// An objective, as it was given and as it is meant.
+#[derive(Debug, Clone)]
+pub(crate) struct Slo {
+    pub(crate) text: String,
+    pub(crate) objective: Objective,
+}
+
+/// Reads an objective.
+pub(crate) fn slo(text: &str) -> Result<Slo, ObjectiveError> {
+    text.parse().map(|objective| Slo { text: text.to_owned(), objective })
+}
+
+/// What the arguments come to.
+pub(crate) enum Explained {
+    /// A run directory and what it says.
+    Run(PathBuf, Box<Explanation>),
+    /// Nothing: the arguments do not fit, which the user has been told.
+    Not(ExitCode),
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let objectives = match objectives(&args.slo) {
-        Ok(objectives) => objectives,
-        Err(refusal) => {
-            eprintln!("weir explain: {refusal}");
-            return Ok(ExitCode::from(2));
-        }
+    let (directory, explanation) = match explained(args)? {
+        Explained::Run(directory, explanation) => (directory, explanation),
+        Explained::Not(code) => return Ok(code),
     };
-    let view = View { server_side: args.server_side, tls_ports: args.tls_port.clone(), objectives };
-    let (directory, subject) = match (&args.recorded, &args.url) {
-        (Some(directory), _) if directory.to_string_lossy().contains("://") => {
-            eprintln!("weir explain: {} is a URL; did you mean --load {0}?", directory.display());
-            return Ok(ExitCode::from(2));
-        }
-        (Some(directory), _) => (directory.clone(), directory.display().to_string()),
-        (None, Some(url)) => match live::record(args, url)? {
-            live::Outcome::Recorded(directory) => (directory, crate::privacy::without_query(url)),
-            live::Outcome::Usage(message) => {
-                eprintln!("weir explain: {message}");
-                return Ok(ExitCode::from(2));
-            }
-        },
-        (None, None) if !args.target.is_empty() => match live::watch(args)? {
-            live::Outcome::Recorded(directory) => (directory, args.target.words()),
-            live::Outcome::Usage(message) => {
-                eprintln!("weir explain: {message}");
-                return Ok(ExitCode::from(2));
-            }
-        },
-        (None, None) => {
-            eprintln!(
-                "weir explain: name a run directory, --load URL to make a run, or --port N to record what comes there (see `weir explain --help`)"
-            );
-            return Ok(ExitCode::from(2));
-        }
-    };
-    let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
     show(&explanation, args.html.as_deref(), &directory, args.json)?;
     let missed = explanation.objectives.iter().any(|objective| objective.met == Some(false));
     Ok(match explanation.requests {
@@ -153,13 +141,42 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Objectives as they were given and as they are meant, or which one is none.
-pub(crate) fn objectives(texts: &[String]) -> Result<Vec<(String, Objective)>, String> {
-    let read = |text: &String| match text.parse() {
-        Ok(objective) => Ok((text.clone(), objective)),
-        Err(error) => Err(format!("--slo {text}: {error}")),
+/// Explains what the arguments name, making a run of it first if they ask for one.
+pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
+    let (directory, subject) = match (&args.recorded, &args.url) {
+        (Some(directory), _) if directory.to_string_lossy().contains("://") => {
+            eprintln!("weir explain: {} is a URL; did you mean --load {0}?", directory.display());
+            return Ok(Explained::Not(ExitCode::from(2)));
+        }
+        (Some(directory), _) => (directory.clone(), directory.display().to_string()),
+        (None, Some(url)) => match live::record(args, url)? {
+            live::Outcome::Recorded(directory) => (directory, crate::privacy::without_query(url)),
+            live::Outcome::Usage(message) => {
+                eprintln!("weir explain: {message}");
+                return Ok(Explained::Not(ExitCode::from(2)));
+            }
+        },
+        (None, None) if !args.target.is_empty() => match live::watch(args)? {
+            live::Outcome::Recorded(directory) => (directory, args.target.words()),
+            live::Outcome::Usage(message) => {
+                eprintln!("weir explain: {message}");
+                return Ok(Explained::Not(ExitCode::from(2)));
+            }
+        },
+        (None, None) => {
+            eprintln!(
+                "weir explain: name a run directory, --load URL to make a run, or --port N to record what comes there (see `weir explain --help`)"
+            );
+            return Ok(Explained::Not(ExitCode::from(2)));
+        }
     };
-    texts.iter().map(read).collect()
+    let view = View {
+        server_side: args.server_side,
+        tls_ports: args.tls_port.clone(),
+        objectives: args.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
+    };
+    let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
+    Ok(Explained::Run(directory, Box::new(explanation)))
 }
 
 /// Prints the report and writes the HTML, beside the run if nobody said where.
