@@ -9,6 +9,7 @@ pub mod comparison;
 pub mod examples;
 pub mod objective;
 pub mod part;
+pub mod phase;
 pub mod queueing;
 pub mod response;
 pub mod slices;

@@ -306,13 +306,6 @@ impl Served {
         }
     }
 
-    /// A probe tells the name of the request that is under way at a socket.
-    pub(crate) fn name(&mut self, socket: u32, name: Arc<str>) {
-        if let Some(open) = self.connections.get_mut(&socket).and_then(|connection| connection.open.as_mut()) {
-            open.name = Some(name);
-        }
-    }
-
     /// The recording, or a window of it, ends: what is under way is over or cut, and nothing is known from here on.
     pub(crate) fn edge(&mut self, at_ns: u64) {
         let connections = std::mem::take(&mut self.connections).into_values();

@@ -3,6 +3,7 @@
 use crate::counts::Unjoinable;
 use crate::join::{AtServer, Joiner, Response};
 use crate::path::{Span, Step, Walk};
+use crate::phases::PhaseStretch;
 use crate::served::{End, Exchange, Parked, Served, Sort};
 use crate::sockets::Sockets;
 use crate::tasks::Tasks;
@@ -16,18 +17,18 @@ const WINDOW_ENDS: u8 = 1;
 /// Ports and network namespaces that are told apart by name.
 const MOST_NAMES: usize = 1 << 12;
 
+/// What is told of an exchange beside who asked.
+#[derive(Clone, Copy)]
+struct Told<'a> {
+    steps: &'a [Step],
+    phases: &'a [PhaseStretch],
+    server: Option<AtServer>,
+    unjoinable: Option<Unjoinable>,
+}
+
 type Take<'a> = dyn FnMut(&Joiner, &Response<'_>) + 'a;
 
 impl Joiner {
-    /// A probe has told the name of the request that a task is at. Where responses are told from the server's side, it
-    /// takes the place of the port.
-    pub fn name_request(&mut self, pid: u32, name: Arc<str>) {
-        let socket = self.tasks.at(pid);
-        if let Some(served) = &mut self.served {
-            served.name(socket, name);
-        }
-    }
-
     pub(crate) fn serve_open(&mut self, open: &SocketOpen, at_ns: u64) {
         let port = open.local.port();
         let server_side = self.sockets.get(open.socket).is_some_and(|socket| socket.server_side);
@@ -97,7 +98,8 @@ impl Joiner {
             Sort::Cut => {
                 counts.cut += 1;
                 let request = self.request_of(&exchange, exchange.begun_ns(), self.edge_ns.max(exchange.begun_ns()));
-                self.give(&exchange, open, &request, &[], None, Some(Unjoinable::Edge), take);
+                let told = Told { steps: &[], phases: &[], server: None, unjoinable: Some(Unjoinable::Edge) };
+                self.give(&exchange, open, &request, told, take);
             }
             Sort::NoArrival => {
                 let gap = self.tasks.had_gap(exchange.begun_ns().saturating_sub(self.bounds.grace_ns), self.last_ns);
@@ -109,8 +111,15 @@ impl Joiner {
                 counts.several += u64::from(exchange.arrivals > 1);
                 counts.interim += u64::from(exchange.interim);
                 let parked = exchange.parked.take().unwrap_or_default();
-                let steps = steps_of(&self.tasks, &self.sockets, &exchange, parked).steps;
+                let mut steps = steps_of(&self.tasks, &self.sockets, &exchange, parked).steps;
                 let Some(span) = span_of(&exchange) else { return };
+                let mut phases = Vec::new();
+                if !self.phases.is_empty() {
+                    self.phases.name_queries(&mut steps);
+                    self.phases.stretches(&steps, exchange.socket, span.arrived_ns, &mut phases);
+                    let told = self.phases.request(span.picker, span.picked_ns, span.sent_ns);
+                    exchange.name = told.map(|number| Arc::from(self.texts.text(number)));
+                }
                 let request = self.request_of(&exchange, span.arrived_ns, span.sent_ns);
                 let at = AtServer { arrived_ns: span.arrived_ns, picked_ns: span.picked_ns, sent_ns: span.sent_ns };
                 let (first_ns, last_ns) = self.statistics.client_ns.unwrap_or((at.arrived_ns, 0));
@@ -121,20 +130,18 @@ impl Joiner {
                 if let Some(socket) = self.sockets.get_mut(exchange.socket) {
                     socket.forget(exchange.to, exchange.sent.map_or(0, |sent| sent.to));
                 }
-                self.give(&exchange, open, &request, &steps, Some(at), None, take);
+                let told = Told { steps: &steps, phases: &phases, server: Some(at), unjoinable: None };
+                self.give(&exchange, open, &request, told, take);
             }
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what a response is made of, put together in one place")]
     fn give(
         &mut self,
         exchange: &Exchange,
         open: Option<SocketOpen>,
         request: &ClientRequest,
-        steps: &[Step],
-        server: Option<AtServer>,
-        unjoinable: Option<Unjoinable>,
+        told: Told<'_>,
         take: &mut Take<'_>,
     ) {
         let name = match (&exchange.name, open) {
@@ -142,7 +149,8 @@ impl Joiner {
             (None, Some(open)) => self.name_of(&open),
             (None, None) => Arc::clone(&self.nameless),
         };
-        take(self, &Response { request, name: &name, steps, server, unjoinable });
+        let Told { steps, phases, server, unjoinable } = told;
+        take(self, &Response { request, name: &name, steps, phases, server, unjoinable });
     }
 
     /// The port, and the network namespace where several have it.

@@ -291,6 +291,11 @@ impl Tasks {
         self.cpus.get(cpu as usize).and_then(|cpu| cpu.current).filter(|pid| *pid != 0)
     }
 
+    /// The client's connection that a task was last at, 0 where unknown.
+    pub(crate) fn at(&self, pid: u32) -> u32 {
+        self.tasks.get(&pid).map_or(0, |task| task.at)
+    }
+
     /// Gives a task its name.
     pub(crate) fn name(&mut self, pid: u32, name: TaskName) {
         self.names.insert(pid, name);
@@ -372,11 +377,6 @@ impl Tasks {
             Some((pid, begin.max(from_ns), end.min(to_ns)))
         })
         .filter(|(_, begin, end)| end > begin)
-    }
-
-    /// The client's connection that a task is at; 0 where it is not known.
-    pub(crate) fn at(&self, pid: u32) -> u32 {
-        self.tasks.get(&pid).map_or(0, |task| task.at)
     }
 
     /// How many things are held.

@@ -3,6 +3,7 @@
 mod analysis;
 pub(crate) mod from_sockets;
 mod live;
+mod phases;
 mod server_side;
 mod words;
 
@@ -27,6 +28,8 @@ Examples:
                                        from the server's side
   weir explain --slo 'p99<200ms' runs/a
                                        exit status 3 if the objective was missed
+  weir explain --load http://127.0.0.1/ --port 80 --packs auto
+                                       with the phases and queries of known servers
   weir explain runs/a                  explain a run that `weir record --run runs/a` and `weir load --run runs/a` made
   weir explain --json runs/a | jq '.causes[0]'
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
@@ -70,6 +73,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) target: TargetArgs,
+
+    #[command(flatten)]
+    probes: crate::probe_options::ProbeArgs,
 
     #[command(flatten)]
     rung: RungArgs,
