@@ -10,6 +10,7 @@ mod record;
 mod ring;
 pub mod schema;
 pub mod socket;
+pub mod stack;
 pub mod task;
 
 pub use kinds::{KINDS, Kind, KindSpec};
