@@ -1,24 +1,29 @@
-//! Compiles the BPF program and generates its skeleton. clang is needed; `make deps` installs it.
+//! Compiles the BPF objects and generates their skeletons. clang is needed; `make deps` installs it.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::env;
 use std::path::PathBuf;
 
+/// Each is `src/bpf/NAME.bpf.c` and becomes `NAME.skel.rs`.
+const OBJECTS: &[&str] = &["spine"];
+
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("spine.skel.rs");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let target = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("aarch64") => "-D__TARGET_ARCH_arm64",
         _ => "-D__TARGET_ARCH_x86",
     };
-    if let Err(error) = SkeletonBuilder::new()
-        .source("src/bpf/spine.bpf.c")
-        .clang_args(["-mcpu=v3", "-O2", "-Wall", target])
-        .build_and_generate(&out)
-    {
-        eprintln!(
-            "the BPF program does not build: {error:#}\nclang and libelf-dev are needed: `make deps` installs them"
-        );
-        std::process::exit(1);
+    for object in OBJECTS {
+        if let Err(error) = SkeletonBuilder::new()
+            .source(format!("src/bpf/{object}.bpf.c"))
+            .clang_args(["-mcpu=v3", "-O2", "-Wall", target])
+            .build_and_generate(out.join(format!("{object}.skel.rs")))
+        {
+            eprintln!(
+                "{object}.bpf.c does not build: {error:#}\nclang and libelf-dev are needed: `make deps` installs them"
+            );
+            std::process::exit(1);
+        }
     }
 }

@@ -14,6 +14,10 @@ const IDENTITY: usize = 2;
 const IPV4: usize = 3;
 const LOCAL_HIGH: usize = 4;
 const REMOTE_LOW: usize = 7;
+/// Kinds that the probes write as two events in a row, for their two operands: `emit_pair` in ring.h.
+const PAIRS: &[Kind] = &[];
+/// The sub-code's bit of a pair's second event.
+const SECOND: u32 = 0x2000;
 
 /// Expands the events of one CPU.
 #[derive(Debug)]
@@ -22,13 +26,18 @@ pub struct Expander {
     /// An opening whose pieces are still coming; they stand in a row, but an interrupt's events may stand between.
     open: [Option<u64>; PIECES],
     open_time_ns: u64,
+    /// First halves of pairs whose second half is still to come; interrupts may have put other events between.
+    halves: Vec<RawEvent>,
 }
+
+/// Halves that are kept; more are damage, or the second was overwritten.
+const MOST_HALVES: usize = 8;
 
 impl Expander {
     /// For one CPU.
     #[must_use]
     pub fn new(cpu: u32) -> Self {
-        Self { cpu, open: [None; PIECES], open_time_ns: 0 }
+        Self { cpu, open: [None; PIECES], open_time_ns: 0, halves: Vec::new() }
     }
 
     /// Expands two words as they stand in the ring, their time given apart.
@@ -54,7 +63,24 @@ impl Expander {
             }
             Kind::SocketOpen => self.piece(event.time_ns, sub as usize, argument, take),
             Kind::SocketState => take(Record { b: u64::from(sub & 15) | u64::from(sub >> 4 & 15) << 8, ..record }, &[]),
-            _ => take(Record { flags: sub as u8, ..record }, &[]),
+            _ if PAIRS.contains(&kind) => self.half(event, record, take),
+            _ => take(Record { flags: sub as u8, b: u64::from(sub >> 8), ..record }, &[]),
+        }
+    }
+
+    fn half(&mut self, event: RawEvent, record: Record, take: &mut dyn FnMut(Record, &[Slot])) {
+        let sub = event.code >> 6;
+        if sub & SECOND == 0 {
+            if self.halves.len() >= MOST_HALVES {
+                self.halves.remove(0);
+            }
+            self.halves.push(event);
+            return;
+        }
+        let first = |half: &RawEvent| half.time_ns == event.time_ns && half.code | SECOND << 6 == event.code;
+        if let Some(index) = self.halves.iter().position(first) {
+            let first = self.halves.remove(index);
+            take(Record { flags: sub as u8, a: first.argument, b: event.argument, ..record }, &[]);
         }
     }
 

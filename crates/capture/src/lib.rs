@@ -6,6 +6,7 @@
 
 mod bound;
 mod error;
+mod event_source;
 mod expand;
 mod living;
 mod probes;
@@ -15,6 +16,7 @@ mod target;
 
 pub use bound::{Rung, missing_privilege};
 pub use error::{CaptureError, TargetError};
+pub use event_source::EventSource;
 pub use expand::Expander;
 pub use probes::{Attached, Probes, streams};
 pub use recorder::{Recorder, Recording};

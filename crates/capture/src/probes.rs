@@ -4,7 +4,7 @@ use crate::bound;
 use crate::error::CaptureError;
 use crate::ring::Rings;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, OpenObject};
+use libbpf_rs::{Iter, Link, MapCore, OpenMapMut, OpenObject};
 use skeleton::{SpineSkel, SpineSkelBuilder};
 use std::io::Read;
 use std::mem::MaybeUninit;
@@ -20,6 +20,8 @@ mod skeleton {
 /// Words (of 8 bytes) of a CPU's ring: 4 MiB, which hold 0.4 s of the busiest server seen, so that a collector that has
 /// to wait for a CPU loses nothing.
 const RING_WORDS: u64 = 1 << 19;
+/// What each object that shares the rings must have as its `ring_mask`.
+pub(crate) const RING_MASK: u64 = RING_WORDS - 1;
 
 /// The number of rings, and with it of a recording's streams: one for each CPU that the system may ever have.
 #[must_use]
@@ -54,7 +56,7 @@ impl Probes {
         rings.set_max_entries(cpus as u32).map_err(refused("sizing the rings"))?;
         rings.set_value_size(Rings::stride(RING_WORDS) as u32).map_err(refused("sizing the rings"))?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.ring_mask = RING_WORDS - 1;
+            constants.ring_mask = RING_MASK;
         }
         let skel = open.load().map_err(refused("loading them"))?;
         Ok(Self { skel })
@@ -70,16 +72,29 @@ impl Probes {
             .map_err(|error| CaptureError::Refused { doing: "mapping the rings", reason: error.to_string() })
     }
 
+    /// Gives another object these rings and targets in place of its own; its `ring_mask` must be [`RING_MASK`].
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`] if the kernel does not let maps be shared.
+    pub fn share(&self, rings: &mut OpenMapMut<'_>, targets: Option<&mut OpenMapMut<'_>>) -> Result<(), CaptureError> {
+        let refused = |error: libbpf_rs::Error| refusal("sharing the rings", &error);
+        rings.reuse_fd(self.skel.maps.rings.as_fd()).map_err(refused)?;
+        if let Some(targets) = targets {
+            targets.reuse_fd(self.skel.maps.bss_targets.as_fd()).map_err(refused)?;
+        }
+        Ok(())
+    }
+
     /// Marks a thread group as the server's.
     pub fn trace(&mut self, tgid: u32) {
-        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+        if let Some(state) = self.skel.maps.bss_targets_data.as_deref_mut() {
             set(&mut state.traced, tgid);
         }
     }
 
     /// Tells the wake-ups of a thread group that is not the server's: the load generator's.
     pub fn tell_wakeups_of(&mut self, tgid: u32) {
-        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+        if let Some(state) = self.skel.maps.bss_targets_data.as_deref_mut() {
             set(&mut state.woken_too, tgid);
         }
     }
@@ -87,13 +102,13 @@ impl Probes {
     /// Whether a thread group is the server's: given to [`Probes::trace`], or a descendant since.
     #[must_use]
     pub fn is_traced(&self, tgid: u32) -> bool {
-        let state = self.skel.maps.bss_data.as_deref();
+        let state = self.skel.maps.bss_targets_data.as_deref();
         state.and_then(|state| state.traced.get(tgid as usize / 8)).is_some_and(|byte| byte >> (tgid % 8) & 1 == 1)
     }
 
     /// Marks a local TCP port as the server's.
     pub fn watch_port(&mut self, port: u16) {
-        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+        if let Some(state) = self.skel.maps.bss_targets_data.as_deref_mut() {
             set(&mut state.ports, u32::from(port));
         }
     }
@@ -149,7 +164,7 @@ fn set(bits: &mut [u8], index: u32) {
 }
 
 /// Puts an error of libbpf in our words.
-fn refusal(doing: &'static str, error: &libbpf_rs::Error) -> CaptureError {
+pub(crate) fn refusal(doing: &'static str, error: &libbpf_rs::Error) -> CaptureError {
     let reason = format!("{error:#}");
     // A missing tracepoint is told by libbpf as ESRCH when the program that names it is loaded.
     if error.kind() == libbpf_rs::ErrorKind::NotFound || reason.contains("os error 3)") {

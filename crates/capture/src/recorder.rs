@@ -2,6 +2,7 @@
 
 use crate::bound::Rung;
 use crate::error::CaptureError;
+use crate::event_source::EventSource;
 use crate::expand::Expander;
 use crate::living::Living;
 use crate::probes::{Attached, Probes};
@@ -59,7 +60,21 @@ impl Recorder {
     ///
     /// # Errors
     /// [`CaptureError`]; a run that cannot be written is told by [`Recorder::finish`].
-    pub fn start(mut probes: Probes, target: &Target, run: &Run, limits: Limits) -> Result<Self, CaptureError> {
+    pub fn start(probes: Probes, target: &Target, run: &Run, limits: Limits) -> Result<Self, CaptureError> {
+        Self::start_with(probes, Vec::new(), target, run, limits)
+    }
+
+    /// The same with further sources beside the spine; they are attached after it and detached before it.
+    ///
+    /// # Errors
+    /// As [`Recorder::start`], and what a source says that cannot be attached.
+    pub fn start_with(
+        mut probes: Probes,
+        mut sources: Vec<Box<dyn EventSource>>,
+        target: &Target,
+        run: &Run,
+        limits: Limits,
+    ) -> Result<Self, CaptureError> {
         for pid in &target.pids {
             probes.trace(*pid);
         }
@@ -68,6 +83,9 @@ impl Recorder {
         }
         let rings = probes.rings()?;
         let attached = probes.attach()?;
+        for source in &mut sources {
+            source.attach()?;
+        }
         // A child that was born between the listing and its mark is found now that forks are followed.
         let pids: BTreeSet<u32> = target.pids.iter().flat_map(|pid| tree(*pid)).collect();
         for pid in &pids {
@@ -85,6 +103,7 @@ impl Recorder {
             expanders: (0..rings.cpus()).map(|cpu| Expander::new(cpu as u32)).collect(),
             lost: vec![0; rings.cpus()],
             rings,
+            sources,
             named: vec![0; MOST_PIDS / 64],
             living: Living::default(),
             removed: 0,
@@ -135,6 +154,7 @@ impl Recorder {
 
 struct Collector {
     probes: Probes,
+    sources: Vec<Box<dyn EventSource>>,
     rings: Rings,
     expanders: Vec<Expander>,
     streams: Vec<StreamWriter>,
@@ -157,11 +177,14 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
     loop {
         let stopping = collector.shared.stop.load(Ordering::Acquire);
         if stopping || collector.shared.pause.load(Ordering::Acquire) {
+            if attached.is_some() {
+                collector.sources.iter_mut().for_each(|source| source.detach());
+            }
             attached = None;
         } else if attached.is_none() {
             // Probes that were attached once can be attached again, unless the system is out of memory: then the
             // pause lasts.
-            attached = collector.probes.attach().ok();
+            attached = collector.probes.attach().ok().filter(|_| collector.attach_sources());
         }
         collector.shared.attached.store(attached.is_some(), Ordering::Release);
         collector.drain()?;
@@ -182,6 +205,15 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
 }
 
 impl Collector {
+    /// Attaches the further sources again; false, and none of them, if one cannot be.
+    fn attach_sources(&mut self) -> bool {
+        let all = self.sources.iter_mut().all(|source| source.attach().is_ok());
+        if !all {
+            self.sources.iter_mut().for_each(|source| source.detach());
+        }
+        all
+    }
+
     /// Takes what all CPUs have written since.
     fn drain(&mut self) -> Result<(), WriteError> {
         let now_ns = clock_ns(libc::CLOCK_MONOTONIC);
@@ -194,12 +226,28 @@ impl Collector {
             outcome?;
         }
         self.living.settle();
+        self.ask_sources(now_ns)?;
         // After the events, which are all older: a stream's records stand in the order of time.
         if now_ns >= self.next_second_ns {
             self.next_second_ns = now_ns + 1_000_000_000;
             self.each_second(now_ns)?;
         }
         Ok(())
+    }
+
+    /// What the sources tell from user space goes to the first stream.
+    fn ask_sources(&mut self, now_ns: u64) -> Result<(), WriteError> {
+        let Some(stream) = self.streams.first_mut() else { return Ok(()) };
+        let mut outcome = Ok(());
+        for source in &mut self.sources {
+            source.look(now_ns, &mut |record, slots| {
+                if outcome.is_ok() {
+                    // A stream's records stand in the order of time, and its events up to now are written.
+                    outcome = stream.push(Record { time_ns: now_ns, slots: slots.len() as u8, ..record }, slots, None);
+                }
+            });
+        }
+        outcome
     }
 
     fn write(&mut self, cpu: usize, now_ns: u64, events: &[RawEvent]) -> Result<(), WriteError> {
@@ -215,6 +263,7 @@ impl Collector {
             stream.push(record, &[], None)?;
         }
         let (named, probes, living) = (&mut self.named, &self.probes, &mut self.living);
+        let sources = &mut self.sources;
         let mut outcome = Ok(());
         for event in events {
             self.expanders[cpu].expand(*event, &mut |record, slots| {
@@ -222,6 +271,7 @@ impl Collector {
                     return;
                 }
                 living.see(&record, slots);
+                sources.iter_mut().for_each(|source| source.see(&record, slots));
                 outcome = stream.push(record, slots, None);
                 if let Some(switch) = Switch::read(&record)
                     && unnamed(named, switch.next)
@@ -313,6 +363,7 @@ fn task_name(probes: &Probes, pid: u32, time_ns: u64, cpu: usize) -> Option<(Rec
         flags: u8::from(probes.is_traced(tgid)),
         lane: cpu as u32,
         a: u64::from(pid) | u64::from(tgid) << 32,
+        b: crate::target::start_ns(tgid).unwrap_or(0),
         ..Record::default()
     };
     Some((record, field("Name:")?.to_owned()))

@@ -69,6 +69,13 @@ fn stat(pid: u32) -> Option<(u32, u64)> {
     Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
 }
 
+/// When a process began, nanoseconds since boot (proc_pid_stat(5), field 22, in clock ticks); `None` if it is gone.
+pub(crate) fn start_ns(pid: u32) -> Option<u64> {
+    // SAFETY: sysconf reads a constant.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+    stat(pid).map(|(_, start)| start * (1_000_000_000 / ticks))
+}
+
 /// A process and its descendants, empty if there is no such process.
 #[must_use]
 pub fn tree(root: u32) -> BTreeSet<u32> {

@@ -14,6 +14,8 @@ pub struct Explanation {
     pub subject: String,
     /// The run directory.
     pub run: String,
+    /// From what to what a response's time counts, in words.
+    pub boundary: String,
     /// The recorded host, its kernel and its CPUs, in a line.
     pub host: String,
     /// From the first intended time to the last end, seconds.
@@ -68,6 +70,18 @@ pub struct Explanation {
     pub slow_causes: Vec<SlowCause>,
     /// Transaction classes, most frequent first.
     pub transactions: Vec<Transaction>,
+    /// Phases of the servers' own work, by their packs; in the order in which a response passes them.
+    pub phases: Vec<Phase>,
+    /// What the processes that took part had of the mean response, largest first.
+    pub processes: Vec<ProcessShare>,
+    /// Who waited for whom: the edges of the waiting graph, largest first.
+    pub waiting: Vec<WaitingEdge>,
+    /// Queries that responses waited for, largest share of the mean response first.
+    pub queries: Vec<Query>,
+    /// Sampled stacks by class and part, most samples first.
+    pub stacks: Vec<Stack>,
+    /// Wake-ups of tasks that were to accept or receive.
+    pub wakeups: Wakeups,
     /// A few typical and a few of the slowest responses.
     pub examples: Vec<Example>,
     /// What a reader should know before trusting the figures.
@@ -161,6 +175,93 @@ pub struct Transaction {
     /// Mean parts of the slowest 1 % of them.
     #[serde(serialize_with = "parts")]
     pub slow_parts_ns: [f64; Part::COUNT],
+}
+
+/// A phase of a server's own work on a response.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Phase {
+    /// The server's name, such as `apache`.
+    pub server: String,
+    /// The phase's name.
+    pub name: String,
+    /// How often it was passed.
+    pub count: u64,
+    /// Its mean time, nanoseconds of each response of the run.
+    pub mean_ns: f64,
+    /// Mean of each part within it.
+    #[serde(serialize_with = "parts")]
+    pub parts_ns: [f64; Part::COUNT],
+}
+
+/// What one process had of the mean response.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProcessShare {
+    /// Its name, one for all workers of a server.
+    pub name: String,
+    /// Running for responses, nanoseconds of each response.
+    pub run_ns: f64,
+    /// Waiting with them, nanoseconds of each response.
+    pub wait_ns: f64,
+}
+
+/// An edge of the waiting graph.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WaitingEdge {
+    /// Who waited.
+    pub from: String,
+    /// For whom or what.
+    pub to: String,
+    /// The part that the wait is.
+    pub part: String,
+    /// How often.
+    pub count: u64,
+    /// Nanoseconds of each response.
+    pub mean_ns: f64,
+}
+
+/// A query that responses waited for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Query {
+    /// The database's name.
+    pub server: String,
+    /// Its text, with `?` in the place of literals.
+    pub text: String,
+    /// How often it was run.
+    pub count: u64,
+    /// Its mean time, nanoseconds of each run.
+    pub mean_ns: f64,
+    /// Its longest time, nanoseconds.
+    pub max_ns: u64,
+}
+
+/// A sampled stack.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stack {
+    /// The transaction class, or `(no request)`.
+    pub class: String,
+    /// The part in which it was sampled.
+    pub part: String,
+    /// Functions, the root first.
+    pub frames: Vec<String>,
+    /// How often it was seen.
+    pub samples: u64,
+    /// The time that these stand for, nanoseconds.
+    pub ns: u64,
+}
+
+/// Wake-ups of tasks that were to accept or receive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Wakeups {
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Wake-ups of the server's idle tasks.
+    pub wakeups: u64,
+    /// Those after which a task found nothing and waited again.
+    pub futile: u64,
+    /// Futile wake-ups for each accepted connection.
+    pub futile_per_accepted: f64,
+    /// Tries that found nothing, without a wait before: semi-busy-waiting.
+    pub busy_polls: u64,
 }
 
 /// One response, to be drawn.

@@ -8,7 +8,10 @@ mod html;
 mod terminal;
 mod units;
 
-pub use explanation::{Cause, Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, SlowCause, Transaction};
+pub use explanation::{
+    Cause, Example, ExampleStep, Explanation, Observer, Phase, ProcessShare, Query, Ratio, ServerCpu, SlowCause, Stack,
+    Transaction, WaitingEdge, Wakeups,
+};
 pub use html::html;
 pub use terminal::{Style, terminal};
 pub use units::{count, nanoseconds};

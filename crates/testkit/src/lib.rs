@@ -24,9 +24,14 @@ pub mod seeded;
 mod server;
 mod site;
 
-pub use server::apache::Apache;
+pub use server::apache::{Apache, Cgi};
+pub use server::backend::{RunningBackend, RunningDatabase};
+pub use server::certificate::Certificate;
 pub use server::faulty::Faulty;
+pub use server::mariadb::MariaDb;
 pub use server::nginx::Nginx;
+pub use server::php_fpm::PhpFpm;
+pub use server::postgres::Postgres;
 pub use server::weir_serve::WeirServe;
 pub use server::{RunningServer, StartError};
 pub use site::Site;

@@ -7,7 +7,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use crate::server::{apache, nginx};
+use crate::server::{apache, mariadb, nginx, php_fpm, postgres};
 
 /// The variable that names the file of skipped tests.
 pub const SKIP_LOG_VARIABLE: &str = "WEIR_SKIP_LOG";
@@ -23,6 +23,35 @@ pub fn apache() -> Option<()> {
 /// nginx.
 pub fn nginx() -> Option<()> {
     or_skip(Path::new(nginx::PROGRAM).exists(), "nginx is not installed (make deps)")
+}
+
+/// A module of Debian's Apache, such as `proxy_fcgi`, and Apache itself.
+pub fn apache_module(name: &str) -> Option<()> {
+    apache()?;
+    let there = Path::new(apache::MODULES).join(format!("mod_{name}.so")).exists();
+    or_skip(there, &format!("Apache's module {name} is not installed (make deps)"))
+}
+
+/// Debian's php-fpm.
+pub fn php_fpm() -> Option<()> {
+    or_skip(php_fpm::program().is_some(), "php-fpm is not installed (make deps)")
+}
+
+/// php-fpm with an extension, such as `pgsql` or `mysqli`.
+pub fn php_extension(name: &str) -> Option<()> {
+    php_fpm()?;
+    or_skip(php_fpm::extension(name).is_some(), &format!("PHP's extension {name} is not installed (make deps)"))
+}
+
+/// PostgreSQL, server and client.
+pub fn postgres() -> Option<()> {
+    or_skip(postgres::programs().is_some(), "PostgreSQL is not installed (make deps)")
+}
+
+/// MariaDB, server and client.
+pub fn mariadb() -> Option<()> {
+    let there = [mariadb::PROGRAM, mariadb::INSTALL, mariadb::CLIENT].into_iter().all(|file| Path::new(file).exists());
+    or_skip(there, "MariaDB is not installed (make deps)")
 }
 
 /// A program on the search path, such as `wrk`.

@@ -1,9 +1,14 @@
 //! A server that runs for the length of a test.
 
 pub(crate) mod apache;
+pub(crate) mod backend;
+pub(crate) mod certificate;
 pub(crate) mod faulty;
+pub(crate) mod mariadb;
 pub(crate) mod nginx;
+pub(crate) mod php_fpm;
 mod port;
+pub(crate) mod postgres;
 mod process;
 pub(crate) mod weir_serve;
 
@@ -19,6 +24,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::Site;
+use certificate::Certificate;
 use process::Process;
 
 /// How long a server may take until it answers; generous, because tests share the machine with
@@ -30,8 +36,11 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 pub struct RunningServer {
     /// The port on 127.0.0.1.
     pub port: u16,
+    /// Further ports that the launcher was asked for, in order.
+    pub more_ports: Vec<u16>,
     /// The directory that is served; for servers without files, their own directory.
     pub root: PathBuf,
+    scheme: &'static str,
     process: Process,
     log: PathBuf,
     // Declared last: the files go when the processes that use them are gone.
@@ -52,7 +61,12 @@ impl RunningServer {
 
     /// The address of a path, such as `/1k.txt`.
     pub fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
+        format!("{}://127.0.0.1:{}{path}", self.scheme, self.port)
+    }
+
+    /// The server's own directory, with its configuration and its logs.
+    pub fn dir(&self) -> &Path {
+        self._own.path()
     }
 
     /// What the server has logged up to now.
@@ -122,11 +136,14 @@ impl std::error::Error for StartError {}
 struct Launch {
     root: Option<PathBuf>,
     cpu: Option<usize>,
+    more_ports: usize,
+    certificate: Option<Certificate>,
 }
 
 /// What a launcher fills in for one attempt.
 struct Attempt<'a> {
     port: u16,
+    more_ports: &'a [u16],
     /// The server's own directory, world-readable.
     dir: &'a Path,
     root: &'a Path,
@@ -164,25 +181,28 @@ impl Launch {
             }
         };
         let port = port::free().map_err(StartError::Prepare)?;
-        let attempt = Attempt { port, dir: own.path(), root: &root };
+        let more_ports = (0..self.more_ports).map(|_| port::free()).collect::<io::Result<Vec<_>>>();
+        let more_ports = more_ports.map_err(StartError::Prepare)?;
+        let attempt = Attempt { port, more_ports: &more_ports, dir: own.path(), root: &root };
         let command = command(&attempt).map_err(StartError::Prepare)?;
         let output = own.path().join("output.log");
-        let mut process = spawn(command, &output, self.cpu)?;
+        let mut process = spawn(command, &output, self.cpu, libc::SIGTERM)?;
 
         let log = own.path().join(log_name);
         wait_until(&mut process, &[&output, &log], || answers(port).then_some(()))?;
         let log = if log.exists() { log } else { output };
-        Ok(RunningServer { port, root, process, log, _own: own, _site: site })
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        Ok(RunningServer { port, more_ports, root, scheme, process, log, _own: own, _site: site })
     }
 }
 
-/// Runs the command with its output in a file.
-fn spawn(mut command: Command, output: &Path, cpu: Option<usize>) -> Result<Process, StartError> {
+/// Runs the command with its output in a file; the signal is the one that ends it.
+fn spawn(mut command: Command, output: &Path, cpu: Option<usize>, signal: i32) -> Result<Process, StartError> {
     let file = File::create(output).map_err(StartError::Prepare)?;
     let copy = file.try_clone().map_err(StartError::Prepare)?;
     command.stdout(file).stderr(copy);
     let program = PathBuf::from(command.get_program());
-    Process::spawn(command, cpu).map_err(|source| StartError::Spawn { program, source })
+    Process::spawn(command, cpu, signal).map_err(|source| StartError::Spawn { program, source })
 }
 
 /// Polls until the server is ready, has ended, or the limit has passed.
@@ -224,6 +244,14 @@ fn own_directory() -> io::Result<TempDir> {
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755))?;
     Ok(dir)
 }
+
+fn is_root() -> bool {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// The user and group that servers change to which refuse to run as root: "nobody" everywhere.
+const UNPRIVILEGED: u32 = 65_534;
 
 fn read_log(path: &Path) -> String {
     // A log that is absent says as much as an empty one.

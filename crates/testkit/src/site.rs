@@ -42,6 +42,39 @@ impl Site {
         fs::write(path, content)
     }
 
+    /// PHP pages on a database of two tables: `lookup.php`, `missing_index.php`, `sleep.php`,
+    /// `hello.php` and `compute.php`. They read the address of PostgreSQL from the variable
+    /// `WEIR_POSTGRES`; [`Self::TABLES`] fills it.
+    ///
+    /// - `lookup.php?id=N`: an indexed look-up over a connection that is kept, and some computing.
+    /// - `missing_index.php?code=N`: a look-up by a column without an index.
+    /// - `sleep.php?ms=N`: a query that sleeps.
+    /// - `hello.php`: neither query nor work.
+    /// - `compute.php?rounds=N`: work in PHP alone.
+    pub fn php() -> io::Result<Self> {
+        let site = Self::empty()?;
+        for (name, page) in [
+            ("lookup.php", include_str!("../pages/lookup.php")),
+            ("missing_index.php", include_str!("../pages/missing_index.php")),
+            ("sleep.php", include_str!("../pages/sleep.php")),
+            ("hello.php", include_str!("../pages/hello.php")),
+            ("compute.php", include_str!("../pages/compute.php")),
+        ] {
+            site.write(name, page.as_bytes())?;
+        }
+        Ok(site)
+    }
+
+    /// The statements that make the tables of [`Self::php`] in PostgreSQL: `items` with 100,000 rows
+    /// and an index on `id` alone.
+    pub const TABLES: &str = include_str!("../pages/tables.sql");
+
+    /// Writes a file that can be executed, such as a CGI script.
+    pub fn write_program(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.write(name, content)?;
+        fs::set_permissions(self.dir.path().join(name), Permissions::from_mode(0o755))
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.dir.path()

@@ -3,6 +3,7 @@
 use crate::path::{Detail, Span, Step, Walk};
 use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
+use crate::texts::Texts;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -157,6 +158,7 @@ pub struct Joiner {
     lanes: FxHashMap<u32, u32>,
     waiting: VecDeque<Waiting>,
     steps: Vec<Step>,
+    texts: Texts,
     statistics: Statistics,
     since_sweep: u32,
     nameless: Arc<str>,
@@ -174,6 +176,7 @@ impl Joiner {
             lanes: FxHashMap::default(),
             waiting: VecDeque::new(),
             steps: Vec::new(),
+            texts: Texts::default(),
             statistics: Statistics::default(),
             since_sweep: 0,
             nameless: Arc::from("(unnamed)"),
@@ -261,6 +264,7 @@ impl Joiner {
                 }
             }
             Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
+            Kind::SocketPeer => {}
         }
     }
 
@@ -280,13 +284,29 @@ impl Joiner {
     /// How many things are held in memory: events of tasks and sockets, connections, and requests that wait.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.tasks.held() + self.sockets.held() + self.connections.len() + self.lanes.len() + self.waiting.len()
+        self.tasks.held()
+            + self.sockets.held()
+            + self.connections.len()
+            + self.lanes.len()
+            + self.waiting.len()
+            + self.texts.held()
     }
 
     /// A task's name, if the recording tells it.
     #[must_use]
     pub fn task_name(&self, pid: u32) -> Option<&TaskName> {
         self.tasks.named(pid)
+    }
+
+    /// A text that a step's detail refers to.
+    #[must_use]
+    pub fn text(&self, number: u32) -> &str {
+        self.texts.text(number)
+    }
+
+    /// The number by which steps refer to a text.
+    pub fn number_of(&mut self, text: &str) -> u32 {
+        self.texts.number(text)
     }
 
     /// Whether a task belongs to the server: it was seen to serve a connection, or to be in a traced process.

@@ -11,6 +11,7 @@ mod join;
 mod path;
 mod sockets;
 mod tasks;
+mod texts;
 
 pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};

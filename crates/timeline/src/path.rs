@@ -18,6 +18,8 @@ pub enum Detail {
     Task(u32),
     /// The peer that was waited for.
     Peer(SocketAddr),
+    /// A file, a lock, a query: the text is the joiner's of this number ([`crate::Joiner::text`]).
+    Named(u32),
 }
 
 /// A stretch of a response's time.

@@ -34,6 +34,7 @@ fn pieces(told: &Told) -> Vec<Piece> {
         Detail::None => 0,
         Detail::Task(pid) => 1 + pid % 40,
         Detail::Peer(_) => 45,
+        Detail::Named(number) => 46 + number % 2,
     };
     let piece = |step: &weir_timeline::Step| Piece {
         part: step.part,

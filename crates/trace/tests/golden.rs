@@ -150,11 +150,18 @@ fn written() -> Vec<Content> {
     let mut foreign =
         Content::new(Source::Other(9), u32::MAX, u64::MAX, &[], vec![(unknown, vec![[1, 2, 3, u64::MAX]; 8])]);
     foreign.header.clock = Clock::Foreign(7);
+    // Each kind once more as the table has it, so that none can be added without its place in a golden segment.
+    let table = KINDS.iter().zip(4000..).map(|(spec, time_ns)| {
+        let record = Record { time_ns, kind: spec.code, flags: 3, slots: 1, lane: 5, a: u64::MAX - 1, b: 1 << 50 };
+        (record, vec![[time_ns, 2, 3, 4]])
+    });
+    let table = Content::new(Source::Kernel, 5, 0, &[], table.collect());
     vec![
         Content::new(Source::Kernel, 0, 0, &[], kernel),
         Content::new(Source::Kernel, 3, 17, &[], lost),
         Content::new(Source::Client, 1, 0, &[(7, "GET /größe"), (1 << 31, "POST /")], client),
         foreign,
+        table,
         Content::new(Source::Kernel, 4, 1, &[], Vec::new()),
     ]
 }

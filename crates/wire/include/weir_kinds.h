@@ -19,7 +19,7 @@ struct weir_record {
 enum weir_kind {
 	WEIR_CLOCK_PAIR = 0x0001, /* The real time at this event's time, noted each second. */
 	WEIR_LOST = 0x0002, /* So many events of this lane were lost since the one before. */
-	WEIR_TASK_NAME = 0x0003, /* The name of a task; flags: 1 = it belongs to the traced server. */
+	WEIR_TASK_NAME = 0x0003, /* The name of a task; flags: 1 = it belongs to the traced server; with its process's number goes when that began, since boot (0 = not known), for numbers are given again. */
 	WEIR_CPU_STEAL = 0x0004, /* Time that the hypervisor took from this CPU since boot, sampled each second. */
 	WEIR_SCHED_SWITCH = 0x0101, /* A CPU passes from one task to another; the outgoing one's state (0 = runnable) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument. */
 	WEIR_SCHED_WAKING = 0x0102, /* A task is made runnable; flags: 1 = by an interrupt, where the source can tell, which the present probes cannot. */
@@ -32,6 +32,7 @@ enum weir_kind {
 	WEIR_SOCKET_STATE = 0x0204, /* A TCP socket changes its state. */
 	WEIR_SOCKET_OPEN = 0x0205, /* Who a socket is, and where its streams begin. */
 	WEIR_LISTEN_READY = 0x0206, /* A connection is complete and waits at a listening socket; the backlog before it. */
+	WEIR_SOCKET_PEER = 0x0207, /* The two ends of a connection over a Unix socket: what one sends the other receives. */
 	WEIR_CLIENT_CONNECTION = 0x0301, /* The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed. */
 	WEIR_CLIENT_REQUEST = 0x0302, /* A request of the load generator is over (time = the last byte of its response). */
 	WEIR_CLIENT_DROPPED = 0x0303, /* Arrivals that the generator's queue had no room for. */

@@ -57,8 +57,8 @@ kinds! {
         "The real time at this event's time, noted each second.";
     Lost = 0x0002, bpf 0, "lost", since (1, 0), a "events", b "", payload "",
         "So many events of this lane were lost since the one before.";
-    TaskName = 0x0003, bpf 0, "task_name", since (1, 0), a "pid | tgid << 32", b "", payload "name: text",
-        "The name of a task; flags: 1 = it belongs to the traced server.";
+    TaskName = 0x0003, bpf 0, "task_name", since (1, 0), a "pid | tgid << 32", b "start_ns", payload "name: text",
+        "The name of a task; flags: 1 = it belongs to the traced server; with its process's number goes when that began, since boot (0 = not known), for numbers are given again.";
     CpuSteal = 0x0004, bpf 0, "cpu_steal", since (1, 0), a "steal_ns", b "", payload "",
         "Time that the hypervisor took from this CPU since boot, sampled each second.";
 
@@ -85,6 +85,8 @@ kinds! {
         "Who a socket is, and where its streams begin.";
     ListenReady = 0x0206, bpf 11, "listen_ready", since (1, 0), a "socket | backlog << 32", b "", payload "",
         "A connection is complete and waits at a listening socket; the backlog before it.";
+    SocketPeer = 0x0207, bpf 20, "socket_peer", since (1, 0), a "socket | peer << 32", b "", payload "",
+        "The two ends of a connection over a Unix socket: what one sends the other receives.";
 
     ClientConnection = 0x0301, bpf 0, "client_connection", since (1, 0), a "connection", b "connect_start_ns", payload "addresses and ports",
         "The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed.";

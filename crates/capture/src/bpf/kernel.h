@@ -95,13 +95,15 @@ struct tcp_sock {
 	u64 bytes_received;
 	u64 bytes_acked;
 };
+struct unix_sock {
+	struct sock *peer;
+};
 struct bpf_iter_meta;
 struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
 };
 #pragma clang attribute pop
-struct unix_sock;
 struct tcp6_sock;
 struct udp6_sock;
 struct tcp_timewait_sock;

@@ -1,80 +1,12 @@
-/* Scheduler and sockets, always on: who runs where, what a task is blocked in, and where requests begin and end.
- *
- * An event is 16 bytes in a ring of its CPU: word 0 = time << 20 | sub << 6 | kind, word 1 = argument.
- * A slot is reserved by fetch-and-add, so that an interrupt's event may overtake, and its word 0 is written last: a
- * reader tells a slot that is not yet written by its old time. */
+/* Scheduler and sockets, always on: who runs where, what a task is blocked in, and where requests begin and end. */
 #include "kernel.h"
-#include "kinds.h"
 #include "spine.h"
-#include <bpf/bpf_helpers.h>
+#include "ring.h"
+#include "targets.h"
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-/* Words of a ring less one; the collector sets it together with the map's value size. */
-const volatile u64 ring_mask = (1 << 19) - 1;
-
-#define MOST_PIDS (1 << 22)
-u8 traced[MOST_PIDS / 8]; /* thread groups of the server */
-u8 ports[65536 / 8];      /* local ports of the server */
-u8 woken_too[MOST_PIDS / 8]; /* thread groups whose wake-ups are told although they are not the server's: the generator */
-
-struct largest_ring {
-	u64 position;
-	u64 pad[511];
-	u64 words[1 << 19];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct largest_ring); /* the collector asks for less: see ring_mask */
-} rings SEC(".maps");
-
-static __always_inline struct largest_ring *own_ring(void)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-
-	return bpf_map_lookup_elem(&rings, &cpu);
-}
-
-static __always_inline void put(struct largest_ring *ring, u64 at, u64 head, u64 argument)
-{
-	u64 slot = at & ring_mask & ((1 << 19) - 2);
-
-	ring->words[slot + 1] = argument;
-	*(volatile u64 *)&ring->words[slot] = head;
-}
-
-static __always_inline u64 head_of(u64 time, u32 kind, u32 sub)
-{
-	return time << 20 | (u64)(sub & 0x3fff) << 6 | kind;
-}
-
-static __always_inline void emit(u32 kind, u32 sub, u64 argument)
-{
-	struct largest_ring *ring = own_ring();
-
-	if (!ring)
-		return;
-	u64 time = bpf_ktime_get_ns();
-	u64 at = __sync_fetch_and_add(&ring->position, 2);
-
-	put(ring, at, head_of(time, kind, sub), argument);
-}
-
-static __always_inline bool bit(const u8 *bits, u32 index)
-{
-	return bits[index >> 3] >> (index & 7) & 1;
-}
-
-static __always_inline bool is_traced(u32 tgid)
-{
-	return tgid < MOST_PIDS && bit(traced, tgid & (MOST_PIDS - 1));
-}
 
 /* A descriptor that the task is blocked on, and the system call, without tracing system calls. */
 #if defined(__TARGET_ARCH_x86)
@@ -193,6 +125,16 @@ static __always_inline void emit_open(struct sock *sk, struct tcp_sock *tcp, u64
 #undef PIECE
 }
 
+/* The two ends of a Unix socket's connection: what one sends the other receives. */
+static __always_inline void tell_peer(struct sock *sk, u64 cookie)
+{
+	struct unix_sock *own = bpf_skc_to_unix_sock(sk);
+	struct sock *peer = own ? own->peer : 0;
+
+	if (peer)
+		emit(WEIR_BPF_SOCKET_PEER, 0, (u32)cookie | (u64)(u32)bpf_get_socket_cookie(peer) << 32);
+}
+
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_ready, struct sock *sk)
 {
@@ -227,6 +169,8 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 
 			if (fresh)
 				emit_open(sk, fresh, cookie);
+			else
+				tell_peer(sk, cookie);
 		}
 	}
 	sub |= result > 0 ? 0 : result ? WEIR_ERROR : WEIR_END_OF_STREAM;

@@ -1,13 +1,6 @@
 /* What the BPF programs and the collector agree on. The collector's copy is checked by its layout test. */
 #pragma once
 
-/* A ring for each CPU: the position counts 8-byte words ever reserved; slots are two words. */
-struct weir_ring {
-	unsigned long long position;
-	unsigned long long pad[511];
-	unsigned long long words[];
-};
-
 /* Sub-codes of WEIR_BPF_SOCKET_OPEN: one event carries 64 bits, so an opening takes four or six in a row. */
 enum weir_open_piece {
 	WEIR_OPEN_BASES = 0,    /* socket | receive_base << 32 */

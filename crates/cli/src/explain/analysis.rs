@@ -11,7 +11,7 @@ use weir_measure::part::Part;
 use weir_measure::response::{Piece, ResponseFold};
 use weir_measure::summary::Summary;
 use weir_measure::trend::TrendFold;
-use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Transaction};
+use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Transaction, Wakeups};
 use weir_timeline::{Bounds, Detail, Joiner, Response, Statistics, Unjoinable};
 use weir_trace::{Damage, Entry, RunReader, Source};
 use weir_wire::client::{ClientRequest, Outcome};
@@ -24,6 +24,8 @@ const EXAMPLES: usize = 4;
 const MOST_STEPS: usize = 200;
 /// Labels of those to blame.
 const MOST_LABELS: usize = 4096;
+/// From what to what a client's response time counts.
+const BOUNDARY: &str = "from the time that the schedule intended to the last byte at the client";
 /// The share that counts as slow.
 const SLOW: f64 = 0.01;
 
@@ -178,6 +180,7 @@ impl Folds {
             version: crate::VERSION.to_owned(),
             subject,
             run: reader.directory().display().to_string(),
+            boundary: BOUNDARY.to_owned(),
             host: host(reader),
             duration_s,
             requests: statistics.requests,
@@ -203,6 +206,12 @@ impl Folds {
             causes: words::causes(&all, &self.labels),
             slow_causes: words::slow_causes(&slow, &rest, &self.labels),
             transactions: transactions(self.classes.names(), &self.by_class),
+            phases: Vec::new(),
+            processes: Vec::new(),
+            waiting: Vec::new(),
+            queries: Vec::new(),
+            stacks: Vec::new(),
+            wakeups: Wakeups::default(),
             examples,
             warnings: warnings(reader, statistics, damage, &self.status),
         }
@@ -213,6 +222,7 @@ fn label(joiner: &Joiner, detail: Detail) -> String {
     match detail {
         Detail::None => String::new(),
         Detail::Peer(address) => address.to_string(),
+        Detail::Named(number) => joiner.text(number).to_owned(),
         Detail::Task(pid) => match joiner.task_name(pid) {
             Some(name) => format!("{} ({})", name.name, name.tgid),
             None => format!("task {pid}"),

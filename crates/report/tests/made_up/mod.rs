@@ -162,6 +162,13 @@ pub(crate) fn hog() -> Explanation {
             slow_parts_ns: slow,
         }],
         examples: steps::hog(),
+        boundary: "from the time that the schedule intended to the last byte at the client".to_owned(),
+        phases: vec![],
+        processes: vec![],
+        waiting: vec![],
+        queries: vec![],
+        stacks: vec![],
+        wakeups: weir_report::Wakeups::default(),
         warnings: vec![],
     }
 }
@@ -259,6 +266,13 @@ pub(crate) fn worker_queue() -> Explanation {
         ],
         transactions,
         examples: steps::worker_queue(),
+        boundary: "from the time that the schedule intended to the last byte at the client".to_owned(),
+        phases: vec![],
+        processes: vec![],
+        waiting: vec![],
+        queries: vec![],
+        stacks: vec![],
+        wakeups: weir_report::Wakeups::default(),
         warnings: vec![
             "512 events were lost: the parts of some responses are unattributed".to_owned(),
             "the generator used 93 % of its CPU: it may be the bottleneck".to_owned(),

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Launch, RunningServer, StartError, closed_to_others};
+use super::backend::RunningBackend;
+use super::certificate::Certificate;
+use super::{Launch, RunningServer, StartError, UNPRIVILEGED, closed_to_others, is_root};
 
 /// The server's program.
 pub(crate) const PROGRAM: &str = "/usr/sbin/apache2";
@@ -18,6 +20,15 @@ enum Model {
     Event,
 }
 
+/// How Apache runs CGI scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cgi {
+    /// The process of the request forks (mod_cgi), as is usual for prefork.
+    Direct,
+    /// A daemon forks (mod_cgid), as is usual for event.
+    Daemon,
+}
+
 /// Launches Apache: all of its configuration is ours, none of /etc/apache2 is read.
 #[derive(Debug, Clone)]
 pub struct Apache {
@@ -25,6 +36,9 @@ pub struct Apache {
     workers: u32,
     processes: u32,
     keep_alive: bool,
+    modules: Vec<&'static str>,
+    cgi: Option<Cgi>,
+    directives: Vec<String>,
     launch: Launch,
 }
 
@@ -40,7 +54,16 @@ impl Apache {
     }
 
     fn new(model: Model) -> Self {
-        Self { model, workers: 128, processes: 2, keep_alive: true, launch: Launch::default() }
+        Self {
+            model,
+            workers: 128,
+            processes: 2,
+            keep_alive: true,
+            modules: vec!["authz_core", "dir", "mime"],
+            cgi: None,
+            directives: Vec::new(),
+            launch: Launch::default(),
+        }
     }
 
     /// How many requests can be handled at once: processes for prefork, threads for event. All of
@@ -68,6 +91,73 @@ impl Apache {
         self
     }
 
+    /// Hands pages that end in `.php` to php-fpm (mod_proxy_fcgi), with a new connection for each
+    /// request, as Apache does by itself.
+    pub fn php_fpm(self, php: &RunningBackend) -> Self {
+        let address = match (&php.socket, php.port) {
+            (Some(socket), _) => format!("proxy:unix:{}|fcgi://php", socket.display()),
+            (None, port) => format!("proxy:fcgi://127.0.0.1:{}", port.unwrap_or_default()),
+        };
+        let handler = format!("<FilesMatch \"\\.php$\">\n  SetHandler \"{address}\"\n</FilesMatch>");
+        self.module("proxy").module("proxy_fcgi").directive(&handler)
+    }
+
+    /// Runs files that end in `.cgi` as programs.
+    pub fn cgi(mut self, cgi: Cgi) -> Self {
+        self.cgi = Some(cgi);
+        self.module("env").module(match cgi {
+            Cgi::Direct => "cgi",
+            Cgi::Daemon => "cgid",
+        })
+    }
+
+    /// Hands requests below a path to another server, such as `http://127.0.0.1:8080/`, over
+    /// connections that are kept.
+    pub fn proxy(self, path: &str, url: &str) -> Self {
+        self.module("proxy").module("proxy_http").directive(&format!("ProxyPass \"{path}\" \"{url}\""))
+    }
+
+    /// Answers HTTPS instead of HTTP, with a cache of sessions.
+    pub fn tls(mut self, certificate: &Certificate) -> Self {
+        self.launch.certificate = Some(certificate.clone());
+        let (file, key) = (certificate.certificate(), certificate.key());
+        let files = format!(
+            "SSLEngine on\nSSLCertificateFile \"{}\"\nSSLCertificateKeyFile \"{}\"",
+            file.display(),
+            key.display()
+        );
+        let cache = "SSLSessionCache shmcb:sessions(512000)";
+        self.module("socache_shmcb").module("ssl").directive(&files).directive(cache)
+    }
+
+    /// Listens on so many ports besides: with more than one, Apache's processes take turns at
+    /// accepting, by a mutex. The result says which (`more_ports`).
+    pub fn more_ports(mut self, count: usize) -> Self {
+        self.launch.more_ports = count;
+        self
+    }
+
+    /// Logs each request into a file of the caller's, which Apache opens as root.
+    pub fn custom_log(self, file: &Path) -> Self {
+        let line = format!(r#"CustomLog "{}" "%h %l %u %t \"%r\" %>s %b""#, file.display());
+        // Debian has mod_log_config built in.
+        self.directive(&line)
+    }
+
+    /// Loads a module of Debian's, such as `rewrite`.
+    pub fn module(mut self, name: &'static str) -> Self {
+        if !self.modules.contains(&name) {
+            self.modules.push(name);
+        }
+        self
+    }
+
+    /// Lines at the end of the configuration, such as `Mutex sysvsem mpm-accept`.
+    pub fn directive(mut self, lines: &str) -> Self {
+        self.directives.push(lines.to_owned());
+        self
+    }
+
     /// Keeps all processes on one CPU.
     pub fn pin(mut self, cpu: usize) -> Self {
         self.launch.cpu = Some(cpu);
@@ -83,7 +173,12 @@ impl Apache {
         }
         self.launch.start("error.log", |attempt| {
             let file = attempt.dir.join("apache.conf");
-            fs::write(&file, self.configuration(attempt.port, attempt.dir, attempt.root))?;
+            let mut text = self.configuration(attempt.port, attempt.dir, attempt.root);
+            for port in attempt.more_ports {
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "Listen 127.0.0.1:{port}");
+            }
+            fs::write(&file, text)?;
             let mut command = Command::new(PROGRAM);
             command.arg("-DFOREGROUND").arg("-f").arg(file);
             Ok(command)
@@ -96,6 +191,9 @@ impl Apache {
             Model::Prefork => "prefork",
             Model::Event => "event",
         };
+        let load = |name: &&str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
+        let modules: String = self.modules.iter().map(load).collect();
+        let options = if self.cgi.is_some() { "ExecCGI" } else { "None" };
         let mut text = format!(
             r#"ServerRoot "{dir}"
 ServerName 127.0.0.1
@@ -105,10 +203,7 @@ PidFile "{dir}/apache.pid"
 DefaultRuntimeDir "{dir}"
 ErrorLog "{dir}/error.log"
 LoadModule mpm_{model}_module {MODULES}/mod_mpm_{model}.so
-LoadModule authz_core_module {MODULES}/mod_authz_core.so
-LoadModule dir_module {MODULES}/mod_dir.so
-LoadModule mime_module {MODULES}/mod_mime.so
-TypesConfig /dev/null
+{modules}TypesConfig /dev/null
 AddType text/html .html
 AddType text/css .css
 AddType text/plain .txt
@@ -116,7 +211,7 @@ AddType image/svg+xml .svg
 DirectoryIndex index.html
 DocumentRoot "{root}"
 <Directory "/">
-  Options None
+  Options {options}
   AllowOverride None
   Require all granted
 </Directory>
@@ -127,15 +222,21 @@ MaxConnectionsPerChild 0
         );
         if is_root() {
             // Apache refuses to handle requests as root.
-            text.push_str("User #65534\nGroup #65534\n");
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "User #{UNPRIVILEGED}\nGroup #{UNPRIVILEGED}");
         }
         text.push_str(if self.keep_alive { "KeepAlive On\n" } else { "KeepAlive Off\n" });
         // All workers from the start and never fewer: a number that changes under load would be a
         // second thing that the test measures.
+        if self.cgi.is_some() {
+            text.push_str("AddHandler cgi-script .cgi\n");
+        }
+        if self.cgi == Some(Cgi::Daemon) {
+            let _ = writeln!(text, "ScriptSock \"{dir}/cgid.sock\"");
+        }
         let (servers, workers) = match self.model {
             Model::Prefork => {
                 let n = self.workers;
-                // Writing to a String cannot fail.
                 let _ = write!(text, "MinSpareServers {n}\nMaxSpareServers {n}\n");
                 (n, n)
             }
@@ -152,11 +253,9 @@ MaxConnectionsPerChild 0
             }
         };
         let _ = write!(text, "ServerLimit {servers}\nStartServers {servers}\nMaxRequestWorkers {workers}\n");
+        for lines in &self.directives {
+            let _ = writeln!(text, "{lines}");
+        }
         text
     }
-}
-
-fn is_root() -> bool {
-    // SAFETY: geteuid has no preconditions.
-    unsafe { libc::geteuid() == 0 }
 }

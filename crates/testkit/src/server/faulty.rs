@@ -39,10 +39,11 @@ impl Faulty {
         let log = own.path().join("output.log");
         let mut command = Command::new(Self::program());
         command.args(&self.args);
-        let mut process = spawn(command, &log, self.cpu)?;
+        let mut process = spawn(command, &log, self.cpu, libc::SIGTERM)?;
         let port = wait_until(&mut process, &[&log], || announced_port(&read_log(&log)))?;
         let root = own.path().to_owned();
-        Ok(RunningServer { port, root, process, log, _own: own, _site: None })
+        let (scheme, more_ports) = ("http", Vec::new());
+        Ok(RunningServer { port, more_ports, root, scheme, process, log, _own: own, _site: None })
     }
 
     /// The path of `weir-faulty`, built first where it is missing or older than its sources: Cargo

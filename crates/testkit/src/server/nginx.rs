@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::backend::RunningBackend;
+use super::certificate::Certificate;
 use super::{Launch, RunningServer, StartError};
 
 /// The server's program.
@@ -14,6 +16,7 @@ pub(crate) const PROGRAM: &str = "/usr/sbin/nginx";
 pub struct Nginx {
     workers: u32,
     keep_alive: bool,
+    directives: Vec<String>,
     launch: Launch,
 }
 
@@ -26,7 +29,7 @@ impl Default for Nginx {
 impl Nginx {
     /// One worker, connections kept open without a limit of requests.
     pub fn new() -> Self {
-        Self { workers: 1, keep_alive: true, launch: Launch::default() }
+        Self { workers: 1, keep_alive: true, directives: Vec::new(), launch: Launch::default() }
     }
 
     /// The number of worker processes.
@@ -44,6 +47,49 @@ impl Nginx {
     /// The directory to serve instead of the sample.
     pub fn root(mut self, root: impl Into<PathBuf>) -> Self {
         self.launch.root = Some(root.into());
+        self
+    }
+
+    /// Hands pages that end in `.php` to php-fpm (fastcgi_pass), with a new connection for each
+    /// request, as nginx does by itself.
+    pub fn php_fpm(self, php: &RunningBackend) -> Self {
+        let address = match (&php.socket, php.port) {
+            (Some(socket), _) => format!("unix:{}", socket.display()),
+            (None, port) => format!("127.0.0.1:{}", port.unwrap_or_default()),
+        };
+        let names = [
+            ("SCRIPT_FILENAME", "$document_root$fastcgi_script_name"),
+            ("SCRIPT_NAME", "$fastcgi_script_name"),
+            ("REQUEST_METHOD", "$request_method"),
+            ("REQUEST_URI", "$request_uri"),
+            ("QUERY_STRING", "$query_string"),
+            ("CONTENT_TYPE", "$content_type"),
+            ("CONTENT_LENGTH", "$content_length"),
+            ("SERVER_PROTOCOL", "$server_protocol"),
+        ];
+        let parameters: String = names.map(|(name, value)| format!("      fastcgi_param {name} {value};\n")).concat();
+        self.directive(&format!("location ~ \\.php$ {{\n      fastcgi_pass {address};\n{parameters}    }}"))
+    }
+
+    /// Hands requests below a path to another server, such as `http://127.0.0.1:8080/`.
+    pub fn proxy(self, path: &str, url: &str) -> Self {
+        self.directive(&format!("location {path} {{ proxy_pass {url}; }}"))
+    }
+
+    /// Answers HTTPS instead of HTTP, with a cache of sessions.
+    pub fn tls(mut self, certificate: &Certificate) -> Self {
+        self.launch.certificate = Some(certificate.clone());
+        let (file, key) = (certificate.certificate(), certificate.key());
+        self.directive(&format!(
+            "ssl_certificate \"{}\";\n    ssl_certificate_key \"{}\";\n    ssl_session_cache shared:sessions:1m;",
+            file.display(),
+            key.display()
+        ))
+    }
+
+    /// Lines at the end of the `server` block, such as `access_log /tmp/access.log;`.
+    pub fn directive(mut self, lines: &str) -> Self {
+        self.directives.push(format!("    {lines}\n"));
         self
     }
 
@@ -73,6 +119,7 @@ impl Nginx {
         } else {
             ""
         };
+        let (ssl, directives) = (if self.launch.certificate.is_some() { " ssl" } else { "" }, self.directives.concat());
         let keep_alive_s = if self.keep_alive { 60 } else { 0 };
         format!(
             r#"{user}daemon off;
@@ -93,9 +140,9 @@ http {{
   uwsgi_temp_path "{dir}/uwsgi";
   scgi_temp_path "{dir}/scgi";
   server {{
-    listen 127.0.0.1:{port} backlog=1024;
+    listen 127.0.0.1:{port} backlog=1024{ssl};
     root "{root}";
-  }}
+{directives}  }}
 }}
 "#
         )

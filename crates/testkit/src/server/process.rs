@@ -15,12 +15,14 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
+    end_signal: i32,
     reaped: bool,
 }
 
 impl Process {
-    /// Starts the command in a group of its own, on one CPU where asked.
-    pub(super) fn spawn(mut command: Command, cpu: Option<usize>) -> io::Result<Self> {
+    /// Starts the command in a group of its own, on one CPU where asked. The signal tells it to
+    /// end; for most it is SIGTERM.
+    pub(super) fn spawn(mut command: Command, cpu: Option<usize>, end_signal: i32) -> io::Result<Self> {
         // SAFETY: getpid has no preconditions.
         let parent = unsafe { libc::getpid() };
         command.stdin(Stdio::null()).process_group(0);
@@ -28,12 +30,12 @@ impl Process {
         // neither allocates nor locks.
         unsafe {
             command.pre_exec(move || {
-                end_with_parent(parent)?;
+                end_with_parent(parent, end_signal)?;
                 cpu.map_or(Ok(()), pin_to)
             });
         }
         let child = spawn_from_lasting_thread(command)?;
-        Ok(Self { child, reaped: false })
+        Ok(Self { child, end_signal, reaped: false })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -86,7 +88,7 @@ impl Drop for Process {
             return;
         }
         // SAFETY: kill has no memory effects; the child is not yet waited for.
-        unsafe { libc::kill(self.pid() as i32, libc::SIGTERM) };
+        unsafe { libc::kill(self.pid() as i32, self.end_signal) };
         let start = Instant::now();
         while !self.is_zombie() && start.elapsed() < END_LIMIT {
             std::thread::sleep(Duration::from_millis(2));
@@ -124,10 +126,10 @@ fn parents() -> Vec<(u32, u32)> {
         .collect()
 }
 
-/// Asks the kernel for SIGTERM when the parent dies, however that happens.
-fn end_with_parent(parent: libc::pid_t) -> io::Result<()> {
+/// Asks the kernel for the signal when the parent dies, however that happens.
+fn end_with_parent(parent: libc::pid_t, signal: i32) -> io::Result<()> {
     // SAFETY: prctl with these arguments and getppid touch no memory.
-    let (result, now) = unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM), libc::getppid()) };
+    let (result, now) = unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, signal), libc::getppid()) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,0 +1,34 @@
+//! The seam for sources of events beside the spine: disk, locks, interrupts, stacks, user probes.
+
+use crate::error::CaptureError;
+use weir_wire::{Record, Slot};
+
+/// A further source, a triplet of files of one name: program, `bpf/NAME.bpf.c`, shared `bpf/NAME.h`.
+///
+/// Its object shares the spine's rings and targets ([`crate::Probes::share`]), so that its events come in the order of
+/// time with all others and go the same way: rings, expander, streams.
+/// All calls come from the collector's thread.
+pub trait EventSource: Send + std::fmt::Debug {
+    /// Its name in options and reports.
+    fn name(&self) -> &'static str;
+
+    /// Attaches its programs: from here on the server pays for them.
+    ///
+    /// # Errors
+    /// [`CaptureError`]; what is attached then stays so until [`EventSource::detach`].
+    fn attach(&mut self) -> Result<(), CaptureError>;
+
+    /// Detaches its programs; it may be attached again.
+    fn detach(&mut self);
+
+    /// Sees each record of the kernel's on its way to the run, in the order of time on each CPU.
+    fn see(&mut self, record: &Record, slots: &[Slot]) {
+        let _ = (record, slots);
+    }
+
+    /// At each look at the rings (20 ms), after the events: hands over what the source has to tell from user space, such
+    /// as names. The records get the look's time.
+    fn look(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot])) {
+        let _ = (now_ns, tell);
+    }
+}

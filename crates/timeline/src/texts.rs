@@ -1,0 +1,63 @@
+//! Texts that steps refer to by number: files, locks, queries.
+
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Texts that are told apart; what comes after is text 0.
+const MOST_TEXTS: usize = 1 << 16;
+
+/// The texts of a joiner; number 0 stands for all that there was no room for.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    by_number: Vec<Arc<str>>,
+    numbers: FxHashMap<Arc<str>, u32>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self { by_number: vec![Arc::from("(others)")], numbers: FxHashMap::default() }
+    }
+}
+
+impl Texts {
+    /// The number of a text, the same for equal texts.
+    pub(crate) fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        if self.by_number.len() >= MOST_TEXTS {
+            return 0;
+        }
+        let (text, number) = (Arc::<str>::from(text), self.by_number.len() as u32);
+        self.by_number.push(Arc::clone(&text));
+        self.numbers.insert(text, number);
+        number
+    }
+
+    /// The text of a number.
+    pub(crate) fn text(&self, number: u32) -> &str {
+        self.by_number.get(number as usize).map_or("(others)", |text| text)
+    }
+
+    /// How many there are.
+    pub(crate) fn held(&self) -> usize {
+        self.by_number.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_have_one_number_and_the_room_is_bounded() {
+        let mut texts = Texts::default();
+        let first = texts.number("/var/lock/a");
+        assert_eq!((texts.number("/var/lock/a"), texts.text(first)), (first, "/var/lock/a"));
+        for number in 0..2 * MOST_TEXTS {
+            texts.number(&number.to_string());
+        }
+        assert_eq!(texts.held(), MOST_TEXTS - 1);
+        assert_eq!((texts.number("one too many"), texts.text(0)), (0, "(others)"));
+    }
+}
