@@ -12,6 +12,7 @@ mod living;
 mod probes;
 mod recorder;
 mod ring;
+mod samples;
 mod target;
 
 pub use bound::{Rung, missing_privilege};
@@ -20,4 +21,5 @@ pub use event_source::EventSource;
 pub use expand::Expander;
 pub use probes::{Attached, Probes, streams};
 pub use recorder::{Recorder, Recording};
+pub use samples::{MOST_HZ, Samples, USUAL_HZ};
 pub use target::{Target, listeners_of_port, listening_ports, named, tree};

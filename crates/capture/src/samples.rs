@@ -33,6 +33,9 @@ use workshop::Workshop;
 /// A record with its payload, on its way to the collector.
 type Told = (Record, Vec<Slot>);
 
+/// What a thread gives back: the sampler, what is left to be told, and the CPU time that it took, nanoseconds.
+type Turn = (Sampler, Vec<Told>, u64);
+
 /// Records on their way to the collector: of two CPUs they fill it in half a minute without anybody looking.
 const CHANNEL: usize = 1 << 14;
 /// Processes of whose new program the sampler has not heard yet.
@@ -47,11 +50,12 @@ pub const MOST_HZ: u32 = 997;
 #[derive(Debug)]
 pub struct Samples {
     idle: Option<Sampler>,
-    running: Option<(JoinHandle<(Sampler, Vec<Told>)>, Arc<AtomicBool>)>,
+    running: Option<(JoinHandle<Turn>, Arc<AtomicBool>)>,
     channel: Receiver<Told>,
     inbox: Arc<Inbox>,
     /// What the thread left to be told when it ended.
     left: Vec<Told>,
+    cpu_ns: u64,
 }
 
 /// Processes that run another program than before, or have ended.
@@ -90,6 +94,7 @@ impl Samples {
             channel,
             inbox: Arc::default(),
             left: Vec::new(),
+            cpu_ns: 0,
         })
     }
 }
@@ -117,7 +122,7 @@ impl EventSource for Samples {
         let thread = std::thread::Builder::new().name("weir-stacks".to_owned()).spawn(move || {
             let mut sampler = sampler;
             let left = sampler.run(clocks, &look, &stopping, &inbox);
-            (sampler, left)
+            (sampler, left, crate::recorder::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID))
         });
         let thread = thread.map_err(|error| CaptureError::Refused {
             doing: "starting the sampler",
@@ -131,7 +136,8 @@ impl EventSource for Samples {
         let Some((thread, stop)) = self.running.take() else { return };
         stop.store(true, Ordering::Release);
         match thread.join() {
-            Ok((sampler, left)) => {
+            Ok((sampler, left, cpu_ns)) => {
+                self.cpu_ns += cpu_ns;
                 self.left.extend(left);
                 self.idle = Some(sampler);
             }
@@ -144,6 +150,10 @@ impl EventSource for Samples {
         if record.kind == Kind::Exec as u16 || record.kind == Kind::Exit as u16 {
             self.inbox.put(record.a as u32);
         }
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        self.cpu_ns
     }
 
     fn look(&mut self, _: u64, tell: &mut dyn FnMut(Record, &[Slot])) {

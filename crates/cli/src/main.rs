@@ -11,6 +11,7 @@ mod progress;
 mod record;
 mod run_directory;
 mod serve;
+mod sources;
 mod stop;
 mod units;
 

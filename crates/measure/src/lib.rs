@@ -10,6 +10,7 @@ pub mod examples;
 pub mod part;
 pub mod response;
 pub mod slices;
+pub mod stacks;
 pub mod summary;
 pub mod trend;
 pub mod usage;

@@ -265,6 +265,7 @@ impl Joiner {
             }
             Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
             Kind::SocketPeer => {}
+            Kind::StackSample | Kind::StackNode | Kind::StackObject | Kind::StackSymbol | Kind::StackNote => {}
         }
     }
 

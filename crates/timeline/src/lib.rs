@@ -9,7 +9,9 @@ mod abstraction;
 mod blocked;
 mod join;
 mod path;
+mod samples;
 mod sockets;
+mod stacks;
 mod tasks;
 mod texts;
 
@@ -17,4 +19,6 @@ pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
 pub use join::{AtServer, Bounds, Joiner, Response, Statistics, Unjoinable};
 pub use path::{Detail, Step};
+pub use samples::{Attributed, Samples};
+pub use stacks::Stacks;
 pub use tasks::{State, TaskName};

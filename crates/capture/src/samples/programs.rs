@@ -258,9 +258,9 @@ fn open_clock(cpu: usize, period_ns: u64) -> Result<Option<OwnedFd>, CaptureErro
         libc::syscall(
             libc::SYS_perf_event_open,
             attributes.as_ptr(),
-            -1 as libc::pid_t,
+            -1,
             cpu as libc::c_int,
-            -1 as libc::c_int,
+            -1,
             PERF_FLAG_FD_CLOEXEC,
         )
     };

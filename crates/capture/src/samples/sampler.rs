@@ -27,12 +27,12 @@ impl Sampler {
     pub(super) fn run(&mut self, clocks: Vec<Clock>, look: &Link, stop: &AtomicBool, inbox: &Inbox) -> Vec<Told> {
         let (programs, period) = (&self.programs, self.period);
         let workshop = RefCell::new(&mut self.workshop);
-        let mut ring = RingBufferBuilder::new();
+        let mut builder = RingBufferBuilder::new();
         let take = |bytes: &[u8]| {
             workshop.borrow_mut().take(programs, bytes);
             0
         };
-        let ring = match ring.add(programs.ring(), take).and_then(|ring| ring.build()) {
+        let ring = match builder.add(programs.ring(), take).map(|_| ()).and_then(|()| builder.build()) {
             Ok(ring) => ring,
             Err(error) => return vec![weir_wire::stack::note(0, &format!("no stacks: {error}"), 0)],
         };

@@ -23,6 +23,7 @@ pub(super) struct Registers {
     pub(super) ip: u64,
     pub(super) sp: u64,
     pub(super) fp: u64,
+    #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "return addresses stand on the stack"))]
     pub(super) lr: u64,
 }
 

@@ -50,7 +50,9 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
             let run = Run::create(&directory)?;
             let rung = Rung::SocketTracepoints;
             run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-            Some(Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?)
+            let sources = args.sources.load(&probes)?;
+            let limits = crate::record::limits(crate::record::DISK_MIB);
+            Some(Recorder::start_with(probes, sources, &target, &run, limits)?)
         }
         Err(why) => {
             eprintln!("weir explain: the client's side only: {why}");

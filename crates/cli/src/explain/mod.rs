@@ -63,6 +63,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
 
+    #[command(flatten)]
+    sources: crate::sources::SourceArgs,
+
     /// A pattern of paths that belong together: * within a segment, ** across; may be repeated, the first match counts
     #[arg(long, value_name = "PATTERN")]
     group: Vec<String>,
