@@ -4,10 +4,15 @@
 //! the events to records and writes them to a run.
 //! This crate knows no formulas: what the events mean for a request is the timeline's business.
 
+mod arrivals;
 mod bound;
+mod boundaries;
+mod calls;
 mod error;
 mod event_source;
 mod expand;
+mod functions;
+mod ladder;
 mod living;
 mod probes;
 mod recorder;
@@ -19,6 +24,7 @@ pub use bound::{Rung, missing_privilege};
 pub use error::{CaptureError, TargetError};
 pub use event_source::EventSource;
 pub use expand::Expander;
+pub use ladder::{Footing, Ladder};
 pub use probes::{Attached, Probes, streams};
 pub use recorder::{Recorder, Recording};
 pub use samples::{MOST_HZ, Samples, USUAL_HZ};

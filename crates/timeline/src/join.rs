@@ -162,6 +162,7 @@ pub struct Joiner {
     statistics: Statistics,
     since_sweep: u32,
     nameless: Arc<str>,
+    untold_arrivals: bool,
 }
 
 impl Joiner {
@@ -180,7 +181,13 @@ impl Joiner {
             statistics: Statistics::default(),
             since_sweep: 0,
             nameless: Arc::from("(unnamed)"),
+            untold_arrivals: false,
         }
+    }
+
+    /// The recording does not tell of every arrival: what is taken unannounced arrived by then, or with its connection.
+    pub fn supply_arrivals(&mut self) {
+        self.untold_arrivals = true;
     }
 
     /// Takes the next record; `name` is the text of its dictionary id, if it has one.
@@ -343,7 +350,12 @@ impl Joiner {
         let aside = END_OF_STREAM | ERROR | NO_POSITION | if verb == Verb::Receive { PEEK } else { 0 };
         if server_side && record.flags & aside == 0 {
             match verb {
-                Verb::Receive => socket.pick_up(record.time_ns, position, pid),
+                Verb::Receive => {
+                    if self.untold_arrivals {
+                        socket.arrived_by(record.time_ns, position);
+                    }
+                    socket.pick_up(record.time_ns, position, pid);
+                }
                 Verb::Send => socket.send(record.time_ns, position, pid),
             }
         }

@@ -1,10 +1,12 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
 use super::server_side::ServerSide;
+use super::stacks::StackSection;
 use super::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use weir_capture::Rung;
 use weir_measure::class::{Classes, Grouping};
 use weir_measure::examples::Examples;
 use weir_measure::part::Part;
@@ -34,6 +36,9 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     let reader = RunReader::open(directory)?;
     let mut folds = Folds::new(grouping);
     let mut joiner = Joiner::new(Bounds::default());
+    if reader.rung().and_then(Rung::of_name).is_some_and(Rung::misses_arrivals) {
+        joiner.supply_arrivals();
+    }
     let mut server_side = ServerSide::new();
     let mut merge = reader.merge();
     let mut line = crate::progress::Line::new();
@@ -42,6 +47,7 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
         let name = ClientRequest::read(&sourced.record, sourced.payload).and_then(|request| sourced.name(request.name));
         joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| folds.push(joiner, response));
         server_side.push(&joiner, &sourced);
+        folds.stacks.push(&joiner, &sourced.record, sourced.payload);
         records += 1;
         if records.is_multiple_of(1 << 16) {
             line.show(|| format!("reading {records} events"));
@@ -49,6 +55,7 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
         true
     });
     joiner.finish(&mut |joiner, response| folds.push(joiner, response));
+    folds.stacks.finish(&joiner);
     drop(line);
     if records == 0
         && let Some(refused) = merge.damage().refused.first()
@@ -59,6 +66,7 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     let mut explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
     let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
     explanation.server_cpu = server_cpu;
+    explanation.warnings.extend(folds.stacks.notes().iter().cloned());
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
     if statistics.requests == 0 {
         let what = if statistics.failed.iter().sum::<u64>() > 0 {
@@ -86,6 +94,7 @@ struct Folds {
     sums: Option<(f64, f64, f64)>,
     first_ns: u64,
     pieces: Vec<Piece>,
+    stacks: StackSection,
 }
 
 impl Folds {
@@ -103,6 +112,7 @@ impl Folds {
             sums: None,
             first_ns: 0,
             pieces: Vec::new(),
+            stacks: StackSection::new(),
         }
     }
 
@@ -130,6 +140,7 @@ impl Folds {
         }
         self.by_class[class].push(time_ns, &pieces);
         self.all.push(time_ns, &pieces);
+        self.stacks.response(class as u32, response);
         self.trend.push(response.request.done_ns, time_ns as f64);
         if self.first_ns == 0 {
             self.first_ns = response.request.intended_ns;
@@ -210,7 +221,7 @@ impl Folds {
             processes: Vec::new(),
             waiting: Vec::new(),
             queries: Vec::new(),
-            stacks: Vec::new(),
+            stacks: self.stacks.stacks(self.classes.names()),
             wakeups: Wakeups::default(),
             examples,
             warnings: warnings(reader, statistics, damage, &self.status),

@@ -3,10 +3,12 @@
 mod analysis;
 mod live;
 mod server_side;
+mod stacks;
 mod words;
 
 use crate::load::LoadArgs;
 use crate::record::TargetArgs;
+use crate::rung::RungArgs;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,6 +22,8 @@ Examples:
   weir explain --load http://127.0.0.1:8080/ -c 100 -d 5s -- nginx -g 'daemon off;'
                                        start the server, too
   weir explain runs/a                  explain a run that `weir record --run runs/a` and `weir load --run runs/a` made
+  weir explain --load http://127.0.0.1:8080/ --port 8080 --stacks --folded stacks.txt
+                                       sample stacks, too, and write them for flamegraph.pl or speedscope
   weir explain --json runs/a | jq '.causes[0]'
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
                                        put paths together into transaction classes
@@ -61,6 +65,9 @@ pub(crate) struct Args {
     target: TargetArgs,
 
     #[command(flatten)]
+    rung: RungArgs,
+
+    #[command(flatten)]
     load: LoadArgs,
 
     #[command(flatten)]
@@ -77,6 +84,10 @@ pub(crate) struct Args {
     /// Where the HTML report goes [default: report.html in the run directory]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    /// Where sampled stacks go as folded lines, which flamegraph.pl, inferno and speedscope read
+    #[arg(long, value_name = "FILE")]
+    folded: Option<PathBuf>,
 
     /// The server to start
     #[arg(last = true, value_name = "SERVER COMMAND", requires = "url")]
@@ -104,8 +115,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()))?;
+    if let Some(path) = &args.folded {
+        fold(&explanation, path)?;
+    }
     show(&explanation, args.html.as_deref(), &directory, args.json)?;
     Ok(if explanation.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Writes the sampled stacks for other tools.
+fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
+    if explanation.stacks.is_empty() {
+        anyhow::bail!("{} holds no stacks; `--stacks` of weir record or weir explain --load samples them", explanation.run);
+    }
+    std::fs::write(path, stacks::folded(&explanation.stacks)).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Prints the report and writes the HTML, beside the run if nobody said where.

@@ -8,6 +8,7 @@ mod accept_queue;
 mod blocking;
 mod downstream;
 mod event;
+mod herd;
 mod hog;
 mod http;
 mod misbehave;
@@ -15,6 +16,7 @@ mod mutex;
 mod options;
 mod plain;
 mod sleep;
+mod slow_fs;
 mod slow_handler;
 mod stall;
 mod work;
@@ -38,12 +40,20 @@ faults:
                            a thread holds the lock that each request takes, 20 of each 25 ms
   sleep [--ms N]           each request sleeps 5 ms
   downstream [--ms N]      each request asks a process named weir-downstream, which takes 10 ms
+  herd FILE [--processes N]
+                           50 processes named weir-herd are all woken for each connection; FILE
+                           counts, as numbers of 64 bits: processes that are ready, connections
+                           accepted, those after a sleep, times that there was none, those without
+                           a sleep before, sleeps for other things than a connection
   slow-handler [--ms N] [--sleep]
                            one event loop, in which /slow burns (or sleeps) 20 ms
   accept-queue [--ms N] [--sleep]
                            one worker takes a connection at a time and works 5 ms for each
   stall [--ms N] [--every N]
                            one event loop that stops for 200 ms in each 1000 ms
+  slow-fs DIRECTORY [--ms N]
+                           no server: a file system (FUSE) on the directory, in the process
+                           weir-slow-fs; each fsync takes 20 ms; prints `mounted on DIRECTORY`
   misbehave KIND           close-in-body, reset, never, early, garbage, truncated-chunked,
                            long-length, short-length or informational
 ";
@@ -67,12 +77,14 @@ fn run() -> Result<(), Failure> {
     let fault = options.word("FAULT")?;
     match fault.as_str() {
         "plain" => plain::run(options),
+        "herd" => herd::run(options),
         "hog" => hog::run(options),
         "mutex" => mutex::run(options),
         "sleep" => sleep::run(options),
         "downstream" => downstream::run(options),
         "slow-handler" => slow_handler::run(options),
         "accept-queue" => accept_queue::run(options),
+        "slow-fs" => slow_fs::run(options),
         "stall" => stall::run(options),
         "misbehave" => misbehave::run(options),
         "help" | "--help" => {
