@@ -124,10 +124,8 @@ impl EventSource for Samples {
             let left = sampler.run(clocks, &look, &stopping, &inbox);
             (sampler, left, crate::recorder::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID))
         });
-        let thread = thread.map_err(|error| CaptureError::Refused {
-            doing: "starting the sampler",
-            reason: error.to_string(),
-        })?;
+        let thread = thread
+            .map_err(|error| CaptureError::Refused { doing: "starting the sampler", reason: error.to_string() })?;
         self.running = Some((thread, stop));
         Ok(())
     }

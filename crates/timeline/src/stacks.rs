@@ -38,6 +38,8 @@ impl Stacks {
             self.symbol(Frame(record.a), &text_from_slots(payload));
         } else if let Some(object) = StackObject::read(record, payload) {
             let name = object.path.rsplit('/').next().unwrap_or_default();
+            // Some are in brackets already, as they are no files.
+            let name = name.trim_matches(['[', ']']);
             self.objects.insert(object.object, Arc::from(format!("[{name}]")));
         }
     }

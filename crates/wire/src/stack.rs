@@ -138,11 +138,7 @@ impl StackObject {
         let (first, text) = payload.split_first().filter(|_| record.kind == Kind::StackObject as u16)?;
         let bytes = first.iter().take(MOST_BUILD_ID / 8).flat_map(|word| word.to_le_bytes());
         let length = (record.b as usize).min(MOST_BUILD_ID);
-        Some(Self {
-            object: record.a as u16,
-            build_id: bytes.take(length).collect(),
-            path: text_from_slots(text),
-        })
+        Some(Self { object: record.a as u16, build_id: bytes.take(length).collect(), path: text_from_slots(text) })
     }
 
     /// Its record with its payload.

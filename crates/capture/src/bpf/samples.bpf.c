@@ -244,6 +244,7 @@ int blocked(struct bpf_iter__task *ctx)
 		return 0;
 	out->pid = pid;
 	out->tgid = task->tgid;
+	out->time_ns = bpf_ktime_get_ns();
 	out->runs = runs;
 	struct user_registers *entered = (void *)bpf_task_pt_regs(task);
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #define WEIR_KERNEL_FRAMES 48
-/* Of the user's stack so much is copied, in whole pages' pieces: enough for some 50 frames of C. */
-#define WEIR_STACK_BYTES 16384
+/* Of the user's stack so much is copied, page by page. */
+#define WEIR_STACK_BYTES 32768
 #define WEIR_PHP_FRAMES 64
 
 enum weir_sample_sort {
@@ -61,6 +61,7 @@ struct weir_php {
 struct weir_blocked {
 	unsigned int pid;
 	unsigned int tgid;
+	unsigned long long time_ns;
 	unsigned long long runs; /* how often it has had a CPU: unchanged, it is blocked still */
 	struct weir_registers user;
 	unsigned long long kernel_bytes;

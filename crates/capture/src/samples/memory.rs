@@ -101,6 +101,9 @@ mod tests {
         assert_eq!(word(me, 8), None);
         let local = [7u64; 4];
         let copy = StackCopy::of(me, local.as_ptr() as u64, 32);
-        assert_eq!((copy.word(copy.begin), copy.word(copy.begin + 25), copy.word(copy.begin - 1)), (Some(7), None, None));
+        assert_eq!(
+            (copy.word(copy.begin), copy.word(copy.begin + 25), copy.word(copy.begin - 1)),
+            (Some(7), None, None)
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_wire::stack::{Frame, StackObject};
@@ -18,6 +18,11 @@ const MOST_TABLE: u64 = 64 << 20;
 /// Read-only data in which PHP's version is looked for.
 const MOST_TEXTS: u64 = 64 << 20;
 
+/// Segments begin in the middle of a page, if at all, of this size.
+const PAGE: u64 = 4096;
+/// How the mapping of the kernel's code in user space is called.
+const VDSO: &str = "[vdso]";
+
 /// A section's bytes, shared by all processes that have mapped the file.
 pub(super) type Bytes = Arc<[u8]>;
 
@@ -27,7 +32,7 @@ pub(super) struct CodeFile {
     pub(super) told: StackObject,
     file: Option<File>,
     identity: (u64, u64),
-    /// Where it is loaded: (offset in the file, address as linked, length).
+    /// Where its code is loaded: (offset in the file, address as linked, length).
     segments: Vec<(u64, u64, u64)>,
     pub(super) eh_frame: Option<(Range<u64>, Bytes)>,
     pub(super) eh_frame_hdr: Option<(Range<u64>, Bytes)>,
@@ -65,18 +70,23 @@ impl CodeFile {
         }
     }
 
-    fn parse(file: &File) -> Option<Self> {
-        let cache = ReadCache::new(file);
-        let header = object::elf::FileHeader64::<object::Endianness>::parse(&cache).ok()?;
+    fn parse<'data, R: ReadRef<'data>>(data: R) -> Option<Self> {
+        let header = object::elf::FileHeader64::<object::Endianness>::parse(data).ok()?;
         let endian = header.endian().ok()?;
         let segments = header
-            .program_headers(endian, &cache)
+            .program_headers(endian, data)
             .ok()?
             .iter()
             .filter(|segment| segment.p_type(endian) == object::elf::PT_LOAD)
-            .map(|segment| (segment.p_offset(endian), segment.p_vaddr(endian), segment.p_filesz(endian)))
+            .filter(|segment| segment.p_flags(endian) & object::elf::PF_X == object::elf::PF_X)
+            .map(|segment| {
+                // Pages are mapped whole: a mapping begins before its segment, in what may be another's bytes.
+                let before = segment.p_offset(endian) % PAGE;
+                let address = segment.p_vaddr(endian).wrapping_sub(before);
+                (segment.p_offset(endian) - before, address, segment.p_filesz(endian).saturating_add(before))
+            })
             .collect();
-        let elf = object::read::elf::ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
+        let elf = object::read::elf::ElfFile64::<object::Endianness, _>::parse(data).ok()?;
         let range = |name: &str| {
             let section = elf.section_by_name(name)?;
             Some(section.address()..section.address().checked_add(section.size())?)
@@ -146,6 +156,7 @@ impl Objects {
     /// The file behind a mapping of a process; `None` if it cannot be read, or if there are too many.
     pub(super) fn find(&mut self, pid: u32, device: u64, inode: u64, path: &str, range: &str) -> Option<Arc<CodeFile>> {
         let key = (device, inode, path.to_owned());
+        let vdso = path == VDSO;
         if let Some(known) = self.by_identity.get(&key) {
             return known.and_then(|number| self.get(number)).cloned();
         }
@@ -155,8 +166,13 @@ impl Objects {
         let number = self.files.len() as u16 + 1;
         // The first leads to the file whatever became of its name, but asks for more privilege.
         let ways = [format!("/proc/{pid}/map_files/{range}"), format!("/proc/{pid}/root{path}"), path.to_owned()];
-        let file = ways.iter().find_map(|way| File::open(way).ok().filter(|file| is_file(file)));
-        let parsed = file.as_ref().and_then(CodeFile::parse);
+        let mut ways = ways.iter().filter(|_| !vdso);
+        let file = ways.find_map(|way| File::open(way).ok().filter(|file| is_file(file)));
+        let parsed = match (&file, vdso) {
+            (_, true) => own_vdso().as_deref().and_then(CodeFile::parse),
+            (Some(file), _) => CodeFile::parse(&ReadCache::new(file)),
+            (None, _) => None,
+        };
         let found = parsed.is_some();
         if let Some(mut code) = parsed {
             let meta = file.as_ref().and_then(|file| file.metadata().ok());
@@ -176,6 +192,18 @@ impl Objects {
     }
 }
 
+/// The kernel's code in user space: the same in every process, so ours serves for all.
+fn own_vdso() -> Option<Vec<u8>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with(VDSO))?;
+    let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    let (begin, end) = (address(begin)?, address(end)?);
+    let mut bytes = vec![0; usize::try_from(end.checked_sub(begin)?).ok()?];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, begin).ok()?;
+    Some(bytes)
+}
+
 /// Mapped devices and pipes are never opened for reading.
 fn is_file(file: &File) -> bool {
     file.metadata().is_ok_and(|meta| meta.is_file())
@@ -188,7 +216,7 @@ mod tests {
     #[test]
     fn this_test_tells_its_tables_and_where_it_is_loaded() {
         let path = std::env::current_exe().expect("this program");
-        let code = CodeFile::parse(&File::open(&path).expect("readable")).expect("an ELF file");
+        let code = CodeFile::parse(&ReadCache::new(File::open(&path).expect("readable"))).expect("an ELF file");
         assert!(code.eh_frame.is_some() && code.eh_frame_hdr.is_some() && code.text.is_some());
         let (offset, address, length) = code.segments[0];
         assert!(length > 0);

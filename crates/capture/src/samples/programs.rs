@@ -19,9 +19,9 @@ mod skeleton {
 /// Frames of the kernel in an event, as WEIR_KERNEL_FRAMES in samples.h.
 const KERNEL_FRAMES: usize = 48;
 /// Bytes of a stack that are copied, as WEIR_STACK_BYTES in samples.h.
-pub(super) const STACK_BYTES: usize = 16384;
+pub(super) const STACK_BYTES: usize = 32768;
 /// Bytes of the ring for each CPU: samples of half a second at 99 Hz.
-const RING_BYTES: u32 = 1 << 20;
+const RING_BYTES: u32 = 1 << 21;
 const MOST_RING: u32 = 1 << 26;
 
 /// An event's words as they stand in samples.h; all are multiples of four bytes.
@@ -54,6 +54,8 @@ pub(super) struct PhpFunction {
 pub(super) struct Blocked {
     pub(super) pid: u32,
     pub(super) tgid: u32,
+    /// When it was met.
+    pub(super) time_ns: u64,
     /// How often it has had a CPU.
     pub(super) runs: u64,
     pub(super) registers: Registers,
@@ -129,14 +131,14 @@ impl<'a> Event<'a> {
 
 impl Blocked {
     /// Bytes of `struct weir_blocked`.
-    pub(super) const BYTES: usize = 4 + 4 + 8 + 32 + 8 + 8 * KERNEL_FRAMES;
+    pub(super) const BYTES: usize = 4 + 4 + 8 + 8 + 32 + 8 + 8 * KERNEL_FRAMES;
 
     /// Reads `struct weir_blocked`.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut bytes = Bytes(bytes);
-        let (pid, tgid, runs) = (bytes.u32()?, bytes.u32()?, bytes.u64()?);
+        let (pid, tgid, time_ns, runs) = (bytes.u32()?, bytes.u32()?, bytes.u64()?, bytes.u64()?);
         let (registers, kernel_bytes) = (bytes.registers()?, bytes.u64()?);
-        Some(Self { pid, tgid, runs, registers, kernel: bytes.addresses(kernel_bytes)? })
+        Some(Self { pid, tgid, time_ns, runs, registers, kernel: bytes.addresses(kernel_bytes)? })
     }
 }
 
@@ -171,7 +173,7 @@ impl Programs {
         let mut open = SamplesSkelBuilder::default().open(object).map_err(refused)?;
         probes.share_targets(&mut open.maps.bss_targets)?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused)? as u32;
-        let bytes = cpus.saturating_mul(RING_BYTES).next_power_of_two().clamp(4 * RING_BYTES, MOST_RING);
+        let bytes = cpus.saturating_mul(RING_BYTES).next_power_of_two().clamp(2 * RING_BYTES, MOST_RING);
         open.maps.samples.set_max_entries(bytes).map_err(refused)?;
         Ok(Self { skel: open.load().map_err(refused)? })
     }
@@ -182,7 +184,8 @@ impl Programs {
         for cpu in 0..libbpf_rs::num_possible_cpus().unwrap_or(1) {
             let Some(event) = open_clock(cpu, period_ns)? else { continue };
             let link = self.skel.progs.on_clock.attach_perf_event(event.as_raw_fd());
-            clocks.push(Clock { _link: link.map_err(|error| refusal("attaching the sampler", &error))?, _event: event });
+            clocks
+                .push(Clock { _link: link.map_err(|error| refusal("attaching the sampler", &error))?, _event: event });
         }
         Ok(clocks)
     }
@@ -255,14 +258,7 @@ fn open_clock(cpu: usize, period_ns: u64) -> Result<Option<OwnedFd>, CaptureErro
     attributes[2] = period_ns;
     // SAFETY: the pointer is to attributes of the size that they state; the call reads them and nothing else.
     let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            attributes.as_ptr(),
-            -1,
-            cpu as libc::c_int,
-            -1,
-            PERF_FLAG_FD_CLOEXEC,
-        )
+        libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), -1, cpu as libc::c_int, -1, PERF_FLAG_FD_CLOEXEC)
     };
     let Some(descriptor) = i32::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0) else {
         let error = std::io::Error::last_os_error();

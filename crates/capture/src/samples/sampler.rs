@@ -72,13 +72,12 @@ impl Sampler {
 /// Asks the kernel for the tasks that have blocked since the last look, and takes their stacks.
 fn look_at_blocked(programs: &Programs, workshop: &mut Workshop, look: &Link, pause: Duration) {
     let mut bytes = Vec::new();
-    let at_ns = crate::recorder::clock_ns(libc::CLOCK_MONOTONIC);
     // Where the system has no memory for it, this look sees nobody.
     if let Ok(mut tasks) = Iter::new(look)
         && tasks.read_to_end(&mut bytes).is_ok()
     {
         for blocked in bytes.chunks_exact(Blocked::BYTES).filter_map(Blocked::read) {
-            workshop.blocked(programs, &blocked, at_ns, pause.as_nanos() as u64);
+            workshop.blocked(programs, &blocked, pause.as_nanos() as u64);
         }
     }
 }

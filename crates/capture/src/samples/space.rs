@@ -54,7 +54,7 @@ impl Space {
         for line in text.lines() {
             let Some(line) = MapsLine::parse(line).filter(|line| line.executable) else { continue };
             let code = match line.path {
-                "[vdso]" | "" => None,
+                "" => None,
                 path => objects.find(pid, line.device, line.inode, path, line.range),
             };
             if let Some(code) = &code {
@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn a_mapping_is_read_with_whatever_its_path_holds() {
-        let line = "7f2a00001000-7f2a00003000 r-xp 00001000 fe:01 1234                       /opt/my server/bin (deleted)";
+        let line =
+            "7f2a00001000-7f2a00003000 r-xp 00001000 fe:01 1234                       /opt/my server/bin (deleted)";
         let parsed = MapsLine::parse(line).expect("a mapping");
         assert_eq!((parsed.begin, parsed.end, parsed.offset), (0x7f2a_0000_1000, 0x7f2a_0000_3000, 0x1000));
         assert_eq!((parsed.executable, parsed.device, parsed.inode), (true, 0xfe << 32 | 1, 1234));

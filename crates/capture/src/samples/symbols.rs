@@ -1,9 +1,9 @@
 //! What frames are called: from symbol tables, debugging information where it is installed, and the kernel's own list.
 
 use super::objects::Objects;
+use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
-use blazesym::MaybeDefault;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
 use weir_wire::stack::Frame;

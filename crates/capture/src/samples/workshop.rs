@@ -4,7 +4,7 @@ use super::Told;
 use super::memory::{self, StackCopy};
 use super::objects::Objects;
 use super::php::{self, Places};
-use super::programs::{Blocked, Counters, Event, OnCpu, PhpFunction, Programs, STACK_BYTES};
+use super::programs::{Blocked, Counters, Event, OnCpu, PhpFunction, Programs};
 use super::space::{Space, Spaces};
 use super::symbols::{Names, kernel_begin, kernel_frame};
 use super::tree::Tree;
@@ -17,6 +17,8 @@ use weir_wire::stack::{self, Frame, StackSample};
 const MOST_NAMED: usize = 1 << 15;
 /// Processes of which it is remembered whether they hold an interpreter.
 const MOST_INTERPRETERS: usize = 1 << 14;
+/// Bytes that are read of a blocked task's stack.
+const BLOCKED_STACK_BYTES: usize = 1 << 17;
 /// Remarks that are told, each once.
 const MOST_REMARKS: usize = 64;
 
@@ -124,12 +126,12 @@ impl Workshop {
     }
 
     /// Takes a blocked task: its stack stands still, unless it is woken while we read.
-    pub(super) fn blocked(&mut self, programs: &Programs, blocked: &Blocked, at_ns: u64, weight_ns: u64) {
-        let Blocked { pid, tgid, registers, .. } = *blocked;
+    pub(super) fn blocked(&mut self, programs: &Programs, blocked: &Blocked, weight_ns: u64) {
+        let Blocked { pid, tgid, registers, time_ns: at_ns, .. } = *blocked;
         let mut user = Vec::new();
         let mut php = Vec::new();
         if let Some(space) = self.spaces.of(tgid, registers.ip, at_ns, &mut self.objects) {
-            let stack = StackCopy::of(pid, registers.sp, STACK_BYTES);
+            let stack = StackCopy::of(pid, registers.sp, BLOCKED_STACK_BYTES);
             if stack.bytes.is_empty() {
                 self.remark(0, &format!("stacks of blocked tasks lack the program's frames: {}", memory::WHY_NOT));
             }

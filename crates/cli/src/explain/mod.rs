@@ -125,9 +125,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Writes the sampled stacks for other tools.
 fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
     if explanation.stacks.is_empty() {
-        anyhow::bail!("{} holds no stacks; `--stacks` of weir record or weir explain --load samples them", explanation.run);
+        anyhow::bail!(
+            "{} holds no stacks; `--stacks` of weir record or weir explain --load samples them",
+            explanation.run
+        );
     }
-    std::fs::write(path, stacks::folded(&explanation.stacks)).with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(path, stacks::folded(&explanation.stacks))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Prints the report and writes the HTML, beside the run if nobody said where.

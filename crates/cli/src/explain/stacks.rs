@@ -97,7 +97,8 @@ impl StackSection {
         let mut rest: Vec<_> = rest.into_iter().collect();
         rest.sort_by_key(|(key, _)| *key);
         all.extend(rest.into_iter().map(|((class, part), seen)| ((class, part, vec![OTHER.to_owned()]), seen)));
-        let name = |class: Option<u32>| class.and_then(|class| classes.get(class as usize)).map_or(NO_REQUEST, |name| name);
+        let name =
+            |class: Option<u32>| class.and_then(|class| classes.get(class as usize)).map_or(NO_REQUEST, |name| name);
         all.into_iter()
             .map(|((class, part, frames), Seen { samples, ns })| Stack {
                 class: name(class).to_owned(),
@@ -140,7 +141,8 @@ pub(super) fn folded(stacks: &[Stack]) -> String {
     // A semicolon separates frames, and a line is a stack.
     let plain = |name: &str| name.replace(';', ":").replace(['\n', '\r'], " ");
     for stack in stacks.iter().filter(|stack| stack.ns >= 500) {
-        let names = [stack.class.as_str(), stack.part.as_str()].into_iter().chain(stack.frames.iter().map(String::as_str));
+        let names =
+            [stack.class.as_str(), stack.part.as_str()].into_iter().chain(stack.frames.iter().map(String::as_str));
         let line = names.map(plain).collect::<Vec<_>>().join(";");
         // Writing to text cannot fail.
         let _ = writeln!(text, "{line} {}", (stack.ns + 500) / 1000);
