@@ -191,7 +191,9 @@ mod tests {
     proptest! {
         #[test]
         fn samples_and_nodes_survive_the_round_trip(
-            (pid, node, at_ns, weight_ns, blocked): (u32, u32, u64, u64, bool), frame: u64, parent: u32,
+            (pid, node, at_ns, weight_ns, blocked) in any::<(u32, u32, u64, u64, bool)>(),
+            frame in any::<u64>(),
+            parent in any::<u32>(),
         ) {
             let sample = StackSample { pid, node, at_ns, weight_ns, blocked };
             let (record, slots) = sample.write(7);
@@ -204,7 +206,7 @@ mod tests {
 
         #[test]
         fn objects_survive_up_to_their_bounds(
-            object: u16, build_id in proptest::collection::vec(any::<u8>(), 0..30), path in ".{0,300}",
+            object in any::<u16>(), build_id in proptest::collection::vec(any::<u8>(), 0..30), path in ".{0,300}",
         ) {
             let told = StackObject { object, build_id, path };
             let (record, slots) = told.write(7);
@@ -216,7 +218,7 @@ mod tests {
         }
 
         #[test]
-        fn no_words_break_the_readers(slot: [u64; 4], payload in proptest::collection::vec(any::<[u64; 4]>(), 0..9)) {
+        fn no_words_break_the_readers(slot in any::<[u64; 4]>(), payload in proptest::collection::vec(any::<[u64; 4]>(), 0..9)) {
             for kind in [Kind::StackSample, Kind::StackNode, Kind::StackObject] {
                 let record = Record { kind: kind as u16, ..Record::from_slot(slot) };
                 let _ = (StackSample::read(&record, &payload), StackObject::read(&record, &payload));

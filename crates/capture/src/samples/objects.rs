@@ -167,7 +167,7 @@ impl Objects {
         // The first leads to the file whatever became of its name, but asks for more privilege.
         let ways = [format!("/proc/{pid}/map_files/{range}"), format!("/proc/{pid}/root{path}"), path.to_owned()];
         let mut ways = ways.iter().filter(|_| !vdso);
-        let file = ways.find_map(|way| File::open(way).ok().filter(|file| is_file(file)));
+        let file = ways.find_map(|way| File::open(way).ok().filter(is_file));
         let parsed = match (&file, vdso) {
             (_, true) => own_vdso().as_deref().and_then(CodeFile::parse),
             (Some(file), _) => CodeFile::parse(&ReadCache::new(file)),

@@ -23,6 +23,9 @@ const NO_REQUEST: &str = "(no request)";
 /// The part of tasks that were blocked meanwhile.
 const IDLE: &str = "(blocked)";
 
+/// Class and part.
+type Where = (Option<u32>, Option<Part>);
+
 /// What a run tells of stacks.
 pub(super) struct StackSection {
     samples: Samples,
@@ -75,7 +78,7 @@ impl StackSection {
     /// The stacks that stand for the most time, the others of their class and part as one; `classes` are the names.
     pub(super) fn stacks(&self, classes: &[String]) -> Vec<Stack> {
         // Different addresses of one function are one frame by now.
-        let mut merged: HashMap<(Option<u32>, Option<Part>, Vec<String>), Seen> = HashMap::new();
+        let mut merged: HashMap<(Where, Vec<String>), Seen> = HashMap::new();
         for (place, seen) in self.seen.fold.snapshot() {
             let frames = match place.stack {
                 Place::OTHER => vec![OTHER.to_owned()],
@@ -85,22 +88,22 @@ impl StackSection {
                     std::iter::once(process.to_owned()).chain(frames.iter().map(ToString::to_string)).collect()
                 }
             };
-            add(merged.entry((place.class, place.part, frames)).or_default(), seen);
+            add(merged.entry(((place.class, place.part), frames)).or_default(), seen);
         }
         let mut all: Vec<_> = merged.into_iter().collect();
         all.sort_by(|(one, a), (other, b)| b.ns.cmp(&a.ns).then_with(|| one.cmp(other)));
-        let mut rest: HashMap<(Option<u32>, Option<Part>), Seen> = HashMap::new();
-        for ((class, part, _), seen) in all.iter().skip(MOST_STACKS) {
-            add(rest.entry((*class, *part)).or_default(), *seen);
+        let mut rest: HashMap<Where, Seen> = HashMap::new();
+        for ((at, _), seen) in all.iter().skip(MOST_STACKS) {
+            add(rest.entry(*at).or_default(), *seen);
         }
         all.truncate(MOST_STACKS);
         let mut rest: Vec<_> = rest.into_iter().collect();
         rest.sort_by_key(|(key, _)| *key);
-        all.extend(rest.into_iter().map(|((class, part), seen)| ((class, part, vec![OTHER.to_owned()]), seen)));
+        all.extend(rest.into_iter().map(|(at, seen)| ((at, vec![OTHER.to_owned()]), seen)));
         let name =
             |class: Option<u32>| class.and_then(|class| classes.get(class as usize)).map_or(NO_REQUEST, |name| name);
         all.into_iter()
-            .map(|((class, part, frames), Seen { samples, ns })| Stack {
+            .map(|(((class, part), frames), Seen { samples, ns })| Stack {
                 class: name(class).to_owned(),
                 part: part.map_or(IDLE, Part::name).to_owned(),
                 frames,
