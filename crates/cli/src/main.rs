@@ -1,4 +1,5 @@
 //! The `weir` command: measures web servers, explains where a request's time goes, and serves the web itself.
+mod advise;
 mod child;
 mod compare;
 mod explain;
@@ -43,6 +44,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Explain(Box<explain::Args>),
+    Advise(Box<advise::Args>),
     Load(Box<load::Args>),
     Record(record::Args),
     View(view::Args),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(*args),
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Advise(args) => advise::run(*args),
         Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
