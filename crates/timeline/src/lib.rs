@@ -7,10 +7,13 @@
 
 mod abstraction;
 mod blocked;
+mod counts;
 mod join;
 mod path;
 mod phases;
 mod samples;
+mod served;
+mod served_response;
 mod sockets;
 mod stacks;
 mod tasks;
@@ -18,9 +21,11 @@ mod texts;
 
 pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
-pub use join::{AtServer, Bounds, Joiner, Response, Statistics, Unjoinable};
+pub use counts::{Statistics, Unjoinable};
+pub use join::{AtServer, Bounds, Joiner, Response};
 pub use path::{Detail, Step};
 pub use phases::{Ended, Passage, PhaseName, PhaseStretch, QueryRun};
 pub use samples::{Attributed, Samples};
+pub use served::Exchanges;
 pub use stacks::Stacks;
 pub use tasks::{State, TaskName};
