@@ -5,14 +5,24 @@
 //! This crate knows no formulas: what the events mean for a request is the timeline's business.
 
 mod bound;
+mod disk;
 mod error;
 mod event_source;
 mod expand;
+mod interrupts;
 mod living;
+mod locks;
+mod named;
+mod names;
 mod probes;
+mod programs;
+mod quota;
 mod recorder;
 mod ring;
+mod symbols;
 mod target;
+mod timers;
+mod watch;
 
 pub use bound::{Rung, missing_privilege};
 pub use error::{CaptureError, TargetError};
@@ -21,3 +31,4 @@ pub use expand::Expander;
 pub use probes::{Attached, Probes, streams};
 pub use recorder::{Recorder, Recording};
 pub use target::{Target, listeners_of_port, listening_ports, named, tree};
+pub use watch::{Watch, Watched, Windows};

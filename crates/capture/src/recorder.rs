@@ -6,6 +6,7 @@ use crate::event_source::EventSource;
 use crate::expand::Expander;
 use crate::living::Living;
 use crate::probes::{Attached, Probes};
+use crate::quota::Quotas;
 use crate::ring::{RawEvent, Rings};
 use crate::target::{Target, listening_ports, tree};
 use std::collections::BTreeSet;
@@ -81,6 +82,7 @@ impl Recorder {
         for port in &target.ports {
             probes.watch_port(*port);
         }
+        sources.push(Box::new(Quotas::new(&target.pids)));
         let rings = probes.rings()?;
         let attached = probes.attach()?;
         for source in &mut sources {
@@ -384,6 +386,11 @@ fn steal_by_cpu() -> Vec<(usize, u64)> {
             Some((cpu, steal * (1_000_000_000 / ticks)))
         })
         .collect()
+}
+
+/// CLOCK_MONOTONIC.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
