@@ -24,13 +24,7 @@ pub(crate) struct Naming {
 
 impl Naming {
     /// Takes a piece; gives the record when it was the last one.
-    pub(crate) fn piece(
-        &mut self,
-        time_ns: u64,
-        cpu: u32,
-        piece: usize,
-        argument: u64,
-    ) -> Option<(Record, Vec<Slot>)> {
+    pub(crate) fn piece(&mut self, time_ns: u64, cpu: u32, piece: usize, argument: u64) -> Option<(Record, Vec<Slot>)> {
         if piece == KEY {
             *self = Self { time_ns, key: Some(argument), ..Self::default() };
         }

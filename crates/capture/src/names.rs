@@ -3,7 +3,9 @@
 use crate::symbols::Symbols;
 use std::collections::{HashSet, VecDeque};
 use std::fs;
-use weir_wire::watched::{DiskRequest, HARD_INTERRUPT, LockWait, NAMED_DEVICE, NAMED_FUNCTION, NAMED_INTERRUPT};
+use weir_wire::watched::{
+    DiskRequest, HARD_INTERRUPT, LockWait, NAMED_DEVICE, NAMED_FUNCTION, NAMED_INTERRUPT, NAMED_TASK,
+};
 use weir_wire::{Kind, Record, Slot, text_slots};
 
 /// What was told may be in a segment that is gone: after this it is told again.
@@ -29,15 +31,20 @@ impl Names {
 
     /// Takes note of the numbers in an event.
     pub(crate) fn see(&mut self, record: &Record) {
-        let met = if let Some(request) = DiskRequest::read(record) {
-            (NAMED_DEVICE, u64::from(request.device))
-        } else if let Some(wait) = LockWait::read(record).filter(|wait| wait.sort.is_kernels()) {
-            (NAMED_FUNCTION, wait.key)
+        if let Some(request) = DiskRequest::read(record) {
+            self.meet((NAMED_DEVICE, u64::from(request.device)));
+        } else if let Some(wait) = LockWait::read(record) {
+            // Whoever holds a lock and sleeps is not told of by the scheduler.
+            self.meet((NAMED_TASK, u64::from(wait.holder)));
+            if wait.sort.is_kernels() {
+                self.meet((NAMED_FUNCTION, wait.key));
+            }
         } else if record.kind == Kind::Interrupt as u16 && record.flags == HARD_INTERRUPT {
-            (NAMED_INTERRUPT, record.a >> 48)
-        } else {
-            return;
-        };
+            self.meet((NAMED_INTERRUPT, record.a >> 48));
+        }
+    }
+
+    fn meet(&mut self, met: (u8, u64)) {
         // Without room it is met again, and told then.
         if met.1 != 0 && self.pending.len() < MOST_PENDING && self.told.len() < MOST_TOLD && self.told.insert(met) {
             self.pending.push_back(met);
@@ -49,6 +56,9 @@ impl Names {
         for (sort, key) in std::mem::take(&mut self.pending) {
             let name = match sort {
                 NAMED_DEVICE => device(key),
+                NAMED_TASK => {
+                    fs::read_to_string(format!("/proc/{key}/comm")).ok().map(|name| name.trim_end().to_owned())
+                }
                 NAMED_FUNCTION => self.symbols.function(key).map(str::to_owned),
                 _ => interrupt(key, &fs::read_to_string("/proc/interrupts").unwrap_or_default()),
             };

@@ -140,7 +140,9 @@ impl Hierarchy {
         let mut unified = None;
         for line in mounts.lines() {
             let mut fields = line.split(' ');
-            let (Some(root), Some(sort), Some(options)) = (fields.nth(1), fields.next(), fields.next()) else { continue };
+            let (Some(root), Some(sort), Some(options)) = (fields.nth(1), fields.next(), fields.next()) else {
+                continue;
+            };
             if sort == "cgroup" && options.split(',').any(|option| option == "cpu") {
                 return Some(Self { root: root.into(), unified: false });
             }
@@ -216,7 +218,8 @@ mod tests {
 
     #[test]
     fn both_versions_of_cgroups_are_read() {
-        let mixed = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\n";
+        let mixed =
+            "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\n";
         let old = Hierarchy::find(mixed).expect("the cpu controller");
         assert_eq!(old, Hierarchy { root: "/sys/fs/cgroup/cpu".into(), unified: false });
         assert_eq!(old.path_of("5:cpuset:/a\n3:cpu,cpuacct:/b/c\n0::/d\n"), Some("/b/c"));

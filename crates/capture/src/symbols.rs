@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn an_address_lies_in_the_function_that_begins_before_it() {
-        let symbols = Symbols::parse("ff20 T second\nff10 t first\nff18 d data\nff30 T third [module]\nbroken\n0 T none\n");
+        let symbols =
+            Symbols::parse("ff20 T second\nff10 t first\nff18 d data\nff30 T third [module]\nbroken\n0 T none\n");
         assert_eq!(symbols.function(0xff0f), None);
         assert_eq!(symbols.function(0xff1f), Some("first"));
         assert_eq!(symbols.function(0xff20), Some("second"));

@@ -1,6 +1,8 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
+use crate::notes::{Notes, SourceCost};
 use crate::path::{Detail, Span, Step, Walk};
+use crate::refine::{Refine, RunDivision};
 use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use crate::texts::Texts;
@@ -132,6 +134,10 @@ pub struct Statistics {
     pub client_ns: Option<(u64, u64)>,
     /// Bytes of responses.
     pub bytes: u64,
+    /// How far `run` could be divided.
+    pub run: RunDivision,
+    /// What the optional sources have cost.
+    pub sources: Vec<SourceCost>,
 }
 
 #[derive(Debug)]
@@ -159,6 +165,7 @@ pub struct Joiner {
     waiting: VecDeque<Waiting>,
     steps: Vec<Step>,
     texts: Texts,
+    notes: Notes,
     statistics: Statistics,
     since_sweep: u32,
     nameless: Arc<str>,
@@ -177,6 +184,7 @@ impl Joiner {
             waiting: VecDeque::new(),
             steps: Vec::new(),
             texts: Texts::default(),
+            notes: Notes::default(),
             statistics: Statistics::default(),
             since_sweep: 0,
             nameless: Arc::from("(unnamed)"),
@@ -265,7 +273,9 @@ impl Joiner {
             }
             Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
             Kind::SocketPeer => {}
+            _ => {}
         }
+        self.notes.push(record, payload);
     }
 
     /// Resolves what is left at the end of a recording.
@@ -278,7 +288,7 @@ impl Joiner {
     /// The counts so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        Statistics { gaps: self.tasks.gaps(), ..self.statistics.clone() }
+        Statistics { gaps: self.tasks.gaps(), sources: self.notes.costs(), ..self.statistics.clone() }
     }
 
     /// How many things are held in memory: events of tasks and sockets, connections, and requests that wait.
@@ -290,6 +300,7 @@ impl Joiner {
             + self.lanes.len()
             + self.waiting.len()
             + self.texts.held()
+            + self.notes.held()
     }
 
     /// A task's name, if the recording tells it.
@@ -443,6 +454,8 @@ impl Joiner {
         let from = steps.len();
         Walk { tasks: &self.tasks, sockets: &self.sockets, span, steps }.server();
         steps[from..].sort_by_key(|step| step.from_ns);
+        let (notes, tasks, texts) = (&self.notes, &self.tasks, &mut self.texts);
+        Refine { notes, tasks, texts, division: &mut self.statistics.run }.steps(steps, from);
         self.response_steps(waiting, steps, sent_ns);
         Ok(AtServer { arrived_ns, picked_ns, sent_ns })
     }
@@ -511,6 +524,7 @@ impl Joiner {
         let keep_ns = [oldest_mark, oldest_request].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
+        self.notes.trim(keep_ns);
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);
             self.tasks.trim(keep_ns);

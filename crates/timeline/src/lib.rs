@@ -7,8 +7,14 @@
 
 mod abstraction;
 mod blocked;
+mod disk;
+mod interrupts;
 mod join;
+mod locks;
+mod notes;
 mod path;
+mod quota;
+mod refine;
 mod sockets;
 mod tasks;
 mod texts;
@@ -16,5 +22,7 @@ mod texts;
 pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
 pub use join::{AtServer, Bounds, Joiner, Response, Statistics, Unjoinable};
+pub use notes::SourceCost;
 pub use path::{Detail, Step};
+pub use refine::RunDivision;
 pub use tasks::{State, TaskName};

@@ -74,7 +74,7 @@ kinds! {
         "A task ends.";
 
     Named = 0x0106, bpf 18, "named", since (1, 0), a "key", b "device (files)", payload "name: text",
-        "The name of something that other events refer to by its key; flags: 1 = file, 2 = device (key: major << 20 | minor), 3 = function of the kernel (key: its address), 4 = interrupt (key: number), 5 = cgroup.";
+        "The name of something that other events refer to by its key; flags: 1 = file, 2 = device (key: major << 20 | minor), 3 = function of the kernel (key: its address), 4 = interrupt (key: number), 5 = cgroup, 6 = task (key: number).";
     DiskRequest = 0x0107, bpf 12, "disk_request", since (1, 0), a "pid | device << 32", b "duration_ns | sectors << 40", payload "",
         "A request to a block device is done, handed to it by this task so long ago; flags: 0 = read, 1 = write, 2 = flush, 3 = another.";
     FileWait = 0x0108, bpf 13, "file_wait", since (1, 0), a "pid", b "key", payload "",

@@ -12,6 +12,8 @@ pub const NAMED_FUNCTION: u8 = 3;
 pub const NAMED_INTERRUPT: u8 = 4;
 /// A cgroup.
 pub const NAMED_CGROUP: u8 = 5;
+/// A task of which the scheduler may never tell; its key is its number.
+pub const NAMED_TASK: u8 = 6;
 
 /// Flag of [`Kind::FileWait`]: the kernel counts it as waiting for a device.
 pub const IO_WAIT: u8 = 1;
@@ -49,15 +51,8 @@ impl LockSort {
     /// The sort of a code.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        let all = [
-            Self::Futex,
-            Self::Flock,
-            Self::Fcntl,
-            Self::Mutex,
-            Self::Semaphore,
-            Self::AddressSpace,
-            Self::Kernel,
-        ];
+        let all =
+            [Self::Futex, Self::Flock, Self::Fcntl, Self::Mutex, Self::Semaphore, Self::AddressSpace, Self::Kernel];
         all.into_iter().find(|sort| *sort as u8 == code)
     }
 
