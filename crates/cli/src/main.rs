@@ -13,6 +13,7 @@ mod run_directory;
 mod serve;
 mod stop;
 mod units;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -43,6 +43,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs,
 
+    #[command(flatten)]
+    watch: crate::watch::WatchArgs,
+
     /// Disk space for the kernel's events, MiB; the oldest are removed beyond it
     #[arg(long, value_name = "MIB", default_value_t = DISK_MIB, value_parser = clap::value_parser!(u64).range(256..))]
     disk: u64,
@@ -113,7 +116,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
     let rung = weir_capture::Rung::SocketTracepoints;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-    let recorder = Recorder::start(probes, &target, &run, limits(args.disk))?;
+    let sources = args.watch.load(&probes)?;
+    let recorder = Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?;
     let Ending { notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
     let cost = recorder.finish(notes.clone())?;
     if let Some(child) = child {

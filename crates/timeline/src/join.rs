@@ -138,6 +138,8 @@ pub struct Statistics {
     pub run: RunDivision,
     /// What the optional sources have cost.
     pub sources: Vec<SourceCost>,
+    /// What the hypervisor took of the CPUs: (stolen, of so much time), nanoseconds, the sum over CPUs.
+    pub stolen_ns: (u64, u64),
 }
 
 #[derive(Debug)]
@@ -288,7 +290,12 @@ impl Joiner {
     /// The counts so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        Statistics { gaps: self.tasks.gaps(), sources: self.notes.costs(), ..self.statistics.clone() }
+        Statistics {
+            gaps: self.tasks.gaps(),
+            sources: self.notes.costs(),
+            stolen_ns: self.notes.stolen(),
+            ..self.statistics.clone()
+        }
     }
 
     /// How many things are held in memory: events of tasks and sockets, connections, and requests that wait.

@@ -76,6 +76,8 @@ pub(crate) struct Notes {
     names: FxHashMap<(u8, u64), Arc<str>>,
     watched: VecDeque<(u64, u64)>,
     costs: BTreeMap<u8, SourceCost>,
+    /// Of each CPU: (time, stolen until then), first and last.
+    stolen: BTreeMap<u32, [(u64, u64); 2]>,
 }
 
 impl Notes {
@@ -116,6 +118,10 @@ impl Notes {
                 }
             }
             Kind::Watched => push_bounded(&mut self.watched, (now_ns, record.a)),
+            Kind::CpuSteal if (record.lane as usize) < MOST_CPUS => {
+                let told = (now_ns, record.a);
+                self.stolen.entry(record.lane).or_insert([told, told])[1] = told;
+            }
             Kind::SourceCost => {
                 let [measured_ns, cpu_ns, ..] = payload.first().copied().unwrap_or_default();
                 let (source, events, attached_ns) = (record.flags, record.a, record.b);
@@ -133,6 +139,13 @@ impl Notes {
     /// What the optional sources have cost.
     pub(crate) fn costs(&self) -> Vec<SourceCost> {
         self.costs.values().copied().collect()
+    }
+
+    /// What the hypervisor took of the CPUs: (stolen, of so much time), nanoseconds, the sum over CPUs.
+    pub(crate) fn stolen(&self) -> (u64, u64) {
+        self.stolen.values().fold((0, 0), |(stolen, time), [first, last]| {
+            (stolen + last.1.saturating_sub(first.1), time + last.0.saturating_sub(first.0))
+        })
     }
 
     /// The name of a sort's key.

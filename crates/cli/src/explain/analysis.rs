@@ -59,6 +59,7 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     let mut explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
     let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
     explanation.server_cpu = server_cpu;
+    super::watched::add(&mut explanation, &statistics, recorded_s(&reader));
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
     if statistics.requests == 0 {
         let what = if statistics.failed.iter().sum::<u64>() > 0 {
@@ -202,6 +203,8 @@ impl Folds {
             slow_parts_ns: slow.parts_ns,
             median_response_ns: median.response_ns,
             slow_response_ns: slow.response_ns,
+            run_parts_ns: BTreeMap::new(),
+            not_observed_why: BTreeMap::new(),
             not_observed: Part::NOT_OBSERVED.iter().map(|&name| name.to_owned()).collect(),
             causes: words::causes(&all, &self.labels),
             slow_causes: words::slow_causes(&slow, &rest, &self.labels),
@@ -302,6 +305,7 @@ fn observer(reader: &RunReader) -> Observer {
         cpu_seconds: cost.cpu_seconds,
         cpu_share: if recorded_s > 0.0 { cost.cpu_seconds / recorded_s } else { 0.0 },
         events_per_request: 0.0,
+        sources: Vec::new(),
     }
 }
 

@@ -50,7 +50,8 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
             let run = Run::create(&directory)?;
             let rung = Rung::SocketTracepoints;
             run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-            Some(Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?)
+            let sources = args.watch.load(&probes)?;
+            Some(Recorder::start_with(probes, sources, &target, &run, crate::record::limits(crate::record::DISK_MIB))?)
         }
         Err(why) => {
             eprintln!("weir explain: the client's side only: {why}");

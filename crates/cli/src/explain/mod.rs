@@ -3,6 +3,7 @@
 mod analysis;
 mod live;
 mod server_side;
+mod watched;
 mod words;
 
 use crate::load::LoadArgs;
@@ -59,6 +60,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     target: TargetArgs,
+
+    #[command(flatten)]
+    watch: crate::watch::WatchArgs,
 
     #[command(flatten)]
     load: LoadArgs,

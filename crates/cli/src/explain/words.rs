@@ -99,6 +99,7 @@ fn named(part: Part, who: &[(String, f64)]) -> String {
     }
     let verb = match part {
         Part::WaitCpu => "the CPU was taken by",
+        Part::WaitLock if who.iter().any(|(label, _)| label.contains(" held by ")) => "for",
         Part::WaitLock => "ended by",
         Part::WaitProcess | Part::WaitNetwork => "waited for",
         _ => "with",
