@@ -3,23 +3,66 @@
 use crate::error::CaptureError;
 use std::path::Path;
 
-/// The ladder of sources for request boundaries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The ladder of sources for request boundaries, the most telling first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
-    /// Socket tracepoints (Linux 6.3 and later).
+    /// Tracepoints at sockets (Linux 6.3 and later).
     SocketTracepoints,
+    /// Probes at TCP's own functions (fentry and fexit: Linux 5.19 and later, not in lockdown).
+    Functions,
+    /// The server's system calls, filtered in the kernel (Linux 5.18 and later).
+    SystemCalls,
     /// The client's own view only.
     ClientOnly,
 }
 
 impl Rung {
+    /// All rungs, from the top.
+    pub const ALL: [Self; 4] = [Self::SocketTracepoints, Self::Functions, Self::SystemCalls, Self::ClientOnly];
+
     /// Its name in reports and in `run.toml`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::SocketTracepoints => "socket tracepoints",
+            Self::Functions => "fentry",
+            Self::SystemCalls => "system calls",
             Self::ClientOnly => "client only",
         }
+    }
+
+    /// Its name as an option's value.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::SocketTracepoints => "tracepoints",
+            Self::Functions => "fentry",
+            Self::SystemCalls => "syscalls",
+            Self::ClientOnly => "client",
+        }
+    }
+
+    /// The rung of a name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rung| rung.name() == name)
+    }
+
+    /// Whether a request's data may arrive on it without its being told.
+    #[must_use]
+    pub fn misses_arrivals(self) -> bool {
+        self == Self::SystemCalls
+    }
+
+    /// The rung of an option's value.
+    ///
+    /// # Errors
+    /// The values that there are.
+    pub fn of_word(word: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|rung| rung.word() == word).ok_or_else(|| {
+            let words = Self::ALL.map(Self::word).join(", ");
+            format!("no such rung; there are {words}")
+        })
     }
 }
 

@@ -28,6 +28,20 @@ pub enum CaptureError {
         /// The first one missing.
         tracepoint: String,
     },
+    /// The kernel lets no probe be attached to its functions.
+    #[error(
+        "this kernel lets no probe be attached to its functions ({reason}): one in lockdown or built without function tracing refuses"
+    )]
+    NoFunctionProbes {
+        /// What the kernel or libbpf said.
+        reason: String,
+    },
+    /// Probes are asked for on a rung that has none.
+    #[error("the rung {rung:?} has no probes in the kernel")]
+    NoProbes {
+        /// The rung's name.
+        rung: &'static str,
+    },
     /// The kernel refused the probes for another reason.
     #[error("the kernel refused the probes while {doing}: {reason}")]
     Refused {

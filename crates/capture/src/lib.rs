@@ -4,12 +4,17 @@
 //! the events to records and writes them to a run.
 //! This crate knows no formulas: what the events mean for a request is the timeline's business.
 
+mod arrivals;
 mod bound;
+mod boundaries;
+mod calls;
 mod disk;
 mod error;
 mod event_source;
 mod expand;
+mod functions;
 mod interrupts;
+mod ladder;
 mod living;
 mod locks;
 mod named;
@@ -28,6 +33,7 @@ pub use bound::{Rung, missing_privilege};
 pub use error::{CaptureError, TargetError};
 pub use event_source::EventSource;
 pub use expand::Expander;
+pub use ladder::{Footing, Ladder};
 pub use probes::{Attached, Probes, streams};
 pub use recorder::{Recorder, Recording};
 pub use target::{Target, listeners_of_port, listening_ports, named, tree};

@@ -1,6 +1,7 @@
 //! Loading, attaching and detaching the probes.
 
-use crate::bound;
+use crate::bound::{self, Rung};
+use crate::boundaries::Boundaries;
 use crate::error::CaptureError;
 use crate::ring::Rings;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -23,6 +24,9 @@ const RING_WORDS: u64 = 1 << 19;
 /// What each object that shares the rings must have as its `ring_mask`.
 pub(crate) const RING_MASK: u64 = RING_WORDS - 1;
 
+/// What is being done when a tracepoint turns out to be missing.
+const LOADING: &str = "loading them";
+
 /// The number of rings, and with it of a recording's streams: one for each CPU that the system may ever have.
 #[must_use]
 pub fn streams() -> usize {
@@ -32,6 +36,7 @@ pub fn streams() -> usize {
 /// The loaded probes, not yet attached.
 pub struct Probes {
     skel: SpineSkel<'static>,
+    boundaries: Boundaries,
 }
 
 /// Attached probes; dropping it detaches them.
@@ -40,11 +45,19 @@ pub struct Attached {
 }
 
 impl Probes {
-    /// Loads the probes into the kernel.
+    /// Loads the probes into the kernel, with request boundaries from the sockets' tracepoints.
     ///
     /// # Errors
     /// [`CaptureError`] says what is missing and the remedy.
     pub fn load() -> Result<Self, CaptureError> {
+        Self::load_rung(Rung::SocketTracepoints)
+    }
+
+    /// Loads the probes with request boundaries from one rung of the ladder.
+    ///
+    /// # Errors
+    /// [`CaptureError`] says what is missing and the remedy; rungs without probes are refused.
+    pub fn load_rung(rung: Rung) -> Result<Self, CaptureError> {
         bound::check()?;
         libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, _| {})));
         let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
@@ -57,9 +70,23 @@ impl Probes {
         rings.set_value_size(Rings::stride(RING_WORDS) as u32).map_err(refused("sizing the rings"))?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.ring_mask = RING_MASK;
+            constants.by_descriptor = Boundaries::by_descriptor(rung);
         }
-        let skel = open.load().map_err(refused("loading them"))?;
-        Ok(Self { skel })
+        // A kernel without these tracepoints refuses the whole object for them.
+        let progs = &mut open.progs;
+        for program in [&mut progs.on_ready, &mut progs.on_recv, &mut progs.on_send] {
+            program.set_autoload(rung == Rung::SocketTracepoints);
+        }
+        let skel = open.load().map_err(refused(LOADING))?;
+        let mut probes = Self { skel, boundaries: Boundaries::InTheSpine };
+        probes.boundaries = Boundaries::load(rung, &probes)?;
+        Ok(probes)
+    }
+
+    /// The rung that request boundaries come from.
+    #[must_use]
+    pub fn rung(&self) -> Rung {
+        self.boundaries.rung()
     }
 
     /// The rings, mapped for reading.
@@ -132,9 +159,10 @@ impl Probes {
             &progs.on_send,
         ];
         let mut links = Vec::with_capacity(order.len());
-        for program in order {
+        for program in order.into_iter().filter(|program| program.autoload()) {
             links.push(program.attach().map_err(|error| refusal("attaching them", &error))?);
         }
+        self.boundaries.attach(&mut links)?;
         Ok(Attached { _links: links })
     }
 
@@ -167,7 +195,8 @@ fn set(bits: &mut [u8], index: u32) {
 pub(crate) fn refusal(doing: &'static str, error: &libbpf_rs::Error) -> CaptureError {
     let reason = format!("{error:#}");
     // A missing tracepoint is told by libbpf as ESRCH when the program that names it is loaded.
-    if error.kind() == libbpf_rs::ErrorKind::NotFound || reason.contains("os error 3)") {
+    let is_missing = error.kind() == libbpf_rs::ErrorKind::NotFound || reason.contains("os error 3)");
+    if is_missing && doing == LOADING {
         let tracepoint = "sock:sk_data_ready, sock:sock_recv_length or sock:sock_send_length".to_owned();
         return CaptureError::NoSocketTracepoints { release: bound::release(), tracepoint };
     }

@@ -42,17 +42,6 @@ impl Programs {
         self.links.clear();
     }
 
-    /// Sets a map of one value for each CPU to zero.
-    pub(crate) fn clear(&self, map: &str) {
-        use libbpf_rs::{MapCore, MapFlags};
-        for map in self.skel.object().maps().filter(|known| known.name() == map) {
-            let size = map.value_size() as usize;
-            let zeros = vec![vec![0; size]; libbpf_rs::num_possible_cpus().unwrap_or(1)];
-            // A map of ours with the one key that it has; were it refused, the old count would stay.
-            let _ = map.update_percpu(&0u32.to_ne_bytes(), &zeros, MapFlags::ANY);
-        }
-    }
-
     /// What they have taken since they were loaded, in all times that the kernel measured.
     pub(crate) fn run_time(&self) -> RunTime {
         let mut sum = RunTime::default();

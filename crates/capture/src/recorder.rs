@@ -54,6 +54,7 @@ pub struct Recorder {
     thread: JoinHandle<Result<Cost, WriteError>>,
     shared: Arc<Recording>,
     run: Run,
+    rung: Rung,
 }
 
 impl Recorder {
@@ -83,7 +84,7 @@ impl Recorder {
             probes.watch_port(*port);
         }
         sources.push(Box::new(Quotas::new(&target.pids)));
-        let rings = probes.rings()?;
+        let (rings, rung) = (probes.rings()?, probes.rung());
         let attached = probes.attach()?;
         for source in &mut sources {
             source.attach()?;
@@ -117,7 +118,7 @@ impl Recorder {
             .name("weir-record".to_owned())
             .spawn(move || collector_main(&mut collector, attached))
             .map_err(|error| CaptureError::Refused { doing: "starting the collector", reason: error.to_string() })?;
-        Ok(Self { thread, shared, run: run.clone() })
+        Ok(Self { thread, shared, run: run.clone(), rung })
     }
 
     /// Its counters.
@@ -135,7 +136,7 @@ impl Recorder {
     /// The rung that request boundaries come from.
     #[must_use]
     pub fn rung(&self) -> Rung {
-        Rung::SocketTracepoints
+        self.rung
     }
 
     /// Detaches, writes what is left, and notes the end in the manifest.

@@ -13,9 +13,6 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/timers.skel.rs"));
 }
 
-/// The map that counts the timers a CPU is at; it is cleared before the programs are attached.
-pub(crate) const EXPIRING: &str = "expiring";
-
 /// Loads its programs.
 pub(crate) fn load(probes: &Probes) -> Result<Programs, CaptureError> {
     let refused = |error: libbpf_rs::Error| refusal("loading the source `timers`", &error);

@@ -158,9 +158,6 @@ impl Watch {
 
     fn attach_at(&mut self, now_ns: u64) -> Result<(), CaptureError> {
         for part in &mut self.parts {
-            if part.source == Watched::Timers {
-                part.programs.clear(timers::EXPIRING);
-            }
             part.programs.attach()?;
         }
         self.attached_ns = Some(now_ns);

@@ -10,6 +10,7 @@ mod privacy;
 mod progress;
 mod record;
 mod run_directory;
+mod rung;
 mod serve;
 mod stop;
 mod units;

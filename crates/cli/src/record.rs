@@ -1,13 +1,14 @@
 //! The `weir record` command: kernel events of a server, into a run directory.
 
 use crate::child::Child;
+use crate::rung::RungArgs;
 use crate::stop::Stop;
 use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_capture::{Probes, Recorder, Target};
+use weir_capture::{Footing, Recorder, Target};
 use weir_trace::{Limits, Run, Source};
 
 /// Disk space of a recording, MiB, unless the user says.
@@ -25,7 +26,7 @@ The run is read by `weir explain RUN`. To join requests with a client's view, le
   weir load --run runs/a http://127.0.0.1/
 
 Exit status: 0 if it was recorded to the end, 1 if not or if the command failed by itself, 2 for wrong usage.
-Needs Linux 6.3 or later, and root or CAP_BPF and CAP_PERFMON; to find another user's server by its port also
+Needs Linux 5.18 or later, and root or CAP_BPF and CAP_PERFMON; to find another user's server by its port also
 CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.";
 
 /// Record kernel events of a server: who runs, who waits for what, where requests begin and end.
@@ -45,6 +46,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     watch: crate::watch::WatchArgs,
+
+    #[command(flatten)]
+    rung: RungArgs,
 
     /// Disk space for the kernel's events, MiB; the oldest are removed beyond it
     #[arg(long, value_name = "MIB", default_value_t = DISK_MIB, value_parser = clap::value_parser!(u64).range(256..))]
@@ -103,7 +107,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let stop = Stop::on_signals()?;
     // The probes load before anything is started: a refusal then costs nobody a server.
-    let probes = Probes::load()?;
+    let Footing { probes, rung, notes: mut why } = args.rung.ladder().climb()?;
+    let Some(probes) = probes else {
+        why.push(format!("nothing can be recorded on the rung {:?}", rung.name()));
+        bail!("{}", why.join("\n  "));
+    };
     let mut child = if args.command.is_empty() { None } else { Some(Child::start(&args.command)?) };
     let mut target = args.target.find()?;
     if let Some(child) = &child {
@@ -114,11 +122,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     // Not before: a target that is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
-    let rung = weir_capture::Rung::SocketTracepoints;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
     let sources = args.watch.load(&probes)?;
     let recorder = Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?;
-    let Ending { notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
+    let Ending { mut notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
+    notes.splice(..0, why);
     let cost = recorder.finish(notes.clone())?;
     if let Some(child) = child {
         child.end();

@@ -32,6 +32,7 @@ pub use server::mariadb::MariaDb;
 pub use server::nginx::Nginx;
 pub use server::php_fpm::PhpFpm;
 pub use server::postgres::Postgres;
+pub use server::slow_fs::SlowFs;
 pub use server::weir_serve::WeirServe;
 pub use server::{RunningServer, StartError};
 pub use site::Site;

@@ -54,6 +54,13 @@ pub fn mariadb() -> Option<()> {
     or_skip(there, "MariaDB is not installed (make deps)")
 }
 
+/// The right to mount a file system of our own.
+pub fn fuse() -> Option<()> {
+    const CAP_SYS_ADMIN: u32 = 21;
+    or_skip(effective_capabilities() >> CAP_SYS_ADMIN & 1 == 1, "needs root, to mount a file system")?;
+    or_skip(Path::new("/dev/fuse").exists(), "the kernel has no FUSE (modprobe fuse)")
+}
+
 /// A program on the search path, such as `wrk`.
 pub fn program(name: &str) -> Option<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -10,6 +10,7 @@ pub(crate) mod php_fpm;
 mod port;
 pub(crate) mod postgres;
 mod process;
+pub(crate) mod slow_fs;
 pub(crate) mod weir_serve;
 
 use std::fmt;

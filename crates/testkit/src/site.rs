@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -73,6 +74,20 @@ impl Site {
     pub fn write_program(&self, name: &str, content: &[u8]) -> io::Result<()> {
         self.write(name, content)?;
         fs::set_permissions(self.dir.path().join(name), Permissions::from_mode(0o755))
+    }
+
+    /// Compiles a C program with `cc`, such as a CGI program; the options are those of the compiler,
+    /// such as `-DNAME=1`.
+    pub fn compile(&self, name: &str, source: &str, options: &[String]) -> io::Result<()> {
+        let path = self.dir.path().join(name);
+        let text = path.with_extension("c");
+        fs::write(&text, source)?;
+        let output = Command::new("cc").args(["-O1", "-o"]).arg(&path).args(options).arg(&text).output()?;
+        fs::remove_file(&text)?;
+        if !output.status.success() {
+            return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+        }
+        fs::set_permissions(path, Permissions::from_mode(0o755))
     }
 
     /// Where it is.

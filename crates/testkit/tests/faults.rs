@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 use weir_testkit::client::Connection;
-use weir_testkit::{Faulty, RunningServer, require};
+use weir_testkit::{Faulty, RunningServer, SlowFs, require};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -261,4 +261,68 @@ fn wrk_loads_the_threaded_and_the_event_driven_server() {
         assert!(output.contains("Requests/sec"), "{output}");
         assert!(!output.contains("Socket errors") && !output.contains("Non-2xx"), "{output}");
     }
+}
+
+/// The file system keeps what is written, takes its time for `fsync` alone, and leaves no mount behind.
+#[test]
+fn slow_fs_takes_its_time_for_fsync() {
+    if require::fuse().is_none() {
+        return;
+    }
+    let system = SlowFs::mount(30).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(comm(system.pid()), "weir-slow-fs");
+    let path = system.dir().join("a.log");
+    let dir = system.dir().to_owned();
+    let start = Instant::now();
+    let mut file = fs::File::options().create(true).append(true).open(&path).unwrap();
+    for line in ["one\n", "two\n"] {
+        io::Write::write_all(&mut file, line.as_bytes()).unwrap();
+    }
+    let wrote = start.elapsed();
+    file.sync_all().unwrap();
+    let took = start.elapsed();
+    assert!(took - wrote >= 30 * MS && took - wrote < 80 * MS && wrote < 20 * MS, "{wrote:?} {took:?}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+    drop((file, system));
+    assert!(!fs::read_to_string("/proc/mounts").unwrap().contains(dir.to_str().unwrap()));
+}
+
+/// Each connection wakes all of the herd, and one of them gets it.
+#[test]
+fn herd_wakes_all_for_each_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("counts");
+    let server = start("herd", &[file.to_str().unwrap(), "--processes", "20"]);
+    let count = |place: usize| {
+        let bytes = fs::read(&file).unwrap();
+        u64::from_ne_bytes(bytes[place * 8..place * 8 + 8].try_into().unwrap())
+    };
+    // How often they have gone to sleep, as the kernel counts it.
+    let sleeps = || -> u64 {
+        let of = |pid: &u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+            line.trim().parse::<u64>().unwrap()
+        };
+        server.pids().iter().map(of).sum()
+    };
+    let at_rest = || {
+        for _ in 0..200 {
+            let before = sleeps();
+            std::thread::sleep(50 * MS);
+            if count(0) == 20 && sleeps() == before {
+                return before;
+            }
+        }
+        panic!("the herd does not come to rest");
+    };
+    let before = at_rest();
+    for _ in 0..10 {
+        assert_eq!(Connection::open(server.port).unwrap().get("/").unwrap().body, b"ok\n");
+        at_rest();
+    }
+    let (woken, accepted, other) = (at_rest() - before, count(1), count(5));
+    assert_eq!(accepted, 10);
+    // Whoever is still on its way to sleep is not woken.
+    assert!((180..=200).contains(&(woken - other)), "{woken} wake-ups, {other} of them for other things");
 }

@@ -34,7 +34,8 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            grace_ns: 20_000_000,
+            // Three beats of the collector: what it tells from user space comes after the events that it is about.
+            grace_ns: 60_000_000,
             closed_ns: 2_000_000_000,
             connections: 1 << 17,
             changes: 1 << 23,
@@ -171,6 +172,7 @@ pub struct Joiner {
     statistics: Statistics,
     since_sweep: u32,
     nameless: Arc<str>,
+    untold_arrivals: bool,
 }
 
 impl Joiner {
@@ -190,7 +192,13 @@ impl Joiner {
             statistics: Statistics::default(),
             since_sweep: 0,
             nameless: Arc::from("(unnamed)"),
+            untold_arrivals: false,
         }
+    }
+
+    /// The recording does not tell of every arrival: what is taken unannounced arrived by then, or with its connection.
+    pub fn supply_arrivals(&mut self) {
+        self.untold_arrivals = true;
     }
 
     /// Takes the next record; `name` is the text of its dictionary id, if it has one.
@@ -360,7 +368,12 @@ impl Joiner {
         let aside = END_OF_STREAM | ERROR | NO_POSITION | if verb == Verb::Receive { PEEK } else { 0 };
         if server_side && record.flags & aside == 0 {
             match verb {
-                Verb::Receive => socket.pick_up(record.time_ns, position, pid),
+                Verb::Receive => {
+                    if self.untold_arrivals {
+                        socket.arrived_by(record.time_ns, position);
+                    }
+                    socket.pick_up(record.time_ns, position, pid);
+                }
                 Verb::Send => socket.send(record.time_ns, position, pid),
             }
         }

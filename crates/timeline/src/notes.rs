@@ -62,6 +62,8 @@ pub(crate) struct Interrupt {
 pub(crate) struct Throttled {
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
+    /// How long, the sum over CPUs.
+    pub(crate) held_ns: u64,
     pub(crate) cgroup: u64,
 }
 
@@ -108,7 +110,10 @@ impl Notes {
             Kind::Interrupt => self.interrupt(record),
             Kind::Throttled => {
                 let from_ns = now_ns.saturating_sub(record.a.min(1_000_000_000).saturating_add(BEAT_NS));
-                push_bounded(&mut self.throttled, Throttled { from_ns, to_ns: now_ns, cgroup: record.b });
+                push_bounded(
+                    &mut self.throttled,
+                    Throttled { from_ns, to_ns: now_ns, held_ns: record.a, cgroup: record.b },
+                );
             }
             Kind::CgroupMember => self.member(low, record.b),
             Kind::Fork => {

@@ -138,6 +138,17 @@ impl Socket {
         self.ready.push(Mark { at_ns, position, pid: 0, not_accepted });
     }
 
+    /// Data that is taken has arrived, whether or not that was told: by then, or, where it is the connection's first, when
+    /// that was established (a server may have asked for connections only with their data: TCP_DEFER_ACCEPT).
+    pub(crate) fn arrived_by(&mut self, at_ns: u64, sequence: u32) {
+        let position = self.receive.position(sequence);
+        if position > self.ready.reached {
+            let first = self.ready.reached == 0;
+            let at_ns = if first { self.opened_ns } else { at_ns };
+            self.ready.push(Mark { at_ns, position, pid: 0, not_accepted: first });
+        }
+    }
+
     /// A task took data up to a sequence number.
     pub(crate) fn pick_up(&mut self, at_ns: u64, sequence: u32, pid: u32) {
         let position = self.receive.position(sequence);

@@ -25,6 +25,7 @@ enum { BPF_MAP_TYPE_ARRAY = 2 };
 #define AF_INET 2
 #define AF_INET6 10
 #define TCP_ESTABLISHED 1
+#define TCP_SYN_SENT 2
 #define TCP_CLOSE 7
 #define TCP_LISTEN 10
 #define EAGAIN 11

@@ -3,10 +3,15 @@
 #include "spine.h"
 #include "ring.h"
 #include "targets.h"
+#include "sockets.h"
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Sends and receives come from a source that finds its sockets by their descriptors and cannot give them a cookie: every
+ * socket of the server's gets its own when it is connected. */
+const volatile bool by_descriptor = 0;
 
 /* A descriptor that the task is blocked on, and the system call, without tracing system calls. */
 #if defined(__TARGET_ARCH_x86)
@@ -80,107 +85,10 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	return 0;
 }
 
-static __always_inline u64 socket_id(const struct sock *sk)
-{
-	return (u32)sk->__sk_common.skc_cookie.counter;
-}
-
-static __always_inline bool is_server_side(const struct sock *sk)
-{
-	u16 family = sk->__sk_common.skc_family;
-
-	return bit(ports, sk->__sk_common.skc_num) && (family == AF_INET || family == AF_INET6);
-}
-
-/* Who a socket is: several events in a row, of one time. */
-static __always_inline void emit_open(struct sock *sk, struct tcp_sock *tcp, u64 cookie)
-{
-	struct largest_ring *ring = own_ring();
-
-	if (!ring)
-		return;
-	struct sock_common *common = &sk->__sk_common;
-	bool v6 = common->skc_family == AF_INET6;
-	u64 time = bpf_ktime_get_ns();
-	u64 at = __sync_fetch_and_add(&ring->position, v6 ? 14 : 8);
-	u32 receive_base = tcp->rcv_nxt - (u32)tcp->bytes_received;
-	u32 send_base = tcp->bytes_acked ? tcp->snd_una - (u32)tcp->bytes_acked : tcp->write_seq;
-	u64 remote_port = __builtin_bswap16(common->skc_dport);
-
-#define PIECE(index, piece, argument) \
-	put(ring, at + 2 * (index), head_of(time, WEIR_BPF_SOCKET_OPEN, piece), argument)
-	PIECE(0, WEIR_OPEN_BASES, (u32)cookie | (u64)receive_base << 32);
-	PIECE(1, WEIR_OPEN_PORTS, send_base | (u64)common->skc_num << 32 | remote_port << 48);
-	PIECE(2, WEIR_OPEN_IDENTITY, cookie >> 32 | (u64)common->skc_net.net->ns.inum << 32);
-	if (!v6) {
-		PIECE(3, WEIR_OPEN_IPV4, common->skc_rcv_saddr | (u64)common->skc_daddr << 32);
-		return;
-	}
-	struct in6_addr *local = &common->skc_v6_rcv_saddr, *remote = &common->skc_v6_daddr;
-
-	PIECE(3, WEIR_OPEN_LOCAL_HIGH, local->in6_u.u6_addr32[0] | (u64)local->in6_u.u6_addr32[1] << 32);
-	PIECE(4, WEIR_OPEN_LOCAL_LOW, local->in6_u.u6_addr32[2] | (u64)local->in6_u.u6_addr32[3] << 32);
-	PIECE(5, WEIR_OPEN_REMOTE_HIGH, remote->in6_u.u6_addr32[0] | (u64)remote->in6_u.u6_addr32[1] << 32);
-	PIECE(6, WEIR_OPEN_REMOTE_LOW, remote->in6_u.u6_addr32[2] | (u64)remote->in6_u.u6_addr32[3] << 32);
-#undef PIECE
-}
-
-/* The two ends of a Unix socket's connection: what one sends the other receives. */
-static __always_inline void tell_peer(struct sock *sk, u64 cookie)
-{
-	struct unix_sock *own = bpf_skc_to_unix_sock(sk);
-	struct sock *peer = own ? own->peer : 0;
-
-	if (peer)
-		emit(WEIR_BPF_SOCKET_PEER, 0, (u32)cookie | (u64)(u32)bpf_get_socket_cookie(peer) << 32);
-}
-
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_ready, struct sock *sk)
 {
-	if (!is_server_side(sk))
-		return 0;
-	if (sk->__sk_common.skc_state == TCP_LISTEN) {
-		emit(WEIR_BPF_LISTEN_READY, 0, socket_id(sk) | (u64)sk->sk_ack_backlog << 32);
-		return 0;
-	}
-	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
-
-	if (tcp)
-		emit(WEIR_BPF_SOCKET_READY, sk->sk_socket ? 0 : WEIR_NOT_ACCEPTED, socket_id(sk) | (u64)tcp->rcv_nxt << 32);
-	return 0;
-}
-
-static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
-{
-	if (result == -EAGAIN)
-		return 0;
-	if (!is_server_side(sk)) {
-		struct task_struct *task = bpf_get_current_task_btf();
-
-		if (!is_traced(task->tgid))
-			return 0;
-		/* A socket towards something that the server asks: it gets its number when it is first met. Those that have
-		 * one were told by the census, unless a stranger (such as ss) gave it between connect and first use. Its
-		 * change to ESTABLISHED says no better: that comes by an interrupt, whose task is anybody. */
-		if (!sk->__sk_common.skc_cookie.counter) {
-			u64 cookie = bpf_get_socket_cookie(sk);
-			struct tcp_sock *fresh = bpf_skc_to_tcp_sock(sk);
-
-			if (fresh)
-				emit_open(sk, fresh, cookie);
-			else
-				tell_peer(sk, cookie);
-		}
-	}
-	sub |= result > 0 ? 0 : result ? WEIR_ERROR : WEIR_END_OF_STREAM;
-	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
-
-	if (tcp)
-		emit(kind, sub, socket_id(sk) | (u64)(kind == WEIR_BPF_SOCKET_RECV ? tcp->copied_seq : tcp->write_seq) << 32);
-	else
-		emit(kind, sub | WEIR_NO_POSITION, socket_id(sk) | (u64)(u32)result << 32);
-	return 0;
+	return ready(sk);
 }
 
 SEC("tp_btf/sock_recv_length")
@@ -193,6 +101,17 @@ SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_send, struct sock *sk, int result, int flags)
 {
 	return io(sk, result, WEIR_BPF_SOCKET_SEND, 0);
+}
+
+/* A client's connection, told with the place where its data begins: where arrivals come from another source than the
+ * readiness of sockets, some are not told, and it must be known whose side this is before the first one. */
+static __always_inline void open_served(struct sock *sk, struct tcp_sock *tcp)
+{
+	u32 begin = tcp->rcv_nxt - (u32)tcp->bytes_received;
+
+	emit_open(sk, tcp, bpf_get_socket_cookie(sk));
+	if (by_descriptor)
+		emit(WEIR_BPF_SOCKET_READY, 0, socket_id(sk) | (u64)begin << 32);
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -208,11 +127,20 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 			__sync_fetch_and_or((u32 *)&ports[(port >> 3 & ~3u) & (sizeof(ports) - 4)], 1u << (port & 31));
 		return 0;
 	}
+	if (new == TCP_SYN_SENT) {
+		struct task_struct *task = bpf_get_current_task_btf();
+
+		if (by_descriptor && is_traced(task->tgid))
+			bpf_get_socket_cookie(sk);
+		return 0;
+	}
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 
 	if (!tcp)
 		return 0;
 	if (new == TCP_ESTABLISHED && is_server_side(sk))
+		open_served(sk, tcp);
+	else if (new == TCP_ESTABLISHED && by_descriptor && socket_id(sk))
 		emit_open(sk, tcp, bpf_get_socket_cookie(sk));
 	/* By now a closing socket has given its local port back, so that skc_num is 0: whoever was told has a number. */
 	else if (new == TCP_CLOSE && socket_id(sk))
@@ -238,8 +166,9 @@ int census(struct bpf_iter__tcp *ctx)
 
 	if (!tcp)
 		return 0;
-	if (!is_server_side((struct sock *)tcp) && strangers++ >= MOST_STRANGERS)
-		return 0;
-	emit_open((struct sock *)tcp, tcp, bpf_get_socket_cookie(tcp));
+	if (is_server_side((struct sock *)tcp))
+		open_served((struct sock *)tcp, tcp);
+	else if (strangers++ < MOST_STRANGERS)
+		emit_open((struct sock *)tcp, tcp, bpf_get_socket_cookie(tcp));
 	return 0;
 }

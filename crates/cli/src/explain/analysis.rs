@@ -5,6 +5,7 @@ use super::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use weir_capture::Rung;
 use weir_measure::class::{Classes, Grouping};
 use weir_measure::examples::Examples;
 use weir_measure::part::Part;
@@ -34,6 +35,9 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     let reader = RunReader::open(directory)?;
     let mut folds = Folds::new(grouping);
     let mut joiner = Joiner::new(Bounds::default());
+    if reader.rung().and_then(Rung::of_name).is_some_and(Rung::misses_arrivals) {
+        joiner.supply_arrivals();
+    }
     let mut server_side = ServerSide::new();
     let mut merge = reader.merge();
     let mut line = crate::progress::Line::new();

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use weir_capture::{CaptureError, Probes, Recorder, Rung, Target};
+use weir_capture::{Recorder, Target};
 use weir_trace::{Run, RunReader, Source};
 
 /// How long a started server may take until it answers.
@@ -41,27 +41,33 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Usage(format!("{name} is a run already; name a new directory, or `weir explain {name}`")));
     }
     let stop = Stop::on_signals()?;
-    let probes = loaded_probes()?;
+    let mut footing = args.rung.ladder().climb()?;
+    if let Some(probes) = &mut footing.probes {
+        probes.tell_wakeups_of(std::process::id());
+    }
+    let mut notes = footing.notes;
+    for note in &notes {
+        eprintln!("weir explain: {note}");
+    }
     let address = (options.url.host.as_str(), options.url.port);
     let mut child = if args.command.is_empty() { None } else { Some(started(&args.command, address, &stop)?) };
-    let recorder = match probes {
-        Ok(probes) => {
+    let recorder = match footing.probes {
+        Some(probes) => {
             let target = target(args, child.as_ref(), options.url.port)?;
             let run = Run::create(&directory)?;
-            let rung = Rung::SocketTracepoints;
-            run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
+            let rung = footing.rung.name();
+            run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
             let sources = args.watch.load(&probes)?;
             Some(Recorder::start_with(probes, sources, &target, &run, crate::record::limits(crate::record::DISK_MIB))?)
         }
-        Err(why) => {
-            eprintln!("weir explain: the client's side only: {why}");
+        None => {
+            eprintln!("weir explain: the client's side only");
             None
         }
     };
     let run = Run::create(&directory)?;
     let loaded = load_run::into_run(options, &run, &stop, args.json);
     std::thread::sleep(SETTLE);
-    let mut notes = Vec::new();
     if let Some(child) = &mut child {
         notes.extend(child.ended().map(|status| format!("the server ended during the load ({status})")));
     }
@@ -73,18 +79,6 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     loaded?;
     recorded?;
     Ok(Outcome::Recorded(directory))
-}
-
-/// The probes, or why there are none: then the client's side is explained, and nothing of the server's.
-fn loaded_probes() -> anyhow::Result<Result<Probes, CaptureError>> {
-    match Probes::load() {
-        Ok(mut probes) => {
-            probes.tell_wakeups_of(std::process::id());
-            Ok(Ok(probes))
-        }
-        Err(refusal @ CaptureError::Refused { .. }) => Err(refusal.into()),
-        Err(missing) => Ok(Err(missing)),
-    }
 }
 
 /// The server's processes and ports.

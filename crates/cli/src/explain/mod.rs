@@ -8,6 +8,7 @@ mod words;
 
 use crate::load::LoadArgs;
 use crate::record::TargetArgs;
+use crate::rung::RungArgs;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,6 +64,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     watch: crate::watch::WatchArgs,
+
+    #[command(flatten)]
+    rung: RungArgs,
 
     #[command(flatten)]
     load: LoadArgs,

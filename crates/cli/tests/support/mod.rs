@@ -1,6 +1,8 @@
 //! What the command's tests share: running it, and one at a time on these few CPUs.
 #![allow(dead_code, reason = "each test binary uses its share")]
 
+pub(crate) mod planted;
+
 use serde_json::Value;
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -39,6 +39,7 @@ pub struct Apache {
     modules: Vec<&'static str>,
     cgi: Option<Cgi>,
     directives: Vec<String>,
+    resolver: Option<PathBuf>,
     launch: Launch,
 }
 
@@ -62,6 +63,7 @@ impl Apache {
             modules: vec!["authz_core", "dir", "mime"],
             cgi: None,
             directives: Vec::new(),
+            resolver: None,
             launch: Launch::default(),
         }
     }
@@ -152,6 +154,13 @@ impl Apache {
         self
     }
 
+    /// Gives it, and what it starts, this file as /etc/resolv.conf, by a view of the file system of its
+    /// own: nobody else's name server changes. It takes root.
+    pub fn resolver(mut self, file: &Path) -> Self {
+        self.resolver = Some(file.to_owned());
+        self
+    }
+
     /// Lines at the end of the configuration, such as `Mutex sysvsem mpm-accept`.
     pub fn directive(mut self, lines: &str) -> Self {
         self.directives.push(lines.to_owned());
@@ -179,7 +188,10 @@ impl Apache {
                 let _ = writeln!(text, "Listen 127.0.0.1:{port}");
             }
             fs::write(&file, text)?;
-            let mut command = Command::new(PROGRAM);
+            let mut command = match &self.resolver {
+                Some(resolver) => with_resolver(resolver),
+                None => Command::new(PROGRAM),
+            };
             command.arg("-DFOREGROUND").arg("-f").arg(file);
             Ok(command)
         })
@@ -258,4 +270,12 @@ MaxConnectionsPerChild 0
         }
         text
     }
+}
+
+/// Each program takes the place of the one before, so that the server is the process that was started.
+fn with_resolver(file: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+    command.arg(r#"mount --bind "$0" /etc/resolv.conf && exec "$@""#).arg(file).arg(PROGRAM);
+    command
 }

@@ -131,14 +131,15 @@ impl Connection {
     }
 }
 
-struct Epoll {
+/// The epoll of a loop.
+pub(crate) struct Epoll {
     fd: OwnedFd,
     /// Descriptors that also wait to be written to; seldom any.
     waiting_to_send: std::cell::RefCell<Vec<RawFd>>,
 }
 
 impl Epoll {
-    fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: epoll_create1 touches no memory; the descriptor is checked before it is owned.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
@@ -149,7 +150,7 @@ impl Epoll {
         Ok(Self { fd, waiting_to_send: std::cell::RefCell::default() })
     }
 
-    fn add(&self, fd: RawFd, events: i32) -> io::Result<()> {
+    pub(crate) fn add(&self, fd: RawFd, events: i32) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, events)
     }
 
@@ -177,7 +178,7 @@ impl Epoll {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    fn wait(&self, events: &mut [libc::epoll_event]) -> io::Result<usize> {
+    pub(crate) fn wait(&self, events: &mut [libc::epoll_event]) -> io::Result<usize> {
         loop {
             // SAFETY: the kernel writes at most as many events as the slice has.
             let ready = unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, -1) };

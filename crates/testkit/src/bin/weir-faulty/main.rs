@@ -8,6 +8,8 @@ mod accept_queue;
 mod blocking;
 mod downstream;
 mod event;
+mod held;
+mod herd;
 mod hog;
 mod http;
 mod misbehave;
@@ -15,8 +17,10 @@ mod mutex;
 mod options;
 mod plain;
 mod sleep;
+mod slow_fs;
 mod slow_handler;
 mod stall;
+mod storage;
 mod work;
 
 use std::process::ExitCode;
@@ -36,14 +40,27 @@ faults:
                            the server steps back behind it by 19 steps of nice
   mutex [--hold-ms N] [--gap-ms N]
                            a thread holds the lock that each request takes, 20 of each 25 ms
-  sleep [--ms N]           each request sleeps 5 ms
+  held LOCK [--hold-ms N] [--gap-ms N]
+                           a process named weir-holder has the file lock (flock, fcntl) that each
+                           request takes, 20 of each 25 ms; pthread: a thread has the mutex
+  storage HOW              each request reads what is not in memory: by faults of a mapped file
+                           (fault), or past the page cache (direct)
+  sleep [--ms N] [--poll]  each request sleeps 5 ms, or polls nothing for so long
   downstream [--ms N]      each request asks a process named weir-downstream, which takes 10 ms
+  herd FILE [--processes N]
+                           50 processes named weir-herd are all woken for each connection; FILE
+                           counts, as numbers of 64 bits: processes that are ready, connections
+                           accepted, those after a sleep, times that there was none, those without
+                           a sleep before, sleeps for other things than a connection
   slow-handler [--ms N] [--sleep]
                            one event loop, in which /slow burns (or sleeps) 20 ms
   accept-queue [--ms N] [--sleep]
                            one worker takes a connection at a time and works 5 ms for each
   stall [--ms N] [--every N]
                            one event loop that stops for 200 ms in each 1000 ms
+  slow-fs DIRECTORY [--ms N]
+                           no server: a file system (FUSE) on the directory, in the process
+                           weir-slow-fs; each fsync takes 20 ms; prints `mounted on DIRECTORY`
   misbehave KIND           close-in-body, reset, never, early, garbage, truncated-chunked,
                            long-length, short-length or informational
 ";
@@ -67,12 +84,16 @@ fn run() -> Result<(), Failure> {
     let fault = options.word("FAULT")?;
     match fault.as_str() {
         "plain" => plain::run(options),
+        "herd" => herd::run(options),
         "hog" => hog::run(options),
         "mutex" => mutex::run(options),
+        "held" => held::run(options),
+        "storage" => storage::run(options),
         "sleep" => sleep::run(options),
         "downstream" => downstream::run(options),
         "slow-handler" => slow_handler::run(options),
         "accept-queue" => accept_queue::run(options),
+        "slow-fs" => slow_fs::run(options),
         "stall" => stall::run(options),
         "misbehave" => misbehave::run(options),
         "help" | "--help" => {

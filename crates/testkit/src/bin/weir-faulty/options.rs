@@ -82,10 +82,7 @@ impl Options {
     pub(crate) fn listen(mut self) -> Result<TcpListener, Failure> {
         let port = self.number("port")?.unwrap_or(0);
         let port = u16::try_from(port).map_err(|_| Failure::Usage(format!("{port} is no port: at most 65535")))?;
-        let left = self.values.iter().map(|(name, _)| format!("--{name}"));
-        if let Some(unknown) = left.chain(self.words.iter().cloned()).next() {
-            return Err(Failure::Usage(format!("`{unknown}` is not known to this fault")));
-        }
+        self.finish()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         // A queue longer than the standard library's, where the queue itself is the fault.
         // SAFETY: the descriptor is open; listen touches no memory of ours.
@@ -97,6 +94,15 @@ impl Options {
         writeln!(out, "listening on 127.0.0.1:{port}")?;
         out.flush()?;
         Ok(listener)
+    }
+
+    /// Refuses what is left over.
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
+        let left = self.values.iter().map(|(name, _)| format!("--{name}"));
+        match left.chain(self.words.iter().cloned()).next() {
+            Some(unknown) => Err(Failure::Usage(format!("`{unknown}` is not known to this fault"))),
+            None => Ok(()),
+        }
     }
 
     fn take(&mut self, name: &str) -> Option<Option<u64>> {

@@ -1,0 +1,37 @@
+//! Data's arrival, where sockets do not tell their readiness: the segments that TCP gets.
+
+use crate::error::CaptureError;
+use crate::probes::{Probes, RING_MASK, refusal};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, OpenObject};
+use skeleton::{ArrivalsSkel, ArrivalsSkelBuilder};
+use std::mem::MaybeUninit;
+
+#[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/arrivals.skel.rs"));
+}
+
+/// The loaded program.
+pub(crate) struct Arrivals {
+    skel: ArrivalsSkel<'static>,
+}
+
+impl Arrivals {
+    pub(crate) fn load(probes: &Probes) -> Result<Self, CaptureError> {
+        let refused = |error: libbpf_rs::Error| refusal("loading the probe of arrivals", &error);
+        // As for the spine: once a run, and it lives as long as the process.
+        let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = ArrivalsSkelBuilder::default().open(object).map_err(refused)?;
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            constants.ring_mask = RING_MASK;
+        }
+        probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
+        Ok(Self { skel: open.load().map_err(refused)? })
+    }
+
+    pub(crate) fn attach(&self) -> Result<Link, CaptureError> {
+        self.skel.progs.on_segment.attach().map_err(|error| refusal("attaching the probe of arrivals", &error))
+    }
+}

@@ -1,0 +1,112 @@
+/* What is told of a socket that the verifier knows as one: who it is, what arrived, was taken and was given.
+ *
+ * The socket tracepoints and the probes at TCP's own functions both end here, so that they tell the same. */
+#pragma once
+#include "kernel.h"
+#include "ring.h"
+#include "spine.h"
+#include "targets.h"
+
+static __always_inline u64 socket_id(const struct sock *sk)
+{
+	return (u32)sk->__sk_common.skc_cookie.counter;
+}
+
+static __always_inline bool is_server_side(const struct sock *sk)
+{
+	u16 family = sk->__sk_common.skc_family;
+
+	return bit(ports, sk->__sk_common.skc_num) && (family == AF_INET || family == AF_INET6);
+}
+
+/* Who a socket is: several events in a row, of one time. */
+static __always_inline void emit_open(struct sock *sk, struct tcp_sock *tcp, u64 cookie)
+{
+	struct largest_ring *ring = own_ring();
+
+	if (!ring)
+		return;
+	struct sock_common *common = &sk->__sk_common;
+	bool v6 = common->skc_family == AF_INET6;
+	u64 time = bpf_ktime_get_ns();
+	u64 at = __sync_fetch_and_add(&ring->position, v6 ? 14 : 8);
+	u32 receive_base = tcp->rcv_nxt - (u32)tcp->bytes_received;
+	u32 send_base = tcp->bytes_acked ? tcp->snd_una - (u32)tcp->bytes_acked : tcp->write_seq;
+	u64 remote_port = __builtin_bswap16(common->skc_dport);
+
+#define PIECE(index, piece, argument) \
+	put(ring, at + 2 * (index), head_of(time, WEIR_BPF_SOCKET_OPEN, piece), argument)
+	PIECE(0, WEIR_OPEN_BASES, (u32)cookie | (u64)receive_base << 32);
+	PIECE(1, WEIR_OPEN_PORTS, send_base | (u64)common->skc_num << 32 | remote_port << 48);
+	PIECE(2, WEIR_OPEN_IDENTITY, cookie >> 32 | (u64)common->skc_net.net->ns.inum << 32);
+	if (!v6) {
+		PIECE(3, WEIR_OPEN_IPV4, common->skc_rcv_saddr | (u64)common->skc_daddr << 32);
+		return;
+	}
+	struct in6_addr *local = &common->skc_v6_rcv_saddr, *remote = &common->skc_v6_daddr;
+
+	PIECE(3, WEIR_OPEN_LOCAL_HIGH, local->in6_u.u6_addr32[0] | (u64)local->in6_u.u6_addr32[1] << 32);
+	PIECE(4, WEIR_OPEN_LOCAL_LOW, local->in6_u.u6_addr32[2] | (u64)local->in6_u.u6_addr32[3] << 32);
+	PIECE(5, WEIR_OPEN_REMOTE_HIGH, remote->in6_u.u6_addr32[0] | (u64)remote->in6_u.u6_addr32[1] << 32);
+	PIECE(6, WEIR_OPEN_REMOTE_LOW, remote->in6_u.u6_addr32[2] | (u64)remote->in6_u.u6_addr32[3] << 32);
+#undef PIECE
+}
+
+/* The two ends of a Unix socket's connection: what one sends the other receives. */
+static __always_inline void tell_peer(struct sock *sk, u64 cookie)
+{
+	struct unix_sock *own = bpf_skc_to_unix_sock(sk);
+	struct sock *peer = own ? own->peer : 0;
+
+	if (peer)
+		emit(WEIR_BPF_SOCKET_PEER, 0, (u32)cookie | (u64)(u32)bpf_get_socket_cookie(peer) << 32);
+}
+
+/* Data can be read, or a connection accepted. */
+static __always_inline int ready(struct sock *sk)
+{
+	if (!is_server_side(sk))
+		return 0;
+	if (sk->__sk_common.skc_state == TCP_LISTEN) {
+		emit(WEIR_BPF_LISTEN_READY, 0, socket_id(sk) | (u64)sk->sk_ack_backlog << 32);
+		return 0;
+	}
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+
+	if (tcp)
+		emit(WEIR_BPF_SOCKET_READY, sk->sk_socket ? 0 : WEIR_NOT_ACCEPTED, socket_id(sk) | (u64)tcp->rcv_nxt << 32);
+	return 0;
+}
+
+/* The running task took from a socket or gave to it: `result` bytes, or an error. */
+static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
+{
+	if (result == -EAGAIN)
+		return 0;
+	if (!is_server_side(sk)) {
+		struct task_struct *task = bpf_get_current_task_btf();
+
+		if (!is_traced(task->tgid))
+			return 0;
+		/* A socket towards something that the server asks: it gets its number when it is first met. Those that have
+		 * one were told by the census, unless a stranger (such as ss) gave it between connect and first use. Its
+		 * change to ESTABLISHED says no better: that comes by an interrupt, whose task is anybody. */
+		if (!sk->__sk_common.skc_cookie.counter) {
+			u64 cookie = bpf_get_socket_cookie(sk);
+			struct tcp_sock *fresh = bpf_skc_to_tcp_sock(sk);
+
+			if (fresh)
+				emit_open(sk, fresh, cookie);
+			else
+				tell_peer(sk, cookie);
+		}
+	}
+	sub |= result > 0 ? 0 : result ? WEIR_ERROR : WEIR_END_OF_STREAM;
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+
+	if (tcp)
+		emit(kind, sub, socket_id(sk) | (u64)(kind == WEIR_BPF_SOCKET_RECV ? tcp->copied_seq : tcp->write_seq) << 32);
+	else
+		emit(kind, sub | WEIR_NO_POSITION, socket_id(sk) | (u64)(u32)result << 32);
+	return 0;
+}

@@ -1,0 +1,40 @@
+//! The option that chooses a rung of the ladder of sources.
+
+use weir_capture::{Ladder, Rung};
+
+/// Where request boundaries come from.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct RungArgs {
+    /// Where request boundaries come from: auto (the highest that works), or tracepoints, fentry, syscalls, client
+    #[arg(long, value_name = "RUNG", value_parser = rung, default_value = "auto")]
+    rung: Asked,
+
+    /// Do as on a kernel that lacks this rung; may be repeated
+    #[arg(long, value_name = "RUNG", value_parser = Rung::of_word)]
+    without_rung: Vec<Rung>,
+}
+
+/// What the option asks for.
+#[derive(Debug, Clone, Copy, Default)]
+enum Asked {
+    /// The highest that works.
+    #[default]
+    Highest,
+    /// This one.
+    This(Rung),
+}
+
+fn rung(word: &str) -> Result<Asked, String> {
+    if word == "auto" { Ok(Asked::Highest) } else { Rung::of_word(word).map(Asked::This) }
+}
+
+impl RungArgs {
+    /// The ladder to climb.
+    pub(crate) fn ladder(&self) -> Ladder {
+        let forced = match self.rung {
+            Asked::Highest => None,
+            Asked::This(rung) => Some(rung),
+        };
+        Ladder { forced, forbidden: self.without_rung.clone() }
+    }
+}

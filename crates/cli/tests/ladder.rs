@@ -1,0 +1,191 @@
+//! The rungs below the socket tracepoints, each with those above it forbidden: requests are joined on real servers, and
+//! their times agree with those that the socket tracepoints give for the very same requests.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::Path;
+use support::{alone, explain, number, output};
+use weir_capture::{Probes, Recorder, Rung, Target};
+use weir_testkit::{Apache, Nginx, RunningServer, require};
+use weir_timeline::{AtServer, Bounds, Joiner};
+use weir_trace::{Limits, Run, RunReader, Source};
+use weir_wire::{Record, Slot};
+
+/// Loads a server on a rung that is forced or fallen to, and checks what must hold on every one with positions.
+fn check(server: &RunningServer, rung: &[&str], name: &str, more: &[&str]) -> Value {
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let options = [rung, &["-d", "2s", "--cpu", "1"], more].concat();
+    let report = explain(&server.url("/1k.txt"), server.port, run.path(), &options);
+    let what = format!("port {} {rung:?} {more:?}", server.port);
+    let (joined, mean) = (number(&report, "/joined_fraction"), number(&report, "/response_ns/mean"));
+    let unattributed = number(&report, "/parts_ns/unattributed") / mean;
+    eprintln!(
+        "{what}: {} requests, joined {:.3} %, unattributed {:.2} %, {:.1} events a request, unjoinable {}",
+        number(&report, "/requests"),
+        100.0 * joined,
+        100.0 * unattributed,
+        number(&report, "/observer_cost/events_per_request"),
+        report["unjoinable"]
+    );
+    assert_eq!(report["rung"], name, "{what}");
+    assert!(number(&report, "/requests") > 100.0, "{what}: {report:#}");
+    assert!(number(&report, "/observer_cost/lost") < 1.0, "{what}: events were lost");
+    assert!(joined >= 0.999, "{what}: joined {joined}, unjoinable {}", report["unjoinable"]);
+    assert!(unattributed < 0.05, "{what}: unattributed {unattributed}: {:#}", report["parts_ns"]);
+    for end in ["min", "mean", "max"] {
+        let sum = number(&report, &format!("/sum_of_parts_over_response/{end}"));
+        assert!((sum - 1.0).abs() < 1e-9, "{what}: the parts are {sum} of the response");
+    }
+    report
+}
+
+/// System calls: on keep-alive and not, few connections and many.
+fn every_way_by_system_calls(server: &RunningServer) {
+    // Forbidden, not forced: the ladder itself has to come down to this rung where functions cannot be probed either.
+    let rung = ["--without-rung", "tracepoints", "--without-rung", "fentry"];
+    for more in [&["-c", "1"][..], &["-c", "10"], &["-c", "100"], &["-c", "1", "--no-keepalive"]] {
+        check(server, &rung, "system calls", more);
+    }
+    check(server, &rung, "system calls", &["-c", "10", "--no-keepalive"]);
+}
+
+#[test]
+fn system_calls_on_apache_prefork() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::apache().is_none() {
+        return;
+    }
+    every_way_by_system_calls(&Apache::prefork().pin(0).start().expect("Apache starts"));
+}
+
+#[test]
+fn system_calls_on_apache_event() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::apache().is_none() {
+        return;
+    }
+    every_way_by_system_calls(&Apache::event().pin(0).start().expect("Apache starts"));
+}
+
+#[test]
+fn system_calls_on_nginx() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() {
+        return;
+    }
+    let server = Nginx::new().pin(0).start().expect("nginx starts");
+    every_way_by_system_calls(&server);
+    let report = check(&server, &["--rung", "syscalls"], "system calls", &["-c", "10", "--pipeline", "4"]);
+    assert!(number(&report, "/parts_ns/worker_queue") > 0.0, "pipelined requests wait for each other");
+}
+
+/// One record with its slots, taken out of a run.
+type Kept = (Source, Record, Vec<Slot>);
+
+fn records(directory: &Path) -> Vec<Kept> {
+    let mut all = Vec::new();
+    RunReader::open(directory).expect("a run").merge().each(|sourced| {
+        all.push((sourced.source, sourced.record, sourced.payload.to_vec()));
+        true
+    });
+    all
+}
+
+/// The times at the server of every joined request, by its connection and offset.
+fn joined(records: &[Kept], untold_arrivals: bool) -> (HashMap<(u64, u64), AtServer>, u64) {
+    let mut joiner = Joiner::new(Bounds::default());
+    if untold_arrivals {
+        joiner.supply_arrivals();
+    }
+    let mut times = HashMap::new();
+    let mut take = |_: &Joiner, response: &weir_timeline::Response<'_>| {
+        if let Some(server) = response.server {
+            times.insert((response.request.connection, response.request.request_offset), server);
+        }
+    };
+    for (_, record, slots) in records {
+        joiner.push(record, slots, None, &mut take);
+    }
+    joiner.finish(&mut take);
+    (times, joiner.statistics().requests)
+}
+
+/// The value below which a share of the differences lies, nanoseconds.
+fn quantile(mut differences: Vec<u64>, share: f64) -> u64 {
+    differences.sort_unstable();
+    differences[((differences.len() - 1) as f64 * share) as usize]
+}
+
+/// Two recordings of the same load at once, on the highest rung and on another: how far their times lie apart.
+fn agreement(server: &RunningServer, rung: Rung) {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let target = Target::of_port(server.port).expect("it listens");
+    let recorder = |rung: Rung| {
+        let directory = folder.path().join(rung.word());
+        let run = Run::create(&directory).expect("a run");
+        let probes = Probes::load_rung(rung).expect("the probes");
+        let recorder = Recorder::start(probes, &target, &run, Limits::default()).expect("it starts");
+        (directory, recorder)
+    };
+    let [(upper, first), (lower, second)] = [recorder(Rung::SocketTracepoints), recorder(rung)];
+    let path = upper.to_str().expect("a readable path");
+    let url = server.url("/1k.txt");
+    let loaded = output(&["load", "-q", "--run", path, &url, "-c", "8", "-n", "20000", "--cpu", "1"]);
+    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    for recorder in [first, second] {
+        recorder.finish(Vec::new()).expect("it is written");
+    }
+    let upper = records(&upper);
+    let mut lower = records(&lower);
+    lower.extend(upper.iter().filter(|(source, ..)| *source == Source::Client).cloned());
+    lower.sort_by_key(|(_, record, _)| record.time_ns);
+    let ((above, requests), (below, _)) = (joined(&upper, false), joined(&lower, rung.misses_arrivals()));
+    assert_eq!(requests, 20_000);
+    let both: Vec<(&AtServer, &AtServer)> =
+        above.iter().filter_map(|(key, times)| Some((times, below.get(key)?))).collect();
+    assert!(both.len() as f64 >= 0.999 * requests as f64, "{} of {requests} joined by both", both.len());
+    let marks = |at: &AtServer| [at.arrived_ns, at.picked_ns, at.sent_ns];
+    for (index, mark) in ["arrived", "picked up", "sent"].into_iter().enumerate() {
+        let apart: Vec<u64> = both.iter().map(|(one, other)| marks(one)[index].abs_diff(marks(other)[index])).collect();
+        let [median, most] = [0.5, 0.95].map(|share| quantile(apart.clone(), share));
+        eprintln!("{rung:?}, {mark}: apart by {median} ns (median), {most} ns (95 %)");
+        assert!(median < 20_000, "{rung:?}, {mark}: {median} ns apart");
+    }
+}
+
+#[test]
+fn system_calls_agree_with_the_socket_tracepoints() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() || require::apache().is_none() {
+        return;
+    }
+    agreement(&Nginx::new().pin(0).start().expect("nginx starts"), Rung::SystemCalls);
+    agreement(&Apache::prefork().pin(0).start().expect("Apache starts"), Rung::SystemCalls);
+}
+
+/// Probes of functions either work, or are refused in words and fallen from with a note.
+#[test]
+fn probes_of_functions_or_a_reason() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() {
+        return;
+    }
+    let server = Nginx::new().pin(0).start().expect("nginx starts");
+    if Probes::load_rung(Rung::Functions).is_ok() {
+        check(&server, &["--rung", "fentry"], "fentry", &["-c", "10"]);
+        return agreement(&server, Rung::Functions);
+    }
+    let (port, url) = (server.port.to_string(), server.url("/1k.txt"));
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let run = folder.path().join("refused");
+    let run = run.to_str().expect("a readable path");
+    let refused = output(&["explain", "--rung", "fentry", "--load", &url, "--port", &port, "--run", run, "-n", "10"]);
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains("lets no probe be attached to its functions") && words.contains("lockdown"), "{words}");
+    let report = check(&server, &["--without-rung", "tracepoints"], "system calls", &["-c", "10"]);
+    let notes = report["warnings"].to_string();
+    assert!(notes.contains("fentry") && notes.contains("lets no probe be attached"), "{notes}");
+}

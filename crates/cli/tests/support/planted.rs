@@ -1,0 +1,84 @@
+//! What the tests with planted faults share: an explanation with all its sources, and what it must say first.
+
+use super::{number, output};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Explains a load on a URL; the arguments say which processes are recorded, and how much is sent.
+pub(crate) fn explained(url: &str, arguments: &[&str]) -> Value {
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let run = run.path().to_str().expect("a readable path");
+    let mut all = vec!["explain", "--json", "--load", url, "--run", run];
+    all.extend(arguments);
+    let output = output(&all);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "weir {} failed: {stderr}", all.join(" "));
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("no JSON ({error}); stderr: {stderr}"));
+    eprintln!("{}", said(&report));
+    assert!(number(&report, "/joined_fraction") > 0.98, "{}", report["unjoinable"]);
+    report
+}
+
+/// What the report says, for whoever reads a failed test.
+pub(crate) fn said(report: &Value) -> String {
+    let mean = number(report, "/response_ns/mean");
+    let parts = report["parts_ns"].as_object().into_iter().flatten();
+    let parts: Vec<String> = parts
+        .filter_map(|(name, ns)| {
+            let share = ns.as_f64()? / mean * 100.0;
+            (share >= 0.1).then(|| format!("{name} {share:.1} %"))
+        })
+        .collect();
+    let causes = report["causes"].as_array().into_iter().flatten();
+    let causes: String = causes.map(|cause| format!("\n  {} who {}", cause["text"], cause["who"])).collect();
+    format!("mean {:.3} ms: {}{causes}", mean / 1e6, parts.join(", "))
+}
+
+/// The part that is named first, and who is blamed first.
+pub(crate) fn first(report: &Value) -> (&str, &str) {
+    let text = |path: &str| report.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    (text("/causes/0/part"), text("/causes/0/who/0/0"))
+}
+
+/// The part must be named first, and the culprit's name must stand in the first place of those to blame.
+pub(crate) fn names_first(report: &Value, part: &str, culprit: &str) {
+    let (found, who) = first(report);
+    assert_eq!(found, part, "{}", said(report));
+    assert!(who.contains(culprit), "`{who}` is blamed, not `{culprit}`: {}", said(report));
+}
+
+/// A part's share of the mean response.
+pub(crate) fn share(report: &Value, part: &str) -> f64 {
+    number(report, &format!("/parts_ns/{part}")) / number(report, "/response_ns/mean")
+}
+
+/// A process that runs beside, under a name of its own, ended with the test.
+pub(crate) struct Beside(Child);
+
+impl Beside {
+    /// Starts a program or a script, which gets the name of its file.
+    pub(crate) fn start(program: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        Self::spawn(command)
+    }
+
+    /// Starts a command.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        Self(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // It fails only when it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
