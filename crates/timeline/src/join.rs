@@ -276,13 +276,10 @@ impl Joiner {
             }
             Kind::ClientRequest => self.request(record, payload, name),
             Kind::ClientDropped => self.statistics.dropped = self.statistics.dropped.saturating_add(record.a),
-            Kind::ClientLane => {
-                if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) {
-                    self.lanes.insert(record.lane, low);
-                }
+            Kind::ClientLane if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) => {
+                self.lanes.insert(record.lane, low);
             }
-            Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
-            Kind::SocketPeer => {}
+            // The notes' business, or nobody's.
             _ => {}
         }
         self.notes.push(record, payload);

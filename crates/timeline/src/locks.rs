@@ -19,12 +19,12 @@ pub(crate) fn name(refine: &mut Refine<'_>, step: Step) -> Option<Step> {
     let which = match wait.sort {
         LockSort::Futex => format!("{:#x}", wait.key),
         LockSort::Flock | LockSort::Fcntl => {
-            refine.notes.name(NAMED_FILE, wait.key).map_or_else(|| "a file".to_owned(), |name| name.to_string())
+            refine.notes.name(NAMED_FILE, wait.key).map_or_else(|| "a file".to_owned(), ToString::to_string)
         }
         LockSort::AddressSpace => format!("of {}", refine.task_label(refine.process(step.pid)).unwrap_or_default()),
         LockSort::Mutex | LockSort::Semaphore | LockSort::Kernel => {
             let function = refine.notes.name(NAMED_FUNCTION, wait.key);
-            function.map_or_else(|| "an unknown function".to_owned(), |name| name.to_string())
+            function.map_or_else(|| "an unknown function".to_owned(), ToString::to_string)
         }
     };
     let holder = if plausible(refine, &wait) { refine.task_label(wait.holder) } else { None };
