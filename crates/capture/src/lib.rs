@@ -16,9 +16,13 @@ mod functions;
 mod interrupts;
 mod ladder;
 mod living;
+<<<<<<< HEAD
 mod locks;
 mod named;
 mod names;
+=======
+pub mod packs;
+>>>>>>> main
 mod probes;
 mod programs;
 mod quota;
@@ -26,8 +30,12 @@ mod recorder;
 mod ring;
 mod symbols;
 mod target;
+<<<<<<< HEAD
 mod timers;
 mod watch;
+=======
+pub mod user_probes;
+>>>>>>> main
 
 pub use bound::{Rung, missing_privilege};
 pub use error::{CaptureError, TargetError};

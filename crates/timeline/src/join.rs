@@ -2,7 +2,11 @@
 
 use crate::notes::{Notes, SourceCost};
 use crate::path::{Detail, Span, Step, Walk};
+<<<<<<< HEAD
 use crate::refine::{Refine, RunDivision};
+=======
+use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
+>>>>>>> main
 use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use crate::texts::Texts;
@@ -98,6 +102,8 @@ pub struct Response<'a> {
     pub name: &'a str,
     /// Its steps, in their order, from the intended time to the end.
     pub steps: &'a [Step],
+    /// Its stretches in phases of the servers' own work, as far as probes told of them.
+    pub phases: &'a [PhaseStretch],
     /// Its times at the server, if it is joined.
     pub server: Option<AtServer>,
     /// Why it is not joined, if it is not.
@@ -168,7 +174,12 @@ pub struct Joiner {
     waiting: VecDeque<Waiting>,
     steps: Vec<Step>,
     texts: Texts,
+<<<<<<< HEAD
     notes: Notes,
+=======
+    phases: Phases,
+    stretches: Vec<PhaseStretch>,
+>>>>>>> main
     statistics: Statistics,
     since_sweep: u32,
     nameless: Arc<str>,
@@ -188,7 +199,12 @@ impl Joiner {
             waiting: VecDeque::new(),
             steps: Vec::new(),
             texts: Texts::default(),
+<<<<<<< HEAD
             notes: Notes::default(),
+=======
+            phases: Phases::default(),
+            stretches: Vec::new(),
+>>>>>>> main
             statistics: Statistics::default(),
             since_sweep: 0,
             nameless: Arc::from("(unnamed)"),
@@ -238,6 +254,7 @@ impl Joiner {
                 let own = (record.flags & 1 != 0).then_some(high);
                 let process = Some(record.b as u32).filter(|tgid| *tgid != 0).or(own);
                 self.tasks.fork(now_ns, low, high, process);
+                self.phases.born(high);
             }
             Kind::Exit => self.tasks.exit(low),
             Kind::TaskName => {
@@ -279,8 +296,19 @@ impl Joiner {
             Kind::ClientLane if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) => {
                 self.lanes.insert(record.lane, low);
             }
+<<<<<<< HEAD
             // The notes' business, or nobody's.
             _ => {}
+=======
+            Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
+            Kind::SocketPeer => {}
+            Kind::ProbeHit => {
+                if let Some(told) = name {
+                    self.phases.hit(record.lane, now_ns, record.a, told, &self.tasks);
+                }
+            }
+            Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
+>>>>>>> main
         }
         self.notes.push(record, payload);
     }
@@ -312,7 +340,11 @@ impl Joiner {
             + self.lanes.len()
             + self.waiting.len()
             + self.texts.held()
+<<<<<<< HEAD
             + self.notes.held()
+=======
+            + self.phases.held()
+>>>>>>> main
     }
 
     /// A task's name, if the recording tells it.
@@ -330,6 +362,23 @@ impl Joiner {
     /// The number by which steps refer to a text.
     pub fn number_of(&mut self, text: &str) -> u32 {
         self.texts.number(text)
+    }
+
+    /// A phase's name.
+    #[must_use]
+    pub fn phase(&self, number: u32) -> &PhaseName {
+        self.phases.name(number)
+    }
+
+    /// What has ended since this was last asked: passages of tasks through phases, and queries.
+    pub fn take_ended(&mut self) -> Ended {
+        self.phases.take_ended()
+    }
+
+    /// The name of the request that a task took up within a window, if a probe told it; without its query.
+    #[must_use]
+    pub fn request_name(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<&str> {
+        self.phases.request(pid, from_ns, to_ns).map(|number| self.texts.text(number))
     }
 
     /// Whether a task belongs to the server: it was seen to serve a connection, or to be in a traced process.
@@ -396,10 +445,18 @@ impl Joiner {
         } else {
             self.statistics.joined += 1;
         }
-        let response =
-            Response { request: &waiting.request, name: &waiting.name, steps: &steps, server: joined.ok(), unjoinable };
-        take(self, &response);
-        self.steps = steps;
+        let mut stretches = std::mem::take(&mut self.stretches);
+        stretches.clear();
+        if let Some(server) = joined.ok().filter(|_| !self.phases.is_empty()) {
+            let connection = self.connections.get(&(waiting.lane, waiting.request.connection));
+            let socket = connection.and_then(|connection| connection.socket).unwrap_or(0);
+            self.phases.name_queries(&mut steps);
+            self.phases.stretches(&steps, socket, server.arrived_ns, &mut stretches);
+        }
+        let (server, phases) = (joined.ok(), stretches.as_slice());
+        let (request, name) = (&waiting.request, &*waiting.name);
+        take(self, &Response { request, name, steps: &steps, phases, server, unjoinable });
+        (self.steps, self.stretches) = (steps, stretches);
         self.release(&waiting);
     }
 
@@ -541,7 +598,11 @@ impl Joiner {
         let keep_ns = [oldest_mark, oldest_request].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
+<<<<<<< HEAD
         self.notes.trim(keep_ns);
+=======
+        self.phases.trim(keep_ns);
+>>>>>>> main
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);
             self.tasks.trim(keep_ns);
