@@ -5,11 +5,8 @@ use std::env;
 use std::path::PathBuf;
 
 /// Each is `src/bpf/NAME.bpf.c` and becomes `NAME.skel.rs`.
-<<<<<<< HEAD
-const OBJECTS: &[&str] = &["spine", "arrivals", "calls", "functions", "disk", "locks", "interrupts", "timers"];
-=======
-const OBJECTS: &[&str] = &["spine", "arrivals", "calls", "functions", "user_probes"];
->>>>>>> main
+const OBJECTS: &[&str] =
+    &["spine", "arrivals", "calls", "functions", "disk", "locks", "interrupts", "timers", "user_probes"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");

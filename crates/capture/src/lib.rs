@@ -16,13 +16,10 @@ mod functions;
 mod interrupts;
 mod ladder;
 mod living;
-<<<<<<< HEAD
 mod locks;
 mod named;
 mod names;
-=======
 pub mod packs;
->>>>>>> main
 mod probes;
 mod programs;
 mod quota;
@@ -30,12 +27,9 @@ mod recorder;
 mod ring;
 mod symbols;
 mod target;
-<<<<<<< HEAD
 mod timers;
-mod watch;
-=======
 pub mod user_probes;
->>>>>>> main
+mod watch;
 
 pub use bound::{Rung, missing_privilege};
 pub use error::{CaptureError, TargetError};

@@ -47,11 +47,10 @@ pub(crate) struct Args {
     target: TargetArgs,
 
     #[command(flatten)]
-<<<<<<< HEAD
     watch: crate::watch::WatchArgs,
-=======
+
+    #[command(flatten)]
     probes: crate::probe_options::ProbeArgs,
->>>>>>> main
 
     #[command(flatten)]
     rung: RungArgs,
@@ -126,14 +125,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if target.ports.is_empty() && child.is_none() {
         bail!("the target listens on no TCP port; name one with --port N");
     }
-    let sources = args.probes.source(&probes, &target, child.is_some())?.into_iter().collect();
+    let mut sources: Vec<_> = args.probes.source(&probes, &target, child.is_some())?.into_iter().collect();
     // Not before: a target that is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-<<<<<<< HEAD
-    let sources = args.watch.load(&probes)?;
-=======
->>>>>>> main
+    sources.extend(args.watch.load(&probes)?);
     let recorder = Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?;
     let Ending { mut notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
     notes.splice(..0, why);

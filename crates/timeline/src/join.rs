@@ -2,11 +2,8 @@
 
 use crate::notes::{Notes, SourceCost};
 use crate::path::{Detail, Span, Step, Walk};
-<<<<<<< HEAD
-use crate::refine::{Refine, RunDivision};
-=======
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
->>>>>>> main
+use crate::refine::{Refine, RunDivision};
 use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use crate::texts::Texts;
@@ -174,12 +171,9 @@ pub struct Joiner {
     waiting: VecDeque<Waiting>,
     steps: Vec<Step>,
     texts: Texts,
-<<<<<<< HEAD
     notes: Notes,
-=======
     phases: Phases,
     stretches: Vec<PhaseStretch>,
->>>>>>> main
     statistics: Statistics,
     since_sweep: u32,
     nameless: Arc<str>,
@@ -199,12 +193,9 @@ impl Joiner {
             waiting: VecDeque::new(),
             steps: Vec::new(),
             texts: Texts::default(),
-<<<<<<< HEAD
             notes: Notes::default(),
-=======
             phases: Phases::default(),
             stretches: Vec::new(),
->>>>>>> main
             statistics: Statistics::default(),
             since_sweep: 0,
             nameless: Arc::from("(unnamed)"),
@@ -296,19 +287,14 @@ impl Joiner {
             Kind::ClientLane if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) => {
                 self.lanes.insert(record.lane, low);
             }
-<<<<<<< HEAD
-            // The notes' business, or nobody's.
-            _ => {}
-=======
-            Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
-            Kind::SocketPeer => {}
             Kind::ProbeHit => {
                 if let Some(told) = name {
                     self.phases.hit(record.lane, now_ns, record.a, told, &self.tasks);
                 }
             }
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
->>>>>>> main
+            // The notes' business, or nobody's.
+            _ => {}
         }
         self.notes.push(record, payload);
     }
@@ -340,11 +326,8 @@ impl Joiner {
             + self.lanes.len()
             + self.waiting.len()
             + self.texts.held()
-<<<<<<< HEAD
             + self.notes.held()
-=======
             + self.phases.held()
->>>>>>> main
     }
 
     /// A task's name, if the recording tells it.
@@ -598,11 +581,8 @@ impl Joiner {
         let keep_ns = [oldest_mark, oldest_request].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
-<<<<<<< HEAD
         self.notes.trim(keep_ns);
-=======
         self.phases.trim(keep_ns);
->>>>>>> main
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);
             self.tasks.trim(keep_ns);

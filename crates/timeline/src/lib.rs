@@ -13,12 +13,9 @@ mod join;
 mod locks;
 mod notes;
 mod path;
-<<<<<<< HEAD
+mod phases;
 mod quota;
 mod refine;
-=======
-mod phases;
->>>>>>> main
 mod sockets;
 mod tasks;
 mod texts;
@@ -28,9 +25,6 @@ pub use blocked::{Wait, wait_of};
 pub use join::{AtServer, Bounds, Joiner, Response, Statistics, Unjoinable};
 pub use notes::SourceCost;
 pub use path::{Detail, Step};
-<<<<<<< HEAD
-pub use refine::RunDivision;
-=======
 pub use phases::{Ended, Passage, PhaseName, PhaseStretch, QueryRun};
->>>>>>> main
+pub use refine::RunDivision;
 pub use tasks::{State, TaskName};

@@ -54,17 +54,13 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     let recorder = match footing.probes {
         Some(probes) => {
             let target = target(args, child.as_ref(), options.url.port)?;
-            let sources = args.probes.source(&probes, &target, false)?.into_iter().collect();
+            let mut sources: Vec<_> = args.probes.source(&probes, &target, false)?.into_iter().collect();
             let run = Run::create(&directory)?;
             let rung = footing.rung.name();
             run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
-<<<<<<< HEAD
-            let sources = args.watch.load(&probes)?;
-            Some(Recorder::start_with(probes, sources, &target, &run, crate::record::limits(crate::record::DISK_MIB))?)
-=======
+            sources.extend(args.watch.load(&probes)?);
             let limits = crate::record::limits(crate::record::DISK_MIB);
             Some(Recorder::start_with(probes, sources, &target, &run, limits)?)
->>>>>>> main
         }
         None => {
             eprintln!("weir explain: the client's side only");
