@@ -36,6 +36,7 @@ pub(crate) struct Quotas {
 
 #[derive(Debug)]
 struct Quota {
+    path: String,
     key: u64,
     counters: File,
     throttled_ns: u64,
@@ -66,7 +67,8 @@ impl Quotas {
     /// Finds the cgroups with a quota, and who is under them.
     fn scan(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot])) {
         let Some(hierarchy) = &self.hierarchy else { return };
-        let mut folders = BTreeSet::new();
+        // Also those whose first processes are gone: a service that was restarted is in the same cgroup.
+        let mut folders: BTreeSet<String> = self.watched.values().map(|quota| quota.path.clone()).collect();
         for pid in &self.pids {
             let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
             if let Some(path) = hierarchy.path_of(&text) {
@@ -90,7 +92,7 @@ impl Quotas {
                 && let Ok(counters) = File::open(folder.join("cpu.stat"))
             {
                 let throttled_ns = read_throttled(&counters);
-                self.watched.insert(folder.clone(), Quota { key, counters, throttled_ns });
+                self.watched.insert(folder.clone(), Quota { path: path.clone(), key, counters, throttled_ns });
             }
             if self.told.insert((0, key)) {
                 let name = Record { kind: Kind::Named as u16, flags: NAMED_CGROUP, a: key, ..Record::default() };

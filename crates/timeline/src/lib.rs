@@ -7,6 +7,7 @@
 
 mod abstraction;
 mod blocked;
+mod counts;
 mod disk;
 mod interrupts;
 mod join;
@@ -16,15 +17,19 @@ mod path;
 mod phases;
 mod quota;
 mod refine;
+mod served;
+mod served_response;
 mod sockets;
 mod tasks;
 mod texts;
 
 pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
-pub use join::{AtServer, Bounds, Joiner, Response, Statistics, Unjoinable};
+pub use counts::{Statistics, Unjoinable};
+pub use join::{AtServer, Bounds, Joiner, Response};
 pub use notes::SourceCost;
 pub use path::{Detail, Step};
 pub use phases::{Ended, Passage, PhaseName, PhaseStretch, QueryRun};
 pub use refine::RunDivision;
+pub use served::Exchanges;
 pub use tasks::{State, TaskName};

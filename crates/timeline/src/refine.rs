@@ -2,6 +2,7 @@
 //!
 //! Passes only cut and rename steps: they still follow each other without a gap, and add up to what they did.
 
+use crate::join::Joiner;
 use crate::notes::Notes;
 use crate::path::{Detail, Step};
 use crate::tasks::{State, Tasks};
@@ -25,6 +26,14 @@ pub(crate) struct Refine<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) texts: &'a mut Texts,
     pub(crate) division: &'a mut RunDivision,
+}
+
+impl Joiner {
+    /// Refines a response's steps from an index on.
+    pub(crate) fn refine(&mut self, steps: &mut Vec<Step>, from: usize) {
+        let (notes, tasks, texts) = (&self.notes, &self.tasks, &mut self.texts);
+        Refine { notes, tasks, texts, division: &mut self.statistics.run }.steps(steps, from);
+    }
 }
 
 impl Refine<'_> {

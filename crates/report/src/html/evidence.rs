@@ -43,7 +43,13 @@ pub(super) fn section(explanation: &Explanation) -> String {
     let watched: Vec<String> = cost.sources.iter().map(SourceCost::words).collect();
     let of_run: Vec<String> =
         explanation.run_parts_ns.iter().map(|(part, ns)| format!("{part} {}", nanoseconds(*ns))).collect();
+    let objectives: Vec<String> = explanation.objectives.iter().map(crate::terminal::verdict).collect();
+    let exchanges =
+        if explanation.exchanges.is_empty() { "nothing".to_owned() } else { listed(&explanation.exchanges) };
     let rows: String = [
+        ("Response time", explanation.boundary.clone()),
+        ("Objectives", if objectives.is_empty() { "none were given".to_owned() } else { objectives.join("; ") }),
+        ("Beside the responses", exchanges),
         ("Joined", joined),
         ("Unjoinable", unjoinable),
         (
