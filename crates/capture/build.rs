@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Each is `src/bpf/NAME.bpf.c` and becomes `NAME.skel.rs`.
 const OBJECTS: &[&str] =
-    &["spine", "arrivals", "calls", "functions", "disk", "locks", "interrupts", "timers", "user_probes"];
+    &["spine", "arrivals", "calls", "functions", "disk", "locks", "interrupts", "timers", "samples", "user_probes"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");
