@@ -20,6 +20,7 @@ mod probes;
 mod recorder;
 mod redaction;
 mod ring;
+mod samples;
 mod target;
 pub mod user_probes;
 
@@ -30,4 +31,5 @@ pub use expand::Expander;
 pub use ladder::{Footing, Ladder};
 pub use probes::{Attached, Probes, streams};
 pub use recorder::{Recorder, Recording};
+pub use samples::{MOST_HZ, Samples, USUAL_HZ};
 pub use target::{Target, listeners_of_port, listening_ports, named, tree};
