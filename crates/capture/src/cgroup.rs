@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are mounted.
-const ROOT: &str = "/sys/fs/cgroup";
+/// Where control groups are mounted unless /proc/self/mounts says otherwise.
+const USUAL: &str = "/sys/fs/cgroup";
 /// Groups that are looked at; a host has some hundreds.
 const MOST_GROUPS: usize = 1 << 16;
 /// Characters of a container's id by which it may be named, at least.
@@ -55,9 +55,10 @@ pub fn of_container(container: &str) -> Result<PathBuf, TargetError> {
 /// # Errors
 /// [`TargetError::NoGroup`].
 pub fn of_path(path: &Path) -> Result<PathBuf, TargetError> {
-    let below = path.strip_prefix(ROOT).unwrap_or(path);
+    let root = root();
+    let below = path.strip_prefix(&root).unwrap_or(path);
     let below = below.strip_prefix("/").unwrap_or(below);
-    let group = Path::new(ROOT).join(below);
+    let group = root.join(below);
     if group.join("cgroup.procs").exists() && !below.as_os_str().is_empty() {
         return Ok(group);
     }
@@ -105,9 +106,21 @@ fn name_of(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
+/// Where version 2 is mounted: on hosts that have both versions, it is below the other's place.
+#[must_use]
+pub fn root() -> PathBuf {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounted = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (place, kind) = (fields.nth(1)?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(place))
+    });
+    mounted.unwrap_or_else(|| PathBuf::from(USUAL))
+}
+
 /// All groups.
 fn groups() -> Vec<PathBuf> {
-    below(Path::new(ROOT))
+    below(&root())
 }
 
 /// A group and all below it, the outer ones first.

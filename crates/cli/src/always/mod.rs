@@ -127,7 +127,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let notes = watch.judge.take().map(Judge::finish).unwrap_or_default();
     notes.iter().for_each(|note| eprintln!("weir record: {note}"));
     ended?;
-    eprintln!("recorded {} windows in {}\nread them: weir explain {0}/TIME", watch.windows, directory.display());
+    eprintln!("recorded {0} windows in {1}\nread them: weir explain {1}/TIME", watch.windows, directory.display());
     Ok(ExitCode::SUCCESS)
 }
 

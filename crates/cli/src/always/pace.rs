@@ -9,8 +9,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// What a recorded event costs the server at most, nanoseconds: the upper end of what was measured for the sockets'
 /// probes (docs/what-observing-costs.md says how).
 const EVENT_NS: u64 = 200;
-/// Of a server that uses hardly any CPU time a share would be nothing: of one CPU's time this much is always allowed.
-const IDLE_SHARE: f64 = 0.001;
+/// Of a server that uses hardly any CPU time a share would be nothing: a tenth of a CPU is what it counts as at least.
+const LEAST_BUSY: f64 = 0.1;
 
 /// The bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,13 +51,13 @@ impl Pace {
     /// new hour.
     pub(super) fn new(bounds: Bounds, bytes_of_last_hour: u64) -> Self {
         let bytes = (bytes_of_last_hour as f64 - bounds.bytes_per_hour).max(0.0);
-        Self { bounds, bytes, cpu_ns: 0.0, cpu_rate: IDLE_SHARE }
+        Self { bounds, bytes, cpu_ns: 0.0, cpu_rate: bounds.cpu_share * LEAST_BUSY }
     }
 
     /// How long to pause after a window.
     pub(super) fn after(&mut self, spent: Spent) -> Duration {
         let elapsed_ns = spent.elapsed.as_nanos() as f64;
-        self.cpu_rate = IDLE_SHARE.max(self.bounds.cpu_share * spent.server_ns as f64 / elapsed_ns.max(1.0));
+        self.cpu_rate = self.bounds.cpu_share * LEAST_BUSY.max(spent.server_ns as f64 / elapsed_ns.max(1.0));
         // What passed since the last window has paid for that one.
         self.bytes = (self.bytes - elapsed_ns * self.bytes_per_ns()).max(0.0) + spent.bytes as f64;
         let cost_ns = spent.own_ns + spent.events * EVENT_NS;
@@ -120,7 +120,7 @@ mod tests {
             let (bytes, cost_ns, server_ns, windows, largest) = week(seed, BOUNDS);
             let hours = WEEK_S / 3_600.0;
             assert!(bytes <= BOUNDS.bytes_per_hour * hours + largest, "seed {seed}: {bytes} bytes in {hours} hours");
-            let allowed = BOUNDS.cpu_share * server_ns + IDLE_SHARE * WEEK_S * 1e9;
+            let allowed = BOUNDS.cpu_share * (server_ns + LEAST_BUSY * WEEK_S * 1e9);
             assert!(cost_ns <= allowed, "seed {seed}: {:.3} % of the server", 100.0 * cost_ns / server_ns);
             // And it does look: once a minute at least, on such a server.
             assert!(windows as f64 > WEEK_S / 60.0, "seed {seed}: {windows} windows");
