@@ -415,6 +415,7 @@ pages_run! {
     serve_files_runs: "docs/serve-files.md",
     run_format_runs: "docs/run-format.md",
     what_observing_costs_runs: "docs/what-observing-costs.md",
+    what_is_waited_for_runs: "docs/what-is-waited-for.md",
 }
 
 #[test]
