@@ -55,8 +55,8 @@ impl Ladder {
 
     fn step_on(rung: Rung) -> Result<Option<Probes>, CaptureError> {
         match rung {
-            Rung::SocketTracepoints | Rung::Functions | Rung::SystemCalls => Probes::load_rung(rung).map(Some),
-            Rung::ClientOnly => Ok(None),
+            Rung::ProcOnly | Rung::ClientOnly => Ok(None),
+            _ => Probes::load_rung(rung).map(Some),
         }
     }
 }

@@ -17,6 +17,7 @@ mod living;
 mod probes;
 mod recorder;
 mod ring;
+mod servers;
 mod target;
 
 pub use bound::{Rung, missing_privilege};

@@ -37,6 +37,8 @@ pub fn streams() -> usize {
 pub struct Probes {
     skel: SpineSkel<'static>,
     boundaries: Boundaries,
+    /// The thread groups that were named as the server's.
+    named: Vec<u32>,
 }
 
 /// Attached probes; dropping it detaches them.
@@ -78,7 +80,7 @@ impl Probes {
             program.set_autoload(rung == Rung::SocketTracepoints);
         }
         let skel = open.load().map_err(refused(LOADING))?;
-        let mut probes = Self { skel, boundaries: Boundaries::InTheSpine };
+        let mut probes = Self { skel, boundaries: Boundaries::InTheSpine, named: Vec::new() };
         probes.boundaries = Boundaries::load(rung, &probes)?;
         Ok(probes)
     }
@@ -114,6 +116,9 @@ impl Probes {
 
     /// Marks a thread group as the server's.
     pub fn trace(&mut self, tgid: u32) {
+        if !self.named.contains(&tgid) {
+            self.named.push(tgid);
+        }
         if let Some(state) = self.skel.maps.bss_targets_data.as_deref_mut() {
             set(&mut state.traced, tgid);
         }
@@ -162,7 +167,7 @@ impl Probes {
         for program in order.into_iter().filter(|program| program.autoload()) {
             links.push(program.attach().map_err(|error| refusal("attaching them", &error))?);
         }
-        self.boundaries.attach(&mut links)?;
+        self.boundaries.attach(&self.named, &mut links)?;
         Ok(Attached { _links: links })
     }
 

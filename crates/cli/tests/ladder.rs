@@ -81,6 +81,32 @@ fn system_calls_on_nginx() {
     assert!(number(&report, "/parts_ns/worker_queue") > 0.0, "pipelined requests wait for each other");
 }
 
+/// Functions of the server: Apache of both kinds and nginx.
+#[test]
+fn user_probes() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() || require::apache().is_none() {
+        return;
+    }
+    let rung = ["--rung", "userprobes"];
+    for server in [Apache::prefork().pin(0).start(), Apache::event().pin(0).start(), Nginx::new().pin(0).start()] {
+        let server = server.expect("it starts");
+        for more in [&["-c", "1"][..], &["-c", "10"], &["-c", "10", "--no-keepalive"]] {
+            check(&server, &rung, "user probes", more);
+        }
+    }
+}
+
+#[test]
+fn user_probes_agree_with_the_socket_tracepoints() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() || require::apache().is_none() {
+        return;
+    }
+    agreement(&Nginx::new().pin(0).start().expect("nginx starts"), Rung::UserProbes);
+    agreement(&Apache::prefork().pin(0).start().expect("Apache starts"), Rung::UserProbes);
+}
+
 /// One record with its slots, taken out of a run.
 type Kept = (Source, Record, Vec<Slot>);
 
