@@ -14,6 +14,7 @@ mod rung;
 mod serve;
 mod stop;
 mod units;
+mod view;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ enum Command {
     Explain(Box<explain::Args>),
     Load(Box<load::Args>),
     Record(record::Args),
+    View(view::Args),
     Serve(serve::Args),
     Compare(compare::Args),
     Man(manual::ManArgs),
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(*args),
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Man(args) => manual::man(&args),

@@ -11,13 +11,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("trace", &["wire"]),
     ("measure", &[]),
     ("timeline", &["measure", "wire"]),
+    ("tiles", &["measure", "timeline", "trace", "wire"]),
     ("load", &["measure", "wire"]),
     ("capture", &["trace", "wire"]),
     ("server", &[]),
     ("compare", &["measure"]),
     ("report", &["measure"]),
     ("testkit", &[]),
-    ("cli", &["capture", "compare", "load", "measure", "report", "server", "timeline", "trace", "wire"]),
+    ("cli", &["capture", "compare", "load", "measure", "report", "server", "tiles", "timeline", "trace", "wire"]),
 ];
 
 /// Words that a crate's sources must not hold: what it must not know.

@@ -11,6 +11,7 @@ pub(crate) mod palette;
 mod tables;
 
 use crate::Explanation;
+use weir_measure::part::Part;
 
 /// The report as one HTML file that loads nothing.
 ///
@@ -18,4 +19,10 @@ use crate::Explanation;
 #[must_use]
 pub fn html(explanation: &Explanation) -> String {
     page::page(explanation)
+}
+
+/// The colour of a part in every view, as CSS writes it: `#00974d`.
+#[must_use]
+pub fn colour(part: Part) -> String {
+    palette::colour(part).hex()
 }

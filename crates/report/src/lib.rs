@@ -12,6 +12,6 @@ pub use explanation::{
     Cause, Example, ExampleStep, Explanation, Observer, Phase, ProcessShare, Query, Ratio, ServerCpu, SlowCause, Stack,
     Transaction, WaitingEdge, Wakeups,
 };
-pub use html::html;
+pub use html::{colour, html};
 pub use terminal::{Style, terminal};
 pub use units::{count, nanoseconds};

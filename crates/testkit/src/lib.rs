@@ -17,6 +17,7 @@
 //! # drop((nginx, slow));
 //! ```
 
+pub mod browser;
 pub mod client;
 pub mod clock;
 pub mod require;

@@ -54,6 +54,11 @@ pub fn mariadb() -> Option<()> {
     or_skip(there, "MariaDB is not installed (make deps)")
 }
 
+/// Debian's Chromium, for the pages that we make.
+pub fn browser() -> Option<()> {
+    or_skip(Path::new(crate::browser::PROGRAM).exists(), "chromium is not installed (make deps)")
+}
+
 /// The right to mount a file system of our own.
 pub fn fuse() -> Option<()> {
     const CAP_SYS_ADMIN: u32 = 21;

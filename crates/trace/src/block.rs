@@ -206,6 +206,11 @@ pub(crate) fn schema_of(head: &[u8; HEADER_BYTES]) -> (u16, u16) {
     (u16::from_le_bytes([head[8], head[9]]), u16::from_le_bytes([head[10], head[11]]))
 }
 
+/// What a head says of its block: base time, end time, records, CRC.
+pub(crate) fn summary_of(head: &[u8; HEADER_BYTES]) -> (u64, u64, u32, u32) {
+    (u64_at(head, 32), u64_at(head, 40), u32_at(head, 24), u32_at(head, 60))
+}
+
 /// Whether head and body are as they were written, by their CRC.
 pub(crate) fn is_whole(head: &[u8; HEADER_BYTES], body: &[u8]) -> bool {
     let mut crc = crc32fast::Hasher::new();

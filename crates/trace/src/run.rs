@@ -311,6 +311,12 @@ impl RunReader {
         Merge::of_files(self.streams.clone())
     }
 
+    /// The segments of each stream, in their order.
+    #[must_use]
+    pub fn streams(&self) -> &[Vec<PathBuf>] {
+        &self.streams
+    }
+
     /// What observing cost, summed over the sources of this name.
     #[must_use]
     pub fn cost(&self, of: Source) -> Cost {

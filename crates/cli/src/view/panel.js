@@ -1,0 +1,88 @@
+// What stands beside the lanes: the legend, what was found, and the steps of the chosen request.
+
+import { time, RUNNING, UNKNOWN, state_words } from "./draw.js";
+
+const LEGEND = [
+  ["runs", "run"], ["waits for a CPU", "wait_cpu"], ["lock", "wait_lock"], ["sleeps", "wait_timer"], ["process", "wait_process"],
+  ["disk", "wait_disk"], ["socket or other descriptor (a line)", "idle"], ["not known", "unattributed"],
+];
+const MOST_FOUND = 40;
+
+function element(name, text, attributes = {}) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+export function legend(list) {
+  list.replaceChildren(
+    ...LEGEND.map(([words, name]) => {
+      const item = element("li", words);
+      item.style.setProperty("--colour", `var(--${name})`);
+      return item;
+    }),
+  );
+}
+
+// Classes of requests and tasks that match, each a button.
+export function found(list, whole, query, choose) {
+  const has = (text) => text.toLowerCase().includes(query);
+  const classes = Object.entries(whole.classes).filter(([name]) => has(name)).sort((a, b) => b[1].count - a[1].count);
+  const tasks = whole.tasks.filter((task) => has(`${task.name} ${task.pid}`));
+  const items = classes.slice(0, MOST_FOUND).map(([name, one]) => [`${name} - ${one.count} requests, slowest ${time(one.slowest[0][1])}`, () => choose.request(one.slowest[0])]);
+  items.push(...tasks.slice(0, MOST_FOUND).map((task) => [`${task.name || "?"} ${task.pid} - ran ${time(task.run_ns)}, waited ${time(task.ready_ns)} for a CPU`, () => choose.task(task)]));
+  list.hidden = query === "";
+  list.replaceChildren(
+    ...items.map(([text, act]) => {
+      const item = document.createElement("li");
+      const button = element("button", text, { type: "button" });
+      button.addEventListener("click", act);
+      item.append(button);
+      return item;
+    }),
+  );
+  if (items.length === 0) list.replaceChildren(element("li", "Nothing has this in its name."));
+  return { tasks, first: items[0]?.[1] };
+}
+
+// The steps of a request.
+export function show(panel, request, place, by_pid) {
+  panel.hidden = !request;
+  if (!request) return panel.replaceChildren();
+  const who = (pid) => (pid ? `${by_pid.get(pid)?.name || "task"} ${pid}` : "");
+  const table = document.createElement("table");
+  const head = table.createTHead().insertRow();
+  for (const [name, kind] of [["From", "n"], ["Time", "n"], ["Part", ""], ["Task", ""], ["Spent on", ""]]) head.append(element("th", name, { scope: "col", class: kind }));
+  const body = table.createTBody();
+  for (const step of request.steps) {
+    const row = body.insertRow();
+    row.append(
+      element("td", time(step.from_ns - request.from_ns), { class: "n" }),
+      element("td", time(step.ns), { class: "n" }),
+      element("td", step.part, { class: "part" }),
+      element("td", who(step.pid)),
+      element("td", step.on || who(step.on_pid)),
+    );
+    row.cells[2].style.setProperty("--colour", `var(--${step.part})`);
+  }
+  panel.replaceChildren(element("h2", `${place}: ${request.name} - ${time(request.response_ns)}, status ${request.status}`), table);
+}
+
+// What a box says when it is pointed at.
+export function words(box, by_pid) {
+  const span = `${time(box.to - box.from)} from ${time(box.from)}`;
+  const task = (pid) => (pid === 0 ? "idle" : pid === UNKNOWN ? "not known" : `${by_pid.get(pid)?.name || "task"} ${pid}`);
+  if (box.request) return `${box.request.name}\n${box.request.status ? `status ${box.request.status}` : "failed"}, ${span}`;
+  if (box.step) return `${box.step.part} of the chosen request, ${span}${box.step.pid ? `\nwith ${task(box.step.pid)}` : ""}`;
+  if (box.count) return `${box.count} requests ended, the longest took ${time(box.longest)}`;
+  const line = (key) => (box.row.sort === "cpu" ? task(key) : state_words(key));
+  if (box.shares) {
+    const lines = [];
+    for (let index = 0; index < box.shares.length; index += 2) lines.push(`${Math.round(box.shares[index + 1] / 2.55)} % ${line(box.shares[index])}`);
+    return `${box.row.label}, ${span}\n${lines.join("\n")}`;
+  }
+  return `${box.row.label}: ${line(box.key)}, ${span}${box.waker ? `\nwoken by ${task(box.waker)}` : ""}`;
+}
+
+export { RUNNING };

@@ -1,0 +1,235 @@
+//! What the viewer's server answers: the page, what is known of the whole run, and tiles.
+
+use anyhow::Context;
+use std::fmt::Write;
+use std::io::Read;
+use std::sync::Arc;
+use weir_measure::part::Part;
+use weir_tiles::{RunTiles, TileError};
+
+/// What the page may do: load its own scripts, styles and data, nothing else from anywhere.
+pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                                 img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPTS: [(&str, &str); 4] = [
+    ("page.js", include_str!("page.js")),
+    ("draw.js", include_str!("draw.js")),
+    ("tiles.js", include_str!("tiles.js")),
+    ("panel.js", include_str!("panel.js")),
+];
+
+/// An answer to a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) content_type: &'static str,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    fn text(status: u16, text: &str) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", body: format!("{text}\n").into_bytes() }
+    }
+
+    fn found(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status: 200, content_type, body: body.into() }
+    }
+}
+
+/// Where the tiles come from.
+pub(super) trait Source {
+    fn whole_json(&self) -> &[u8];
+    fn tile(&mut self, level: i32, index: u64) -> Result<Arc<[u8]>, TileError>;
+}
+
+impl Source for RunTiles {
+    fn whole_json(&self) -> &[u8] {
+        Self::whole_json(self)
+    }
+
+    fn tile(&mut self, level: i32, index: u64) -> Result<Arc<[u8]>, TileError> {
+        Self::tile(self, level, index)
+    }
+}
+
+/// The site of one run.
+pub(super) struct Site<S> {
+    tiles: S,
+    /// `/WORD/`: who does not know the word gets nothing, for a run holds what is its owner's alone.
+    path: String,
+    /// The hosts by which a browser of this host may call us. Any other name may be one that an attacker's name server
+    /// points at us (DNS rebinding).
+    hosts: [String; 3],
+    page: String,
+}
+
+impl<S: Source> Site<S> {
+    pub(super) fn new(tiles: S, port: u16, run: &str) -> anyhow::Result<Self> {
+        let mut random = [0; 12];
+        std::fs::File::open("/dev/urandom")
+            .and_then(|mut file| file.read_exact(&mut random))
+            .context("/dev/urandom")?;
+        let word = random.iter().fold(String::new(), |mut word, byte| {
+            // Writing to a string cannot fail.
+            let _infallible = write!(word, "{byte:02x}");
+            word
+        });
+        let hosts = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}"));
+        let page = PAGE.replace("{RUN}", &escaped(run)).replace("{VERSION}", crate::VERSION);
+        Ok(Self { tiles, path: format!("/{word}/"), hosts, page })
+    }
+
+    /// The path of the page.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Answers a request by its method, target and Host header.
+    pub(super) fn answer(&mut self, method: &str, target: &str, host: Option<&str>) -> Answer {
+        if !host.is_some_and(|host| self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host))) {
+            return Answer::text(403, "weir view answers to 127.0.0.1 and localhost only, with its port");
+        }
+        if !["GET", "HEAD"].contains(&method) {
+            return Answer::text(405, "only GET and HEAD");
+        }
+        let path = target.split('?').next().unwrap_or(target);
+        let Some(name) = path.strip_prefix(self.path.as_str()) else {
+            return Answer::text(
+                404,
+                "not here: the address that `weir view` printed has a word in it that is missing",
+            );
+        };
+        if let Some((_, script)) = SCRIPTS.iter().find(|(script, _)| *script == name) {
+            return Answer::found("text/javascript; charset=utf-8", *script);
+        }
+        match name {
+            "" => Answer::found("text/html; charset=utf-8", self.page.as_str()),
+            "page.css" => Answer::found("text/css; charset=utf-8", colours() + STYLE),
+            "whole.json" => Answer::found("application/json", self.tiles.whole_json()),
+            name => match tile_of(name) {
+                Some((level, index)) => self.tile(level, index),
+                None => Answer::text(404, "no such page"),
+            },
+        }
+    }
+
+    fn tile(&mut self, level: i32, index: u64) -> Answer {
+        match self.tiles.tile(level, index) {
+            Ok(json) => Answer::found("application/json", &*json),
+            Err(error @ TileError::Missing { .. }) => Answer::text(404, &error.to_string()),
+            Err(error) => Answer::text(500, &error.to_string()),
+        }
+    }
+}
+
+/// Level and number of `tile/LEVEL/NUMBER`.
+fn tile_of(name: &str) -> Option<(i32, u64)> {
+    let (level, index) = name.strip_prefix("tile/")?.split_once('/')?;
+    Some((level.parse().ok()?, index.parse().ok()?))
+}
+
+/// The colours of the parts, the same as in the report.
+fn colours() -> String {
+    let lines: String =
+        Part::ALL.iter().map(|part| format!("--{}: {};\n", part.name(), weir_report::colour(*part))).collect();
+    format!(":root {{\n{lines}}}\n")
+}
+
+/// Text that stays text in HTML.
+fn escaped(text: &str) -> String {
+    text.chars().fold(String::new(), |mut markup, letter| {
+        match letter {
+            '&' => markup.push_str("&amp;"),
+            '<' => markup.push_str("&lt;"),
+            '>' => markup.push_str("&gt;"),
+            '"' => markup.push_str("&quot;"),
+            '\'' => markup.push_str("&#39;"),
+            letter if letter.is_control() => markup.push('\u{fffd}'),
+            letter => markup.push(letter),
+        }
+        markup
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tiles that are numbers.
+    struct Numbers;
+
+    impl Source for Numbers {
+        fn whole_json(&self) -> &[u8] {
+            b"{}"
+        }
+
+        fn tile(&mut self, level: i32, index: u64) -> Result<Arc<[u8]>, TileError> {
+            if index > 9 {
+                Err(TileError::Missing { level, index })
+            } else {
+                Ok(format!("[{level},{index}]").into_bytes().into())
+            }
+        }
+    }
+
+    fn site() -> Site<Numbers> {
+        Site::new(Numbers, 8090, "<b>run</b>").expect("random bytes are there")
+    }
+
+    #[test]
+    fn other_hosts_and_other_words_get_nothing() {
+        let mut site = site();
+        let page = site.path().to_owned();
+        for host in
+            [None, Some("evil.example"), Some("evil.example:8090"), Some("127.0.0.1"), Some("127.0.0.1:80"), Some("")]
+        {
+            assert_eq!(site.answer("GET", &page, host).status, 403, "{host:?}");
+        }
+        for host in ["127.0.0.1:8090", "localhost:8090", "LOCALHOST:8090", "[::1]:8090"] {
+            assert_eq!(site.answer("GET", &page, Some(host)).status, 200, "{host:?}");
+        }
+        let own = Some("127.0.0.1:8090");
+        for target in ["/", "/whole.json", "/0123456789abcdef/", &page[..page.len() - 1]] {
+            assert_eq!(site.answer("GET", target, own).status, 404, "{target}");
+        }
+        assert_eq!(site.answer("POST", &page, own).status, 405);
+    }
+
+    #[test]
+    fn words_differ() {
+        assert_ne!(site().path(), site().path());
+        assert_eq!(site().path().len(), 26);
+    }
+
+    #[test]
+    fn pages_and_tiles_are_found() {
+        let mut site = site();
+        let path = site.path().to_owned();
+        let mut get = |name: &str| site.answer("GET", &format!("{path}{name}"), Some("localhost:8090"));
+        for (name, _) in SCRIPTS {
+            assert_eq!(get(name).status, 200, "{name}");
+        }
+        assert_eq!(get("tile/-2/7").body, b"[-2,7]");
+        assert_eq!(get("tile/0/10").status, 404);
+        for name in ["tile/0", "tile/x/1", "tile/0/-1", "tile/0/1/2", "tile/99999999999/0", "../whole.json", "page.rs"]
+        {
+            assert_eq!(get(name).status, 404, "{name}");
+        }
+        let page = String::from_utf8(get("").body).expect("text");
+        assert!(page.contains("&lt;b&gt;run") && !page.contains("<b>run"));
+        let style = String::from_utf8(get("page.css").body).expect("text");
+        assert!(Part::ALL.iter().all(|part| style.contains(&format!("--{}: #", part.name()))));
+    }
+
+    #[test]
+    fn the_page_names_only_what_is_there() {
+        let mut site = site();
+        let path = site.path().to_owned();
+        for quoted in PAGE.split('"').skip(1).step_by(2).filter(|name| name.ends_with(".js") || name.ends_with(".css"))
+        {
+            assert_eq!(site.answer("GET", &format!("{path}{quoted}"), Some("localhost:8090")).status, 200, "{quoted}");
+        }
+    }
+}

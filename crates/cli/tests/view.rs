@@ -1,0 +1,175 @@
+//! `weir view` and the report in a real browser: no errors, nothing asked of others, and the keys do what they say.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::OnceLock;
+use support::{alone, output, weir};
+use tempfile::TempDir;
+use weir_testkit::browser::Browser;
+use weir_testkit::{Apache, require};
+
+/// A run of Apache under load with its report, made once for all tests here.
+fn recorded() -> Option<&'static Path> {
+    static RUN: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
+    let made = RUN.get_or_init(|| {
+        require::socket_tracepoints()?;
+        require::apache()?;
+        let _turn = alone();
+        let server = Apache::prefork().workers(8).start().expect("Apache starts");
+        let directory = TempDir::new().expect("a directory");
+        let run = directory.path().join("run");
+        let (url, port) = (server.url("/1k.txt"), server.port.to_string());
+        let path = run.to_str().expect("a readable path").to_owned();
+        let said = output(&["explain", "--load", &url, "--port", &port, "-c", "8", "-d", "1500ms", "--run", &path]);
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        Some((directory, run))
+    });
+    made.as_ref().map(|(_, run)| run.as_path())
+}
+
+/// A running `weir view`.
+struct Viewing {
+    child: Child,
+    address: String,
+}
+
+impl Viewing {
+    fn of(run: &Path) -> Self {
+        let mut child = weir().arg("view").arg(run).stdout(Stdio::piped()).spawn().expect("the command starts");
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        stdout.read_line(&mut line).expect("a line");
+        let address = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap_or_default().to_owned();
+        assert!(address.starts_with("http://127.0.0.1:") && address.ends_with('/'), "{line:?}");
+        Self { child, address }
+    }
+
+    fn port(&self) -> u16 {
+        let authority = self.address.split('/').nth(2).expect("an authority");
+        authority.split(':').nth(1).and_then(|port| port.parse().ok()).expect("a port")
+    }
+
+    fn path(&self) -> String {
+        format!("/{}/", self.address.split('/').nth(3).expect("a path"))
+    }
+
+    /// The whole answer to a request with this Host header.
+    fn get(&self, path: &str, host: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port())).expect("it listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("a request");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+impl Drop for Viewing {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+/// Pictures for people who change the pages: written where WEIR_SHOTS says, and only then.
+fn shoot(browser: &mut Browser, name: &str, whole: bool) {
+    let Some(folder) = std::env::var_os("WEIR_SHOTS") else { return };
+    let text = browser.picture(whole);
+    let value = |letter: u8| match letter {
+        b'A'..=b'Z' => u32::from(letter - b'A'),
+        b'a'..=b'z' => u32::from(letter - b'a') + 26,
+        b'0'..=b'9' => u32::from(letter - b'0') + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let letters: Vec<u8> = text.bytes().filter(|letter| *letter != b'=').collect();
+    let mut bytes = Vec::new();
+    for four in letters.chunks(4) {
+        let word = four.iter().fold(0, |word, letter| word << 6 | value(*letter)) << (6 * (4 - four.len()));
+        bytes.extend_from_slice(&word.to_be_bytes()[1..four.len()]);
+    }
+    std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).expect("a picture is written");
+}
+
+fn span(browser: &mut Browser) -> f64 {
+    browser.value("(([a, b]) => b - a)(location.hash.match(/[0-9]+/g).map(Number))").as_f64().expect("a span")
+}
+
+#[test]
+fn the_viewer_zooms_from_the_whole_run_to_single_events() {
+    let (Some(run), Some(())) = (recorded(), require::browser()) else { return };
+    let viewing = Viewing::of(run);
+    let mut browser = Browser::start();
+    browser.screen(1280, 800, false);
+    browser.open(&viewing.address);
+    browser.wait_for("document.body.dataset.ready === 'true'");
+    shoot(&mut browser, "view-1280-light", false);
+    let whole = span(&mut browser);
+    for _ in 0..4 {
+        browser.press("+");
+    }
+    assert!((span(&mut browser) * 16.0 - whole).abs() < 100.0);
+    browser.press("ArrowRight");
+    browser.press("n");
+    browser.wait_for("document.body.dataset.ready === 'true' && !document.querySelector('#panel').hidden");
+    assert!(browser.value("document.querySelectorAll('#panel tbody tr').length").as_u64() > Some(2));
+    shoot(&mut browser, "view-1280-slowest", false);
+    browser.press("?");
+    assert_eq!(browser.value("document.querySelector('#keys').open"), true);
+    shoot(&mut browser, "view-keys", false);
+    browser.press("Escape");
+    browser.value("document.querySelector('#keys').close()");
+    browser.press("Escape");
+    browser.press("/");
+    browser.type_in("apache");
+    browser.wait_for("document.querySelectorAll('#found button').length > 0");
+    browser.press("Escape");
+    browser.press("0");
+    assert_eq!(span(&mut browser), whole);
+    for (width, dark) in [(1280, true), (400, false), (400, true)] {
+        browser.screen(width, 800, dark);
+        browser.press("n");
+        browser.press("+");
+        browser.wait_for("document.body.dataset.ready === 'true'");
+        let broad = browser.value("document.documentElement.scrollWidth").as_u64();
+        assert!(broad <= Some(u64::from(width)), "{broad:?} pixels on a screen of {width}");
+        shoot(&mut browser, &format!("view-{width}-{}", if dark { "dark" } else { "light" }), false);
+    }
+    assert_eq!(browser.errors(), &[] as &[String]);
+}
+
+#[test]
+fn the_viewer_answers_only_this_host_and_only_who_knows_the_word() {
+    let Some(run) = recorded() else { return };
+    let viewing = Viewing::of(run);
+    let (path, own) = (viewing.path(), format!("127.0.0.1:{}", viewing.port()));
+    assert!(viewing.get(&path, &own).starts_with("HTTP/1.1 200"));
+    assert!(viewing.get(&path, &own).contains("frame-ancestors 'none'"));
+    for host in ["rebound.example", "rebound.example:80", "127.0.0.1"] {
+        let answer = viewing.get(&path, host);
+        assert!(answer.starts_with("HTTP/1.1 403"), "{host}: {answer}");
+    }
+    assert!(viewing.get("/", &own).starts_with("HTTP/1.1 404"));
+    assert!(viewing.get("/whole.json", &own).starts_with("HTTP/1.1 404"));
+}
+
+#[test]
+fn what_is_kept_of_a_run_is_used_again() {
+    let Some(run) = recorded() else { return };
+    let kept = || {
+        let names = std::fs::read_dir(run.join("derived")).expect("it is kept").flatten();
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        // Another test may be at the same run.
+        names.filter(|name| !name.starts_with("view-part-")).collect::<Vec<String>>()
+    };
+    drop(Viewing::of(run));
+    let first = kept();
+    assert_eq!(first.len(), 1, "{first:?}");
+    let marker = run.join("derived").join(&first[0]).join("marker");
+    std::fs::write(&marker, "").expect("a file is written");
+    drop(Viewing::of(run));
+    assert!(marker.exists(), "the second view made it anew");
+}
