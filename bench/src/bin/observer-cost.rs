@@ -8,7 +8,7 @@
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use std::time::{Duration, Instant};
-use weir_capture::{Probes, Recorder, Recording, Target};
+use weir_capture::{Probes, Recorder, Recording, Rung, Target};
 use weir_load::{Control, Options, StopRule, Url};
 use weir_measure::comparison::{Bootstrap, PairedRatios, median};
 use weir_testkit::{Apache, Nginx, RunningServer};
@@ -38,6 +38,9 @@ struct Arguments {
     /// Milliseconds of a slice
     #[arg(long, default_value_t = 300)]
     slice_ms: u64,
+    /// Where request boundaries come from: tracepoints, fentry, syscalls, userprobes, proc
+    #[arg(long, value_parser = Rung::of_word, default_value = "tracepoints")]
+    rung: Rung,
     /// Seed of the order within pairs
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -56,7 +59,11 @@ fn main() -> anyhow::Result<()> {
     let run = Run::create(folder.path())?;
     // Old segments are removed beyond a small bound: a long measurement must not fill the disk.
     let limits = Limits { segment_bytes: 16 << 20, stream_bytes: 64 << 20, ..Limits::default() };
-    let recorder = Recorder::start(Probes::load()?, &Target::of_port(server.port)?, &run, limits)?;
+    let target = Target::of_port(server.port)?;
+    let recorder = match arguments.rung {
+        Rung::ProcOnly => Recorder::sample(&target, &run, limits)?,
+        rung => Recorder::start(Probes::load_rung(rung)?, &target, &run, limits)?,
+    };
     let (producer, mut done) = weir_wire::ring(1 << 18);
     let mut options = Options::new(Url::parse(&server.url("/1k.txt")).map_err(|error| anyhow::anyhow!("{error}"))?);
     options.connections = arguments.connections;
@@ -158,9 +165,10 @@ fn report(arguments: &Arguments, pairs: &[Pair], lost: u64) -> anyhow::Result<()
     let estimate = ratios.snapshot(&Bootstrap::with_seed(arguments.seed))?;
     let middle = |value: fn(&Pair) -> f64| median(&pairs.iter().map(value).collect::<Vec<_>>()).unwrap_or(f64::NAN);
     println!(
-        "{:?} c={} keep-alive, {} pairs of {} ms: {:.0} requests/s, server CPU {:.2} us/request off, {:.2} us on",
+        "{:?} c={} keep-alive, {}, {} pairs of {} ms: {:.0} requests/s, server CPU {:.2} us/request off, {:.2} us on",
         arguments.server,
         arguments.connections,
+        arguments.rung.name(),
         pairs.len(),
         arguments.slice_ms,
         middle(|pair| pair.rate_off),

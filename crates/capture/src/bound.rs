@@ -63,6 +63,12 @@ impl Rung {
         Self::ALL.into_iter().find(|rung| rung.name() == name)
     }
 
+    /// Whether it puts probes into the kernel.
+    #[must_use]
+    pub fn has_probes(self) -> bool {
+        !matches!(self, Self::ProcOnly | Self::ClientOnly)
+    }
+
     /// Whether a request's data may arrive on it without its being told.
     #[must_use]
     pub fn misses_arrivals(self) -> bool {

@@ -15,6 +15,8 @@ mod functions;
 mod ladder;
 mod living;
 mod probes;
+mod proc_only;
+mod proc_task;
 mod recorder;
 mod ring;
 mod servers;

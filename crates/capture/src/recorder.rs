@@ -40,6 +40,18 @@ impl Recording {
         self.pause.store(pause, Ordering::Release);
     }
 
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pause.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_attached(&self, attached: bool) {
+        self.attached.store(attached, Ordering::Release);
+    }
+
     /// Whether the probes are attached: the server pays for them.
     #[must_use]
     pub fn is_attached(&self) -> bool {
@@ -117,6 +129,16 @@ impl Recorder {
             .spawn(move || collector_main(&mut collector, attached))
             .map_err(|error| CaptureError::Refused { doing: "starting the collector", reason: error.to_string() })?;
         Ok(Self { thread, shared, run: run.clone(), rung })
+    }
+
+    /// A recording by another thread than the collector of probes.
+    pub(crate) fn of_thread(
+        thread: JoinHandle<Result<Cost, WriteError>>,
+        shared: Arc<Recording>,
+        run: &Run,
+        rung: Rung,
+    ) -> Self {
+        Self { thread, shared, run: run.clone(), rung }
     }
 
     /// Its counters.
@@ -387,7 +409,7 @@ fn steal_by_cpu() -> Vec<(usize, u64)> {
         .collect()
 }
 
-fn clock_ns(clock: libc::clockid_t) -> u64 {
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a timespec of ours; the call writes it and nothing else.
     unsafe { libc::clock_gettime(clock, &raw mut time) };

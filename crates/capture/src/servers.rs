@@ -71,8 +71,11 @@ impl Servers {
                 ],
             };
             for (program, function, retprobe) in points {
-                let options =
-                    UprobeOpts { func_name: Some((*function).to_owned()), retprobe: *retprobe, ..UprobeOpts::default() };
+                let options = UprobeOpts {
+                    func_name: Some((*function).to_owned()),
+                    retprobe: *retprobe,
+                    ..UprobeOpts::default()
+                };
                 let attached = program.attach_uprobe_with_opts(-1, file, 0, options);
                 links.push(attached.map_err(|error| refusal("attaching the probes of servers", &error))?);
             }

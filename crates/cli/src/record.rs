@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_capture::{Footing, Recorder, Target};
+use weir_capture::{Recorder, Rung, Target};
 use weir_trace::{Limits, Run, Source};
 
 /// Disk space of a recording, MiB, unless the user says.
@@ -26,7 +26,7 @@ The run is read by `weir explain RUN`. To join requests with a client's view, le
   weir load --run runs/a http://127.0.0.1/
 
 Exit status: 0 if it was recorded to the end, 1 if not or if the command failed by itself, 2 for wrong usage.
-Needs Linux 5.18 or later, and root or CAP_BPF and CAP_PERFMON; to find another user's server by its port also
+Needs Linux 5.18 or later, and root or CAP_BPF and CAP_PERFMON (else /proc alone is looked at: see --rung); to find another user's server by its port also
 CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.";
 
 /// Record kernel events of a server: who runs, who waits for what, where requests begin and end.
@@ -104,11 +104,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let stop = Stop::on_signals()?;
     // The probes load before anything is started: a refusal then costs nobody a server.
-    let Footing { probes, rung, notes: mut why } = args.rung.ladder().climb()?;
-    let Some(probes) = probes else {
-        why.push(format!("nothing can be recorded on the rung {:?}", rung.name()));
-        bail!("{}", why.join("\n  "));
-    };
+    let mut footing = args.rung.ladder().climb()?;
+    footing.notes.iter().for_each(|note| eprintln!("weir record: {note}"));
+    if footing.rung == Rung::ClientOnly {
+        bail!("nothing can be recorded on the rung {:?}", footing.rung.name());
+    }
     let mut child = if args.command.is_empty() { None } else { Some(Child::start(&args.command)?) };
     let mut target = args.target.find()?;
     if let Some(child) = &child {
@@ -117,13 +117,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if target.ports.is_empty() && child.is_none() {
         bail!("the target listens on no TCP port; name one with --port N");
     }
+    footing.settle(&target)?;
     // Not before: a target that is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
-    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-    let recorder = Recorder::start(probes, &target, &run, limits(args.disk))?;
-    let Ending { mut notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
-    notes.splice(..0, why);
-    let cost = recorder.finish(notes.clone())?;
+    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(footing.rung.name()), None)?;
+    let recorder = match footing.probes {
+        Some(probes) => Recorder::start(probes, &target, &run, limits(args.disk))?,
+        None => Recorder::sample(&target, &run, limits(args.disk))?,
+    };
+    let Ending { notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
+    let cost = recorder.finish([footing.notes, notes.clone()].concat())?;
     if let Some(child) = child {
         child.end();
     }

@@ -270,7 +270,7 @@ impl Joiner {
                     self.lanes.insert(record.lane, low);
                 }
             }
-            Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
+            Kind::ClockPair | Kind::CpuSteal | Kind::TaskUsage | Kind::Exec | Kind::ListenReady => {}
             Kind::SocketPeer => {}
         }
     }

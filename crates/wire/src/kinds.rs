@@ -72,6 +72,8 @@ kinds! {
         "A process runs another program.";
     Exit = 0x0105, bpf 5, "exit", since (1, 0), a "pid", b "", payload "",
         "A task ends.";
+    TaskUsage = 0x0120, bpf 0, "task_usage", since (1, 0), a "pid | tgid << 32", b "state | syscall << 8 | descriptor << 32", payload "run_ns, wait_ns, slices",
+        "What /proc told of a task of the server when it was looked at: its time on a CPU and waiting for one and its turns, since it began; state 0 = runnable, 1 = waiting, 2 = waiting without being woken by signals, 0xff = not looked at.";
 
     SocketReady = 0x0201, bpf 6, "socket_ready", since (1, 0), a "socket | position << 32", b "", payload "",
         "Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet.";

@@ -1,5 +1,6 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
+use super::proc_side;
 use super::server_side::ServerSide;
 use super::words;
 use anyhow::Context;
@@ -35,7 +36,8 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     let reader = RunReader::open(directory)?;
     let mut folds = Folds::new(grouping);
     let mut joiner = Joiner::new(Bounds::default());
-    if reader.rung().and_then(Rung::of_name).is_some_and(Rung::misses_arrivals) {
+    let rung = reader.rung().and_then(Rung::of_name);
+    if rung.is_some_and(Rung::misses_arrivals) {
         joiner.supply_arrivals();
     }
     let mut server_side = ServerSide::new();
@@ -63,6 +65,13 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     let mut explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
     let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
     explanation.server_cpu = server_cpu;
+    if rung == Some(Rung::ProcOnly) {
+        let mut all = folds.all.all();
+        proc_side::attribute(&mut all.parts_ns, &explanation.server_cpu);
+        explanation.parts_ns = all.parts_ns;
+        explanation.causes = words::causes(&all, &folds.labels);
+        explanation.warnings.extend(server_side.sampled_words(statistics.client_ns.unwrap_or_default()));
+    }
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
     if statistics.requests == 0 {
         let what = if statistics.failed.iter().sum::<u64>() > 0 {

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod live;
+mod proc_side;
 mod server_side;
 mod words;
 
