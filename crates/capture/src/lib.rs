@@ -14,6 +14,7 @@ mod expand;
 mod functions;
 mod ladder;
 mod living;
+pub mod packs;
 mod probes;
 mod proc_only;
 mod proc_task;
@@ -21,6 +22,7 @@ mod recorder;
 mod ring;
 mod servers;
 mod target;
+pub mod user_probes;
 
 pub use bound::{Rung, missing_privilege};
 pub use error::{CaptureError, TargetError};

@@ -85,11 +85,12 @@ fn recorder(
         found => found?,
     };
     footing.settle(&target)?;
+    let sources = args.probes.source(footing.probes.as_ref(), &target, false)?.into_iter().collect();
     let run = Run::create(directory)?;
     let (rung, limits) = (footing.rung.name(), crate::record::limits(crate::record::DISK_MIB));
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
     Ok(Some(match footing.probes.take() {
-        Some(probes) => Recorder::start(probes, &target, &run, limits)?,
+        Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits)?,
         None => Recorder::sample(&target, &run, limits)?,
     }))
 }
