@@ -4,7 +4,7 @@ use crate::bound::Rung;
 use crate::error::CaptureError;
 use crate::proc_task::look;
 use crate::recorder::{Recorder, Recording, clock_ns};
-use crate::target::{Target, tree};
+use crate::target::{Target, trees};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Sampler {
         let now_ns = clock_ns(libc::CLOCK_MONOTONIC);
         if now_ns.saturating_sub(self.listed_ns) >= LISTING_NS {
             self.listed_ns = now_ns;
-            self.processes = self.roots.iter().flat_map(|pid| tree(*pid)).collect();
+            self.processes = trees(self.roots.iter().copied());
             let realtime_ns = clock_ns(libc::CLOCK_REALTIME);
             self.push(Record { time_ns: now_ns, kind: Kind::ClockPair as u16, a: realtime_ns, ..Record::default() })?;
         }

@@ -7,7 +7,7 @@ use crate::expand::Expander;
 use crate::living::Living;
 use crate::probes::{Attached, Probes};
 use crate::ring::{RawEvent, Rings};
-use crate::target::{Target, listening_ports, tree};
+use crate::target::{Target, listening_ports, trees};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -100,7 +100,7 @@ impl Recorder {
             source.attach()?;
         }
         // A child that was born between the listing and its mark is found now that forks are followed.
-        let pids: BTreeSet<u32> = target.pids.iter().flat_map(|pid| tree(*pid)).collect();
+        let pids: BTreeSet<u32> = trees(target.pids.iter().copied());
         for pid in &pids {
             probes.trace(*pid);
         }

@@ -412,6 +412,7 @@ pages_run! {
     record_a_running_server_runs: "docs/record-a-running-server.md",
     serve_files_runs: "docs/serve-files.md",
     run_format_runs: "docs/run-format.md",
+    which_kernel_runs: "docs/which-kernel.md",
     what_observing_costs_runs: "docs/what-observing-costs.md",
 }
 
