@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_capture::{Recorder, Rung, Target};
+use weir_capture::{Footing, Probes, Recorder, Rung, Target};
 use weir_trace::{Limits, Run, Source};
 
 /// Disk space of a recording, MiB, unless the user says.
@@ -83,6 +83,13 @@ impl TargetArgs {
         self.port.is_empty() && self.pid.is_empty() && self.comm.is_empty()
     }
 
+    /// What was named, in words.
+    pub(crate) fn words(&self) -> String {
+        let ports = self.port.iter().map(|port| format!("port {port}"));
+        let pids = self.pid.iter().map(|pid| format!("process {pid}"));
+        ports.chain(pids).chain(self.comm.iter().cloned()).collect::<Vec<_>>().join(", ")
+    }
+
     /// The processes and ports that are meant.
     pub(crate) fn find(&self) -> anyhow::Result<Target> {
         let mut target = Target::default();
@@ -149,6 +156,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         run.directory().display()
     );
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The probes of the highest rung that works, with the reasons why none above it does, where nothing can be done without
+/// probes.
+pub(crate) fn probes(rung: &RungArgs) -> anyhow::Result<(Probes, Rung, Vec<String>)> {
+    let Footing { probes, rung, notes: mut why, .. } = rung.ladder().climb()?;
+    let Some(probes) = probes else {
+        why.push(format!("the rung {:?} follows no request", rung.name()));
+        bail!("{}", why.join("\n  "));
+    };
+    Ok((probes, rung, why))
 }
 
 /// Divides the disk space among the streams, in segments small enough that removing one leaves most of a stream.
