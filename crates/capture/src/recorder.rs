@@ -252,7 +252,8 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
         cost.bytes += written.bytes;
         cost.lost += written.lost;
     }
-    cost.cpu_seconds = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) as f64 / 1e9;
+    let of_sources = collector.sources.iter().map(|source| source.cpu_ns()).sum::<u64>();
+    cost.cpu_seconds = (clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) + of_sources) as f64 / 1e9;
     Ok(cost)
 }
 

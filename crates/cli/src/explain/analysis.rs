@@ -4,6 +4,7 @@ use super::from_sockets::{self, Objectives, View, Watched};
 use super::phases::{self, WorkFolds};
 use super::proc_side;
 use super::server_side::ServerSide;
+use super::stacks::StackSection;
 use super::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
@@ -60,6 +61,7 @@ pub(super) fn explain(
         if let Some(edge_ns) = watched.push(&sourced.record) {
             folds.objectives.edge(edge_ns);
         }
+        folds.stacks.push(&joiner, &sourced.record, sourced.payload);
         records += 1;
         if records.is_multiple_of(1 << 16) {
             line.show(|| format!("reading {records} events"));
@@ -69,6 +71,7 @@ pub(super) fn explain(
     joiner.finish(&mut |joiner, response| folds.push(joiner, response));
     folds.objectives.edge(joiner.end_ns());
     folds.work.settle(&mut joiner, true);
+    folds.stacks.finish(&joiner);
     drop(line);
     if records == 0
         && let Some(refused) = merge.damage().refused.first()
@@ -87,6 +90,7 @@ pub(super) fn explain(
         explanation.causes = words::causes(&all, &folds.labels);
         explanation.warnings.extend(server_side.sampled_words(statistics.client_ns.unwrap_or_default()));
     }
+    explanation.warnings.extend(folds.stacks.notes().iter().cloned());
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
     if view.is_server_side(&reader) {
         from_sockets::apply(&mut explanation, &statistics, &watched, view);
@@ -119,6 +123,7 @@ struct Folds {
     first_ns: u64,
     pieces: Vec<Piece>,
     work: WorkFolds,
+    stacks: StackSection,
 }
 
 impl Folds {
@@ -138,6 +143,7 @@ impl Folds {
             first_ns: 0,
             pieces: Vec::new(),
             work: WorkFolds::default(),
+            stacks: StackSection::new(),
         }
     }
 
@@ -173,6 +179,7 @@ impl Folds {
         }
         self.by_class[class].push(time_ns, &pieces);
         self.all.push(time_ns, &pieces);
+        self.stacks.response(class as u32, response);
         self.trend.push(response.request.done_ns, time_ns as f64);
         if self.first_ns == 0 {
             self.first_ns = response.request.intended_ns;
@@ -255,7 +262,7 @@ impl Folds {
             processes: Vec::new(),
             waiting: Vec::new(),
             queries: Vec::new(),
-            stacks: Vec::new(),
+            stacks: self.stacks.stacks(self.classes.names()),
             wakeups: Wakeups::default(),
             examples,
             warnings: warnings(reader, statistics, damage, &self.status),

@@ -88,7 +88,8 @@ fn recorder(
         found => found?,
     };
     footing.settle(&target)?;
-    let sources = args.probes.source(footing.probes.as_ref(), &target, false)?.into_iter().collect();
+    let mut sources = args.sources.load(footing.probes.as_ref())?;
+    sources.extend(args.probes.source(footing.probes.as_ref(), &target, false)?);
     let run = Run::create(directory)?;
     let (rung, limits) = (footing.rung.name(), crate::record::limits(crate::record::DISK_MIB));
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
