@@ -47,6 +47,9 @@ pub(crate) struct Args {
     target: TargetArgs,
 
     #[command(flatten)]
+    watch: crate::watch::WatchArgs,
+
+    #[command(flatten)]
     probes: crate::probe_options::ProbeArgs,
 
     #[command(flatten)]
@@ -138,6 +141,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Not before: a target that is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(footing.rung.name()), None)?;
+    sources.extend(args.watch.load(footing.probes.as_ref())?);
     let recorder = match footing.probes {
         Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?,
         None => Recorder::sample(&target, &run, limits(args.disk))?,

@@ -93,6 +93,7 @@ fn recorder(
     let run = Run::create(directory)?;
     let (rung, limits) = (footing.rung.name(), crate::record::limits(crate::record::DISK_MIB));
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
+    sources.extend(args.watch.load(footing.probes.as_ref())?);
     Ok(Some(match footing.probes.take() {
         Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits)?,
         None => Recorder::sample(&target, &run, limits)?,
