@@ -8,7 +8,9 @@
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use std::time::{Duration, Instant};
-use weir_capture::{Probes, Recorder, Recording, Rung, Target};
+use weir_capture::packs::PackChoice;
+use weir_capture::user_probes::{Plan, Programs, Release, UserProbes, Wanted};
+use weir_capture::{EventSource, Probes, Recorder, Recording, Rung, Target};
 use weir_load::{Control, Options, StopRule, Url};
 use weir_measure::comparison::{Bootstrap, PairedRatios, median};
 use weir_testkit::{Apache, Nginx, RunningServer};
@@ -41,6 +43,9 @@ struct Arguments {
     /// Where request boundaries come from: tracepoints, fentry, syscalls, userprobes, proc
     #[arg(long, value_parser = Rung::of_word, default_value = "tracepoints")]
     rung: Rung,
+    /// Phases by packs besides: auto, none, or their names
+    #[arg(long, default_value = "none")]
+    packs: PackChoice,
     /// Seed of the order within pairs
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -62,7 +67,11 @@ fn main() -> anyhow::Result<()> {
     let target = Target::of_port(server.port)?;
     let recorder = match arguments.rung {
         Rung::ProcOnly => Recorder::sample(&target, &run, limits)?,
-        rung => Recorder::start(Probes::load_rung(rung)?, &target, &run, limits)?,
+        rung => {
+            let probes = Probes::load_rung(rung)?;
+            let sources = sources(&arguments.packs, &probes, &target)?;
+            Recorder::start_with(probes, sources, &target, &run, limits)?
+        }
     };
     let (producer, mut done) = weir_wire::ring(1 << 18);
     let mut options = Options::new(Url::parse(&server.url("/1k.txt")).map_err(|error| anyhow::anyhow!("{error}"))?);
@@ -82,6 +91,17 @@ fn main() -> anyhow::Result<()> {
     let lost = recorder.recording().lost.load(std::sync::atomic::Ordering::Relaxed);
     recorder.finish(Vec::new())?;
     report(&arguments, &outcome?, lost)
+}
+
+/// The probes of the packs that fit.
+fn sources(packs: &PackChoice, probes: &Probes, target: &Target) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
+    let wanted = Wanted { packs: packs.clone(), ..Wanted::default() };
+    let plan = Plan::of(&wanted, &Programs::of(target.pids.iter().copied()), Release::running())?;
+    if plan.sites.is_empty() {
+        return Ok(Vec::new());
+    }
+    plan.notes.iter().for_each(|note| println!("{note}"));
+    Ok(vec![Box::new(UserProbes::load(probes, plan, false)?)])
 }
 
 /// One pair of slices.
