@@ -39,6 +39,7 @@ pub struct Probes {
     boundaries: Boundaries,
     /// The thread groups that were named as the server's.
     named: Vec<u32>,
+    keep_addresses: bool,
 }
 
 /// Attached probes; dropping it detaches them.
@@ -80,7 +81,7 @@ impl Probes {
             program.set_autoload(rung == Rung::SocketTracepoints);
         }
         let skel = open.load().map_err(refused(LOADING))?;
-        let mut probes = Self { skel, boundaries: Boundaries::InTheSpine, named: Vec::new() };
+        let mut probes = Self { skel, boundaries: Boundaries::InTheSpine, named: Vec::new(), keep_addresses: false };
         probes.boundaries = Boundaries::load(rung, &probes)?;
         Ok(probes)
     }
@@ -151,6 +152,21 @@ impl Probes {
             state.traced.fill(0);
             state.ports.fill(0);
         }
+    }
+
+    /// Has the addresses of clients written as they are; without it, keyed hashes take their place.
+    pub fn keep_addresses(&mut self) {
+        self.keep_addresses = true;
+    }
+
+    pub(crate) fn keeps_addresses(&self) -> bool {
+        self.keep_addresses
+    }
+
+    /// Whether a local port is the server's: given to [`Probes::watch_port`], or opened by it since.
+    pub(crate) fn is_watched(&self, port: u16) -> bool {
+        let state = self.skel.maps.bss_targets_data.as_deref();
+        state.and_then(|state| state.ports.get(usize::from(port) / 8)).is_some_and(|byte| byte >> (port % 8) & 1 == 1)
     }
 
     /// Marks a local TCP port as the server's.
