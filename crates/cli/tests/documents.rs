@@ -416,6 +416,7 @@ pages_run! {
     run_format_runs: "docs/run-format.md",
     which_kernel_runs: "docs/which-kernel.md",
     what_observing_costs_runs: "docs/what-observing-costs.md",
+    what_is_waited_for_runs: "docs/what-is-waited-for.md",
 }
 
 #[test]
