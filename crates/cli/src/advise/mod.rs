@@ -14,7 +14,7 @@ use finding::{Advice, Finding, Looked};
 use observed::Observed;
 use recorded::Recorded;
 use rules::Case;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use weir_report::Explanation;
 
@@ -74,7 +74,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let observed = Observed::of(&explanation)?;
     let servers = servers::find(&named, &recorded, &observed);
     let case = Case { observed: &observed, recorded: &recorded, servers: &servers };
-    let mut advice = advice(&case, &explanation, directory);
+    let mut advice = advice(&case, &explanation, &directory);
     let mut code = ExitCode::SUCCESS;
     if let Some(number) = trial {
         let Some(finding) = advice.findings.iter().find(|finding| finding.number == number as usize) else {
@@ -106,7 +106,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-fn advice(case: &Case<'_>, explanation: &Explanation, directory: PathBuf) -> Advice {
+fn advice(case: &Case<'_>, explanation: &Explanation, directory: &Path) -> Advice {
     let findings = rules::findings(case);
     let beyond_settings = rules::beyond_settings(case, &findings);
     let none_because = findings.is_empty().then(|| none_because(case, &findings, &beyond_settings));

@@ -1,5 +1,6 @@
 //! Apache's accept mutex: with more than one Listen line its workers take turns at waiting for connections.
 
+use super::super::configuration::Found;
 use super::super::finding::{Finding, Setting};
 use super::super::servers::Kind;
 use super::{Case, Draft};
@@ -26,10 +27,8 @@ pub(super) fn contended(case: &Case<'_>) -> Vec<Finding> {
         let configuration = &server.configuration;
         let listens = configuration.all("Listen");
         let modules = configuration.all("LoadModule");
-        let model = modules
-            .iter()
-            .map(|found| found.word())
-            .find(|name| ["mpm_prefork_module", "mpm_worker_module"].contains(name));
+        let model =
+            modules.iter().map(Found::word).find(|name| ["mpm_prefork_module", "mpm_worker_module"].contains(name));
         let (Some(model), true) = (model, listens.len() > 1) else { continue };
         let mutex = configuration
             .all("Mutex")

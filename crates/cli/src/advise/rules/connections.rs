@@ -31,7 +31,7 @@ pub(super) fn keep_alive_off(case: &Case<'_>) -> Vec<Finding> {
             match configuration.last("KeepAliveTimeout") {
                 Some(_) => {}
                 None => {
-                    settings.push(Setting::added(number, configuration, "KeepAliveTimeout", &found.scope(), "5", "2"))
+                    settings.push(Setting::added(number, configuration, "KeepAliveTimeout", &found.scope(), "5", "2"));
                 }
             }
         }
@@ -134,7 +134,7 @@ pub(super) fn slow_client(case: &Case<'_>) -> Vec<Finding> {
     let observed = case.observed;
     let wait_ns = observed.part_ns(Part::WaitNetwork.name());
     // A wait for a named address of a server's port is a downstream, not a client.
-    let downstream_ns = observed.of_whom(Part::WaitNetwork.name(), |who| is_server_address(who));
+    let downstream_ns = observed.of_whom(Part::WaitNetwork.name(), is_server_address);
     let client_ns = (wait_ns - downstream_ns).max(0.0);
     let mean_bytes = observed.bytes as f64 / observed.requests.max(1) as f64;
     if observed.share(client_ns) < WORTH_LOOKING || mean_bytes < 16_384.0 {

@@ -47,7 +47,7 @@ pub(super) fn shown(finding: &Finding, case: &Case<'_>, url: &Url, outcome: &Out
     if let Some((point, low, high)) = response {
         lines.push(format!("response    {point:.3} times as long ({low:.3} to {high:.3}): as many are in flight, and the throughput is what it is (Little's law)"));
     }
-    lines.push(line("CPU/request", cpu, |ns| weir_report::nanoseconds(ns)));
+    lines.push(line("CPU/request", cpu, weir_report::nanoseconds));
     lines.push(format!("verdict     {verdict}"));
     if let (Some((point, ..)), estimate) = (response, finding.effect.share) {
         lines.push(format!(
