@@ -12,6 +12,8 @@ mod logs;
 mod names;
 mod php;
 pub(crate) mod sql;
+#[cfg(test)]
+mod tests;
 mod workers;
 
 use super::finding::{Effect, Evidence, Finding, Setting};
