@@ -8,6 +8,7 @@ mod load_run;
 mod manual;
 mod output;
 mod privacy;
+mod probe_options;
 mod progress;
 mod record;
 mod run_directory;

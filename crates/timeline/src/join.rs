@@ -1,6 +1,7 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
 use crate::path::{Detail, Span, Step, Walk};
+use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use crate::texts::Texts;
@@ -95,6 +96,8 @@ pub struct Response<'a> {
     pub name: &'a str,
     /// Its steps, in their order, from the intended time to the end.
     pub steps: &'a [Step],
+    /// Its stretches in phases of the servers' own work, as far as probes told of them.
+    pub phases: &'a [PhaseStretch],
     /// Its times at the server, if it is joined.
     pub server: Option<AtServer>,
     /// Why it is not joined, if it is not.
@@ -159,6 +162,8 @@ pub struct Joiner {
     waiting: VecDeque<Waiting>,
     steps: Vec<Step>,
     texts: Texts,
+    phases: Phases,
+    stretches: Vec<PhaseStretch>,
     statistics: Statistics,
     since_sweep: u32,
     nameless: Arc<str>,
@@ -178,6 +183,8 @@ impl Joiner {
             waiting: VecDeque::new(),
             steps: Vec::new(),
             texts: Texts::default(),
+            phases: Phases::default(),
+            stretches: Vec::new(),
             statistics: Statistics::default(),
             since_sweep: 0,
             nameless: Arc::from("(unnamed)"),
@@ -227,6 +234,7 @@ impl Joiner {
                 let own = (record.flags & 1 != 0).then_some(high);
                 let process = Some(record.b as u32).filter(|tgid| *tgid != 0).or(own);
                 self.tasks.fork(now_ns, low, high, process);
+                self.phases.born(high);
             }
             Kind::Exit => self.tasks.exit(low),
             Kind::TaskName => {
@@ -272,6 +280,12 @@ impl Joiner {
             }
             Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
             Kind::SocketPeer => {}
+            Kind::ProbeHit => {
+                if let Some(told) = name {
+                    self.phases.hit(record.lane, now_ns, record.a, told, &self.tasks);
+                }
+            }
+            Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
         }
     }
 
@@ -297,6 +311,7 @@ impl Joiner {
             + self.lanes.len()
             + self.waiting.len()
             + self.texts.held()
+            + self.phases.held()
     }
 
     /// A task's name, if the recording tells it.
@@ -314,6 +329,23 @@ impl Joiner {
     /// The number by which steps refer to a text.
     pub fn number_of(&mut self, text: &str) -> u32 {
         self.texts.number(text)
+    }
+
+    /// A phase's name.
+    #[must_use]
+    pub fn phase(&self, number: u32) -> &PhaseName {
+        self.phases.name(number)
+    }
+
+    /// What has ended since this was last asked: passages of tasks through phases, and queries.
+    pub fn take_ended(&mut self) -> Ended {
+        self.phases.take_ended()
+    }
+
+    /// The name of the request that a task took up within a window, if a probe told it; without its query.
+    #[must_use]
+    pub fn request_name(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<&str> {
+        self.phases.request(pid, from_ns, to_ns).map(|number| self.texts.text(number))
     }
 
     /// Whether a task belongs to the server: it was seen to serve a connection, or to be in a traced process.
@@ -380,10 +412,18 @@ impl Joiner {
         } else {
             self.statistics.joined += 1;
         }
-        let response =
-            Response { request: &waiting.request, name: &waiting.name, steps: &steps, server: joined.ok(), unjoinable };
-        take(self, &response);
-        self.steps = steps;
+        let mut stretches = std::mem::take(&mut self.stretches);
+        stretches.clear();
+        if let Some(server) = joined.ok().filter(|_| !self.phases.is_empty()) {
+            let connection = self.connections.get(&(waiting.lane, waiting.request.connection));
+            let socket = connection.and_then(|connection| connection.socket).unwrap_or(0);
+            self.phases.name_queries(&mut steps);
+            self.phases.stretches(&steps, socket, server.arrived_ns, &mut stretches);
+        }
+        let (server, phases) = (joined.ok(), stretches.as_slice());
+        let (request, name) = (&waiting.request, &*waiting.name);
+        take(self, &Response { request, name, steps: &steps, phases, server, unjoinable });
+        (self.steps, self.stretches) = (steps, stretches);
         self.release(&waiting);
     }
 
@@ -523,6 +563,7 @@ impl Joiner {
         let keep_ns = [oldest_mark, oldest_request].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
+        self.phases.trim(keep_ns);
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);
             self.tasks.trim(keep_ns);

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod live;
+mod phases;
 mod server_side;
 mod words;
 
@@ -20,6 +21,8 @@ Examples:
                                        load a running server for 10 s, record it meanwhile, explain
   weir explain --load http://127.0.0.1:8080/ -c 100 -d 5s -- nginx -g 'daemon off;'
                                        start the server, too
+  weir explain --load http://127.0.0.1/ --port 80 --packs auto
+                                       with the phases and queries of known servers
   weir explain runs/a                  explain a run that `weir record --run runs/a` and `weir load --run runs/a` made
   weir explain --json runs/a | jq '.causes[0]'
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
@@ -60,6 +63,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) target: TargetArgs,
+
+    #[command(flatten)]
+    probes: crate::probe_options::ProbeArgs,
 
     #[command(flatten)]
     rung: RungArgs,
