@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use support::{alone, number, output};
-use weir_testkit::{Apache, Nginx, PhpFpm, RunningServer, require};
+use weir_testkit::{Apache, Nginx, PhpFpm, Postgres, RunningServer, require};
 
 /// Advice on a running server under a load.
 fn advised(server: &RunningServer, path: &str, run: &Path, more: &[&str]) -> Value {
@@ -143,6 +143,59 @@ fn sendfile_off_on_large_files() {
     let found = finding(&advice, "sendfile_off");
     check_effect(found);
     assert_eq!(line_of(&found["settings"][0]), "EnableSendfile Off");
+}
+
+/// Rows of the table without an index: a scan of them takes some milliseconds.
+const ROWS: u32 = 200_000;
+
+#[test]
+fn a_missing_index_is_named_with_its_query() {
+    let _turn = alone();
+    let needs = [require::root_and_bpf(), require::php_fpm(), require::apache(), require::postgres()];
+    if needs.iter().any(Option::is_none) {
+        return;
+    }
+    let database = Postgres::new().start().expect("PostgreSQL starts");
+    let table = format!(
+        "CREATE TABLE orders (id int PRIMARY KEY, customer int, note text);
+         INSERT INTO orders SELECT n, n % 20000, repeat('x', 80) FROM generate_series(1, {ROWS}) n; ANALYZE orders;"
+    );
+    database.sql(&table).expect("the table is made");
+    let page = "<?php $c = pg_pconnect(getenv('DATABASE')); $n = (string) random_int(1, 19999);
+                $r = pg_query($c, \"SELECT count(*) FROM orders WHERE customer = $n\"); echo pg_fetch_result($r, 0, 0);";
+    let site = site("orders.php", page);
+    let php = PhpFpm::new().processes(4).env("DATABASE", &database.address).start().expect("php-fpm starts");
+    let server = Apache::event().root(site.path()).php_fpm(&php).start().expect("Apache starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let (php_pid, database_pid) = (php.pid().to_string(), database.pid().to_string());
+    let more = ["-c", "2", "-d", "3s", "--packs", "auto", "--pid", &php_pid, "--pid", &database_pid];
+    let advice = advised(&server, "/orders.php", run.path(), &more);
+    let found = finding(&advice, "missing_index");
+    check_effect(found);
+    let commands: Vec<&str> =
+        found["commands"].as_array().expect("commands").iter().filter_map(Value::as_str).collect();
+    assert!(commands[0].starts_with("EXPLAIN (ANALYZE, BUFFERS) SELECT count(*) FROM orders"), "{commands:?}");
+    assert_eq!(commands[1], "CREATE INDEX CONCURRENTLY orders_customer ON orders (customer);");
+    let kinds: Vec<&str> =
+        advice["servers"].as_array().expect("servers").iter().filter_map(|server| server["kind"].as_str()).collect();
+    assert_eq!(kinds, ["Apache", "php-fpm", "PostgreSQL"]);
+
+    // It is told, not tried: a database is its owner's.
+    let refused =
+        output(&["advise", run.path().to_str().expect("a readable path"), "--try", &found["number"].to_string()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("never tried on its owner's data"));
+
+    // And it is true: with the index the page needs a fraction of the time.
+    let latency = || {
+        let loaded = json(&["load", &server.url("/orders.php"), "-c", "2", "-d", "1s", "--json", "-q"]);
+        number(&loaded, "/latency_ns/mean")
+    };
+    let before_ns = latency();
+    database.sql(&commands[1].replace(" CONCURRENTLY", "")).expect("the index is made");
+    let after_ns = latency();
+    assert!(after_ns < before_ns * (1.0 - number(found, "/effect/share/low")), "{before_ns} ns, then {after_ns} ns");
+    assert!(after_ns < 0.7 * before_ns, "{before_ns} ns, then {after_ns} ns");
 }
 
 #[test]
