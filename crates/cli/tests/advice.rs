@@ -179,6 +179,7 @@ fn a_missing_index_is_named_with_its_query() {
     let kinds: Vec<&str> =
         advice["servers"].as_array().expect("servers").iter().filter_map(|server| server["kind"].as_str()).collect();
     assert_eq!(kinds, ["Apache", "php-fpm", "PostgreSQL"]);
+    assert_eq!(advice["problems"], Value::Array(Vec::new()));
 
     // It is told, not tried: a database is its owner's.
     let refused =

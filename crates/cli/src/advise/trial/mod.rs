@@ -166,7 +166,7 @@ fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyh
         }],
         repetitions: Repetitions {
             blocks: options.blocks,
-            aa_blocks: (options.blocks / 2).max(3),
+            aa_blocks: (options.blocks / 2).max(5),
             block_s: options.block_seconds,
             warm_up_s: options.block_seconds / 2.0,
         },
