@@ -22,6 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   weir advise --load http://127.0.0.1/ --port 80
                               load a running server for 10 s, record it meanwhile, say what to change
+  weir advise --port 80 -d 10s
+                              the same for what really comes to the server
   weir advise runs/a          the same of a run that was recorded before
   weir advise                 of the last run in weir-runs
   weir advise runs/a --try    prove the first finding: it is applied to a copy of the configuration, and servers with
@@ -52,7 +54,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { mut explain, trial, how } = args;
-    if explain.recorded.is_none() && explain.url.is_none() {
+    if explain.recorded.is_none() && explain.url.is_none() && explain.target.is_empty() {
         explain.recorded = crate::run_directory::last();
         if explain.recorded.is_none() {
             eprintln!(

@@ -59,7 +59,7 @@ fn is_zero(time: &str) -> bool {
 }
 
 fn finding(case: &Case<'_>, server: &Server, settings: Vec<Setting>, connect_ns: f64) -> Finding {
-    let accept_ns = case.observed.part_ns(Part::AcceptQueue.name());
+    let accept_ns = case.in_front_ns(Part::AcceptQueue);
     let mut evidence = vec![case.evidence(Part::Connect, connect_ns)];
     if case.observed.share(accept_ns) >= WORTH_IT {
         evidence.push(case.evidence(Part::AcceptQueue, accept_ns));
@@ -169,7 +169,7 @@ pub(super) fn slow_client(case: &Case<'_>) -> Vec<Finding> {
                 Setting::of(number, configuration, &listen, &proposed)
             }
         };
-        let queues = observed.part_ns(Part::AcceptQueue.name()) + observed.part_ns(Part::WorkerQueue.name());
+        let queues = case.in_front_ns(Part::AcceptQueue) + case.in_front_ns(Part::WorkerQueue);
         let effect = case.effect(
             Saving::of(0.0, queues / 2.0, queues + client_ns),
             "the client's own time stays; what goes away is the wait of others for the worker that it held, half of the queueing as a guess",

@@ -2,7 +2,7 @@
 
 use super::super::finding::Finding;
 use super::super::servers::{self, Kind, Process, Quota, unit};
-use super::{Case, Draft, OURS};
+use super::{Case, Draft};
 use weir_measure::part::Part;
 use weir_measure::queueing::Saving;
 
@@ -18,11 +18,11 @@ const LOW_WEIGHT: f64 = 10.0;
 /// A process that is no part of the servers takes their CPU.
 pub(super) fn noisy_neighbour(case: &Case<'_>) -> Vec<Finding> {
     let observed = case.observed;
-    let servers: Vec<String> = case.servers.list.iter().map(|server| server.process.name.clone()).collect();
+    let serving = observed.serving();
     let is_foreign = |who: &str| {
         let name = who.split(" (").next().unwrap_or(who);
-        let is_ours = OURS.iter().any(|own| name.starts_with(own)) && !name.starts_with("weir-hog");
-        Kind::of(name).is_none() && !is_ours && !servers.iter().any(|server| server == name)
+        let is_load = name == "weir" || name.starts_with("weir-load");
+        Kind::of(name).is_none() && !is_load && !serving.contains(name)
     };
     let mut blamed = observed.blamed(Part::WaitCpu.name());
     blamed.retain(|(who, _)| is_foreign(who));

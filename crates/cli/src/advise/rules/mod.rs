@@ -28,8 +28,6 @@ use weir_report::nanoseconds;
 const WORTH_IT: f64 = 0.01;
 /// From this share of the mean response a part must be spoken of.
 const LARGE: f64 = 0.10;
-/// Names that this program's own tasks bear.
-const OURS: [&str; 2] = ["weir", "weir-load"];
 
 /// What the rules look at.
 pub(crate) struct Case<'a> {
@@ -73,6 +71,12 @@ impl Case<'_> {
     /// An estimate for this case.
     fn effect(&self, saving: Saving, basis: impl Into<String>) -> Effect {
         Effect::of(saving, self.observed.response_ns(), basis)
+    }
+
+    /// As much of a part as belongs to the servers in front: what is blamed on one behind is that one's.
+    fn in_front_ns(&self, part: Part) -> f64 {
+        let is_behind = |who: &str| matches!(Kind::of(who), Some(Kind::PhpFpm | Kind::Postgres | Kind::Mariadb));
+        (self.observed.part_ns(part.name()) - self.observed.of_whom(part.name(), is_behind)).max(0.0)
     }
 
     /// Whether a name is one of a kind of server.
