@@ -181,6 +181,9 @@ fn a_neighbour_but_not_the_load_and_not_the_servers() {
     assert!(
         of("weir-load-0 (7)").is_empty() && of("nginx (4 processes)").is_empty() && of("php-fpm8.2 (3)").is_empty()
     );
+    // The servers' own tasks are no neighbours, whatever server it is.
+    let steps = json!({"examples": [{"steps": [{"task": "gunicorn (41)", "who": ""}]}]});
+    assert!(advised(&observed(&[("wait_cpu", 4.0, "gunicorn (3 processes)")], steps), "http://h/", vec![]).is_empty());
 }
 
 #[test]
