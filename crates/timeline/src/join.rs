@@ -1,6 +1,7 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
 use crate::counts::{Statistics, Unjoinable};
+use crate::notes::Notes;
 use crate::path::{Detail, Span, Step, Walk};
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::served::{Arrival, Served};
@@ -35,7 +36,8 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            grace_ns: 20_000_000,
+            // Three beats of the collector: what it tells from user space comes after the events that it is about.
+            grace_ns: 60_000_000,
             closed_ns: 2_000_000_000,
             connections: 1 << 17,
             changes: 1 << 23,
@@ -110,6 +112,7 @@ pub struct Joiner {
     waiting: VecDeque<Waiting>,
     pub(crate) steps: Vec<Step>,
     pub(crate) texts: Texts,
+    pub(crate) notes: Notes,
     pub(crate) phases: Phases,
     stretches: Vec<PhaseStretch>,
     pub(crate) statistics: Statistics,
@@ -139,6 +142,7 @@ impl Joiner {
             waiting: VecDeque::new(),
             steps: Vec::new(),
             texts: Texts::default(),
+            notes: Notes::default(),
             phases: Phases::default(),
             stretches: Vec::new(),
             statistics: Statistics::default(),
@@ -260,21 +264,19 @@ impl Joiner {
             }
             Kind::ClientRequest => self.request(record, payload, name),
             Kind::ClientDropped => self.statistics.dropped = self.statistics.dropped.saturating_add(record.a),
-            Kind::ClientLane => {
-                if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) {
-                    self.lanes.insert(record.lane, low);
-                }
+            Kind::ClientLane if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) => {
+                self.lanes.insert(record.lane, low);
             }
-            Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
-            Kind::SocketPeer => {}
             Kind::ProbeHit => {
                 if let Some(told) = name {
                     self.phases.hit(record.lane, now_ns, record.a, told, &self.tasks);
                 }
             }
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
-            Kind::StackSample | Kind::StackNode | Kind::StackObject | Kind::StackSymbol | Kind::StackNote => {}
+            // The notes' business, or nobody's.
+            _ => {}
         }
+        self.notes.push(record, payload);
     }
 
     /// Resolves what is left at the end of a recording.
@@ -289,7 +291,13 @@ impl Joiner {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let exchanges = self.served.as_ref().map(|served| served.counts).unwrap_or_default();
-        Statistics { gaps: self.statistics.gaps + self.tasks.gaps(), exchanges, ..self.statistics.clone() }
+        Statistics {
+            gaps: self.statistics.gaps + self.tasks.gaps(),
+            exchanges,
+            sources: self.notes.costs(),
+            stolen_ns: self.notes.stolen(),
+            ..self.statistics.clone()
+        }
     }
 
     /// The time of the last record, nanoseconds.
@@ -308,6 +316,7 @@ impl Joiner {
             + self.lanes.len()
             + self.waiting.len()
             + self.texts.held()
+            + self.notes.held()
             + self.phases.held()
     }
 
@@ -499,6 +508,7 @@ impl Joiner {
         let from = steps.len();
         Walk { tasks: &self.tasks, sockets: &self.sockets, span, steps }.server();
         steps[from..].sort_by_key(|step| step.from_ns);
+        self.refine(steps, from);
         self.response_steps(waiting, steps, sent_ns);
         Ok(AtServer { arrived_ns, picked_ns, sent_ns })
     }
@@ -568,6 +578,7 @@ impl Joiner {
         let keep_ns = [oldest_mark, oldest_request, oldest_exchange].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
+        self.notes.trim(keep_ns);
         self.phases.trim(keep_ns);
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);

@@ -112,6 +112,7 @@ impl Joiner {
                 counts.interim += u64::from(exchange.interim);
                 let parked = exchange.parked.take().unwrap_or_default();
                 let mut steps = steps_of(&self.tasks, &self.sockets, &exchange, parked).steps;
+                self.refine(&mut steps, 0);
                 let Some(span) = span_of(&exchange) else { return };
                 let mut phases = Vec::new();
                 if !self.phases.is_empty() {
