@@ -18,7 +18,11 @@ pub(super) fn contended(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let blamed = observed.blamed(Part::WaitLock.name());
-    let is_apache = |who: &str| Case::is_of(who, Kind::Apache) || who.contains("accept");
+    // `semaphore held by apache2 (9)` where locks were watched, else the one who ended the wait.
+    let is_apache = |who: &str| {
+        let holder = who.rsplit_once(" by ").map_or(who, |(_, holder)| holder);
+        Case::is_of(holder, Kind::Apache) || who.contains("accept")
+    };
     if !blamed.is_empty() && !blamed.iter().any(|(who, _)| is_apache(who)) {
         return Vec::new();
     }

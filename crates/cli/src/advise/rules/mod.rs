@@ -211,7 +211,10 @@ fn why_not(case: &Case<'_>, part: Part) -> String {
                 "it waits for {who}, of which no configuration was found here; name it by --pid or --port to look into it"
             )
         }
-        Part::WaitLock => format!("a lock of the program's own; it was ended by {who}"),
+        Part::WaitLock if who.contains("/sess_") => {
+            "PHP's lock on a user's session: one request at a time has it until session_write_close()".to_owned()
+        }
+        Part::WaitLock => format!("a lock of the program's own ({who})"),
         Part::WaitDisk => format!("reads or writes of {who}; a faster disk or more memory for the page cache"),
         Part::AcceptQueue | Part::WorkerQueue => "the workers are busy, and there are enough of them".to_owned(),
         Part::Unattributed => "the recording cannot tell what it is".to_owned(),

@@ -187,6 +187,22 @@ fn a_neighbour_but_not_the_load_and_not_the_servers() {
 }
 
 #[test]
+fn a_quota_is_no_neighbour() {
+    let told = observed(&[("wait_cpu", 4.0, "the CPU quota of cgroup /shop")], json!({}));
+    assert!(advised(&told, "http://h/", vec![server(Kind::Nginx, "worker_processes auto;")]).is_empty());
+}
+
+#[test]
+fn a_lock_with_its_holder() {
+    let two = "LoadModule mpm_prefork_module x.so\nListen 80\nListen 81\n";
+    let held = observed(&[("wait_lock", 3.0, "semaphore held by apache2 (12)")], json!({}));
+    let found = advised(&held, "http://h/", vec![server(Kind::Apache, two)]);
+    assert_eq!((found[0].rule, found[0].settings[0].text.as_str()), ("accept_mutex", "ListenCoresBucketsRatio 1"));
+    let foreign = observed(&[("wait_lock", 3.0, "flock of /run/app.lock held by backup (12)")], json!({}));
+    assert!(advised(&foreign, "http://h/", vec![server(Kind::Apache, two)]).is_empty());
+}
+
+#[test]
 fn look_ups_of_names() {
     let observed = observed(&[("wait_network", 3.0, "192.0.2.1:53")], json!({}));
     let found = advised(&observed, "http://h/", vec![server(Kind::Apache, "\nHostnameLookups On")]);
