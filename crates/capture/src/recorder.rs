@@ -404,6 +404,9 @@ impl Collector {
             let (record, slots) = open.write(now_ns, 0);
             stream.push(record, &slots, None)?;
         }
+        for peer in self.living.peers() {
+            stream.push(Record { time_ns: now_ns, ..peer }, &[], None)?;
+        }
         Ok(())
     }
 

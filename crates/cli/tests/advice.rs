@@ -89,6 +89,27 @@ fn a_pool_of_one_is_found_and_a_larger_one_proven() {
     assert_no_copies();
 }
 
+/// Captured, too, the pool's own queue is what is seen, and no longer a wait for another process.
+#[test]
+fn a_pool_of_one_is_found_where_it_is_followed() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::php_fpm().is_none() || require::apache().is_none() {
+        return;
+    }
+    let site = site("page.php", "<?php usleep(5000); echo 'hello';");
+    let php = PhpFpm::new().processes(1).start().expect("php-fpm starts");
+    let server = Apache::event().root(site.path()).php_fpm(&php).start().expect("Apache starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let pid = php.pid().to_string();
+    let advice = advised(&server, "/page.php", run.path(), &["-c", "8", "-d", "2s", "--pid", &pid]);
+    let found = finding(&advice, "php_pool_too_small");
+    check_effect(found);
+    assert_eq!(line_of(&found["settings"][0]), "pm.max_children = 1");
+    assert!(number(found, "/effect/share/likely") > 0.4, "{found:#}");
+    let part = found["evidence"][0]["part"].as_str().expect("a part");
+    assert!(["accept_queue", "worker_queue"].contains(&part), "{advice:#}");
+}
+
 #[test]
 fn keep_alive_that_is_off_is_found_and_proven() {
     let _turn = alone();

@@ -7,6 +7,7 @@
 
 mod abstraction;
 mod blocked;
+mod conversations;
 mod counts;
 mod disk;
 mod interrupts;

@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn step(from_ns: u64, to_ns: u64, part: Part) -> Step {
-        Step { from_ns, to_ns, part, pid: 7, detail: Detail::None }
+        Step { from_ns, to_ns, part, pid: 7, waiter: 0, detail: Detail::None }
     }
 
     fn told(from_ns: u64, to_ns: u64, part: Part, text: &str) -> (u64, u64, Part, String) {
@@ -294,7 +294,7 @@ mod tests {
             let mut at = 0;
             let mut steps = Vec::new();
             for (length, part, pid) in lengths {
-                steps.push(Step { from_ns: at, to_ns: at + length, part: Part::ALL[part], pid, detail: Detail::None });
+                steps.push(Step { from_ns: at, to_ns: at + length, part: Part::ALL[part], pid, waiter: 0, detail: Detail::None });
                 at += length;
             }
             let run = |steps: &[(u64, u64, Part)]| -> u64 {

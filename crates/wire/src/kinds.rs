@@ -105,13 +105,13 @@ kinds! {
     SocketSend = 0x0203, bpf 8, "socket_send", since (1, 0), a "socket | position << 32", b "", payload "",
         "The running task gave data to a socket, up to this position; flags as for socket_recv.";
     SocketState = 0x0204, bpf 9, "socket_state", since (1, 0), a "socket | position << 32", b "old | new << 8", payload "",
-        "A TCP socket changes its state.";
+        "A TCP socket changes its state: the running task begins to connect it, or it is closed.";
     SocketOpen = 0x0205, bpf 10, "socket_open", since (1, 0), a "socket | receive_base << 32", b "send_base | local_port << 32 | remote_port << 48", payload "cookie, network namespace, addresses: local, remote",
         "Who a socket is, and where its streams begin.";
     ListenReady = 0x0206, bpf 11, "listen_ready", since (1, 0), a "socket | backlog << 32", b "", payload "",
         "A connection is complete and waits at a listening socket; the backlog before it.";
     SocketPeer = 0x0207, bpf 20, "socket_peer", since (1, 0), a "socket | peer << 32", b "", payload "",
-        "The two ends of a connection over a Unix socket: what one sends the other receives.";
+        "The two ends of a connection over a Unix socket: what one sends the other receives; flags: 1 = the first is the end that was accepted.";
 
     ClientConnection = 0x0301, bpf 0, "client_connection", since (1, 0), a "connection", b "connect_start_ns", payload "addresses and ports",
         "The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed.";

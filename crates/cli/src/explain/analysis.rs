@@ -188,7 +188,7 @@ impl Folds {
         if let Some(label) = self.by_detail.get(&detail) {
             return *label;
         }
-        let text = label(joiner, detail);
+        let text = culprit(joiner, detail);
         let next = self.labels.len() as u32;
         let number = *self.by_label.entry(text.clone()).or_insert(next);
         if number == next {
@@ -261,6 +261,15 @@ impl Folds {
             examples,
             warnings: warnings(reader, statistics, damage, &self.status),
         }
+    }
+}
+
+/// Who is to blame, in a word: of the server's own, all processes of a name together, however many come and go.
+fn culprit(joiner: &Joiner, detail: Detail) -> String {
+    let own = |pid| joiner.task_name(pid).filter(|name| name.traced);
+    match detail {
+        Detail::Task(pid) if let Some(name) = own(pid) => name.name.clone(),
+        _ => label(joiner, detail),
     }
 }
 
