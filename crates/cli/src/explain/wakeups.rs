@@ -37,13 +37,17 @@ impl WakeupCount {
         }
         let (low, high) = record.a_halves();
         match Kind::from_code(record.kind) {
-            Some(Kind::Waking) => drop(self.fold.woken(high)),
+            Some(Kind::Waking) => {
+                self.fold.woken(high);
+            }
             Some(Kind::Exit) => self.fold.ended(low),
             Some(Kind::ListenReady) => self.accepted += 1,
             Some(Kind::SocketOpen) if self.fresh.len() < MOST_CONNECTIONS => {
                 self.fresh.insert(low, record.time_ns);
             }
-            Some(Kind::SocketState) => drop(self.fresh.remove(&low)),
+            Some(Kind::SocketState) => {
+                self.fresh.remove(&low);
+            }
             Some(Kind::SocketSend) => self.fold.touched(self.running(record.lane)),
             Some(Kind::SocketRecv) => {
                 let pid = self.running(record.lane);
