@@ -8,7 +8,7 @@
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use std::time::{Duration, Instant};
-use weir_capture::{Probes, Recorder, Recording, Target};
+use weir_capture::{EventSource, Probes, Recorder, Recording, Samples, Target};
 use weir_load::{Control, Options, StopRule, Url};
 use weir_measure::comparison::{Bootstrap, PairedRatios, median};
 use weir_testkit::{Apache, Nginx, RunningServer};
@@ -41,6 +41,9 @@ struct Arguments {
     /// Seed of the order within pairs
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Sample stacks as well, so many times a second of each CPU
+    #[arg(long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "99")]
+    stacks: Option<u32>,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -56,7 +59,12 @@ fn main() -> anyhow::Result<()> {
     let run = Run::create(folder.path())?;
     // Old segments are removed beyond a small bound: a long measurement must not fill the disk.
     let limits = Limits { segment_bytes: 16 << 20, stream_bytes: 64 << 20, ..Limits::default() };
-    let recorder = Recorder::start(Probes::load()?, &Target::of_port(server.port)?, &run, limits)?;
+    let probes = Probes::load()?;
+    let mut sources: Vec<Box<dyn EventSource>> = Vec::new();
+    if let Some(hz) = arguments.stacks {
+        sources.push(Box::new(Samples::load(&probes, hz)?));
+    }
+    let recorder = Recorder::start_with(probes, sources, &Target::of_port(server.port)?, &run, limits)?;
     let (producer, mut done) = weir_wire::ring(1 << 18);
     let mut options = Options::new(Url::parse(&server.url("/1k.txt")).map_err(|error| anyhow::anyhow!("{error}"))?);
     options.connections = arguments.connections;

@@ -6,7 +6,7 @@ mod http;
 mod recording;
 
 pub use http::{http_request, http_response, ranges, url};
-pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader};
+pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files.
 #[allow(dead_code, reason = "not all of it is fuzzed")]
