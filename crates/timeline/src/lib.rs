@@ -7,10 +7,17 @@
 
 mod abstraction;
 mod blocked;
+mod conversations;
 mod counts;
+mod disk;
+mod interrupts;
 mod join;
+mod locks;
+mod notes;
 mod path;
 mod phases;
+mod quota;
+mod refine;
 mod samples;
 mod served;
 mod served_response;
@@ -23,8 +30,10 @@ pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
 pub use counts::{Statistics, Unjoinable};
 pub use join::{AtServer, Bounds, Joiner, Response};
+pub use notes::SourceCost;
 pub use path::{Detail, Step};
 pub use phases::{Ended, Passage, PhaseName, PhaseStretch, QueryRun};
+pub use refine::RunDivision;
 pub use samples::{Attributed, Samples};
 pub use served::Exchanges;
 pub use stacks::Stacks;
