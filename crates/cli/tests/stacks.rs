@@ -121,13 +121,17 @@ fn functions_of_php_stand_above_those_of_its_engine() {
     let options = ["-c", "2", "-d", "3s", "--stacks", "--pid", &master];
     let report = explain(&nginx.url("/page.php"), nginx.port, &run.path().join("run"), &options);
     let stacks = stacks(&report);
-    let samples = |wanted: &[&str]| -> u64 {
-        let seen = stacks.iter().filter(|(_, _, frames, ..)| in_order(frames, wanted));
+    let samples = |part: &str, wanted: &[&str]| -> u64 {
+        let seen =
+            stacks.iter().filter(|stack| (stack.0, stack.1) == ("GET /page.php", part) && in_order(&stack.2, wanted));
         seen.map(|(.., samples, _)| samples).sum()
     };
     let (main, render) = ("php: {main} (", "php: Page::render (");
-    let hot = samples(&["php-fpm", "execute_ex", main, render, "page.php:2)", "php: hot ("]);
-    let pause = samples(&["php-fpm", "execute_ex", main, render, "php: pause (", "php: usleep", "nanosleep", "_[k]"]);
+    let hot = samples("run", &["php-fpm", "execute_ex", main, render, "php: hot ("]);
+    let pause = samples(
+        "wait_timer",
+        &["php-fpm", "execute_ex", main, render, "php: pause (", "php: usleep", "nanosleep", "_[k]"],
+    );
     let warnings = &report["warnings"];
     assert!(hot > 10 && pause > 20, "{hot} and {pause} samples; {warnings:#}; {:#}", report["stacks"]);
     let line = |frame: &str| frame.contains("/page.php:3)") || !frame.starts_with("php: hot (");
