@@ -2,10 +2,13 @@
 
 mod analysis;
 pub(crate) mod from_sockets;
+mod labels;
 mod live;
+mod participants;
 mod phases;
 mod server_side;
 mod stacks;
+mod wakeups;
 mod watched;
 mod words;
 
