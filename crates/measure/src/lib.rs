@@ -4,6 +4,7 @@
 //! from a file or from a running server makes no difference to what it says.
 //! This crate knows no file, socket or clock.
 
+pub mod burn;
 pub mod class;
 pub mod comparison;
 pub mod examples;
