@@ -408,6 +408,7 @@ pages_run! {
     look_at_a_run_runs: "docs/look-at-a-run.md",
     where_does_the_time_go_runs: "docs/where-does-the-time-go.md",
     which_code_runs: "docs/which-code.md",
+    what_to_change_runs: "docs/what-to-change.md",
     how_much_load_runs: "docs/how-much-load.md",
     is_it_faster_runs: "docs/is-it-faster.md",
     record_a_running_server_runs: "docs/record-a-running-server.md",
@@ -415,7 +416,9 @@ pages_run! {
     phases_and_probes_runs: "docs/phases-and-probes.md",
     serve_files_runs: "docs/serve-files.md",
     run_format_runs: "docs/run-format.md",
+    which_kernel_runs: "docs/which-kernel.md",
     what_observing_costs_runs: "docs/what-observing-costs.md",
+    what_is_waited_for_runs: "docs/what-is-waited-for.md",
 }
 
 #[test]

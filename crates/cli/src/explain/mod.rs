@@ -6,6 +6,7 @@ mod labels;
 mod live;
 mod participants;
 mod phases;
+mod proc_side;
 mod server_side;
 mod stacks;
 mod wakeups;
