@@ -322,6 +322,13 @@ impl Joiner {
         self.tasks.serves(pid)
     }
 
+    /// Who had each CPU within a window that is not forgotten yet: (CPU, task, from, to), a task of 0 being none.
+    pub fn on_cpus(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u32, u32, u64, u64)> {
+        (0..self.tasks.cpus()).flat_map(move |cpu| {
+            self.tasks.ran_on(cpu, from_ns, to_ns).map(move |(pid, from_ns, to_ns)| (cpu, pid, from_ns, to_ns))
+        })
+    }
+
     fn request(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>) {
         let Some(request) = ClientRequest::read(record, payload) else { return };
         let (first, _) = self.statistics.client_ns.unwrap_or((request.intended_ns, 0));

@@ -356,6 +356,11 @@ impl Tasks {
         range.filter_map(move |index| touches.and_then(|touches| touches.get(index)))
     }
 
+    /// CPUs that were seen, counted from 0.
+    pub(crate) fn cpus(&self) -> u32 {
+        self.cpus.len() as u32
+    }
+
     /// Who had a CPU within a window: (task, from, to); 0 is idle.
     pub(crate) fn ran_on(&self, cpu: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
         let history = self.cpus.get(cpu as usize).map(|cpu| &cpu.history);

@@ -1,5 +1,6 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
+use super::lanes;
 use super::server_side::ServerSide;
 use super::words;
 use anyhow::Context;
@@ -222,7 +223,7 @@ impl Folds {
     }
 }
 
-fn label(joiner: &Joiner, detail: Detail) -> String {
+pub(super) fn label(joiner: &Joiner, detail: Detail) -> String {
     match detail {
         Detail::None => String::new(),
         Detail::Peer(address) => address.to_string(),
@@ -261,6 +262,7 @@ fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
         response_ns: response.time_ns(),
         at_ns: begin_ns.saturating_sub(first_ns),
         steps,
+        cpus: lanes::on_cpus(joiner, begin_ns, response.request.done_ns),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The `weir explain` command: where each request's time went.
 
 mod analysis;
+mod lanes;
 mod live;
 mod server_side;
 mod words;
