@@ -26,6 +26,13 @@ pub trait EventSource: Send + std::fmt::Debug {
         let _ = (record, slots);
     }
 
+    /// Takes a record of its own that is not yet what a run should keep, and tells what to keep in its place, each with
+    /// the dictionary id and text that it names. False, and nothing told, for all other records.
+    fn rewrite(&mut self, record: &Record, tell: &mut dyn FnMut(Record, (u32, &str))) -> bool {
+        let _ = (record, tell);
+        false
+    }
+
     /// At each look at the rings (20 ms), after the events: hands over what the source has to tell from user space, such
     /// as names. The records get the look's time.
     fn look(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot])) {

@@ -14,10 +14,12 @@ mod expand;
 mod functions;
 mod ladder;
 mod living;
+pub mod packs;
 mod probes;
 mod recorder;
 mod ring;
 mod target;
+pub mod user_probes;
 
 pub use bound::{Rung, missing_privilege};
 pub use error::{CaptureError, TargetError};

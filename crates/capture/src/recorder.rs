@@ -271,6 +271,9 @@ impl Collector {
                 if outcome.is_err() {
                     return;
                 }
+                if rewritten(sources, &record, stream, &mut outcome) {
+                    return;
+                }
                 living.see(&record, slots);
                 sources.iter_mut().for_each(|source| source.see(&record, slots));
                 outcome = stream.push(record, slots, None);
@@ -336,6 +339,22 @@ impl Collector {
         // Whoever kills us loses a second at most.
         self.streams.iter_mut().try_for_each(StreamWriter::flush)
     }
+}
+
+/// Whether a record was one that a source puts in other words; those are written.
+fn rewritten(
+    sources: &mut [Box<dyn EventSource>],
+    record: &Record,
+    stream: &mut StreamWriter,
+    outcome: &mut Result<(), WriteError>,
+) -> bool {
+    let mut tell = |record: Record, (id, text): (u32, &str)| {
+        if outcome.is_ok() {
+            stream.define(id, text);
+            *outcome = stream.push(record, &[], Some(id));
+        }
+    };
+    sources.iter_mut().any(|source| source.rewrite(record, &mut tell))
 }
 
 /// Whether a task's name is still to be written; from now on it is not.

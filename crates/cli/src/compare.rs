@@ -293,7 +293,7 @@ fn command_to_repeat(seed: u64, seed_is_drawn: bool) -> String {
 }
 
 /// The first signal ends the experiment after the current slice, the second at once.
-fn stop_on_signals(interrupt: &Interrupt) -> anyhow::Result<()> {
+pub(crate) fn stop_on_signals(interrupt: &Interrupt) -> anyhow::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let interrupt = interrupt.clone();
         // SAFETY: the handler only adds to an atomic number.
@@ -319,17 +319,17 @@ fn print(outcome: &Outcome, command: &str, json: bool) -> anyhow::Result<()> {
 }
 
 /// Tells progress on standard error: one line renewed on a terminal, else a line each few seconds.
-struct Teller {
+pub(crate) struct Teller {
     is_terminal: bool,
     told: Instant,
 }
 
 impl Teller {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { is_terminal: io::stderr().is_terminal(), told: Instant::now() }
     }
 
-    fn tell(&mut self, progress: &Progress) {
+    pub(crate) fn tell(&mut self, progress: &Progress) {
         let what = match progress.block.map(|block| block.kind) {
             Some(BlockKind::Ab) => "B against A",
             Some(BlockKind::Aa) => "A against itself",
@@ -346,7 +346,7 @@ impl Teller {
         }
     }
 
-    fn finish(&self) {
+    pub(crate) fn finish(&self) {
         if self.is_terminal {
             let _unread = write!(io::stderr(), "\r\x1b[K");
         }

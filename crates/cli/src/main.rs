@@ -1,4 +1,5 @@
 //! The `weir` command: measures web servers, explains where a request's time goes, and serves the web itself.
+mod advise;
 mod child;
 mod compare;
 mod explain;
@@ -7,6 +8,7 @@ mod load_run;
 mod manual;
 mod output;
 mod privacy;
+mod probe_options;
 mod progress;
 mod record;
 mod run_directory;
@@ -42,6 +44,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Explain(Box<explain::Args>),
+    Advise(Box<advise::Args>),
     Load(Box<load::Args>),
     Record(record::Args),
     View(view::Args),
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(*args),
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Advise(args) => advise::run(*args),
         Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),

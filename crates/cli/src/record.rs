@@ -19,6 +19,8 @@ Examples:
   weir record --port 80 -d 10                    ten seconds of whatever listens on port 80
   weir record --run runs/a --comm apache2        until Ctrl-C, into the directory runs/a
   weir record --pid 4711                         a process with its children and threads
+  weir record --pid 4711 --packs auto --probe libphp.so:php_mail
+                                                 with phases and queries of known servers, and a mark at a function
   weir record --run runs/b -- nginx -g 'daemon off;'
                                                  start a server, and record it until it ends
 
@@ -43,6 +45,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     target: TargetArgs,
+
+    #[command(flatten)]
+    probes: crate::probe_options::ProbeArgs,
 
     #[command(flatten)]
     rung: RungArgs,
@@ -117,10 +122,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if target.ports.is_empty() && child.is_none() {
         bail!("the target listens on no TCP port; name one with --port N");
     }
+    let sources = args.probes.source(&probes, &target, child.is_some())?.into_iter().collect();
     // Not before: a target that is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-    let recorder = Recorder::start(probes, &target, &run, limits(args.disk))?;
+    let recorder = Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?;
     let Ending { mut notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
     notes.splice(..0, why);
     let cost = recorder.finish(notes.clone())?;

@@ -7,3 +7,13 @@ pub(crate) fn next() -> PathBuf {
     let parent = PathBuf::from("weir-runs");
     (1u32..).map(|number| parent.join(format!("{number:04}"))).find(|path| !path.exists()).unwrap_or(parent)
 }
+
+/// The last run in `weir-runs`: the one that was written to last.
+pub(crate) fn last() -> Option<PathBuf> {
+    let entries = std::fs::read_dir("weir-runs").ok()?.flatten();
+    let manifests = entries.filter_map(|entry| {
+        let written = entry.path().join("manifest.jsonl").metadata().ok()?.modified().ok()?;
+        Some((written, entry.path()))
+    });
+    manifests.max().map(|(_, path)| path)
+}

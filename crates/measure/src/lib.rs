@@ -8,6 +8,8 @@ pub mod class;
 pub mod comparison;
 pub mod examples;
 pub mod part;
+pub mod phase;
+pub mod queueing;
 pub mod response;
 pub mod slices;
 pub mod summary;

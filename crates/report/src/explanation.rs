@@ -191,6 +191,12 @@ pub struct Phase {
     /// Mean of each part within it.
     #[serde(serialize_with = "parts")]
     pub parts_ns: [f64; Part::COUNT],
+    /// Time that the server's tasks spent in it whether or not a response waited, nanoseconds of each response of the
+    /// run; 0 where a task has many requests at a time.
+    pub elapsed_ns: f64,
+    /// What they did meanwhile; waiting for any descriptor is `wait_network`.
+    #[serde(serialize_with = "parts")]
+    pub elapsed_parts_ns: [f64; Part::COUNT],
 }
 
 /// What one process had of the mean response.

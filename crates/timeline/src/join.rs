@@ -1,11 +1,13 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
 use crate::path::{Detail, Span, Step, Walk};
+use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use crate::texts::Texts;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientConnection, ClientRequest, Outcome};
@@ -44,7 +46,7 @@ impl Default for Bounds {
 /// Lanes of generators whose task is remembered; more are damage.
 const MOST_LANES: usize = 1 << 16;
 /// Kinds whose lane is a CPU.
-const KERNEL: std::ops::Range<u16> = Kind::Switch as u16..Kind::ClientConnection as u16;
+const KERNEL: Range<u16> = Kind::Switch as u16..Kind::ClientConnection as u16;
 
 /// Why a request could not be joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,6 +97,8 @@ pub struct Response<'a> {
     pub name: &'a str,
     /// Its steps, in their order, from the intended time to the end.
     pub steps: &'a [Step],
+    /// Its stretches in phases of the servers' own work, as far as probes told of them.
+    pub phases: &'a [PhaseStretch],
     /// Its times at the server, if it is joined.
     pub server: Option<AtServer>,
     /// Why it is not joined, if it is not.
@@ -159,6 +163,8 @@ pub struct Joiner {
     waiting: VecDeque<Waiting>,
     steps: Vec<Step>,
     texts: Texts,
+    phases: Phases,
+    stretches: Vec<PhaseStretch>,
     statistics: Statistics,
     since_sweep: u32,
     nameless: Arc<str>,
@@ -178,6 +184,8 @@ impl Joiner {
             waiting: VecDeque::new(),
             steps: Vec::new(),
             texts: Texts::default(),
+            phases: Phases::default(),
+            stretches: Vec::new(),
             statistics: Statistics::default(),
             since_sweep: 0,
             nameless: Arc::from("(unnamed)"),
@@ -227,6 +235,7 @@ impl Joiner {
                 let own = (record.flags & 1 != 0).then_some(high);
                 let process = Some(record.b as u32).filter(|tgid| *tgid != 0).or(own);
                 self.tasks.fork(now_ns, low, high, process);
+                self.phases.born(high);
             }
             Kind::Exit => self.tasks.exit(low),
             Kind::TaskName => {
@@ -272,6 +281,12 @@ impl Joiner {
             }
             Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
             Kind::SocketPeer => {}
+            Kind::ProbeHit => {
+                if let Some(told) = name {
+                    self.phases.hit(record.lane, now_ns, record.a, told, &self.tasks);
+                }
+            }
+            Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
         }
     }
 
@@ -297,6 +312,7 @@ impl Joiner {
             + self.lanes.len()
             + self.waiting.len()
             + self.texts.held()
+            + self.phases.held()
     }
 
     /// A task's name, if the recording tells it.
@@ -316,15 +332,32 @@ impl Joiner {
         self.texts.number(text)
     }
 
+    /// A phase's name.
+    #[must_use]
+    pub fn phase(&self, number: u32) -> &PhaseName {
+        self.phases.name(number)
+    }
+
+    /// What has ended since this was last asked: passages of tasks through phases, and queries.
+    pub fn take_ended(&mut self) -> Ended {
+        self.phases.take_ended()
+    }
+
+    /// The name of the request that a task took up within a window, if a probe told it; without its query.
+    #[must_use]
+    pub fn request_name(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<&str> {
+        self.phases.request(pid, from_ns, to_ns).map(|number| self.texts.text(number))
+    }
+
     /// Whether a task belongs to the server: it was seen to serve a connection, or to be in a traced process.
     #[must_use]
     pub fn serves(&self, pid: u32) -> bool {
         self.tasks.serves(pid)
     }
 
-    /// Who had each CPU within a window that is not forgotten yet: (CPU, task, from, to), a task of 0 being none.
-    pub fn on_cpus(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u32, u32, u64, u64)> {
-        (0..self.tasks.cpus()).flat_map(move |cpu| {
+    /// Who had each of some CPUs within a window that is not forgotten yet: (CPU, task, from, to), a task of 0 being none.
+    pub fn on_cpus(&self, cpus: Range<u32>, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u32, u32, u64, u64)> {
+        cpus.flat_map(move |cpu| {
             self.tasks.ran_on(cpu, from_ns, to_ns).map(move |(pid, from_ns, to_ns)| (cpu, pid, from_ns, to_ns))
         })
     }
@@ -387,10 +420,18 @@ impl Joiner {
         } else {
             self.statistics.joined += 1;
         }
-        let response =
-            Response { request: &waiting.request, name: &waiting.name, steps: &steps, server: joined.ok(), unjoinable };
-        take(self, &response);
-        self.steps = steps;
+        let mut stretches = std::mem::take(&mut self.stretches);
+        stretches.clear();
+        if let Some(server) = joined.ok().filter(|_| !self.phases.is_empty()) {
+            let connection = self.connections.get(&(waiting.lane, waiting.request.connection));
+            let socket = connection.and_then(|connection| connection.socket).unwrap_or(0);
+            self.phases.name_queries(&mut steps);
+            self.phases.stretches(&steps, socket, server.arrived_ns, &mut stretches);
+        }
+        let (server, phases) = (joined.ok(), stretches.as_slice());
+        let (request, name) = (&waiting.request, &*waiting.name);
+        take(self, &Response { request, name, steps: &steps, phases, server, unjoinable });
+        (self.steps, self.stretches) = (steps, stretches);
         self.release(&waiting);
     }
 
@@ -530,6 +571,7 @@ impl Joiner {
         let keep_ns = [oldest_mark, oldest_request].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
+        self.phases.trim(keep_ns);
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);
             self.tasks.trim(keep_ns);

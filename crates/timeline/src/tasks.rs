@@ -291,6 +291,11 @@ impl Tasks {
         self.cpus.get(cpu as usize).and_then(|cpu| cpu.current).filter(|pid| *pid != 0)
     }
 
+    /// The client's connection that a task was last at, 0 where unknown.
+    pub(crate) fn at(&self, pid: u32) -> u32 {
+        self.tasks.get(&pid).map_or(0, |task| task.at)
+    }
+
     /// Gives a task its name.
     pub(crate) fn name(&mut self, pid: u32, name: TaskName) {
         self.names.insert(pid, name);
@@ -354,11 +359,6 @@ impl Tasks {
             first..touches.partition_point(|touch| touch.at_ns < to_ns).max(first)
         });
         range.filter_map(move |index| touches.and_then(|touches| touches.get(index)))
-    }
-
-    /// CPUs that were seen, counted from 0.
-    pub(crate) fn cpus(&self) -> u32 {
-        self.cpus.len() as u32
     }
 
     /// Who had a CPU within a window: (task, from, to); 0 is idle.

@@ -111,7 +111,10 @@ impl StreamWriter {
 
     /// Gives a dictionary id its text, of at most 65535 bytes; each block that uses the id carries it.
     pub fn define(&mut self, id: u32, text: &str) {
-        self.names.insert(id, Arc::from(name_text(text)));
+        let text = name_text(text);
+        if self.names.get(&id).is_none_or(|known| **known != *text) {
+            self.names.insert(id, Arc::from(text));
+        }
     }
 
     /// Writes a record with its slots; `name` is the dictionary id that it uses, if any.

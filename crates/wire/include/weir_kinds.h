@@ -37,6 +37,8 @@ enum weir_kind {
 	WEIR_CLIENT_REQUEST = 0x0302, /* A request of the load generator is over (time = the last byte of its response). */
 	WEIR_CLIENT_DROPPED = 0x0303, /* Arrivals that the generator's queue had no room for. */
 	WEIR_CLIENT_LANE = 0x0304, /* The task that drives this lane of the load generator. */
+	WEIR_PROBE_HIT = 0x0401, /* The running task came to a probe in its program; the argument is the one that the probe reads, or 0. */
+	WEIR_PROBE_TEXT = 0x0402, /* The text that the probe just hit on this lane, at the same time, has read: a query without its literals, a request's name. */
 };
 
 #endif

@@ -96,6 +96,11 @@ kinds! {
         "Arrivals that the generator's queue had no room for.";
     ClientLane = 0x0304, bpf 0, "client_lane", since (1, 0), a "pid | tgid << 32", b "", payload "",
         "The task that drives this lane of the load generator.";
+
+    ProbeHit = 0x0401, bpf 24, "probe_hit", since (1, 0), a "argument", b "dictionary id of the point: server, name, roles", payload "",
+        "The running task came to a probe in its program; the argument is the one that the probe reads, or 0.";
+    ProbeText = 0x0402, bpf 25, "probe_text", since (1, 0), a "", b "dictionary id of the text", payload "",
+        "The text that the probe just hit on this lane, at the same time, has read: a query without its literals, a request's name.";
 }
 
 impl Kind {

@@ -6,6 +6,7 @@
 
 pub mod client;
 mod kinds;
+pub mod probe;
 mod record;
 mod ring;
 pub mod schema;

@@ -1,6 +1,7 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
 use super::lanes;
+use super::phases::{self, WorkFolds};
 use super::server_side::ServerSide;
 use super::words;
 use anyhow::Context;
@@ -16,7 +17,7 @@ use weir_measure::trend::TrendFold;
 use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Transaction, Wakeups};
 use weir_timeline::{Bounds, Detail, Joiner, Response, Statistics, Unjoinable};
 use weir_trace::{Damage, Entry, RunReader, Source};
-use weir_wire::client::{ClientRequest, Outcome};
+use weir_wire::client::Outcome;
 
 /// Transaction classes that are told apart.
 const MOST_CLASSES: usize = 200;
@@ -44,8 +45,9 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     let mut line = crate::progress::Line::new();
     let mut records = 0u64;
     merge.each(|sourced| {
-        let name = ClientRequest::read(&sourced.record, sourced.payload).and_then(|request| sourced.name(request.name));
+        let name = phases::name_of(&sourced);
         joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| folds.push(joiner, response));
+        folds.work.settle(&mut joiner, false);
         server_side.push(&joiner, &sourced);
         records += 1;
         if records.is_multiple_of(1 << 16) {
@@ -54,6 +56,7 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
         true
     });
     joiner.finish(&mut |joiner, response| folds.push(joiner, response));
+    folds.work.settle(&mut joiner, true);
     drop(line);
     if records == 0
         && let Some(refused) = merge.damage().refused.first()
@@ -62,6 +65,7 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     }
     let statistics = joiner.statistics();
     let mut explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
+    (explanation.phases, explanation.queries) = folds.work.report(&joiner, statistics.joined);
     let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
     explanation.server_cpu = server_cpu;
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
@@ -91,6 +95,7 @@ struct Folds {
     sums: Option<(f64, f64, f64)>,
     first_ns: u64,
     pieces: Vec<Piece>,
+    work: WorkFolds,
 }
 
 impl Folds {
@@ -108,6 +113,7 @@ impl Folds {
             sums: None,
             first_ns: 0,
             pieces: Vec::new(),
+            work: WorkFolds::default(),
         }
     }
 
@@ -119,6 +125,7 @@ impl Folds {
             let detail = self.label_of(joiner, step.detail);
             pieces.push(Piece { part: step.part, detail, ns: step.to_ns - step.from_ns });
         }
+        self.work.push(response);
         let sum: u64 = pieces.iter().map(|piece| piece.ns).sum();
         let ratio = if time_ns == 0 { 1.0 } else { sum as f64 / time_ns as f64 };
         let (least, total, most) = self.sums.unwrap_or((ratio, 0.0, ratio));

@@ -11,8 +11,7 @@ const MOST_CPUS: u32 = 16;
 
 /// Who had the CPUs within a window, the times from its begin.
 pub(super) fn on_cpus(joiner: &Joiner, from_ns: u64, to_ns: u64) -> Vec<CpuSpell> {
-    let spells: Vec<_> =
-        joiner.on_cpus(from_ns, to_ns).filter(|(cpu, pid, ..)| *pid != 0 && *cpu < MOST_CPUS).collect();
+    let spells: Vec<_> = joiner.on_cpus(0..MOST_CPUS, from_ns, to_ns).filter(|(_, pid, ..)| *pid != 0).collect();
     let mut shown = Vec::new();
     for of_cpu in spells.chunk_by(|a, b| a.0 == b.0) {
         let mut longest: Vec<u64> = of_cpu.iter().map(|(_, _, from, to)| to - from).collect();

@@ -54,10 +54,12 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     let recorder = match footing.probes {
         Some(probes) => {
             let target = target(args, child.as_ref(), options.url.port)?;
+            let sources = args.probes.source(&probes, &target, false)?.into_iter().collect();
             let run = Run::create(&directory)?;
             let rung = footing.rung.name();
             run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
-            Some(Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?)
+            let limits = crate::record::limits(crate::record::DISK_MIB);
+            Some(Recorder::start_with(probes, sources, &target, &run, limits)?)
         }
         None => {
             eprintln!("weir explain: the client's side only");

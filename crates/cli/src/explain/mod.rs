@@ -3,6 +3,7 @@
 mod analysis;
 mod lanes;
 mod live;
+mod phases;
 mod server_side;
 mod words;
 
@@ -21,6 +22,8 @@ Examples:
                                        load a running server for 10 s, record it meanwhile, explain
   weir explain --load http://127.0.0.1:8080/ -c 100 -d 5s -- nginx -g 'daemon off;'
                                        start the server, too
+  weir explain --load http://127.0.0.1/ --port 80 --packs auto
+                                       with the phases and queries of known servers
   weir explain runs/a                  explain a run that `weir record --run runs/a` and `weir load --run runs/a` made
   weir explain --json runs/a | jq '.causes[0]'
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
@@ -49,18 +52,21 @@ Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage.";
 pub(crate) struct Args {
     /// A run directory to explain
     #[arg(value_name = "RUN", conflicts_with = "url")]
-    recorded: Option<PathBuf>,
+    pub(crate) recorded: Option<PathBuf>,
 
     /// Load this URL and record the server meanwhile
     #[arg(long = "load", value_name = "URL")]
-    url: Option<String>,
+    pub(crate) url: Option<String>,
 
     /// Where the run is written [default: a new directory in weir-runs]
     #[arg(long, value_name = "DIR", requires = "url")]
     run: Option<PathBuf>,
 
     #[command(flatten)]
-    target: TargetArgs,
+    pub(crate) target: TargetArgs,
+
+    #[command(flatten)]
+    probes: crate::probe_options::ProbeArgs,
 
     #[command(flatten)]
     rung: RungArgs,
@@ -74,7 +80,7 @@ pub(crate) struct Args {
 
     /// The report as JSON (times in nanoseconds)
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// Where the HTML report goes [default: report.html in the run directory]
     #[arg(long, value_name = "FILE")]
@@ -82,32 +88,49 @@ pub(crate) struct Args {
 
     /// The server to start
     #[arg(last = true, value_name = "SERVER COMMAND", requires = "url")]
-    command: Vec<String>,
+    pub(crate) command: Vec<String>,
+}
+
+/// What the arguments come to.
+pub(crate) enum Explained {
+    /// A run directory and what it says.
+    Run(PathBuf, Box<Explanation>),
+    /// Nothing: the arguments do not fit, which the user has been told.
+    Not(ExitCode),
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (directory, explanation) = match explained(args)? {
+        Explained::Run(directory, explanation) => (directory, explanation),
+        Explained::Not(code) => return Ok(code),
+    };
+    show(&explanation, args.html.as_deref(), &directory, args.json)?;
+    Ok(if explanation.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Explains what the arguments name, making a run of it first if they ask for one.
+pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
     let (directory, subject) = match (&args.recorded, &args.url) {
         (Some(directory), _) if directory.to_string_lossy().contains("://") => {
             eprintln!("weir explain: {} is a URL; did you mean --load {0}?", directory.display());
-            return Ok(ExitCode::from(2));
+            return Ok(Explained::Not(ExitCode::from(2)));
         }
         (Some(directory), _) => (directory.clone(), directory.display().to_string()),
         (None, Some(url)) => match live::record(args, url)? {
             live::Outcome::Recorded(directory) => (directory, crate::privacy::without_query(url)),
             live::Outcome::Usage(message) => {
                 eprintln!("weir explain: {message}");
-                return Ok(ExitCode::from(2));
+                return Ok(Explained::Not(ExitCode::from(2)));
             }
         },
         (None, None) => {
             eprintln!("weir explain: name a run directory, or --load URL to make a run (see `weir explain --help`)");
-            return Ok(ExitCode::from(2));
+            return Ok(Explained::Not(ExitCode::from(2)));
         }
     };
     let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()))?;
-    show(&explanation, args.html.as_deref(), &directory, args.json)?;
-    Ok(if explanation.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(Explained::Run(directory, Box::new(explanation)))
 }
 
 /// Prints the report and writes the HTML, beside the run if nobody said where.

@@ -21,7 +21,7 @@ pub(super) fn chart(example: &Example, name: &str) -> String {
         return String::new();
     }
     let scale_ns = example.response_ns as f64;
-    let names: String = rows.iter().map(|row| row_name(row)).collect();
+    let names: String = rows.iter().map(row_name).collect();
     let drawn: String = rows.iter().enumerate().map(|(index, row)| row_marks(example, row, index, scale_ns)).collect();
     let ticks: String = examples::round_ticks(scale_ns)
         .iter()

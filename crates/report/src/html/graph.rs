@@ -16,7 +16,7 @@ const MOST_ROWS: usize = 100;
 const MOST_LAYERS: usize = 8;
 /// Units of the drawing, about pixels.
 const NODE: (f64, f64) = (160.0, 34.0);
-const PITCH: (f64, f64) = (280.0, 64.0);
+const PITCH: (f64, f64) = (280.0, 76.0);
 const MARGIN: f64 = 12.0;
 /// Characters of a node's name.
 const MOST_NAME: usize = 24;
@@ -133,7 +133,8 @@ fn line(edge: &WaitingEdge, from: (f64, f64), to: (f64, f64), parallel: usize, m
     let (path, x, y) = if to.0 > from.0 {
         let (x1, x2) = (from.0 + NODE.0, to.0 - 7.0);
         let half = (x1 + x2) / 2.0;
-        (format!("M{x1} {y1}C{half} {y1} {half} {y2} {x2} {y2}"), half, (y1 + y2) / 2.0 - 10.5)
+        // The label stands nearer to the end, where edges from one node have parted.
+        (format!("M{x1} {y1}C{half} {y1} {half} {y2} {x2} {y2}"), x1 + 0.576 * (x2 - x1), y1 + 0.648 * (y2 - y1) - 10.5)
     } else {
         let (x1, x2) = (from.0 + NODE.0 / 2.0, to.0 + NODE.0 / 2.0 + 20.0);
         let low = from.1.max(to.1) + NODE.1 + 22.0 + aside;

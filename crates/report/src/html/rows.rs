@@ -3,8 +3,9 @@
 use crate::{CpuSpell, Example, ExampleStep};
 use weir_measure::part::Part;
 
-/// Rows of tasks, of locks and of CPUs that a chart has at most.
+/// Rows of tasks, of others that they waited for, of locks and of CPUs that a chart has at most.
 const MOST_TASKS: usize = 24;
+const MOST_OTHERS: usize = 6;
 const MOST_LOCKS: usize = 8;
 const MOST_CPUS: usize = 16;
 
@@ -73,8 +74,15 @@ pub(super) fn of(example: &Example) -> Vec<Row> {
     rows.extend(tasks.iter().map(|task| Row::new(RowSort::Task, task.clone(), task)));
     // Whoever was waited for and was seen on a CPU meanwhile.
     let on_cpu = |name: &String| example.cpus.iter().any(|spell| spell.task == *name);
-    let awaited = |step: &&ExampleStep| !tasks.contains(&step.who) && on_cpu(&step.who);
-    let others = distinct(&mut example.steps.iter().filter(awaited).map(|step| &step.who), MOST_TASKS - tasks.len());
+    let mut others: Vec<(String, u64)> = Vec::new();
+    for step in example.steps.iter().filter(|step| !tasks.contains(&step.who) && on_cpu(&step.who)) {
+        match others.iter_mut().find(|(name, _)| *name == step.who) {
+            Some((_, ns)) => *ns += step.ns,
+            None => others.push((step.who.clone(), step.ns)),
+        }
+    }
+    others.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let others = others.into_iter().map(|(name, _)| name).take(MOST_OTHERS).collect::<Vec<_>>();
     rows.extend(others.iter().map(|task| Row { aside: true, ..Row::new(RowSort::Task, task.clone(), task) }));
     let is_lock = |step: &&ExampleStep| step.part == Part::WaitLock.name();
     let locks = distinct(&mut example.steps.iter().filter(is_lock).map(|step| &step.who), MOST_LOCKS);

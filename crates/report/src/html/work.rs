@@ -25,22 +25,24 @@ pub(super) fn phases(explanation: &Explanation) -> String {
         };
         format!(
             "<tr><td class=\"name\">{}</td><th scope=\"row\" class=\"name\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-             <td class=\"share\"><div>{}<span>{}</span></div></td><td class=\"inline\">{bar}</td></tr>\n",
+             <td class=\"share\"><div>{}<span>{}</span></div></td><td class=\"inline\">{bar}</td><td class=\"n\">{}</td></tr>\n",
             escaped(&phase.server),
             escaped(&phase.name),
             count(phase.count),
             time(phase.mean_ns),
             meter(share(phase.mean_ns, whole)),
             super::escape::part_of(share(phase.mean_ns, whole)),
+            if phase.elapsed_ns > 0.0 { time(phase.elapsed_ns) } else { "-".to_owned() },
         )
     });
     table(
         "phases",
         "Phases",
         "<th scope=\"col\">Server</th><th scope=\"col\">Phase</th><th scope=\"col\" class=\"n\">Times</th><th scope=\"col\" class=\"n\">Of each response</th>\
-         <th scope=\"col\" class=\"n\">Share</th><th scope=\"col\" class=\"inline\">Parts</th>",
-        rows.collect(),
-        "In the order in which a response passes them, as the servers' own probes mark them. A phase may hold others.",
+         <th scope=\"col\" class=\"n\">Share</th><th scope=\"col\" class=\"inline\">Parts</th>\
+         <th scope=\"col\" class=\"n\">At the server</th>",
+        &rows.collect::<Vec<_>>(),
+        "In the order in which a response passes them, as the probes in the servers' programs mark them; a phase may hold others. Of each response: while it was under way. At the server: all that its tasks spent in the phase, whether or not a response waited for it.",
     )
 }
 
@@ -67,7 +69,7 @@ pub(super) fn processes(explanation: &Explanation) -> String {
         "Processes",
         "<th scope=\"col\">Process</th><th scope=\"col\" class=\"n\">Ran</th><th scope=\"col\" class=\"n\">Waited</th>\
          <th scope=\"col\" class=\"inline two\">Ran, then waited</th>",
-        rows.collect(),
+        &rows.collect::<Vec<_>>(),
         "Means of each response. Waiting counts where a response was with the process; what it waited for is in the parts.",
     )
 }
@@ -91,7 +93,7 @@ pub(super) fn queries(explanation: &Explanation) -> String {
         "Queries",
         "<th scope=\"col\">Query</th><th scope=\"col\" class=\"n\">Of each response</th><th scope=\"col\" class=\"n\">Runs</th>\
          <th scope=\"col\" class=\"n\">Mean</th><th scope=\"col\" class=\"n\">Longest</th><th scope=\"col\">Database</th>",
-        rows.collect(),
+        &rows.collect::<Vec<_>>(),
         "A question mark stands for a literal.",
     )
 }
@@ -126,7 +128,7 @@ fn meter(share: f64) -> String {
 }
 
 /// A section of a table; rows beyond the first unfold.
-fn table(id: &str, title: &str, head: &str, rows: Vec<String>, note: &str) -> String {
+fn table(id: &str, title: &str, head: &str, rows: &[String], note: &str) -> String {
     if rows.is_empty() {
         return String::new();
     }

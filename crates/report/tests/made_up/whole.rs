@@ -75,6 +75,8 @@ pub(crate) fn whole() -> Explanation {
         count,
         mean_ns,
         parts_ns: times(parts),
+        elapsed_ns: 1.1 * mean_ns,
+        elapsed_parts_ns: times(&[(Part::Run, 0.7 * mean_ns), (Part::WaitNetwork, 0.4 * mean_ns)]),
     };
     let process = |name: &str, run_ns, wait_ns| ProcessShare { name: name.to_owned(), run_ns, wait_ns };
     let query = |text: &str, count, mean_ns, max_ns| Query {

@@ -1,0 +1,114 @@
+//! The files that a server's processes run and map.
+
+use super::error::ProbeError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Files that are looked at; a process maps some dozens.
+const MOST_FILES: usize = 4096;
+
+/// What the processes of a server run and map.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Programs {
+    /// Programs, by the path under which they can be opened.
+    programs: BTreeSet<PathBuf>,
+    /// By their names in the processes' own view: programs and libraries.
+    files: BTreeMap<String, PathBuf>,
+}
+
+impl Programs {
+    /// Of these processes; of those that may not be looked at, nothing.
+    #[must_use]
+    pub fn of(pids: impl IntoIterator<Item = u32>) -> Self {
+        let mut found = Self::default();
+        for pid in pids {
+            if let Ok(exe) = fs::read_link(format!("/proc/{pid}/exe"))
+                && let Some(path) = found.note(pid, &exe)
+            {
+                found.programs.insert(path);
+            }
+            for path in mapped(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default()) {
+                found.note(pid, Path::new(path));
+            }
+        }
+        found
+    }
+
+    /// Remembers a file by its name; returns where it can be opened.
+    fn note(&mut self, pid: u32, path: &Path) -> Option<PathBuf> {
+        let name = path.file_name()?.to_str()?.to_owned();
+        if let Some(known) = self.files.get(&name) {
+            return Some(known.clone());
+        }
+        if self.files.len() >= MOST_FILES {
+            return None;
+        }
+        // A process in a container has files of its own; they can be opened through it.
+        let through = PathBuf::from(format!("/proc/{pid}/root{}", path.display()));
+        let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+        let path = match (identity(path), identity(&through)) {
+            (Some(here), Some(there)) if here == there => path.to_owned(),
+            (_, Some(_)) => through,
+            (Some(_), None) => path.to_owned(),
+            (None, None) => return None,
+        };
+        self.files.insert(name, path.clone());
+        Some(path)
+    }
+
+    /// The programs that the processes run.
+    pub fn programs(&self) -> impl Iterator<Item = &Path> {
+        self.programs.iter().map(PathBuf::as_path)
+    }
+
+    /// The file of a path, or the one of this name that a process runs or maps.
+    ///
+    /// # Errors
+    /// [`ProbeError::NotMapped`] for a name that none has.
+    pub fn file(&self, name: &str) -> Result<PathBuf, ProbeError> {
+        if name.contains('/') {
+            return Ok(PathBuf::from(name));
+        }
+        self.files.get(name).cloned().ok_or_else(|| ProbeError::NotMapped { name: name.to_owned() })
+    }
+}
+
+/// The files that a table of mappings (proc(5)) holds instructions of.
+fn mapped(maps: &str) -> impl Iterator<Item = &str> {
+    maps.lines().filter_map(|line| {
+        let (fields, path) = line.split_at_checked(line.find('/')?)?;
+        let executable = fields.split_ascii_whitespace().nth(1)?.contains('x');
+        (executable && !path.ends_with(" (deleted)")).then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_runs_its_own_program_and_maps_the_library() {
+        let programs = Programs::of([std::process::id()]);
+        let own = std::env::current_exe().expect("a program");
+        assert_eq!(programs.programs().collect::<Vec<_>>(), [own.as_path()]);
+        let library = programs.file("libc.so.6").expect("the C library is mapped");
+        assert!(library.is_file());
+        assert_eq!(programs.file("/a/b").expect("a path is taken as it is"), Path::new("/a/b"));
+        let error = programs.file("no-such-library.so").expect_err("nobody maps it");
+        assert!(error.to_string().contains("no-such-library.so"));
+    }
+
+    #[test]
+    fn only_instructions_count() {
+        let maps = "\
+55d0-55d1 r--p 00000000 fe:01 12 /usr/sbin/a
+55d1-55d2 r-xp 00001000 fe:01 12 /usr/sbin/a
+7f00-7f01 r-xp 00000000 fe:01 13 /usr/lib/with space.so
+7f02-7f03 r-xp 00000000 fe:01 14 /usr/lib/old.so (deleted)
+7ffc-7ffd r-xp 00000000 00:00 0 [vdso]
+broken";
+        assert_eq!(mapped(maps).collect::<Vec<_>>(), ["/usr/sbin/a", "/usr/lib/with space.so"]);
+    }
+}

@@ -1,0 +1,85 @@
+//! What the probes in the servers' programs say of a run: phases and queries.
+
+use std::sync::Arc;
+use weir_measure::part::{Part, PartTimes};
+use weir_measure::phase::{PhaseFold, QueryFold};
+use weir_report::{Phase, Query};
+use weir_timeline::{Joiner, Response};
+use weir_trace::Sourced;
+use weir_wire::Kind;
+use weir_wire::client::ClientRequest;
+
+/// Queries that a report lists.
+const MOST_QUERIES: usize = 50;
+/// Records between two looks at what has ended.
+const BETWEEN: u32 = 1024;
+
+/// The folds over phases and queries.
+#[derive(Debug, Default)]
+pub(super) struct WorkFolds {
+    phases: PhaseFold,
+    queries: QueryFold,
+    waited: u32,
+}
+
+/// The text that a record names by its dictionary.
+pub(super) fn name_of<'a>(sourced: &'a Sourced<'_>) -> Option<&'a Arc<str>> {
+    if let Some(request) = ClientRequest::read(&sourced.record, sourced.payload) {
+        return sourced.name(request.name);
+    }
+    let named = [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&sourced.record.kind);
+    named.then(|| sourced.name(sourced.record.b as u32)).flatten()
+}
+
+impl WorkFolds {
+    /// Takes a response's phases.
+    pub(super) fn push(&mut self, response: &Response<'_>) {
+        let arrived_ns = response.server.map_or(0, |server| server.arrived_ns);
+        for stretch in response.phases {
+            let begin_ns = stretch.is_first.then(|| stretch.from_ns.saturating_sub(arrived_ns));
+            self.phases.push(stretch.phase, stretch.part as usize, stretch.to_ns - stretch.from_ns, begin_ns);
+        }
+    }
+
+    /// Takes what has ended meanwhile, every now and then.
+    pub(super) fn settle(&mut self, joiner: &mut Joiner, at_end: bool) {
+        self.waited += 1;
+        if self.waited < BETWEEN && !at_end {
+            return;
+        }
+        self.waited = 0;
+        let ended = joiner.take_ended();
+        for passage in &ended.passages {
+            self.phases.pass(passage.phase, &passage.parts_ns);
+        }
+        for query in &ended.queries {
+            self.queries.push(query.phase, query.text, query.ns);
+        }
+    }
+
+    /// What the report shows: times of phases are for each of the joined responses.
+    pub(super) fn report(&self, joiner: &Joiner, responses: u64) -> (Vec<Phase>, Vec<Query>) {
+        let mean = |ns: u64| ns as f64 / responses.max(1) as f64;
+        let means = |parts: &PartTimes| -> [f64; Part::COUNT] { std::array::from_fn(|part| mean(parts[part])) };
+        let phases = self.phases.phases().into_iter().map(|(number, sums)| {
+            let name = joiner.phase(number).clone();
+            Phase {
+                server: name.server,
+                name: name.name,
+                count: sums.count,
+                mean_ns: mean(sums.parts_ns.iter().sum()),
+                parts_ns: means(&sums.parts_ns),
+                elapsed_ns: mean(sums.passages_ns.iter().sum()),
+                elapsed_parts_ns: means(&sums.passages_ns),
+            }
+        });
+        let queries = self.queries.largest(MOST_QUERIES).into_iter().map(|((server, text), sums)| Query {
+            server: joiner.phase(server).server.clone(),
+            text: joiner.text(text).to_owned(),
+            count: sums.count,
+            mean_ns: sums.sum_ns as f64 / sums.count.max(1) as f64,
+            max_ns: sums.max_ns,
+        });
+        (phases.collect(), queries.collect())
+    }
+}

@@ -1,0 +1,67 @@
+//! The options for probes in the server's own programs.
+
+use std::time::{Duration, Instant};
+use weir_capture::packs::PackChoice;
+use weir_capture::user_probes::{Plan, ProbeRequest, Programs, Release, UserProbes, Wanted};
+use weir_capture::{EventSource, Probes, Target, tree};
+
+/// A server that was just started maps its modules within this time.
+const MAPPED: Duration = Duration::from_secs(3);
+
+/// Probes in the server's own programs.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ProbeArgs {
+    /// Mark a function of the server (BINARY:FUNCTION, BINARY:FUNCTION:ret) or a static probe of it
+    /// (usdt:BINARY:PROVIDER:NAME); BINARY is a path, or the name of a file that the server maps; may be repeated
+    #[arg(long, value_name = "PROBE")]
+    probe: Vec<ProbeRequest>,
+
+    /// Phases and queries of known servers: auto takes what the server's processes run, none nothing, else names of
+    /// apache, nginx, php-fpm, postgresql, mariadb, weir with commas between. Each mark costs the server 0.6 to 1.0 us
+    #[arg(long, value_name = "LIST", default_value = "none")]
+    packs: PackChoice,
+
+    /// Set probes even where the kernel must single-step an instruction: 17 to 24 us a hit
+    #[arg(long)]
+    allow_slow_probes: bool,
+
+    /// Keep queries and names of requests whole; else literals are replaced by ? and queries of URLs cut off before
+    /// anything is written
+    #[arg(long)]
+    keep_queries: bool,
+}
+
+impl ProbeArgs {
+    /// The source for what is wanted, none if nothing is; says what it sets and what it left out.
+    ///
+    /// `just_started` says that the server may not yet have mapped all of its files.
+    pub(crate) fn source(
+        &self,
+        probes: &Probes,
+        target: &Target,
+        just_started: bool,
+    ) -> anyhow::Result<Option<Box<dyn EventSource>>> {
+        let wanted =
+            Wanted { probes: self.probe.clone(), packs: self.packs.clone(), allow_slow: self.allow_slow_probes };
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        let deadline = Instant::now() + if just_started { MAPPED } else { Duration::ZERO };
+        let plan = loop {
+            let programs = Programs::of(target.pids.iter().flat_map(|pid| tree(*pid)));
+            match Plan::of(&wanted, &programs, Release::running()) {
+                Ok(plan) if !plan.sites.is_empty() || Instant::now() >= deadline => break plan,
+                Err(error) if Instant::now() >= deadline => return Err(error.into()),
+                _ => std::thread::sleep(Duration::from_millis(50)),
+            }
+        };
+        for note in &plan.notes {
+            eprintln!("weir: {note}");
+        }
+        if plan.sites.is_empty() {
+            eprintln!("weir: no pack fits what the server runs: no phases and no queries are recorded");
+            return Ok(None);
+        }
+        Ok(Some(Box::new(UserProbes::load(probes, plan, self.keep_queries)?)))
+    }
+}

@@ -1,0 +1,188 @@
+//! What `weir advise` says of real servers with a setting that is wrong, and what its trials show.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use support::{alone, number, output};
+use weir_testkit::{Apache, Nginx, PhpFpm, RunningServer, require};
+
+/// Advice on a running server under a load.
+fn advised(server: &RunningServer, path: &str, run: &Path, more: &[&str]) -> Value {
+    let (url, port) = (server.url(path), server.port.to_string());
+    let run = run.to_str().expect("a readable path");
+    let mut arguments = vec!["advise", "--load", &url, "--port", &port, "--run", run, "--json"];
+    arguments.extend(more);
+    json(&arguments)
+}
+
+/// The JSON that a command prints.
+fn json(arguments: &[&str]) -> Value {
+    let output = output(arguments);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "weir {} failed: {stderr}", arguments.join(" "));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("no JSON ({error}); stderr: {stderr}"))
+}
+
+/// The finding of a rule.
+fn finding<'a>(advice: &'a Value, rule: &str) -> &'a Value {
+    let findings = advice["findings"].as_array().expect("findings");
+    let found = findings.iter().find(|finding| finding["rule"] == rule);
+    found.unwrap_or_else(|| panic!("no finding {rule} in {advice:#}"))
+}
+
+/// The line of a setting's file that it names.
+fn line_of(setting: &Value) -> String {
+    let file = setting["file"].as_str().expect("a file");
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let line = setting["line"].as_u64().expect("a line") as usize;
+    text.lines().nth(line - 1).expect("the line").trim().to_owned()
+}
+
+/// Every estimate is a range that holds what is likely.
+fn check_effect(finding: &Value) {
+    let share = |name: &str| number(finding, &format!("/effect/share/{name}"));
+    assert!(0.0 <= share("low") && share("low") <= share("likely") && share("likely") <= share("high"), "{finding:#}");
+    assert!(share("high") <= 1.0, "{finding:#}");
+    assert!(!finding["evidence"].as_array().expect("evidence").is_empty());
+    assert!(!finding["against"].as_array().expect("what speaks against it").is_empty());
+}
+
+/// A site of one page.
+fn site(name: &str, text: &str) -> weir_testkit::Site {
+    let site = weir_testkit::Site::sample().expect("a site");
+    fs::write(site.path().join(name), text).expect("the page is written");
+    site
+}
+
+#[test]
+fn a_pool_of_one_is_found_and_a_larger_one_proven() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::php_fpm().is_none() || require::apache().is_none() {
+        return;
+    }
+    let site = site("page.php", "<?php usleep(5000); echo 'hello';");
+    let php = PhpFpm::new().processes(1).start().expect("php-fpm starts");
+    let server = Apache::event().root(site.path()).php_fpm(&php).start().expect("Apache starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let advice = advised(&server, "/page.php", run.path(), &["-c", "8", "-d", "2s"]);
+    let found = finding(&advice, "php_pool_too_small");
+    assert_eq!(found["number"], 1, "{advice:#}");
+    check_effect(found);
+    let setting = &found["settings"][0];
+    assert_eq!((setting["name"].as_str(), setting["now"].as_str()), (Some("pm.max_children"), Some("1")));
+    assert_eq!(line_of(setting), "pm.max_children = 1");
+    assert!(setting["proposed"].as_str().and_then(|text| text.parse::<u32>().ok()).is_some_and(|wanted| wanted >= 8));
+    assert!(number(found, "/effect/share/likely") > 0.5, "{found:#}");
+
+    let run = run.path().to_str().expect("a readable path");
+    let before = (server.pids(), php.pids());
+    let advice = json(&["advise", run, "--try", "1", "--json", "--blocks", "8", "--block-seconds", "0.3"]);
+    let trial = &advice["trial"];
+    assert_eq!(trial["throughput"]["verdict"], "better", "{trial:#}");
+    // Seven of eight requests waited: a sleeping page gains nearly eight times.
+    assert!(number(trial, "/throughput/ratio/median") > 3.0, "{trial:#}");
+    assert!(number(trial, "/response_ratio/median") < 0.34, "{trial:#}");
+    assert_eq!((server.pids(), php.pids()), before, "the user's servers are as they were");
+    assert_no_copies();
+}
+
+#[test]
+fn keep_alive_that_is_off_is_found_and_proven() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() {
+        return;
+    }
+    let server = Nginx::new().keep_alive(false).start().expect("nginx starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let advice = advised(&server, "/1k.txt", run.path(), &["-c", "4", "-d", "2s"]);
+    let found = finding(&advice, "keep_alive_off");
+    check_effect(found);
+    assert_eq!(line_of(&found["settings"][0]), "keepalive_timeout 0;");
+
+    let (run, number_of) = (run.path().to_str().expect("a readable path"), found["number"].to_string());
+    let advice = json(&["advise", run, "--try", &number_of, "--json", "--blocks", "8", "--block-seconds", "0.3"]);
+    assert_eq!(advice["trial"]["throughput"]["verdict"], "better", "{:#}", advice["trial"]);
+    assert_no_copies();
+}
+
+#[test]
+fn too_few_workers_in_apache() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::apache().is_none() {
+        return;
+    }
+    let server = Apache::prefork().workers(2).keep_alive(false).start().expect("Apache starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let advice = advised(&server, "/1k.txt", run.path(), &["-c", "32", "-d", "2s"]);
+    let found = finding(&advice, "too_few_workers");
+    check_effect(found);
+    assert_eq!(line_of(&found["settings"][0]), "MaxRequestWorkers 2");
+    let also: Vec<&str> =
+        found["settings"].as_array().expect("settings").iter().filter_map(|s| s["name"].as_str()).collect();
+    assert!(also.contains(&"ServerLimit"), "{also:?}");
+    assert_eq!(line_of(&finding(&advice, "keep_alive_off")["settings"][0]), "KeepAlive Off");
+}
+
+#[test]
+fn sendfile_off_on_large_files() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::apache().is_none() {
+        return;
+    }
+    let site = weir_testkit::Site::sample().expect("a site");
+    fs::write(site.path().join("large.bin"), vec![b'x'; 1 << 20]).expect("the file is written");
+    let server = Apache::event()
+        .root(site.path())
+        .directive("EnableSendfile Off\nEnableMMAP Off")
+        .start()
+        .expect("Apache starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let advice = advised(&server, "/large.bin", run.path(), &["-c", "2", "-d", "2s"]);
+    let found = finding(&advice, "sendfile_off");
+    check_effect(found);
+    assert_eq!(line_of(&found["settings"][0]), "EnableSendfile Off");
+}
+
+#[test]
+fn where_nothing_is_wrong_nothing_is_found_and_it_says_why() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() {
+        return;
+    }
+    let server = Nginx::new().workers(2).start().expect("nginx starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let advice = advised(&server, "/1k.txt", run.path(), &["-c", "2", "-d", "1s"]);
+    let findings = advice["findings"].as_array().expect("findings");
+    // Whatever else runs on this machine is a neighbour, and rightly found; no setting of the server is.
+    assert!(findings.iter().all(|finding| finding["rule"] == "noisy_neighbour"), "{advice:#}");
+    let reason = advice["none_because"].as_str().unwrap_or_default();
+    assert_eq!(reason.is_empty(), !findings.is_empty(), "{advice:#}");
+    assert_eq!(advice["servers"][0]["kind"], "nginx");
+
+    let run = run.path().to_str().expect("a readable path");
+    let refused = output(&["advise", run, "--try", "99"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no finding 99"));
+}
+
+#[test]
+fn without_a_run_it_says_how_to_get_one() {
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    let refused = support::weir().arg("advise").current_dir(empty.path()).output().expect("the command starts");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--load URL"));
+}
+
+/// Nothing of a trial is left: no files, no processes.
+fn assert_no_copies() {
+    let left = fs::read_dir(std::env::temp_dir()).expect("a temporary directory").flatten();
+    let left: Vec<_> =
+        left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().starts_with("weir-trial-")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    for process in fs::read_dir("/proc").expect("processes").flatten() {
+        let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&words).contains("/weir-trial-"), "{:?} runs on", process.file_name());
+    }
+}
