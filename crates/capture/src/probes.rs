@@ -133,6 +133,14 @@ impl Probes {
         state.and_then(|state| state.traced.get(tgid as usize / 8)).is_some_and(|byte| byte >> (tgid % 8) & 1 == 1)
     }
 
+    /// Forgets whose processes and ports the server's are; for while no probe is attached.
+    pub(crate) fn forget_targets(&mut self) {
+        if let Some(state) = self.skel.maps.bss_targets_data.as_deref_mut() {
+            state.traced.fill(0);
+            state.ports.fill(0);
+        }
+    }
+
     /// Marks a local TCP port as the server's.
     pub fn watch_port(&mut self, port: u16) {
         if let Some(state) = self.skel.maps.bss_targets_data.as_deref_mut() {
@@ -170,7 +178,10 @@ impl Probes {
     ///
     /// # Errors
     /// [`CaptureError::Refused`].
-    pub fn census(&self) -> Result<(), CaptureError> {
+    pub fn census(&mut self) -> Result<(), CaptureError> {
+        if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
+            state.strangers = 0;
+        }
         let refused = |error: libbpf_rs::Error| refusal("listing open sockets", &error);
         let link = self.skel.progs.census.attach().map_err(refused)?;
         let mut sockets = Iter::new(&link).map_err(refused)?;

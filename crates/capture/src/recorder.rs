@@ -9,8 +9,8 @@ use crate::probes::{Attached, Probes};
 use crate::ring::{RawEvent, Rings};
 use crate::target::{Target, listening_ports, tree};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
@@ -29,15 +29,28 @@ pub struct Recording {
     pub events: AtomicU64,
     /// Events lost so far.
     pub lost: AtomicU64,
+    /// Windows that have ended: stretches between two pauses.
+    pub windows: AtomicU64,
+    /// Bytes written by the end of the last window.
+    pub bytes: AtomicU64,
+    /// CPU time of the collector by the end of the last window, nanoseconds.
+    pub cpu_ns: AtomicU64,
     stop: AtomicBool,
     pause: AtomicBool,
     attached: AtomicBool,
+    /// Who the server is from the next window on.
+    target: Mutex<Option<Target>>,
 }
 
 impl Recording {
     /// Asks for the probes to be detached, or attached again; within a poll it is so.
     pub fn pause(&self, pause: bool) {
         self.pause.store(pause, Ordering::Release);
+    }
+
+    /// Names the server anew, for the time after a pause: it may have been restarted meanwhile.
+    pub fn retarget(&self, target: Target) {
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(target);
     }
 
     /// Whether the probes are attached: the server pays for them.
@@ -76,12 +89,7 @@ impl Recorder {
         run: &Run,
         limits: Limits,
     ) -> Result<Self, CaptureError> {
-        for pid in &target.pids {
-            probes.trace(*pid);
-        }
-        for port in &target.ports {
-            probes.watch_port(*port);
-        }
+        mark(&mut probes, target);
         let (rings, rung) = (probes.rings()?, probes.rung());
         let attached = probes.attach()?;
         for source in &mut sources {
@@ -99,6 +107,7 @@ impl Recorder {
         probes.census()?;
         let shared = Arc::new(Recording::default());
         let mut collector = Collector {
+            window: 0,
             probes,
             streams: (0..rings.cpus()).map(|cpu| run.stream(Source::Kernel, cpu as u32, limits)).collect(),
             expanders: (0..rings.cpus()).map(|cpu| Expander::new(cpu as u32)).collect(),
@@ -153,7 +162,19 @@ impl Recorder {
     }
 }
 
+/// Marks who and what is the server.
+fn mark(probes: &mut Probes, target: &Target) {
+    for pid in &target.pids {
+        probes.trace(*pid);
+    }
+    for port in &target.ports {
+        probes.watch_port(*port);
+    }
+}
+
 struct Collector {
+    /// Windows begun so far.
+    window: u64,
     probes: Probes,
     sources: Vec<Box<dyn EventSource>>,
     rings: Rings,
@@ -172,23 +193,31 @@ struct Collector {
 
 fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost, WriteError> {
     let mut attached = Some(attached);
+    collector.begin_window()?;
     // Short looks at the rings that must not come late. Refused to ordinary users: then they come when they come.
     // SAFETY: setpriority takes numbers; 0 is the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -5) };
     loop {
         let stopping = collector.shared.stop.load(Ordering::Acquire);
         if stopping || collector.shared.pause.load(Ordering::Acquire) {
-            if attached.is_some() {
+            if let Some(links) = attached.take() {
+                collector.end_window()?;
                 collector.sources.iter_mut().for_each(|source| source.detach());
+                drop(links);
+                collector.discard();
             }
-            attached = None;
         } else if attached.is_none() {
             // Probes that were attached once can be attached again, unless the system is out of memory: then the
             // pause lasts.
-            attached = collector.probes.attach().ok().filter(|_| collector.attach_sources());
+            attached = collector.attach_again();
+            if attached.is_some() {
+                collector.begin_window()?;
+            }
         }
         collector.shared.attached.store(attached.is_some(), Ordering::Release);
-        collector.drain()?;
+        if attached.is_some() {
+            collector.drain()?;
+        }
         if stopping {
             break;
         }
@@ -215,8 +244,71 @@ impl Collector {
         all
     }
 
-    /// Takes what all CPUs have written since.
-    fn drain(&mut self) -> Result<(), WriteError> {
+    /// After a pause: whoever is the server now, and what is open now.
+    fn attach_again(&mut self) -> Option<Attached> {
+        let target = self.shared.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(target) = &target {
+            self.probes.forget_targets();
+            mark(&mut self.probes, target);
+        }
+        let attached = self.probes.attach().ok().filter(|_| self.attach_sources())?;
+        if let Some(target) = &target {
+            // A child that was born between the listing and its mark is found now that forks are followed.
+            let pids: BTreeSet<u32> = target.pids.iter().flat_map(|pid| tree(*pid)).collect();
+            pids.iter().for_each(|pid| self.probes.trace(*pid));
+        }
+        // In the pause, connections came and went, and numbers of tasks were given to others.
+        self.living = Living::default();
+        self.named.fill(0);
+        self.probes.census().ok()?;
+        Some(attached)
+    }
+
+    /// From now on everything is told: what is in the rings is the probes' attaching, and who is there.
+    fn begin_window(&mut self) -> Result<(), WriteError> {
+        let edge_ns = self.drain()?;
+        self.window += 1;
+        self.tell_window(edge_ns, 0)
+    }
+
+    /// Up to now everything is told; from now on the probes are detached one by one.
+    fn end_window(&mut self) -> Result<(), WriteError> {
+        let edge_ns = self.drain()?;
+        self.tell_window(edge_ns, 1)?;
+        self.streams.iter_mut().try_for_each(StreamWriter::flush)?;
+        self.shared.windows.store(self.window, Ordering::Release);
+        let written: u64 = self.streams.iter().map(|stream| stream.written().bytes).sum();
+        self.shared.bytes.store(written, Ordering::Release);
+        self.shared.cpu_ns.store(clock_ns(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Release);
+        Ok(())
+    }
+
+    fn tell_window(&mut self, edge_ns: u64, flags: u8) -> Result<(), WriteError> {
+        let record = Record {
+            time_ns: edge_ns,
+            kind: Kind::Window as u16,
+            flags,
+            a: self.window,
+            b: edge_ns,
+            ..Record::default()
+        };
+        self.streams.first_mut().map_or(Ok(()), |stream| stream.push(record, &[], None))
+    }
+
+    /// Passes over what the probes wrote while they were being detached.
+    fn discard(&mut self) {
+        let now_ns = clock_ns(libc::CLOCK_MONOTONIC);
+        for cpu in 0..self.rings.cpus() {
+            self.events.clear();
+            self.rings.drain(cpu, now_ns, &mut self.events);
+            self.lost[cpu] = self.rings.lost(cpu);
+        }
+        self.events.clear();
+        self.expanders = (0..self.rings.cpus()).map(|cpu| Expander::new(cpu as u32)).collect();
+    }
+
+    /// Takes what all CPUs have written up to now; returns when that is.
+    fn drain(&mut self) -> Result<u64, WriteError> {
         let now_ns = clock_ns(libc::CLOCK_MONOTONIC);
         for cpu in 0..self.rings.cpus() {
             let mut events = std::mem::take(&mut self.events);
@@ -233,7 +325,7 @@ impl Collector {
             self.next_second_ns = now_ns + 1_000_000_000;
             self.each_second(now_ns)?;
         }
-        Ok(())
+        Ok(now_ns)
     }
 
     /// What the sources tell from user space goes to the first stream.

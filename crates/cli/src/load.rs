@@ -137,6 +137,11 @@ impl<E: Into<anyhow::Error>> From<E> for Usage {
 }
 
 impl LoadArgs {
+    /// How long, if that was said.
+    pub(crate) fn duration(&self) -> Option<Duration> {
+        self.duration
+    }
+
     /// The options that these arguments mean for a URL.
     pub(crate) fn options(&self, url: &str) -> Result<Options, Usage> {
         let mut options = Options::new(Url::parse(url)?);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_capture::{Footing, Recorder, Target};
+use weir_capture::{Footing, Probes, Recorder, Rung, Target};
 use weir_trace::{Limits, Run, Source};
 
 /// Disk space of a recording, MiB, unless the user says.
@@ -83,6 +83,13 @@ impl TargetArgs {
         self.port.is_empty() && self.pid.is_empty() && self.comm.is_empty()
     }
 
+    /// What was named, in words.
+    pub(crate) fn words(&self) -> String {
+        let ports = self.port.iter().map(|port| format!("port {port}"));
+        let pids = self.pid.iter().map(|pid| format!("process {pid}"));
+        ports.chain(pids).chain(self.comm.iter().cloned()).collect::<Vec<_>>().join(", ")
+    }
+
     /// The processes and ports that are meant.
     pub(crate) fn find(&self) -> anyhow::Result<Target> {
         let mut target = Target::default();
@@ -109,11 +116,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let stop = Stop::on_signals()?;
     // The probes load before anything is started: a refusal then costs nobody a server.
-    let Footing { probes, rung, notes: mut why } = args.rung.ladder().climb()?;
-    let Some(probes) = probes else {
-        why.push(format!("nothing can be recorded on the rung {:?}", rung.name()));
-        bail!("{}", why.join("\n  "));
-    };
+    let (probes, rung, why) = probes(&args.rung)?;
     let mut child = if args.command.is_empty() { None } else { Some(Child::start(&args.command)?) };
     let mut target = args.target.find()?;
     if let Some(child) = &child {
@@ -146,6 +149,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         run.directory().display()
     );
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The probes of the highest rung that works, with the reasons why none above it does.
+pub(crate) fn probes(rung: &RungArgs) -> anyhow::Result<(Probes, Rung, Vec<String>)> {
+    let Footing { probes, rung, notes: mut why } = rung.ladder().climb()?;
+    let Some(probes) = probes else {
+        why.push(format!("nothing can be recorded on the rung {:?}", rung.name()));
+        bail!("{}", why.join("\n  "));
+    };
+    Ok((probes, rung, why))
 }
 
 /// Divides the disk space among the streams, in segments small enough that removing one leaves most of a stream.

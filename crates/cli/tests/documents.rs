@@ -410,6 +410,7 @@ pages_run! {
     how_much_load_runs: "docs/how-much-load.md",
     is_it_faster_runs: "docs/is-it-faster.md",
     record_a_running_server_runs: "docs/record-a-running-server.md",
+    explain_production_runs: "docs/explain-production.md",
     serve_files_runs: "docs/serve-files.md",
     run_format_runs: "docs/run-format.md",
     what_observing_costs_runs: "docs/what-observing-costs.md",

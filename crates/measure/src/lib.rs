@@ -7,6 +7,7 @@
 pub mod class;
 pub mod comparison;
 pub mod examples;
+pub mod objective;
 pub mod part;
 pub mod phase;
 pub mod queueing;

@@ -39,6 +39,11 @@ pub struct Explanation {
     pub joined_fraction: f64,
     /// Those that were not, by reason.
     pub unjoinable: BTreeMap<String, u64>,
+    /// What the server's sockets showed beside the responses, where these are told from the server's side: TLS
+    /// handshakes, requests that an edge of the recording cut, and the like, by name.
+    pub exchanges: BTreeMap<String, u64>,
+    /// What was asked of the server, and whether it was met.
+    pub objectives: Vec<ObjectiveResult>,
     /// The rung of the ladder of sources.
     pub rung: String,
     /// Sum of the parts of each response over its time.
@@ -175,6 +180,23 @@ pub struct Transaction {
     /// Mean parts of the slowest 1 % of them.
     #[serde(serialize_with = "parts")]
     pub slow_parts_ns: [f64; Part::COUNT],
+}
+
+/// An objective, and whether the run met it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ObjectiveResult {
+    /// As it was given: `p99<200ms`.
+    pub text: String,
+    /// Whether it was met; null where no request could be judged.
+    pub met: Option<bool>,
+    /// Requests that were watched for long enough to tell.
+    pub requests: u64,
+    /// Those that were too slow, or failed.
+    pub bad: u64,
+    /// Requests that an end of the recording cut too early to tell.
+    pub unknown: u64,
+    /// How many times as fast as allowed the allowance of bad requests was used up.
+    pub burn_rate: f64,
 }
 
 /// A phase of a server's own work on a response.

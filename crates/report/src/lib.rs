@@ -9,8 +9,8 @@ mod terminal;
 mod units;
 
 pub use explanation::{
-    Cause, CpuSpell, Example, ExampleStep, Explanation, Observer, Phase, ProcessShare, Query, Ratio, ServerCpu,
-    SlowCause, Stack, Transaction, WaitingEdge, Wakeups,
+    Cause, CpuSpell, Example, ExampleStep, Explanation, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio,
+    ServerCpu, SlowCause, Stack, Transaction, WaitingEdge, Wakeups,
 };
 pub use html::{colour, html};
 pub use terminal::{Style, terminal};

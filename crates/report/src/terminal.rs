@@ -8,10 +8,10 @@ mod table;
 mod text;
 mod work;
 
-use crate::Explanation;
 use crate::html::headline::headline;
 use crate::html::palette::part_named;
 use crate::units::{bytes, count, decimal, figure, nanoseconds};
+use crate::{Explanation, ObjectiveResult};
 use bar::Bars;
 use ink::Ink;
 use text::Screen;
@@ -93,6 +93,31 @@ fn figures(screen: &mut Screen, explanation: &Explanation) {
     if !errors.is_empty() {
         screen.items("errors", &errors, |line| ink.alarm(line));
     }
+    for objective in &explanation.objectives {
+        let missed = objective.met == Some(false);
+        screen.labelled(
+            "objective",
+            &verdict(objective),
+            |line| if missed { ink.alarm(line) } else { line.to_owned() },
+        );
+    }
+}
+
+/// An objective with what became of it.
+pub(crate) fn verdict(objective: &ObjectiveResult) -> String {
+    let ObjectiveResult { text, met, requests, bad, unknown, burn_rate } = objective;
+    let of = match met {
+        None => return format!("{text}: not known: no request was watched for long enough"),
+        Some(true) => "met",
+        Some(false) => "MISSED",
+    };
+    let cut = if *unknown > 0 { format!("; {} cut too early to tell", count(*unknown)) } else { String::new() };
+    format!(
+        "{text}: {of}; {} of {} bad, burn rate {}{cut}",
+        count(*bad),
+        plural(*requests, "request"),
+        decimal(*burn_rate, 2)
+    )
 }
 
 fn causes(screen: &mut Screen, explanation: &Explanation) {

@@ -1,7 +1,9 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
+use crate::counts::{Statistics, Unjoinable};
 use crate::path::{Detail, Span, Step, Walk};
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
+use crate::served::{Arrival, Served};
 use crate::sockets::{Mark, Sockets};
 use crate::tasks::{State, TaskName, Tasks, Verb};
 use crate::texts::Texts;
@@ -48,35 +50,6 @@ const MOST_LANES: usize = 1 << 16;
 /// Kinds whose lane is a CPU.
 const KERNEL: Range<u16> = Kind::Switch as u16..Kind::ClientConnection as u16;
 
-/// Why a request could not be joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Unjoinable {
-    /// No socket of the server has its addresses: another server, a proxy between, or an earlier connection.
-    NoSocket,
-    /// The arrival of its first byte is missing.
-    NoArrival,
-    /// No task was seen to take it: HTTP by other means than recv, or events were lost.
-    NoPickUp,
-    /// No send reaches the end of its response.
-    NoSend,
-    /// The answer was given before the request had all arrived, or before any of it was taken.
-    EarlyAnswer,
-    /// One of these is missing, and so are other events of the same moment: the recording has a gap there.
-    Gap,
-}
-
-impl Unjoinable {
-    /// All reasons.
-    pub const ALL: [Self; 6] =
-        [Self::NoSocket, Self::NoArrival, Self::NoPickUp, Self::NoSend, Self::EarlyAnswer, Self::Gap];
-
-    /// Its name in JSON and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer", "gap"][self as usize]
-    }
-}
-
 /// When a request was where at the server; the times ascend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtServer {
@@ -113,31 +86,6 @@ impl Response<'_> {
     }
 }
 
-/// Counts of a joiner.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Requests that were answered.
-    pub requests: u64,
-    /// Those that were joined.
-    pub joined: u64,
-    /// Those that were not, by reason.
-    pub unjoinable: [u64; Unjoinable::ALL.len()],
-    /// Requests that failed, by outcome's number.
-    pub failed: [u64; Outcome::ALL.len()],
-    /// Arrivals that the generator dropped.
-    pub dropped: u64,
-    /// Boundaries that two clocks put in the wrong order, and that were moved to fit.
-    pub moved: u64,
-    /// Switches that must be missing.
-    pub gaps: u64,
-    /// Events that the kernel's recording lost.
-    pub lost: u64,
-    /// First and last event of a client.
-    pub client_ns: Option<(u64, u64)>,
-    /// Bytes of responses.
-    pub bytes: u64,
-}
-
 #[derive(Debug)]
 struct Connection {
     told: ClientConnection,
@@ -155,19 +103,27 @@ struct Waiting {
 /// The joiner: takes records in the order of time, gives responses.
 #[derive(Debug)]
 pub struct Joiner {
-    bounds: Bounds,
-    tasks: Tasks,
-    sockets: Sockets,
+    pub(crate) bounds: Bounds,
+    pub(crate) tasks: Tasks,
+    pub(crate) sockets: Sockets,
     connections: FxHashMap<(u32, u64), Connection>,
     lanes: FxHashMap<u32, u32>,
     waiting: VecDeque<Waiting>,
-    steps: Vec<Step>,
-    texts: Texts,
-    phases: Phases,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) texts: Texts,
+    pub(crate) phases: Phases,
     stretches: Vec<PhaseStretch>,
-    statistics: Statistics,
+    pub(crate) statistics: Statistics,
     since_sweep: u32,
-    nameless: Arc<str>,
+    pub(crate) last_ns: u64,
+    /// Where the recording, or its last window, ended.
+    pub(crate) edge_ns: u64,
+    pub(crate) nameless: Arc<str>,
+    /// Responses are told from the server's sockets alone.
+    pub(crate) served: Option<Served>,
+    /// Everything opened from here on was seen from its beginning: a window of the recording has begun.
+    pub(crate) window_ns: Option<u64>,
+    pub(crate) names: FxHashMap<(u32, u16), Arc<str>>,
     untold_arrivals: bool,
 }
 
@@ -188,9 +144,21 @@ impl Joiner {
             stretches: Vec::new(),
             statistics: Statistics::default(),
             since_sweep: 0,
+            last_ns: 0,
+            edge_ns: 0,
             nameless: Arc::from("(unnamed)"),
+            served: None,
+            window_ns: None,
+            names: FxHashMap::default(),
             untold_arrivals: false,
         }
+    }
+
+    /// A joiner that tells responses from the server's sockets alone and passes over what clients say; these ports,
+    /// beside 443 and 8443, are encrypted.
+    #[must_use]
+    pub fn of_server(bounds: Bounds, tls_ports: &[u16]) -> Self {
+        Self { served: Some(Served::new(tls_ports)), ..Self::new(bounds) }
     }
 
     /// The recording does not tell of every arrival: what is taken unannounced arrived by then, or with its connection.
@@ -207,6 +175,7 @@ impl Joiner {
         take: &mut dyn FnMut(&Joiner, &Response<'_>),
     ) {
         let now_ns = record.time_ns;
+        self.last_ns = now_ns;
         while self
             .waiting
             .front()
@@ -217,6 +186,7 @@ impl Joiner {
         self.since_sweep += 1;
         if self.since_sweep >= self.bounds.sweep_records {
             self.sweep(now_ns);
+            self.tell_served(take);
         }
         let Some(kind) = Kind::from_code(record.kind) else { return };
         let (low, high) = record.a_halves();
@@ -249,16 +219,33 @@ impl Joiner {
             Kind::SocketOpen => {
                 if let Some(open) = SocketOpen::read(record, payload) {
                     self.sockets.open(open, now_ns);
+                    self.serve_open(&open, now_ns);
                 }
             }
-            Kind::SocketReady => self.sockets.arrival(low, now_ns, high, record.flags & NOT_ACCEPTED != 0),
-            Kind::SocketRecv => self.touch(record, Verb::Receive),
+            Kind::SocketReady => {
+                let not_accepted = record.flags & NOT_ACCEPTED != 0;
+                let position = self.sockets.arrival(low, now_ns, high, not_accepted);
+                if let (Some(served), Some(position)) = (&mut self.served, position) {
+                    served.arrive(low, Arrival { at_ns: now_ns, position, not_accepted });
+                }
+            }
+            Kind::SocketRecv => {
+                self.touch(record, Verb::Receive);
+                self.tell_served(take);
+            }
             Kind::SocketSend => self.touch(record, Verb::Send),
             Kind::SocketState => {
                 if let Some(socket) = self.sockets.get_mut(low) {
                     socket.closed_ns = Some(now_ns);
                 }
+                if let Some(served) = &mut self.served {
+                    served.close(low);
+                    self.tell_served(take);
+                }
             }
+            Kind::Window => self.window(record, take),
+            // What clients said of themselves is another view of the same requests.
+            Kind::ClientConnection | Kind::ClientRequest | Kind::ClientDropped if self.served.is_some() => {}
             Kind::ClientConnection => {
                 if let Some(told) = ClientConnection::read(record, payload) {
                     let key = (record.lane, told.connection);
@@ -295,18 +282,27 @@ impl Joiner {
         while !self.waiting.is_empty() {
             self.resolve_first(take);
         }
+        self.edge(self.last_ns, take);
     }
 
     /// The counts so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        Statistics { gaps: self.tasks.gaps(), ..self.statistics.clone() }
+        let exchanges = self.served.as_ref().map(|served| served.counts).unwrap_or_default();
+        Statistics { gaps: self.statistics.gaps + self.tasks.gaps(), exchanges, ..self.statistics.clone() }
+    }
+
+    /// The time of the last record, nanoseconds.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.last_ns
     }
 
     /// How many things are held in memory: events of tasks and sockets, connections, and requests that wait.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.tasks.held()
+        self.served.as_ref().map_or(0, Served::held)
+            + self.tasks.held()
             + self.sockets.held()
             + self.connections.len()
             + self.lanes.len()
@@ -388,14 +384,21 @@ impl Joiner {
         socket.touch(record.time_ns);
         let aside = END_OF_STREAM | ERROR | NO_POSITION | if verb == Verb::Receive { PEEK } else { 0 };
         if server_side && record.flags & aside == 0 {
-            match verb {
-                Verb::Receive => {
-                    if self.untold_arrivals {
-                        socket.arrived_by(record.time_ns, position);
-                    }
-                    socket.pick_up(record.time_ns, position, pid);
+            let at_ns = record.time_ns;
+            if verb == Verb::Receive && self.untold_arrivals {
+                let arrival = socket.arrived_by(at_ns, position);
+                if let (Some(served), Some(arrival)) = (&mut self.served, arrival) {
+                    served.arrive(id, arrival);
                 }
-                Verb::Send => socket.send(record.time_ns, position, pid),
+            }
+            let position = match verb {
+                Verb::Receive => socket.pick_up(at_ns, position, pid),
+                Verb::Send => socket.send(at_ns, position, pid),
+            };
+            match (&mut self.served, verb) {
+                (Some(served), Verb::Receive) => served.take(id, at_ns, position, pid),
+                (Some(served), Verb::Send) => served.send(id, at_ns, position, pid),
+                (None, _) => {}
             }
         }
     }
@@ -568,7 +571,8 @@ impl Joiner {
         self.since_sweep = 0;
         let oldest_mark = self.sockets.sweep(now_ns.saturating_sub(self.bounds.closed_ns));
         let oldest_request = self.waiting.front().map(|first| first.request.intended_ns);
-        let keep_ns = [oldest_mark, oldest_request].into_iter().flatten().min().unwrap_or(now_ns);
+        let oldest_exchange = self.sweep_served(now_ns);
+        let keep_ns = [oldest_mark, oldest_request, oldest_exchange].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
         self.phases.trim(keep_ns);

@@ -7,16 +7,21 @@
 
 mod abstraction;
 mod blocked;
+mod counts;
 mod join;
 mod path;
 mod phases;
+mod served;
+mod served_response;
 mod sockets;
 mod tasks;
 mod texts;
 
 pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use blocked::{Wait, wait_of};
-pub use join::{AtServer, Bounds, Joiner, Response, Statistics, Unjoinable};
+pub use counts::{Statistics, Unjoinable};
+pub use join::{AtServer, Bounds, Joiner, Response};
 pub use path::{Detail, Step};
 pub use phases::{Ended, Passage, PhaseName, PhaseStretch, QueryRun};
+pub use served::Exchanges;
 pub use tasks::{State, TaskName};

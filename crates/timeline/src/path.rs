@@ -84,6 +84,11 @@ impl Walk<'_> {
         self.until_last_send(span.begun_ns, span.sent_ns);
     }
 
+    /// Names every stretch from a time within the response to the last send.
+    pub(crate) fn rest(&mut self, from_ns: u64) {
+        self.until_last_send(from_ns, self.span.sent_ns);
+    }
+
     fn step(&mut self, from_ns: u64, to_ns: u64, part: Part, pid: u32, detail: Detail) {
         if to_ns > from_ns {
             self.steps.push(Step { from_ns, to_ns, part, pid, detail });

@@ -1,5 +1,6 @@
 //! What happened at each socket: arrivals, pick-ups and sends with their positions in the byte streams.
 
+use crate::served::Arrival;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -132,33 +133,38 @@ impl Socket {
     }
 
     /// Data arrived up to a sequence number.
-    fn arrival(&mut self, at_ns: u64, sequence: u32, not_accepted: bool) {
+    fn arrival(&mut self, at_ns: u64, sequence: u32, not_accepted: bool) -> u64 {
         self.touched_ns = at_ns;
         let position = self.receive.position(sequence);
         self.ready.push(Mark { at_ns, position, pid: 0, not_accepted });
+        position
     }
 
     /// Data that is taken has arrived, whether or not that was told: by then, or, where it is the connection's first, when
     /// that was established (a server may have asked for connections only with their data: TCP_DEFER_ACCEPT).
-    pub(crate) fn arrived_by(&mut self, at_ns: u64, sequence: u32) {
+    pub(crate) fn arrived_by(&mut self, at_ns: u64, sequence: u32) -> Option<Arrival> {
         let position = self.receive.position(sequence);
-        if position > self.ready.reached {
-            let first = self.ready.reached == 0;
-            let at_ns = if first { self.opened_ns } else { at_ns };
-            self.ready.push(Mark { at_ns, position, pid: 0, not_accepted: first });
+        if position <= self.ready.reached {
+            return None;
         }
+        let first = self.ready.reached == 0;
+        let at_ns = if first { self.opened_ns } else { at_ns };
+        self.ready.push(Mark { at_ns, position, pid: 0, not_accepted: first });
+        Some(Arrival { at_ns, position, not_accepted: first })
     }
 
-    /// A task took data up to a sequence number.
-    pub(crate) fn pick_up(&mut self, at_ns: u64, sequence: u32, pid: u32) {
+    /// A task took data up to a sequence number; the position in the stream.
+    pub(crate) fn pick_up(&mut self, at_ns: u64, sequence: u32, pid: u32) -> u64 {
         let position = self.receive.position(sequence);
         self.received.push(Mark { at_ns, position, pid, not_accepted: false });
+        position
     }
 
-    /// A task gave data up to a sequence number.
-    pub(crate) fn send(&mut self, at_ns: u64, sequence: u32, pid: u32) {
+    /// A task gave data up to a sequence number; the position in the stream.
+    pub(crate) fn send(&mut self, at_ns: u64, sequence: u32, pid: u32) -> u64 {
         let position = self.send.position(sequence);
         self.sent.push(Mark { at_ns, position, pid, not_accepted: false });
+        position
     }
 
     /// A task dealt with it.
@@ -225,14 +231,28 @@ impl Sockets {
         }
     }
 
-    /// Data arrived at a socket that the probes told of.
-    pub(crate) fn arrival(&mut self, id: u32, at_ns: u64, sequence: u32, not_accepted: bool) {
-        let Some(socket) = self.by_id.get_mut(&id) else { return };
+    /// Data arrived at a socket that the probes told of; the position in its stream, if it is known.
+    pub(crate) fn arrival(&mut self, id: u32, at_ns: u64, sequence: u32, not_accepted: bool) -> Option<u64> {
+        let socket = self.by_id.get_mut(&id)?;
         if !socket.server_side {
             socket.server_side = true;
             self.served.insert(socket.open.local.port());
         }
-        socket.arrival(at_ns, sequence, not_accepted);
+        Some(socket.arrival(at_ns, sequence, not_accepted))
+    }
+
+    /// Whether the other end of a connection is a socket of a traced process: its request is part of another one's.
+    pub(crate) fn is_asked_by_traced(&self, open: &SocketOpen) -> bool {
+        let others = self.by_address.get(&(open.remote, open.local)).into_iter().flatten();
+        let mut others = others.filter_map(|id| self.by_id.get(id));
+        // Of a socket that is not the server's side, only traced tasks' events are told.
+        others.any(|other| other.open.netns == open.netns && !other.server_side && other.touched_ns > other.opened_ns)
+    }
+
+    /// Nothing is known of any socket from here on.
+    pub(crate) fn clear(&mut self) {
+        let served = std::mem::take(&mut self.served);
+        *self = Self { served, ..Self::default() };
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<&Socket> {

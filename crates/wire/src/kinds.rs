@@ -61,6 +61,8 @@ kinds! {
         "The name of a task; flags: 1 = it belongs to the traced server; with its process's number goes when that began, since boot (0 = not known), for numbers are given again.";
     CpuSteal = 0x0004, bpf 0, "cpu_steal", since (1, 0), a "steal_ns", b "", payload "",
         "Time that the hypervisor took from this CPU since boot, sampled each second.";
+    Window = 0x0008, bpf 0, "window", since (1, 0), a "number", b "edge_ns", payload "",
+        "The probes are all attached from edge_ns on; flags: 1 = they are to be detached, and what follows up to the next window is not whole.";
 
     Switch = 0x0101, bpf 1, "sched_switch", since (1, 0), a "prev_pid | next_pid << 32", b "prev_state | syscall << 8 | descriptor << 32", payload "",
         "A CPU passes from one task to another; the outgoing one's state (0 = runnable) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument.";

@@ -1,5 +1,6 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
+use super::from_sockets::{self, Objectives, View, Watched};
 use super::lanes;
 use super::phases::{self, WorkFolds};
 use super::server_side::ServerSide;
@@ -15,7 +16,7 @@ use weir_measure::response::{Piece, ResponseFold};
 use weir_measure::summary::Summary;
 use weir_measure::trend::TrendFold;
 use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Transaction, Wakeups};
-use weir_timeline::{Bounds, Detail, Joiner, Response, Statistics, Unjoinable};
+use weir_timeline::{Detail, Joiner, Response, Statistics, Unjoinable};
 use weir_trace::{Damage, Entry, RunReader, Source};
 use weir_wire::client::Outcome;
 
@@ -33,10 +34,16 @@ const BOUNDARY: &str = "from the time that the schedule intended to the last byt
 const SLOW: f64 = 0.01;
 
 /// Explains a run.
-pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> anyhow::Result<Explanation> {
+pub(super) fn explain(
+    directory: &Path,
+    subject: String,
+    grouping: Grouping,
+    view: &View,
+) -> anyhow::Result<Explanation> {
     let reader = RunReader::open(directory)?;
-    let mut folds = Folds::new(grouping);
-    let mut joiner = Joiner::new(Bounds::default());
+    let mut folds = Folds::new(grouping, Objectives::new(view));
+    let mut joiner = view.joiner(&reader);
+    let mut watched = Watched::default();
     if reader.rung().and_then(Rung::of_name).is_some_and(Rung::misses_arrivals) {
         joiner.supply_arrivals();
     }
@@ -49,6 +56,9 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
         joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| folds.push(joiner, response));
         folds.work.settle(&mut joiner, false);
         server_side.push(&joiner, &sourced);
+        if let Some(edge_ns) = watched.push(&sourced.record) {
+            folds.objectives.edge(edge_ns);
+        }
         records += 1;
         if records.is_multiple_of(1 << 16) {
             line.show(|| format!("reading {records} events"));
@@ -56,6 +66,7 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
         true
     });
     joiner.finish(&mut |joiner, response| folds.push(joiner, response));
+    folds.objectives.edge(joiner.end_ns());
     folds.work.settle(&mut joiner, true);
     drop(line);
     if records == 0
@@ -69,11 +80,14 @@ pub(super) fn explain(directory: &Path, subject: String, grouping: Grouping) -> 
     let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
     explanation.server_cpu = server_cpu;
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
+    if view.is_server_side(&reader) {
+        from_sockets::apply(&mut explanation, &statistics, &watched, view);
+    }
     if statistics.requests == 0 {
         let what = if statistics.failed.iter().sum::<u64>() > 0 {
             "every request failed"
         } else {
-            "it holds no client's requests; write them with `weir load --run DIR URL` while `weir record --run DIR` records"
+            "it holds no request of a client: none came to the recorded ports meanwhile, or none was answered"
         };
         return Err(anyhow::anyhow!("{what}"))
             .with_context(|| format!("nothing to explain in {}", directory.display()));
@@ -88,6 +102,7 @@ struct Folds {
     all: ResponseFold,
     trend: TrendFold,
     examples: Examples<Example>,
+    objectives: Objectives,
     labels: Vec<String>,
     by_label: HashMap<String, u32>,
     by_detail: HashMap<Detail, u32>,
@@ -99,13 +114,14 @@ struct Folds {
 }
 
 impl Folds {
-    fn new(grouping: Grouping) -> Self {
+    fn new(grouping: Grouping, objectives: Objectives) -> Self {
         Self {
             classes: Classes::new(grouping, MOST_CLASSES),
             by_class: Vec::new(),
             all: ResponseFold::new(),
             trend: TrendFold::default(),
             examples: Examples::new(EXAMPLES, 1),
+            objectives,
             labels: vec![String::new()],
             by_label: HashMap::new(),
             by_detail: HashMap::new(),
@@ -118,6 +134,10 @@ impl Folds {
     }
 
     fn push(&mut self, joiner: &Joiner, response: &Response<'_>) {
+        self.objectives.push(response);
+        if response.unjoinable == Some(Unjoinable::Edge) {
+            return; // Its time is not known, only that it took at least so long.
+        }
         let time_ns = response.time_ns();
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
@@ -131,10 +151,13 @@ impl Folds {
         let (least, total, most) = self.sums.unwrap_or((ratio, 0.0, ratio));
         self.sums = Some((least.min(ratio), total + ratio, most.max(ratio)));
         let status = response.request.status;
-        *self.status.entry(status).or_default() += 1;
+        // 0: from the server's sockets no status is known.
+        if status != 0 {
+            *self.status.entry(status).or_default() += 1;
+        }
         // An error page is another transaction than the page: it is fast, and would hide behind it.
         let class = match status {
-            200..400 => self.classes.number(response.name),
+            0 | 200..400 => self.classes.number(response.name),
             _ => self.classes.number_with(response.name, &format!(" [{status}]")),
         } as usize;
         if class >= self.by_class.len() {
@@ -218,6 +241,8 @@ impl Folds {
             causes: words::causes(&all, &self.labels),
             slow_causes: words::slow_causes(&slow, &rest, &self.labels),
             transactions: transactions(self.classes.names(), &self.by_class),
+            exchanges: BTreeMap::new(),
+            objectives: self.objectives.results(statistics),
             phases: Vec::new(),
             processes: Vec::new(),
             waiting: Vec::new(),

@@ -17,6 +17,9 @@ const READY: Duration = Duration::from_secs(15);
 /// After the load's end the last sends may still be on their way into the rings.
 const SETTLE: Duration = Duration::from_millis(100);
 
+/// How long to watch a server, unless the user says.
+const WATCH: Duration = Duration::from_secs(10);
+
 /// What came of it.
 pub(super) enum Outcome {
     /// A run to be explained.
@@ -79,6 +82,30 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     // The load's error is the one to tell: a server that refused is why there is nothing to record.
     loaded?;
     recorded?;
+    Ok(Outcome::Recorded(directory))
+}
+
+/// Records what is there for a while, without a load of ours.
+pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
+    let directory = args.run.clone().unwrap_or_else(crate::run_directory::next);
+    if RunReader::open(&directory).is_ok() {
+        let name = directory.display();
+        return Ok(Outcome::Usage(format!("{name} is a run already; name a new directory, or `weir explain {name}`")));
+    }
+    let stop = Stop::on_signals()?;
+    let (probes, rung, notes) = crate::record::probes(&args.rung)?;
+    let target = args.target.find()?;
+    let run = Run::create(&directory)?;
+    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
+    let recorder = Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?;
+    let (begin, mut line) = (Instant::now(), crate::progress::Line::new());
+    let watch = args.load.duration().unwrap_or(WATCH);
+    while begin.elapsed() < watch && !stop.asked() && !recorder.has_failed() {
+        line.show(|| format!("recording {:.0} of {:.0} s", begin.elapsed().as_secs_f64(), watch.as_secs_f64()));
+        std::thread::sleep(Duration::from_millis(20).min(watch.saturating_sub(begin.elapsed())));
+    }
+    drop(line);
+    recorder.finish(notes)?;
     Ok(Outcome::Recorded(directory))
 }
 

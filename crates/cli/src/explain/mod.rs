@@ -1,6 +1,7 @@
 //! The `weir explain` command: where each request's time went.
 
 mod analysis;
+pub(crate) mod from_sockets;
 mod lanes;
 mod live;
 mod phases;
@@ -11,9 +12,11 @@ use crate::load::LoadArgs;
 use crate::record::TargetArgs;
 use crate::rung::RungArgs;
 use anyhow::Context;
+use from_sockets::View;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_measure::class::Grouping;
+use weir_measure::objective::{Objective, ObjectiveError};
 use weir_report::{Explanation, Style};
 
 const EXAMPLES: &str = "\
@@ -22,6 +25,10 @@ Examples:
                                        load a running server for 10 s, record it meanwhile, explain
   weir explain --load http://127.0.0.1:8080/ -c 100 -d 5s -- nginx -g 'daemon off;'
                                        start the server, too
+  weir explain --port 80 -d 10s        record for 10 s what is there, without a load of ours, and explain it
+                                       from the server's side
+  weir explain --slo 'p99<200ms' runs/a
+                                       exit status 3 if the objective was missed
   weir explain --load http://127.0.0.1/ --port 80 --packs auto
                                        with the phases and queries of known servers
   weir explain runs/a                  explain a run that `weir record --run runs/a` and `weir load --run runs/a` made
@@ -44,7 +51,10 @@ Parts of a response, in the order in which it passes them:
   client_wakeup    arrived at the client, whose task was not there yet
   unattributed     what the recording cannot tell
 
-Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage.";
+From the server's side (without --load, or with --server-side) a response counts from the arrival of its first byte at
+the server's socket to its last send; generator, connect, response_transit and client_wakeup are then not known.
+
+Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if an objective (--slo) was missed.";
 
 /// Explain where the time of a server's requests goes.
 #[derive(Debug, clap::Args)]
@@ -59,7 +69,7 @@ pub(crate) struct Args {
     pub(crate) url: Option<String>,
 
     /// Where the run is written [default: a new directory in weir-runs]
-    #[arg(long, value_name = "DIR", requires = "url")]
+    #[arg(long, value_name = "DIR", conflicts_with = "recorded")]
     run: Option<PathBuf>,
 
     #[command(flatten)]
@@ -78,6 +88,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATTERN")]
     group: Vec<String>,
 
+    /// Explain from the server's side although a client has told of its requests
+    #[arg(long)]
+    server_side: bool,
+
+    /// A port that is encrypted, beside 443 and 8443: its TLS handshakes are told apart from requests
+    #[arg(long, value_name = "N")]
+    tls_port: Vec<u16>,
+
+    /// What is asked of the server: 'p99<200ms', 'errors<1%'; may be repeated
+    #[arg(long, value_name = "OBJECTIVE", value_parser = slo)]
+    slo: Vec<Slo>,
+
     /// The report as JSON (times in nanoseconds)
     #[arg(long)]
     pub(crate) json: bool,
@@ -89,6 +111,18 @@ pub(crate) struct Args {
     /// The server to start
     #[arg(last = true, value_name = "SERVER COMMAND", requires = "url")]
     pub(crate) command: Vec<String>,
+}
+
+/// An objective, as it was given and as it is meant.
+#[derive(Debug, Clone)]
+pub(crate) struct Slo {
+    pub(crate) text: String,
+    pub(crate) objective: Objective,
+}
+
+/// Reads an objective.
+pub(crate) fn slo(text: &str) -> Result<Slo, ObjectiveError> {
+    text.parse().map(|objective| Slo { text: text.to_owned(), objective })
 }
 
 /// What the arguments come to.
@@ -106,7 +140,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Explained::Not(code) => return Ok(code),
     };
     show(&explanation, args.html.as_deref(), &directory, args.json)?;
-    Ok(if explanation.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let missed = explanation.objectives.iter().any(|objective| objective.met == Some(false));
+    Ok(match explanation.requests {
+        0 => ExitCode::FAILURE,
+        _ if missed => ExitCode::from(3),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 /// Explains what the arguments name, making a run of it first if they ask for one.
@@ -124,12 +163,26 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
                 return Ok(Explained::Not(ExitCode::from(2)));
             }
         },
+        (None, None) if !args.target.is_empty() => match live::watch(args)? {
+            live::Outcome::Recorded(directory) => (directory, args.target.words()),
+            live::Outcome::Usage(message) => {
+                eprintln!("weir explain: {message}");
+                return Ok(Explained::Not(ExitCode::from(2)));
+            }
+        },
         (None, None) => {
-            eprintln!("weir explain: name a run directory, or --load URL to make a run (see `weir explain --help`)");
+            eprintln!(
+                "weir explain: name a run directory, --load URL to make a run, or --port N to record what comes there (see `weir explain --help`)"
+            );
             return Ok(Explained::Not(ExitCode::from(2)));
         }
     };
-    let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()))?;
+    let view = View {
+        server_side: args.server_side,
+        tls_ports: args.tls_port.clone(),
+        objectives: args.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
+    };
+    let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
     Ok(Explained::Run(directory, Box::new(explanation)))
 }
 

@@ -34,7 +34,13 @@ pub(super) fn section(explanation: &Explanation) -> String {
         true => "nothing that the design names".to_owned(),
         false => explanation.not_observed.join(", "),
     };
+    let objectives: Vec<String> = explanation.objectives.iter().map(crate::terminal::verdict).collect();
+    let exchanges =
+        if explanation.exchanges.is_empty() { "nothing".to_owned() } else { listed(&explanation.exchanges) };
     let rows: String = [
+        ("Response time", explanation.boundary.clone()),
+        ("Objectives", if objectives.is_empty() { "none were given".to_owned() } else { objectives.join("; ") }),
+        ("Beside the responses", exchanges),
         ("Joined", joined),
         ("Unjoinable", unjoinable),
         (

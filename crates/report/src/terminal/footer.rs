@@ -8,6 +8,12 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
     screen.blank();
     let ink = screen.ink;
     screen.labelled("joined", &joined(explanation), str::to_owned);
+    if !explanation.exchanges.is_empty() {
+        screen.labelled("counted", &explanation.boundary, str::to_owned);
+        let beside: Vec<String> =
+            explanation.exchanges.iter().map(|(what, number)| format!("{} {what}", count(*number))).collect();
+        screen.labelled("beside", &beside.join(", "), str::to_owned);
+    }
     let cost = &explanation.observer_cost;
     let lost = if cost.lost == 0 { "none lost".to_owned() } else { format!("{} LOST", count(cost.lost)) };
     screen.labelled(

@@ -1,0 +1,62 @@
+//! What a joiner counts beside the responses that it tells.
+
+use crate::served::Exchanges;
+use weir_wire::client::Outcome;
+
+/// Why a request could not be joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unjoinable {
+    /// No socket of the server has its addresses: another server, a proxy between, or an earlier connection.
+    NoSocket,
+    /// The arrival of its first byte is missing.
+    NoArrival,
+    /// No task was seen to take it: HTTP by other means than recv, or events were lost.
+    NoPickUp,
+    /// No send reaches the end of its response.
+    NoSend,
+    /// The answer was given before the request had all arrived, or before any of it was taken.
+    EarlyAnswer,
+    /// One of these is missing, and so are other events of the same moment: the recording has a gap there.
+    Gap,
+    /// The recording, or one of its windows, began or ended in the middle of it; told from the server's side only.
+    Edge,
+}
+
+impl Unjoinable {
+    /// All reasons.
+    pub const ALL: [Self; 7] =
+        [Self::NoSocket, Self::NoArrival, Self::NoPickUp, Self::NoSend, Self::EarlyAnswer, Self::Gap, Self::Edge];
+
+    /// Its name in JSON and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer", "gap", "edge"][self as usize]
+    }
+}
+
+/// Counts of a joiner.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Requests that were answered.
+    pub requests: u64,
+    /// Those that were joined.
+    pub joined: u64,
+    /// Those that were not, by reason.
+    pub unjoinable: [u64; Unjoinable::ALL.len()],
+    /// Requests that failed, by outcome's number.
+    pub failed: [u64; Outcome::ALL.len()],
+    /// Arrivals that the generator dropped.
+    pub dropped: u64,
+    /// Boundaries that two clocks put in the wrong order, and that were moved to fit.
+    pub moved: u64,
+    /// Switches that must be missing.
+    pub gaps: u64,
+    /// Events that the kernel's recording lost.
+    pub lost: u64,
+    /// First and last event of a client.
+    pub client_ns: Option<(u64, u64)>,
+    /// Bytes of responses.
+    pub bytes: u64,
+    /// What sockets showed beside the responses, where these are told from the server's side.
+    pub exchanges: Exchanges,
+}

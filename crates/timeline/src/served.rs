@@ -1,0 +1,405 @@
+//! Requests delimited from what happened at the server's sockets alone, without a client's word.
+//!
+//! On each connection a request begins where a task takes bytes after the last response's end, and counts from the
+//! arrival of the first of these bytes; it ends with the last send before a task takes bytes again.
+//! Boundaries are pick-ups, not arrivals: on one host a client may have a response, and send its next request, before
+//! the server's send has told of itself.
+//! Where several requests are taken before any is answered (pipelining, HTTP/2), no socket tells them apart: they are
+//! one *exchange*, counted as such and never guessed apart.
+
+use crate::path::Step;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Arrivals that nobody has taken yet that a connection keeps: the first one and the last ones.
+const MOST_ARRIVALS: usize = 1024;
+/// Connections that are followed.
+const MOST_CONNECTIONS: usize = 1 << 17;
+/// Steps that are kept of responses which may still go on; beyond, they are told as over.
+const MOST_PARKED: usize = 1 << 20;
+/// A next request that arrived this long before the last send was sent before the response was whole: on one host a
+/// send may tell of itself a little later than the client has it.
+const OVERLAP_NS: u64 = 1_000_000;
+/// A response that was silent at least so long before the recording ended is taken as over, if it was silent as long as
+/// it had lasted.
+const EDGE_NS: u64 = 20_000_000;
+/// After so much silence a response counts as over at the recording's end, however long it had lasted.
+const SILENCE_NS: u64 = 5_000_000_000;
+/// So long a request may be without any answer before nobody waits for it any more.
+const UNANSWERED_NS: u64 = 120_000_000_000;
+/// Length of `HTTP/1.1 100 Continue` with its two line ends, the only response that is no request's last.
+const CONTINUE_BYTES: u64 = 25;
+/// A record's head in TLS: OpenSSL takes it by itself, which no HTTP server does with a request.
+const TLS_HEAD_BYTES: u64 = 5;
+/// The last flight of a client in a TLS handshake is shorter, one with a request behind it longer.
+const TLS_FINISHED_BYTES: u64 = 160;
+/// Ports that are encrypted by convention: HTTPS, its usual alternative.
+const TLS_PORTS: [u16; 2] = [443, 8443];
+
+/// Bytes of a client that reached the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) at_ns: u64,
+    /// Bytes of the stream up to and with it.
+    pub(crate) position: u64,
+    pub(crate) not_accepted: bool,
+}
+
+/// The sends of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    /// The task of the last one.
+    pub(crate) pid: u32,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+/// What is known of a response that may still go on: its steps so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Parked {
+    pub(crate) steps: Vec<Step>,
+    /// They reach up to here.
+    pub(crate) until_ns: u64,
+}
+
+/// A request, or several that cannot be told apart, with the response.
+#[derive(Debug, Clone)]
+pub(crate) struct Exchange {
+    pub(crate) socket: u32,
+    /// Its number on its connection, if that was seen from its beginning.
+    pub(crate) ordinal: Option<u32>,
+    /// The first byte's arrival; `None` where it was not seen.
+    pub(crate) arrival: Option<Arrival>,
+    /// Arrivals whose bytes it took.
+    pub(crate) arrivals: u32,
+    /// A task took its first bytes.
+    pub(crate) picked_ns: u64,
+    /// The task.
+    pub(crate) picker: u32,
+    /// Bytes of the stream before its first, and up to its last.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) sent: Option<Sent>,
+    /// An interim response was given.
+    pub(crate) interim: bool,
+    /// Its connection is encrypted, as far as sockets show.
+    pub(crate) encrypted: bool,
+    /// The end of the response before it on its connection.
+    pub(crate) answered_ns: u64,
+    /// Its name, if a probe has told one.
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) parked: Option<Parked>,
+}
+
+/// How an exchange ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The next one began, or its connection closed.
+    Told,
+    /// It was silent for so long that it is taken as over.
+    Silent,
+    /// The recording, or its window, ended before.
+    Cut,
+}
+
+/// What is done with an exchange that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// A request and its response, or an exchange of several.
+    Response,
+    /// Part of the making of an encrypted connection.
+    Handshake,
+    /// No answer was given.
+    Unanswered,
+    /// Its begin or end is not within the recording.
+    Cut,
+    /// Its arrival is missing although it should be there.
+    NoArrival,
+}
+
+/// Counts of what sockets showed, beside the responses themselves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exchanges {
+    /// Exchanges that took part in making encrypted connections.
+    pub handshakes: u64,
+    /// Their time, from the first arrival to the last send, nanoseconds.
+    pub handshakes_ns: u64,
+    /// Exchanges whose bytes arrived in several pieces: a large request, or several requests in one.
+    pub several: u64,
+    /// Exchanges before whose end the client had sent more: HTTP/2 or pipelining, or a protocol of another shape.
+    pub overlapped: u64,
+    /// Requests that were answered by `100 Continue` first.
+    pub interim: u64,
+    /// Requests that never were answered: the connection closed, or nothing came for minutes.
+    pub unanswered: u64,
+    /// Requests that an edge of the recording, or of a window, cut.
+    pub cut: u64,
+    /// Requests of one captured process to another: their time is within the outer response.
+    pub inner: u64,
+    /// Sends without a request before: a protocol in which the server speaks first, or a response to a request that is
+    /// older than the recording.
+    pub unasked: u64,
+    /// Responses that went on after five seconds of silence; what happened in it may be unattributed.
+    pub resumed: u64,
+    /// Connections that were given up for want of memory.
+    pub forgotten: u64,
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    /// Bytes taken, sent and arrived so far; `None` until the first such event where its beginning was not seen.
+    taken: Option<u64>,
+    sent: Option<u64>,
+    arrived: u64,
+    arrivals: VecDeque<Arrival>,
+    open: Option<Exchange>,
+    /// Exchanges so far, if it was seen from its beginning.
+    ordinal: Option<u32>,
+    encrypted: bool,
+    answered_ns: u64,
+}
+
+/// All connections of clients, and the exchanges under way on them.
+#[derive(Debug, Default)]
+pub(crate) struct Served {
+    connections: FxHashMap<u32, Connection>,
+    /// Exchanges that are over, to be told: with what has ended them.
+    over: VecDeque<(Exchange, End)>,
+    pub(crate) counts: Exchanges,
+    /// Further ports that are encrypted.
+    tls_ports: Vec<u16>,
+}
+
+impl Served {
+    pub(crate) fn new(tls_ports: &[u16]) -> Self {
+        Self { tls_ports: tls_ports.to_vec(), ..Self::default() }
+    }
+
+    /// A connection opens, seen from its `beginning` on or older than the recording.
+    pub(crate) fn open(&mut self, socket: u32, port: u16, beginning: bool) {
+        let encrypted = TLS_PORTS.contains(&port) || self.tls_ports.contains(&port);
+        let Some(connection) = self.connection(socket) else { return };
+        connection.encrypted |= encrypted;
+        if beginning && connection.taken.is_none() && connection.arrivals.is_empty() {
+            (connection.taken, connection.sent, connection.ordinal) = (Some(0), Some(0), Some(0));
+        }
+    }
+
+    /// Bytes reach a socket.
+    pub(crate) fn arrive(&mut self, socket: u32, arrival: Arrival) {
+        let Some(connection) = self.connection(socket) else { return };
+        if arrival.position <= connection.arrived {
+            return;
+        }
+        connection.arrived = arrival.position;
+        if connection.taken.is_some_and(|taken| arrival.position <= taken) {
+            // On two CPUs a task may take bytes before their arrival has told of itself.
+            if let Some(open) = &mut connection.open
+                && open.arrival.is_none()
+                && arrival.position > open.from
+            {
+                (open.arrival, open.arrivals) = (Some(arrival), 1);
+            }
+            return;
+        }
+        connection.arrivals.push_back(arrival);
+        if connection.arrivals.len() > MOST_ARRIVALS {
+            connection.arrivals.remove(1);
+        }
+    }
+
+    /// A task takes bytes, up to a position.
+    pub(crate) fn take(&mut self, socket: u32, at_ns: u64, position: u64, pid: u32) {
+        if self.connection(socket).is_none() {
+            return;
+        }
+        let Self { connections, over, counts, .. } = self;
+        let Some(connection) = connections.get_mut(&socket) else { return };
+        let before = connection.taken;
+        if before.is_some_and(|taken| position <= taken) {
+            return;
+        }
+        connection.taken = Some(position);
+        // A TLS record's head, taken by itself at the very beginning.
+        connection.encrypted |= before == Some(0) && position == TLS_HEAD_BYTES;
+        let first = connection.arrivals.front().copied();
+        if let Some(mut open) = connection.open.take() {
+            match open.sent {
+                Some(sent) if sent.to - sent.from == CONTINUE_BYTES && !open.interim && !open.encrypted => {
+                    // The client was asked to go on: its request is not answered yet.
+                    (open.interim, open.sent, open.parked) = (true, None, None);
+                    connection.open = Some(open);
+                }
+                Some(sent) => {
+                    connection.answered_ns = sent.last_ns;
+                    let early = first.is_some_and(|next| next.at_ns.saturating_add(OVERLAP_NS) < sent.last_ns);
+                    counts.overlapped += u64::from(early);
+                    over.push_back((open, End::Told));
+                }
+                None => connection.open = Some(open),
+            }
+        }
+        let waiting = connection.arrivals.len();
+        while connection.arrivals.front().is_some_and(|arrival| arrival.position <= position) {
+            connection.arrivals.pop_front();
+        }
+        // Of an arrival a part may be taken, and the rest with the next request.
+        let arrivals = ((waiting - connection.arrivals.len()) as u32).max(u32::from(first.is_some()));
+        if let Some(open) = &mut connection.open {
+            open.to = position;
+            open.arrivals += arrivals;
+            return;
+        }
+        let ordinal = connection.ordinal;
+        connection.ordinal = ordinal.map(|number| number.saturating_add(1));
+        connection.open = Some(Exchange {
+            socket,
+            ordinal,
+            arrival: first,
+            arrivals,
+            picked_ns: at_ns,
+            picker: pid,
+            // Of an older connection it is not known how far it had come.
+            from: before.unwrap_or(position),
+            to: position,
+            sent: None,
+            interim: false,
+            encrypted: connection.encrypted,
+            answered_ns: connection.answered_ns,
+            name: None,
+            parked: None,
+        });
+    }
+
+    /// A task gives bytes, up to a position.
+    pub(crate) fn send(&mut self, socket: u32, at_ns: u64, position: u64, pid: u32) {
+        let Some(connection) = self.connection(socket) else { return };
+        let before = connection.sent;
+        if before.is_some_and(|sent| position <= sent) {
+            return;
+        }
+        connection.sent = Some(position);
+        let Some(open) = &mut connection.open else {
+            self.counts.unasked += 1;
+            return;
+        };
+        match &mut open.sent {
+            Some(sent) => {
+                let resumed = open.parked.as_ref().is_some_and(|parked| parked.until_ns >= sent.last_ns);
+                (sent.last_ns, sent.pid, sent.to) = (at_ns, pid, position);
+                self.counts.resumed += u64::from(resumed);
+            }
+            None => {
+                let from = before.unwrap_or(position);
+                open.sent = Some(Sent { first_ns: at_ns, last_ns: at_ns, pid, from, to: position });
+            }
+        }
+    }
+
+    /// A connection closes.
+    pub(crate) fn close(&mut self, socket: u32) {
+        if let Some(exchange) = self.connections.remove(&socket).and_then(|connection| connection.open) {
+            self.over.push_back((exchange, End::Told));
+        }
+    }
+
+    /// The recording, or a window of it, ends: what is under way is over or cut, and nothing is known from here on.
+    pub(crate) fn edge(&mut self, at_ns: u64) {
+        let connections = std::mem::take(&mut self.connections).into_values();
+        let mut open: Vec<Exchange> = connections.filter_map(|connection| connection.open).collect();
+        // By their times, so that a run is told in the same way whenever it is read.
+        open.sort_by_key(|exchange| (exchange.picked_ns, exchange.socket));
+        for exchange in open {
+            let whole = exchange.sent.is_some_and(|sent| {
+                let lasted_ns = sent.last_ns.saturating_sub(exchange.begun_ns());
+                at_ns.saturating_sub(sent.last_ns) >= lasted_ns.clamp(EDGE_NS, SILENCE_NS)
+            });
+            self.over.push_back((exchange, if whole { End::Silent } else { End::Cut }));
+        }
+    }
+
+    /// The next exchange that is over.
+    pub(crate) fn next_over(&mut self) -> Option<(Exchange, End)> {
+        self.over.pop_front()
+    }
+
+    /// Gives up requests that nobody answers, and puts aside, by `steps`, what is known of responses that have been
+    /// silent for long. Returns the oldest time that may still be asked for.
+    pub(crate) fn sweep(&mut self, now_ns: u64, mut steps: impl FnMut(&Exchange) -> Parked) -> Option<u64> {
+        let (silent_ns, dead_ns) = (now_ns.saturating_sub(SILENCE_NS), now_ns.saturating_sub(UNANSWERED_NS));
+        let (mut oldest_ns, mut held) = (None, 0);
+        let Self { connections, over, .. } = self;
+        for connection in connections.values_mut() {
+            if connection.arrivals.front().is_some_and(|first| first.at_ns < dead_ns) {
+                connection.arrivals.clear();
+            }
+            let Some(open) = &mut connection.open else { continue };
+            let quiet = open.sent.is_some_and(|sent| sent.last_ns < silent_ns);
+            if quiet && open.sent.map(|sent| sent.last_ns) != open.parked.as_ref().map(|parked| parked.until_ns) {
+                open.parked = Some(steps(open));
+            }
+            let kept = open.parked.as_ref().map_or(0, |parked| parked.steps.len() + 1);
+            let full = held + kept > MOST_PARKED;
+            if open.sent.is_none() && open.begun_ns() < dead_ns || quiet && full {
+                let end = if full { End::Silent } else { End::Told };
+                over.extend(connection.open.take().map(|open| (open, end)));
+                continue;
+            }
+            held += kept;
+            let needed_ns = if quiet { None } else { Some(open.begun_ns()) };
+            oldest_ns = [oldest_ns, needed_ns].into_iter().flatten().min();
+        }
+        let waiting =
+            connections.values().filter_map(|connection| connection.arrivals.front()).map(|first| first.at_ns);
+        if connections.len() > MOST_CONNECTIONS / 2 {
+            let idle = |one: &Connection| one.open.is_none() && one.arrivals.is_empty();
+            let waiting = waiting.min();
+            connections.retain(|_, connection| !idle(connection));
+            return [oldest_ns, waiting].into_iter().flatten().min();
+        }
+        [oldest_ns, waiting.min()].into_iter().flatten().min()
+    }
+
+    /// How many things are held.
+    pub(crate) fn held(&self) -> usize {
+        let of = |one: &Connection| {
+            let parked = one.open.as_ref().and_then(|open| open.parked.as_ref());
+            1 + one.arrivals.len() + parked.map_or(0, |parked| parked.steps.len())
+        };
+        self.connections.values().map(of).sum::<usize>() + self.over.len()
+    }
+
+    /// A connection, remembered from its first event on; `None` where there are too many.
+    fn connection(&mut self, socket: u32) -> Option<&mut Connection> {
+        if self.connections.len() >= MOST_CONNECTIONS && !self.connections.contains_key(&socket) {
+            self.counts.forgotten += 1;
+            return None;
+        }
+        Some(self.connections.entry(socket).or_default())
+    }
+}
+
+impl Exchange {
+    /// Its first byte's arrival, or where that was not seen the pick-up.
+    pub(crate) fn begun_ns(&self) -> u64 {
+        self.arrival.map_or(self.picked_ns, |arrival| arrival.at_ns.min(self.picked_ns))
+    }
+
+    /// What it turned out to be.
+    pub(crate) fn sort(&self, end: End) -> Sort {
+        let bytes = self.to.saturating_sub(self.from);
+        match (self.sent, self.arrival, self.ordinal) {
+            _ if end == End::Cut => Sort::Cut,
+            // Of an older connection's first one, the bytes may have arrived before the recording.
+            (_, None, None) if bytes == 0 => Sort::Cut,
+            (_, None, _) => Sort::NoArrival,
+            (None, ..) => Sort::Unanswered,
+            (Some(_), _, Some(0)) if self.encrypted => Sort::Handshake,
+            (Some(_), _, Some(1)) if self.encrypted && bytes <= TLS_FINISHED_BYTES => Sort::Handshake,
+            _ => Sort::Response,
+        }
+    }
+}

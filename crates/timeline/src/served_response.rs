@@ -1,0 +1,230 @@
+//! Exchanges told as responses: the server's side alone, by the same walk as where a client is joined.
+
+use crate::counts::Unjoinable;
+use crate::join::{AtServer, Joiner, Response};
+use crate::path::{Span, Step, Walk};
+use crate::phases::PhaseStretch;
+use crate::served::{End, Exchange, Parked, Served, Sort};
+use crate::sockets::Sockets;
+use crate::tasks::Tasks;
+use std::sync::Arc;
+use weir_wire::Record;
+use weir_wire::client::{ClientRequest, Outcome};
+use weir_wire::socket::SocketOpen;
+
+/// Flag of [`weir_wire::Kind::Window`]: the window ends.
+const WINDOW_ENDS: u8 = 1;
+/// Ports and network namespaces that are told apart by name.
+const MOST_NAMES: usize = 1 << 12;
+
+/// What is told of an exchange beside who asked.
+#[derive(Clone, Copy)]
+struct Told<'a> {
+    steps: &'a [Step],
+    phases: &'a [PhaseStretch],
+    server: Option<AtServer>,
+    unjoinable: Option<Unjoinable>,
+}
+
+type Take<'a> = dyn FnMut(&Joiner, &Response<'_>) + 'a;
+
+impl Joiner {
+    pub(crate) fn serve_open(&mut self, open: &SocketOpen, at_ns: u64) {
+        let port = open.local.port();
+        let server_side = self.sockets.get(open.socket).is_some_and(|socket| socket.server_side);
+        // Whether it is a client's connection, an older one shows by its first arrival.
+        if let Some(served) = &mut self.served
+            && (server_side || self.window_ns.is_some())
+        {
+            served.open(open.socket, port, self.window_ns.is_some_and(|begin_ns| at_ns >= begin_ns));
+        }
+    }
+
+    /// A window of the recording begins or ends.
+    pub(crate) fn window(&mut self, record: &Record, take: &mut Take<'_>) {
+        if record.flags & WINDOW_ENDS == 0 {
+            self.window_ns = Some(record.b);
+            return;
+        }
+        if self.served.is_none() {
+            return;
+        }
+        self.window_ns = None;
+        self.edge(record.b, take);
+        // Until the next window begins, anything may happen to anybody.
+        self.statistics.gaps += std::mem::take(&mut self.tasks).gaps();
+        self.sockets.clear();
+    }
+
+    /// What is under way at the end of a recording or a window is over or cut.
+    pub(crate) fn edge(&mut self, at_ns: u64, take: &mut Take<'_>) {
+        let Some(served) = &mut self.served else { return };
+        served.edge(at_ns);
+        self.edge_ns = at_ns;
+        self.tell_served(take);
+    }
+
+    /// Tells the exchanges that are over.
+    pub(crate) fn tell_served(&mut self, take: &mut Take<'_>) {
+        while let Some((exchange, end)) = self.served.as_mut().and_then(Served::next_over) {
+            self.tell(exchange, end, take);
+        }
+    }
+
+    /// Keeps the memory of the server's side within its bounds; the oldest time that may still be asked for.
+    pub(crate) fn sweep_served(&mut self, now_ns: u64) -> Option<u64> {
+        let Self { served, tasks, sockets, .. } = self;
+        let served = served.as_mut()?;
+        served.sweep(now_ns, |exchange| {
+            let parked = exchange.parked.clone().unwrap_or_default();
+            steps_of(tasks, sockets, exchange, parked)
+        })
+    }
+
+    fn tell(&mut self, mut exchange: Exchange, end: End, take: &mut Take<'_>) {
+        let sort = exchange.sort(end);
+        let open = self.sockets.get(exchange.socket).map(|socket| socket.open);
+        let inner = open.is_some_and(|open| self.sockets.is_asked_by_traced(&open));
+        let Some(served) = &mut self.served else { return };
+        let counts = &mut served.counts;
+        match sort {
+            _ if inner => counts.inner += 1,
+            Sort::Unanswered => counts.unanswered += 1,
+            Sort::Handshake => {
+                counts.handshakes += 1;
+                let last_ns = exchange.sent.map_or(0, |sent| sent.last_ns);
+                counts.handshakes_ns += last_ns.saturating_sub(exchange.begun_ns());
+            }
+            Sort::Cut => {
+                counts.cut += 1;
+                let request = self.request_of(&exchange, exchange.begun_ns(), self.edge_ns.max(exchange.begun_ns()));
+                let told = Told { steps: &[], phases: &[], server: None, unjoinable: Some(Unjoinable::Edge) };
+                self.give(&exchange, open, &request, told, take);
+            }
+            Sort::NoArrival => {
+                let gap = self.tasks.had_gap(exchange.begun_ns().saturating_sub(self.bounds.grace_ns), self.last_ns);
+                let reason = if gap { Unjoinable::Gap } else { Unjoinable::NoArrival };
+                self.statistics.requests += 1;
+                self.statistics.unjoinable[reason as usize] += 1;
+            }
+            Sort::Response => {
+                counts.several += u64::from(exchange.arrivals > 1);
+                counts.interim += u64::from(exchange.interim);
+                let parked = exchange.parked.take().unwrap_or_default();
+                let mut steps = steps_of(&self.tasks, &self.sockets, &exchange, parked).steps;
+                let Some(span) = span_of(&exchange) else { return };
+                let mut phases = Vec::new();
+                if !self.phases.is_empty() {
+                    self.phases.name_queries(&mut steps);
+                    self.phases.stretches(&steps, exchange.socket, span.arrived_ns, &mut phases);
+                    let told = self.phases.request(span.picker, span.picked_ns, span.sent_ns);
+                    exchange.name = told.map(|number| Arc::from(self.texts.text(number)));
+                }
+                let request = self.request_of(&exchange, span.arrived_ns, span.sent_ns);
+                let at = AtServer { arrived_ns: span.arrived_ns, picked_ns: span.picked_ns, sent_ns: span.sent_ns };
+                let (first_ns, last_ns) = self.statistics.client_ns.unwrap_or((at.arrived_ns, 0));
+                self.statistics.client_ns = Some((first_ns.min(at.arrived_ns), last_ns.max(at.sent_ns)));
+                self.statistics.requests += 1;
+                self.statistics.joined += 1;
+                self.statistics.bytes = self.statistics.bytes.saturating_add(request.response_bytes);
+                if let Some(socket) = self.sockets.get_mut(exchange.socket) {
+                    socket.forget(exchange.to, exchange.sent.map_or(0, |sent| sent.to));
+                }
+                let told = Told { steps: &steps, phases: &phases, server: Some(at), unjoinable: None };
+                self.give(&exchange, open, &request, told, take);
+            }
+        }
+    }
+
+    fn give(
+        &mut self,
+        exchange: &Exchange,
+        open: Option<SocketOpen>,
+        request: &ClientRequest,
+        told: Told<'_>,
+        take: &mut Take<'_>,
+    ) {
+        let name = match (&exchange.name, open) {
+            (Some(name), _) => Arc::clone(name),
+            (None, Some(open)) => self.name_of(&open),
+            (None, None) => Arc::clone(&self.nameless),
+        };
+        let Told { steps, phases, server, unjoinable } = told;
+        take(self, &Response { request, name: &name, steps, phases, server, unjoinable });
+    }
+
+    /// The port, and the network namespace where several have it.
+    fn name_of(&mut self, open: &SocketOpen) -> Arc<str> {
+        let port = open.local.port();
+        if let Some(name) = self.names.get(&(open.netns, port)) {
+            return Arc::clone(name);
+        }
+        let other = self.names.keys().any(|(netns, known)| *known == port && *netns != open.netns);
+        let name: Arc<str> = match other {
+            true => Arc::from(format!(":{port} in network namespace {}", open.netns)),
+            false => Arc::from(format!(":{port}")),
+        };
+        if self.names.len() < MOST_NAMES {
+            self.names.insert((open.netns, port), Arc::clone(&name));
+        }
+        name
+    }
+
+    /// The request as a client at the server's own socket would have told it.
+    fn request_of(&self, exchange: &Exchange, arrived_ns: u64, done_ns: u64) -> ClientRequest {
+        let sent = exchange.sent;
+        ClientRequest {
+            connection: u64::from(exchange.socket),
+            intended_ns: arrived_ns,
+            started_ns: arrived_ns,
+            sent_ns: arrived_ns,
+            first_byte_ns: sent.map_or(0, |sent| sent.first_ns.clamp(arrived_ns, done_ns)),
+            done_ns,
+            request_offset: exchange.from,
+            request_bytes: u32::try_from(exchange.to.saturating_sub(exchange.from)).unwrap_or(u32::MAX),
+            response_offset: sent.map_or(0, |sent| sent.from),
+            response_bytes: sent.map_or(0, |sent| sent.to.saturating_sub(sent.from)),
+            status: 0,
+            name: 0,
+            outcome: Outcome::Done,
+            opened_connection: exchange.ordinal == Some(0),
+            encrypted: exchange.encrypted,
+        }
+    }
+}
+
+/// When an answered exchange was where; its times ascend.
+fn span_of(exchange: &Exchange) -> Option<Span> {
+    let (sent, arrival) = (exchange.sent?, exchange.arrival?);
+    // On two CPUs the task that takes may tell of itself before the arrival does.
+    let arrived_ns = arrival.at_ns;
+    let picked_ns = exchange.picked_ns.max(arrived_ns);
+    let begun_ns = exchange.answered_ns.max(picked_ns);
+    Some(Span {
+        socket: exchange.socket,
+        arrived_ns,
+        not_accepted: arrival.not_accepted,
+        picked_ns,
+        picker: exchange.picker,
+        begun_ns,
+        sent_ns: sent.last_ns.max(begun_ns),
+        sender: sent.pid,
+    })
+}
+
+/// The steps of an answered exchange up to its last send so far, after those that are known already.
+fn steps_of(tasks: &Tasks, sockets: &Sockets, exchange: &Exchange, mut parked: Parked) -> Parked {
+    let Some(span) = span_of(exchange) else { return parked };
+    if parked.until_ns >= span.sent_ns {
+        return parked;
+    }
+    let from = parked.steps.len();
+    let mut walk = Walk { tasks, sockets, span, steps: &mut parked.steps };
+    match parked.until_ns {
+        0 => walk.server(),
+        until_ns => walk.rest(until_ns),
+    }
+    parked.steps[from..].sort_by_key(|step| step.from_ns);
+    parked.until_ns = span.sent_ns;
+    parked
+}
