@@ -38,4 +38,9 @@ pub trait EventSource: Send + std::fmt::Debug {
     fn look(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot])) {
         let _ = (now_ns, tell);
     }
+
+    /// CPU time that it has spent in threads of its own, nanoseconds: part of what observing costs.
+    fn cpu_ns(&self) -> u64 {
+        0
+    }
 }

@@ -18,6 +18,7 @@ pub mod packs;
 mod probes;
 mod recorder;
 mod ring;
+mod samples;
 mod target;
 pub mod user_probes;
 
@@ -28,4 +29,5 @@ pub use expand::Expander;
 pub use ladder::{Footing, Ladder};
 pub use probes::{Attached, Probes, streams};
 pub use recorder::{Recorder, Recording};
+pub use samples::{MOST_HZ, Samples, USUAL_HZ};
 pub use target::{Target, listeners_of_port, listening_ports, named, tree};

@@ -106,10 +106,16 @@ impl Probes {
     pub fn share(&self, rings: &mut OpenMapMut<'_>, targets: Option<&mut OpenMapMut<'_>>) -> Result<(), CaptureError> {
         let refused = |error: libbpf_rs::Error| refusal("sharing the rings", &error);
         rings.reuse_fd(self.skel.maps.rings.as_fd()).map_err(refused)?;
-        if let Some(targets) = targets {
-            targets.reuse_fd(self.skel.maps.bss_targets.as_fd()).map_err(refused)?;
-        }
-        Ok(())
+        targets.map_or(Ok(()), |targets| self.share_targets(targets))
+    }
+
+    /// Gives another object these targets alone: one that tells by other ways than the rings.
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`] if the kernel does not let maps be shared.
+    pub fn share_targets(&self, targets: &mut OpenMapMut<'_>) -> Result<(), CaptureError> {
+        let shared = targets.reuse_fd(self.skel.maps.bss_targets.as_fd());
+        shared.map_err(|error| refusal("sharing the targets", &error))
     }
 
     /// Marks a thread group as the server's.

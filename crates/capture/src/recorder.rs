@@ -230,7 +230,8 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
         cost.bytes += written.bytes;
         cost.lost += written.lost;
     }
-    cost.cpu_seconds = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) as f64 / 1e9;
+    let of_sources = collector.sources.iter().map(|source| source.cpu_ns()).sum::<u64>();
+    cost.cpu_seconds = (clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) + of_sources) as f64 / 1e9;
     Ok(cost)
 }
 
@@ -498,7 +499,7 @@ fn steal_by_cpu() -> Vec<(usize, u64)> {
         .collect()
 }
 
-fn clock_ns(clock: libc::clockid_t) -> u64 {
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a timespec of ours; the call writes it and nothing else.
     unsafe { libc::clock_gettime(clock, &raw mut time) };

@@ -14,6 +14,7 @@ mod record;
 mod run_directory;
 mod rung;
 mod serve;
+mod sources;
 mod stop;
 mod units;
 mod view;

@@ -52,6 +52,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     rung: RungArgs,
 
+    #[command(flatten)]
+    sources: crate::sources::SourceArgs,
+
     /// Disk space for the kernel's events, MiB; the oldest are removed beyond it
     #[arg(long, value_name = "MIB", default_value_t = DISK_MIB, value_parser = clap::value_parser!(u64).range(256..))]
     disk: u64,
@@ -125,7 +128,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if target.ports.is_empty() && child.is_none() {
         bail!("the target listens on no TCP port; name one with --port N");
     }
-    let sources = args.probes.source(&probes, &target, child.is_some())?.into_iter().collect();
+    let mut sources = args.sources.load(&probes)?;
+    sources.extend(args.probes.source(&probes, &target, child.is_some())?);
     // Not before: a target that is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;

@@ -13,6 +13,7 @@ pub mod phase;
 pub mod queueing;
 pub mod response;
 pub mod slices;
+pub mod stacks;
 pub mod summary;
 pub mod trend;
 pub mod usage;

@@ -274,6 +274,7 @@ impl Joiner {
                 }
             }
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
+            Kind::StackSample | Kind::StackNode | Kind::StackObject | Kind::StackSymbol | Kind::StackNote => {}
         }
     }
 

@@ -103,6 +103,16 @@ kinds! {
         "The running task came to a probe in its program; the argument is the one that the probe reads, or 0.";
     ProbeText = 0x0402, bpf 25, "probe_text", since (1, 0), a "", b "dictionary id of the text", payload "",
         "The text that the probe just hit on this lane, at the same time, has read: a query without its literals, a request's name.";
+    StackSample = 0x0501, bpf 0, "stack_sample", since (1, 0), a "pid | node << 32", b "at_ns", payload "weight_ns",
+        "A task's stack as a node of the tree of stacks, at at_ns; it stands for weight_ns; flags: 1 = the task was blocked, which is told once for each time that it is.";
+    StackNode = 0x0502, bpf 0, "stack_node", since (1, 0), a "node | parent << 32", b "frame", payload "",
+        "A frame of the tree of stacks, called by its parent's (0 = it is an outermost one); a frame is an object's number << 48 | an offset.";
+    StackObject = 0x0503, bpf 0, "stack_object", since (1, 0), a "object", b "bytes of the build id", payload "build id, path: text",
+        "A file that code is mapped from.";
+    StackSymbol = 0x0504, bpf 0, "stack_symbol", since (1, 0), a "frame", b "", payload "name: text",
+        "What a frame's function is called.";
+    StackNote = 0x0505, bpf 0, "stack_note", since (1, 0), a "samples", b "", payload "text",
+        "A remark on the sampling of stacks, with the number of samples that it cost.";
 }
 
 impl Kind {

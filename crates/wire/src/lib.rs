@@ -11,6 +11,7 @@ mod record;
 mod ring;
 pub mod schema;
 pub mod socket;
+pub mod stack;
 pub mod task;
 
 pub use kinds::{KINDS, Kind, KindSpec};

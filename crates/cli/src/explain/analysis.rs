@@ -4,6 +4,7 @@ use super::from_sockets::{self, Objectives, View, Watched};
 use super::lanes;
 use super::phases::{self, WorkFolds};
 use super::server_side::ServerSide;
+use super::stacks::StackSection;
 use super::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
@@ -59,6 +60,7 @@ pub(super) fn explain(
         if let Some(edge_ns) = watched.push(&sourced.record) {
             folds.objectives.edge(edge_ns);
         }
+        folds.stacks.push(&joiner, &sourced.record, sourced.payload);
         records += 1;
         if records.is_multiple_of(1 << 16) {
             line.show(|| format!("reading {records} events"));
@@ -68,6 +70,7 @@ pub(super) fn explain(
     joiner.finish(&mut |joiner, response| folds.push(joiner, response));
     folds.objectives.edge(joiner.end_ns());
     folds.work.settle(&mut joiner, true);
+    folds.stacks.finish(&joiner);
     drop(line);
     if records == 0
         && let Some(refused) = merge.damage().refused.first()
@@ -79,6 +82,7 @@ pub(super) fn explain(
     (explanation.phases, explanation.queries) = folds.work.report(&joiner, statistics.joined);
     let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
     explanation.server_cpu = server_cpu;
+    explanation.warnings.extend(folds.stacks.notes().iter().cloned());
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
     if view.is_server_side(&reader) {
         from_sockets::apply(&mut explanation, &statistics, &watched, view);
@@ -111,6 +115,7 @@ struct Folds {
     first_ns: u64,
     pieces: Vec<Piece>,
     work: WorkFolds,
+    stacks: StackSection,
 }
 
 impl Folds {
@@ -130,6 +135,7 @@ impl Folds {
             first_ns: 0,
             pieces: Vec::new(),
             work: WorkFolds::default(),
+            stacks: StackSection::new(),
         }
     }
 
@@ -165,6 +171,7 @@ impl Folds {
         }
         self.by_class[class].push(time_ns, &pieces);
         self.all.push(time_ns, &pieces);
+        self.stacks.response(class as u32, response);
         self.trend.push(response.request.done_ns, time_ns as f64);
         if self.first_ns == 0 {
             self.first_ns = response.request.intended_ns;
@@ -247,7 +254,7 @@ impl Folds {
             processes: Vec::new(),
             waiting: Vec::new(),
             queries: Vec::new(),
-            stacks: Vec::new(),
+            stacks: self.stacks.stacks(self.classes.names()),
             wakeups: Wakeups::default(),
             examples,
             warnings: warnings(reader, statistics, damage, &self.status),

@@ -57,7 +57,8 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     let recorder = match footing.probes {
         Some(probes) => {
             let target = target(args, child.as_ref(), options.url.port)?;
-            let sources = args.probes.source(&probes, &target, false)?.into_iter().collect();
+            let mut sources = args.sources.load(&probes)?;
+            sources.extend(args.probes.source(&probes, &target, false)?);
             let run = Run::create(&directory)?;
             let rung = footing.rung.name();
             run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;

@@ -6,6 +6,7 @@ mod lanes;
 mod live;
 mod phases;
 mod server_side;
+mod stacks;
 mod words;
 
 use crate::load::LoadArgs;
@@ -32,6 +33,8 @@ Examples:
   weir explain --load http://127.0.0.1/ --port 80 --packs auto
                                        with the phases and queries of known servers
   weir explain runs/a                  explain a run that `weir record --run runs/a` and `weir load --run runs/a` made
+  weir explain --load http://127.0.0.1:8080/ --port 8080 --stacks --folded stacks.txt
+                                       sample stacks, too, and write them for flamegraph.pl or speedscope
   weir explain --json runs/a | jq '.causes[0]'
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
                                        put paths together into transaction classes
@@ -84,6 +87,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
 
+    #[command(flatten)]
+    sources: crate::sources::SourceArgs,
+
     /// A pattern of paths that belong together: * within a segment, ** across; may be repeated, the first match counts
     #[arg(long, value_name = "PATTERN")]
     group: Vec<String>,
@@ -107,6 +113,10 @@ pub(crate) struct Args {
     /// Where the HTML report goes [default: report.html in the run directory]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    /// Where sampled stacks go as folded lines, which flamegraph.pl, inferno and speedscope read
+    #[arg(long, value_name = "FILE")]
+    folded: Option<PathBuf>,
 
     /// The server to start
     #[arg(last = true, value_name = "SERVER COMMAND", requires = "url")]
@@ -183,7 +193,22 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         objectives: args.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
     };
     let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
+    if let Some(path) = &args.folded {
+        fold(&explanation, path)?;
+    }
     Ok(Explained::Run(directory, Box::new(explanation)))
+}
+
+/// Writes the sampled stacks for other tools.
+fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
+    if explanation.stacks.is_empty() {
+        anyhow::bail!(
+            "{} holds no stacks; `--stacks` of weir record or weir explain --load samples them",
+            explanation.run
+        );
+    }
+    std::fs::write(path, stacks::folded(&explanation.stacks))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Prints the report and writes the HTML, beside the run if nobody said where.

@@ -1,0 +1,25 @@
+//! The sources of events beside the spine that a user may ask for, by option.
+
+use weir_capture::{EventSource, MOST_HZ, Probes, Samples};
+
+/// What else to record.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct SourceArgs {
+    /// Sample stacks as well, on the CPUs and off them, so many times a second of each CPU
+    #[arg(
+        long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "99",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_HZ))
+    )]
+    pub(crate) stacks: Option<u32>,
+}
+
+impl SourceArgs {
+    /// Loads the sources that were asked for, which share the spine's targets.
+    pub(crate) fn load(&self, probes: &Probes) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
+        let mut sources: Vec<Box<dyn EventSource>> = Vec::new();
+        if let Some(hz) = self.stacks {
+            sources.push(Box::new(Samples::load(probes, hz)?));
+        }
+        Ok(sources)
+    }
+}
