@@ -1,5 +1,6 @@
 //! From the probes' 16-byte events to records.
 
+use crate::named::Naming;
 use crate::ring::RawEvent;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weir_wire::socket::SocketOpen;
@@ -15,7 +16,7 @@ const IPV4: usize = 3;
 const LOCAL_HIGH: usize = 4;
 const REMOTE_LOW: usize = 7;
 /// Kinds that the probes write as two events in a row, for their two operands: `emit_pair` in ring.h.
-const PAIRS: &[Kind] = &[];
+const PAIRS: &[Kind] = &[Kind::DiskRequest, Kind::FileWait, Kind::LockWait];
 /// The sub-code's bit of a pair's second event.
 const SECOND: u32 = 0x2000;
 
@@ -28,6 +29,7 @@ pub struct Expander {
     open_time_ns: u64,
     /// First halves of pairs whose second half is still to come; interrupts may have put other events between.
     halves: Vec<RawEvent>,
+    naming: Naming,
 }
 
 /// Halves that are kept; more are damage, or the second was overwritten.
@@ -37,7 +39,7 @@ impl Expander {
     /// For one CPU.
     #[must_use]
     pub fn new(cpu: u32) -> Self {
-        Self { cpu, open: [None; PIECES], open_time_ns: 0, halves: Vec::new() }
+        Self { cpu, open: [None; PIECES], open_time_ns: 0, halves: Vec::new(), naming: Naming::default() }
     }
 
     /// Expands two words as they stand in the ring, their time given apart.
@@ -62,6 +64,11 @@ impl Expander {
                 take(switch.write(event.time_ns, self.cpu), &[]);
             }
             Kind::SocketOpen => self.piece(event.time_ns, sub as usize, argument, take),
+            Kind::Named => {
+                if let Some((record, slots)) = self.naming.piece(event.time_ns, self.cpu, sub as usize, argument) {
+                    take(record, &slots);
+                }
+            }
             Kind::SocketState => take(Record { b: u64::from(sub & 15) | u64::from(sub >> 4 & 15) << 8, ..record }, &[]),
             _ if PAIRS.contains(&kind) => self.half(event, record, take),
             _ => take(Record { flags: sub as u8, b: u64::from(sub >> 8), ..record }, &[]),
@@ -196,7 +203,7 @@ mod tests {
         fn no_words_break_it(words in proptest::collection::vec(any::<(u64, u64)>(), 0..200)) {
             for (record, slots) in expand(&words) {
                 prop_assert!(Kind::from_code(record.kind).is_some());
-                prop_assert!(slots.is_empty() || SocketOpen::read(&record, &slots).is_some());
+                prop_assert!(slots.is_empty() || record.kind == Kind::Named as u16 || SocketOpen::read(&record, &slots).is_some());
             }
         }
     }

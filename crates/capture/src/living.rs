@@ -1,11 +1,14 @@
 //! The sockets that are open, to be told again when the segments in which they were told are gone.
 
-use std::collections::{BTreeMap, HashMap};
-use weir_wire::socket::SocketOpen;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use weir_wire::socket::{SocketOpen, SocketState};
 use weir_wire::{Kind, Record, Slot};
 
 /// Sockets that are remembered; beyond, the one told longest ago is forgotten.
 const MOST_SOCKETS: usize = 1 << 16;
+
+/// Connections of Unix sockets that are remembered, the latest of them.
+const MOST_PEERS: usize = 1 << 14;
 
 /// Open sockets.
 #[derive(Debug, Default)]
@@ -15,6 +18,8 @@ pub(crate) struct Living {
     told: u64,
     /// Closed in this look at the rings. A socket may close on a CPU whose ring is read before the one it opened on.
     closed: Vec<u32>,
+    /// Unix sockets' connections, the latest last: nothing tells when they close.
+    peers: VecDeque<(u64, u8)>,
 }
 
 impl Living {
@@ -30,8 +35,13 @@ impl Living {
             {
                 self.forget(*oldest);
             }
-        } else if record.kind == Kind::SocketState as u16 {
-            self.closed.push(record.a_halves().0);
+        } else if record.kind == Kind::SocketPeer as u16 {
+            if self.peers.len() >= MOST_PEERS {
+                self.peers.pop_front();
+            }
+            self.peers.push_back((record.a, record.flags));
+        } else if let Some(state) = SocketState::read(record).filter(|state| !state.begins_to_connect()) {
+            self.closed.push(state.socket);
         }
     }
 
@@ -45,6 +55,17 @@ impl Living {
     /// The open sockets, as they were first told.
     pub(crate) fn open(&self) -> impl Iterator<Item = SocketOpen> {
         self.sockets.values().map(|(_, open)| *open)
+    }
+
+    /// The connections of Unix sockets, as they were told.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = Record> {
+        let told = |(a, flags): &(u64, u8)| Record {
+            kind: Kind::SocketPeer as u16,
+            flags: *flags,
+            a: *a,
+            ..Record::default()
+        };
+        self.peers.iter().map(told)
     }
 
     fn forget(&mut self, socket: u32) {

@@ -189,13 +189,15 @@ impl Probes {
             state.strangers = 0;
         }
         let refused = |error: libbpf_rs::Error| refusal("listing open sockets", &error);
-        let link = self.skel.progs.census.attach().map_err(refused)?;
-        let mut sockets = Iter::new(&link).map_err(refused)?;
-        // The program writes to the rings, never to the reader: reading only drives it.
-        let mut nothing = Vec::new();
-        sockets
-            .read_to_end(&mut nothing)
-            .map_err(|error| CaptureError::Refused { doing: "listing open sockets", reason: error.to_string() })?;
+        for program in [&self.skel.progs.census, &self.skel.progs.census_unix] {
+            let link = program.attach().map_err(refused)?;
+            let mut sockets = Iter::new(&link).map_err(refused)?;
+            // The program writes to the rings, never to the reader: reading only drives it.
+            let mut nothing = Vec::new();
+            sockets
+                .read_to_end(&mut nothing)
+                .map_err(|error| CaptureError::Refused { doing: "listing open sockets", reason: error.to_string() })?;
+        }
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use crate::event_source::EventSource;
 use crate::expand::Expander;
 use crate::living::Living;
 use crate::probes::{Attached, Probes};
+use crate::quota::Quotas;
 use crate::ring::{RawEvent, Rings};
 use crate::target::{Target, listening_ports, tree};
 use std::collections::BTreeSet;
@@ -89,6 +90,7 @@ impl Recorder {
         run: &Run,
         limits: Limits,
     ) -> Result<Self, CaptureError> {
+        sources.push(Box::new(Quotas::new(&target.pids)));
         mark(&mut probes, target);
         let (rings, rung) = (probes.rings()?, probes.rung());
         let attached = probes.attach()?;
@@ -402,6 +404,9 @@ impl Collector {
             let (record, slots) = open.write(now_ns, 0);
             stream.push(record, &slots, None)?;
         }
+        for peer in self.living.peers() {
+            stream.push(Record { time_ns: now_ns, ..peer }, &[], None)?;
+        }
         Ok(())
     }
 
@@ -497,6 +502,11 @@ fn steal_by_cpu() -> Vec<(usize, u64)> {
             Some((cpu, steal * (1_000_000_000 / ticks)))
         })
         .collect()
+}
+
+/// CLOCK_MONOTONIC.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
 }
 
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {

@@ -18,6 +18,7 @@ mod sources;
 mod stop;
 mod units;
 mod view;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

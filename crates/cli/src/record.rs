@@ -47,6 +47,9 @@ pub(crate) struct Args {
     target: TargetArgs,
 
     #[command(flatten)]
+    watch: crate::watch::WatchArgs,
+
+    #[command(flatten)]
     probes: crate::probe_options::ProbeArgs,
 
     #[command(flatten)]
@@ -133,6 +136,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Not before: a target that is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
+    sources.extend(args.watch.load(&probes)?);
     let recorder = Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?;
     let Ending { mut notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
     notes.splice(..0, why);

@@ -1,5 +1,6 @@
 //! What `weir explain` found: the shape of its JSON.
 
+use crate::units::{count, percent, percent_of_all};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use weir_measure::part::Part;
@@ -67,8 +68,13 @@ pub struct Explanation {
     pub median_response_ns: f64,
     /// Mean time of the slowest 1 %.
     pub slow_response_ns: f64,
-    /// Parts of the design that this rung does not observe.
+    /// How `run` divides, as far as it was observed: `run_interrupt`, `run_user`, `run_kernel`, nanoseconds of each
+    /// response; they are in `run`, not beside it.
+    pub run_parts_ns: BTreeMap<String, f64>,
+    /// Parts of the design that this recording does not observe.
     pub not_observed: Vec<String>,
+    /// Why not, by the part's name.
+    pub not_observed_why: BTreeMap<String, String>,
     /// The largest parts of the mean response, largest first, with whoever was to blame.
     pub causes: Vec<Cause>,
     /// What the slowest 1 % wait for that the others do not, largest first.
@@ -118,7 +124,7 @@ pub struct ServerCpu {
 }
 
 /// What observing cost.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Observer {
     /// Events that the kernel's probes wrote.
     pub events: u64,
@@ -132,6 +138,22 @@ pub struct Observer {
     pub cpu_share: f64,
     /// Events for each answered request.
     pub events_per_request: f64,
+    /// What each optional source cost.
+    pub sources: Vec<SourceCost>,
+}
+
+/// What an optional source of events cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SourceCost {
+    /// Its name, as `--watch` takes it.
+    pub name: String,
+    /// Events that it told.
+    pub events: u64,
+    /// Share of the recording in which it was attached, 0 to 1.
+    pub attached_share: f64,
+    /// CPUs that its programs took while they were attached, 0.01 being one hundredth of one CPU; null where the kernel
+    /// would not measure it.
+    pub cpu_share: Option<f64>,
 }
 
 /// A part of the mean response, with whoever was to blame.
@@ -337,6 +359,19 @@ pub struct ExampleStep {
     pub task: String,
     /// Who or what it was spent on, empty for nobody in particular.
     pub who: String,
+}
+
+impl SourceCost {
+    /// What it cost, in words with figures.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let cpu = self.cpu_share.map_or_else(
+            || "CPU time not measured (that needs CAP_SYS_ADMIN)".to_owned(),
+            |share| format!("{} of a CPU while attached", percent(share)),
+        );
+        let attached = percent_of_all(self.attached_share);
+        format!("{}: {} events, {cpu}, attached for {attached} of the recording", self.name, count(self.events))
+    }
 }
 
 fn summary<S: Serializer>(summary: &Option<Summary>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -10,7 +10,7 @@ mod units;
 
 pub use explanation::{
     Cause, CpuSpell, Example, ExampleStep, Explanation, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio,
-    ServerCpu, SlowCause, Stack, Transaction, WaitingEdge, Wakeups,
+    ServerCpu, SlowCause, SourceCost, Stack, Transaction, WaitingEdge, Wakeups,
 };
 pub use html::{colour, html};
 pub use terminal::{Style, terminal};

@@ -82,6 +82,18 @@ const TABLE: &[(Wait, &[i64])] = &[
 /// futex_wait (Linux 6.7), the same number on every architecture; libc does not name it yet.
 const FUTEX_WAIT: i64 = 455;
 
+/// The call that a blocked call amounts to: a selection among no descriptors is how portable programs sleep.
+pub(crate) fn amounts_to(syscall: u16, first_argument: u16) -> u16 {
+    #[cfg(target_arch = "x86_64")]
+    let selections = [libc::SYS_select, libc::SYS_pselect6];
+    #[cfg(not(target_arch = "x86_64"))]
+    let selections = [libc::SYS_pselect6];
+    if first_argument == 0 && selections.contains(&i64::from(syscall)) {
+        return libc::SYS_clock_nanosleep as u16;
+    }
+    syscall
+}
+
 /// What a task in this state waits for.
 #[must_use]
 pub fn wait_of(state: u8, syscall: u16) -> Wait {
@@ -106,6 +118,8 @@ mod tests {
         assert_eq!(wait_of(1, libc::SYS_futex as u16), Wait::Lock);
         assert_eq!(wait_of(1, libc::SYS_clock_nanosleep as u16), Wait::Timer);
         assert_eq!(wait_of(1, libc::SYS_recvfrom as u16), Wait::Descriptor);
+        assert_eq!(wait_of(1, amounts_to(libc::SYS_pselect6 as u16, 5)), Wait::Descriptor);
+        assert_eq!(wait_of(1, amounts_to(libc::SYS_pselect6 as u16, 0)), Wait::Timer);
         assert_eq!(wait_of(2, libc::SYS_read as u16), Wait::Disk);
         assert_eq!(wait_of(2, NO_SYSCALL), Wait::Disk);
         assert_eq!(wait_of(1, NO_SYSCALL), Wait::Unknown);

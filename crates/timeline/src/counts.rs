@@ -1,5 +1,7 @@
 //! What a joiner counts beside the responses that it tells.
 
+use crate::notes::SourceCost;
+use crate::refine::RunDivision;
 use crate::served::Exchanges;
 use weir_wire::client::Outcome;
 
@@ -57,6 +59,12 @@ pub struct Statistics {
     pub client_ns: Option<(u64, u64)>,
     /// Bytes of responses.
     pub bytes: u64,
+    /// How far `run` could be divided.
+    pub run: RunDivision,
+    /// What the optional sources have cost.
+    pub sources: Vec<SourceCost>,
+    /// What the hypervisor took of the CPUs: (stolen, of so much time), nanoseconds, the sum over CPUs.
+    pub stolen_ns: (u64, u64),
     /// What sockets showed beside the responses, where these are told from the server's side.
     pub exchanges: Exchanges,
 }

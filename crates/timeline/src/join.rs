@@ -1,21 +1,26 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
+use crate::conversations::{Conversations, Dealing};
 use crate::counts::{Statistics, Unjoinable};
-use crate::path::{Detail, Span, Step, Walk};
+use crate::notes::Notes;
+use crate::path::{Known, Span, Step, Walk};
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::served::{Arrival, Served};
 use crate::sockets::{Mark, Sockets};
-use crate::tasks::{State, TaskName, Tasks, Verb};
+use crate::tasks::{TaskName, Tasks, Verb};
 use crate::texts::Texts;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientConnection, ClientRequest, Outcome};
-use weir_wire::socket::{END_OF_STREAM, ERROR, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen};
+use weir_wire::socket::{ACCEPTED, END_OF_STREAM, ERROR, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState};
 use weir_wire::task::Switch;
 use weir_wire::{Kind, Record, Slot, text_from_slots};
+
+mod client_side;
+
+use client_side::push_step;
 
 /// Bounds of the joiner's memory.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +41,8 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            grace_ns: 20_000_000,
+            // Three beats of the collector: what it tells from user space comes after the events that it is about.
+            grace_ns: 60_000_000,
             closed_ns: 2_000_000_000,
             connections: 1 << 17,
             changes: 1 << 23,
@@ -48,7 +54,7 @@ impl Default for Bounds {
 /// Lanes of generators whose task is remembered; more are damage.
 const MOST_LANES: usize = 1 << 16;
 /// Kinds whose lane is a CPU.
-const KERNEL: Range<u16> = Kind::Switch as u16..Kind::ClientConnection as u16;
+const KERNEL: std::ops::Range<u16> = Kind::Switch as u16..Kind::ClientConnection as u16;
 
 /// When a request was where at the server; the times ascend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,11 +112,13 @@ pub struct Joiner {
     pub(crate) bounds: Bounds,
     pub(crate) tasks: Tasks,
     pub(crate) sockets: Sockets,
+    pub(crate) conversations: Conversations,
     connections: FxHashMap<(u32, u64), Connection>,
     lanes: FxHashMap<u32, u32>,
     waiting: VecDeque<Waiting>,
     pub(crate) steps: Vec<Step>,
     pub(crate) texts: Texts,
+    pub(crate) notes: Notes,
     pub(crate) phases: Phases,
     stretches: Vec<PhaseStretch>,
     pub(crate) statistics: Statistics,
@@ -135,11 +143,13 @@ impl Joiner {
             bounds,
             tasks: Tasks::default(),
             sockets: Sockets::default(),
+            conversations: Conversations::default(),
             connections: FxHashMap::default(),
             lanes: FxHashMap::default(),
             waiting: VecDeque::new(),
             steps: Vec::new(),
             texts: Texts::default(),
+            notes: Notes::default(),
             phases: Phases::default(),
             stretches: Vec::new(),
             statistics: Statistics::default(),
@@ -218,7 +228,10 @@ impl Joiner {
             }
             Kind::SocketOpen => {
                 if let Some(open) = SocketOpen::read(record, payload) {
-                    self.sockets.open(open, now_ns);
+                    if let Some(peer) = self.sockets.open(open, now_ns) {
+                        // Data that arrives tells which end was accepted.
+                        self.conversations.connect([open.socket, peer], None, now_ns);
+                    }
                     self.serve_open(&open, now_ns);
                 }
             }
@@ -235,8 +248,13 @@ impl Joiner {
             }
             Kind::SocketSend => self.touch(record, Verb::Send),
             Kind::SocketState => {
-                if let Some(socket) = self.sockets.get_mut(low) {
-                    socket.closed_ns = Some(now_ns);
+                if SocketState::read(record).is_some_and(|state| state.begins_to_connect()) {
+                    self.tasks.connects(record.lane, low);
+                } else {
+                    if let Some(socket) = self.sockets.get_mut(low) {
+                        socket.closed_ns = Some(now_ns);
+                    }
+                    self.conversations.close(low);
                 }
                 if let Some(served) = &mut self.served {
                     served.close(low);
@@ -261,21 +279,23 @@ impl Joiner {
             }
             Kind::ClientRequest => self.request(record, payload, name),
             Kind::ClientDropped => self.statistics.dropped = self.statistics.dropped.saturating_add(record.a),
-            Kind::ClientLane => {
-                if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) {
-                    self.lanes.insert(record.lane, low);
-                }
+            Kind::ClientLane if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) => {
+                self.lanes.insert(record.lane, low);
             }
-            Kind::ClockPair | Kind::CpuSteal | Kind::Exec | Kind::ListenReady => {}
-            Kind::SocketPeer => {}
+            Kind::SocketPeer => {
+                let accepted = if record.flags & ACCEPTED != 0 { low } else { high };
+                self.conversations.connect([low, high], Some(accepted), now_ns);
+            }
             Kind::ProbeHit => {
                 if let Some(told) = name {
                     self.phases.hit(record.lane, now_ns, record.a, told, &self.tasks);
                 }
             }
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
-            Kind::StackSample | Kind::StackNode | Kind::StackObject | Kind::StackSymbol | Kind::StackNote => {}
+            // The notes' business, or nobody's.
+            _ => {}
         }
+        self.notes.push(record, payload);
     }
 
     /// Resolves what is left at the end of a recording.
@@ -290,7 +310,13 @@ impl Joiner {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let exchanges = self.served.as_ref().map(|served| served.counts).unwrap_or_default();
-        Statistics { gaps: self.statistics.gaps + self.tasks.gaps(), exchanges, ..self.statistics.clone() }
+        Statistics {
+            gaps: self.statistics.gaps + self.tasks.gaps(),
+            exchanges,
+            sources: self.notes.costs(),
+            stolen_ns: self.notes.stolen(),
+            ..self.statistics.clone()
+        }
     }
 
     /// The time of the last record, nanoseconds.
@@ -305,10 +331,12 @@ impl Joiner {
         self.served.as_ref().map_or(0, Served::held)
             + self.tasks.held()
             + self.sockets.held()
+            + self.conversations.held()
             + self.connections.len()
             + self.lanes.len()
             + self.waiting.len()
             + self.texts.held()
+            + self.notes.held()
             + self.phases.held()
     }
 
@@ -352,11 +380,9 @@ impl Joiner {
         self.tasks.serves(pid)
     }
 
-    /// Who had each of some CPUs within a window that is not forgotten yet: (CPU, task, from, to), a task of 0 being none.
-    pub fn on_cpus(&self, cpus: Range<u32>, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u32, u32, u64, u64)> {
-        cpus.flat_map(move |cpu| {
-            self.tasks.ran_on(cpu, from_ns, to_ns).map(move |(pid, from_ns, to_ns)| (cpu, pid, from_ns, to_ns))
-        })
+    /// What a request's way is walked over.
+    pub(crate) fn known(&self) -> Known<'_> {
+        Known { tasks: &self.tasks, sockets: &self.sockets, conversations: &self.conversations }
     }
 
     fn request(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>) {
@@ -379,8 +405,14 @@ impl Joiner {
     fn touch(&mut self, record: &Record, verb: Verb) {
         let (id, position) = record.a_halves();
         let socket = self.sockets.get_mut(id);
-        let server_side = socket.as_ref().is_some_and(|socket| socket.server_side);
+        let server_side = match &socket {
+            Some(socket) => socket.server_side,
+            None => self.conversations.is_accepted(id),
+        };
         let pid = self.tasks.touch(record.lane, record.time_ns, id, verb, server_side);
+        if record.flags & (ERROR | PEEK) == 0 {
+            self.conversations.touch(id, Dealing { at_ns: record.time_ns, verb, pid });
+        }
         let Some(socket) = socket else { return };
         socket.touch(record.time_ns);
         let aside = END_OF_STREAM | ERROR | NO_POSITION | if verb == Verb::Receive { PEEK } else { 0 };
@@ -505,44 +537,11 @@ impl Joiner {
         self.client_steps(waiting, steps, sent_by_client);
         push_step(steps, sent_by_client, arrived_ns, Part::RequestTransit, 0);
         let from = steps.len();
-        Walk { tasks: &self.tasks, sockets: &self.sockets, span, steps }.server();
+        Walk { known: self.known(), span, steps, waiter: 0, depth: 0 }.server();
         steps[from..].sort_by_key(|step| step.from_ns);
+        self.refine(steps, from);
         self.response_steps(waiting, steps, sent_ns);
         Ok(AtServer { arrived_ns, picked_ns, sent_ns })
-    }
-
-    /// In the generator, and its connection being made: up to the send.
-    fn client_steps(&self, waiting: &Waiting, steps: &mut Vec<Step>, sent_ns: u64) {
-        let request = &waiting.request;
-        let connection = self.connections.get(&(waiting.lane, request.connection));
-        let sent_ns = sent_ns.clamp(request.intended_ns, request.done_ns.max(request.intended_ns));
-        let (mut from, mut to) = (sent_ns, sent_ns);
-        if let Some(connection) = connection.filter(|_| request.opened_connection) {
-            from = connection.told.connect_start_ns.clamp(request.intended_ns, sent_ns);
-            // The TLS handshake belongs to the connection as much as TCP's own.
-            to = if request.encrypted { sent_ns } else { connection.told.connected_ns.clamp(from, sent_ns) };
-        }
-        push_step(steps, request.intended_ns, from, Part::Generator, 0);
-        push_step(steps, from, to, Part::Connect, 0);
-        push_step(steps, to, sent_ns, Part::Generator, 0);
-    }
-
-    /// From the server's last send to the client: on the way, or the client's task not yet there.
-    fn response_steps(&self, waiting: &Waiting, steps: &mut Vec<Step>, sent_ns: u64) {
-        let done_ns = waiting.request.done_ns;
-        let Some(pid) = self.lanes.get(&waiting.lane) else {
-            return push_step(steps, sent_ns, done_ns, Part::ResponseTransit, 0);
-        };
-        let from = steps.len();
-        for spell in self.tasks.spells_back(*pid, sent_ns, done_ns) {
-            let part = match spell.state {
-                // On a CPU or on its way to one, it was late; blocked, it had nothing to take yet.
-                State::Running { .. } | State::Runnable { .. } => Part::ClientWakeup,
-                State::Blocked { .. } | State::Unknown => Part::ResponseTransit,
-            };
-            push_step(steps, spell.from_ns, spell.to_ns, part, *pid);
-        }
-        steps[from..].reverse();
     }
 
     /// Forgets what a request's resolution has used up.
@@ -576,6 +575,8 @@ impl Joiner {
         let keep_ns = [oldest_mark, oldest_request, oldest_exchange].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
+        self.conversations.trim(keep_ns);
+        self.notes.trim(keep_ns);
         self.phases.trim(keep_ns);
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);
@@ -590,11 +591,5 @@ impl Joiner {
                 connection.waiting > 0 || lives || !flooded && connection.told.connected_ns > old
             });
         }
-    }
-}
-
-fn push_step(steps: &mut Vec<Step>, from_ns: u64, to_ns: u64, part: Part, pid: u32) {
-    if to_ns > from_ns {
-        steps.push(Step { from_ns, to_ns, part, pid, detail: Detail::None });
     }
 }

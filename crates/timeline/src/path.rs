@@ -1,6 +1,7 @@
 //! The way of a request through the server: each stretch of time named, walked back along the chain of wake-ups.
 
 use crate::blocked::{Wait, wait_of};
+use crate::conversations::Conversations;
 use crate::sockets::Sockets;
 use crate::tasks::{Spell, State, Tasks, Touch, Verb};
 use std::net::SocketAddr;
@@ -8,6 +9,10 @@ use weir_measure::part::Part;
 
 /// How many tasks a request may pass through before its chain of wake-ups is given up.
 const MOST_HOPS: usize = 8;
+/// How many processes may wait for each other; below, it is `wait_process`.
+const MOST_DEPTH: u32 = 8;
+/// How many questions of a request, each asked by an event loop that went to others meanwhile, are followed.
+const MOST_QUESTIONS: usize = 256;
 
 /// Who or what a stretch was spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,6 +38,8 @@ pub struct Step {
     pub part: Part,
     /// Whose time it was: the task that handled the request then, 0 where it was none's.
     pub pid: u32,
+    /// The task that waited for that one meanwhile, 0 for the server's own time.
+    pub waiter: u32,
     /// Who or what it was spent on.
     pub detail: Detail,
 }
@@ -66,12 +73,40 @@ struct Foreign {
     awaited: Option<u32>,
 }
 
-/// Walks requests; holds what is known and the steps found.
-pub(crate) struct Walk<'a> {
+/// What a walk is over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) sockets: &'a Sockets,
+    pub(crate) conversations: &'a Conversations,
+}
+
+/// Walks requests; holds what is known and the steps found.
+pub(crate) struct Walk<'a> {
+    pub(crate) known: Known<'a>,
     pub(crate) span: Span,
     pub(crate) steps: &'a mut Vec<Step>,
+    /// The task that waits for this walk's, 0 for the request's own.
+    pub(crate) waiter: u32,
+    /// How many processes wait for each other above this one.
+    pub(crate) depth: u32,
+}
+
+/// Something asked over a socket, and when the answer was given.
+struct Question {
+    socket: u32,
+    asked_ns: u64,
+    answered_ns: u64,
+}
+
+/// What a blocked task waits for.
+enum Awaited {
+    /// This, for certain.
+    Known(Part, Detail),
+    /// What comes over a socket.
+    Socket(u32),
+    /// Whoever ended the wait.
+    Waker,
 }
 
 impl Walk<'_> {
@@ -90,8 +125,12 @@ impl Walk<'_> {
     }
 
     fn step(&mut self, from_ns: u64, to_ns: u64, part: Part, pid: u32, detail: Detail) {
+        // In another process that the server waits for, it matters whose time it is.
+        let own = matches!(part, Part::Run | Part::WaitTimer | Part::WaitDisk | Part::WorkerQueue | Part::AcceptQueue);
+        let named = self.waiter != 0 && own || part == Part::WaitTimer;
+        let detail = if named && detail == Detail::None { Detail::Task(pid) } else { detail };
         if to_ns > from_ns {
-            self.steps.push(Step { from_ns, to_ns, part, pid, detail });
+            self.steps.push(Step { from_ns, to_ns, part, pid, waiter: self.waiter, detail });
         }
     }
 
@@ -101,7 +140,7 @@ impl Walk<'_> {
         for _ in 0..MOST_HOPS {
             let busy_until = self.last_foreign(pid, from_ns, to_ns);
             let mut hop = None;
-            for spell in self.tasks.spells_back(pid, from_ns, to_ns) {
+            for spell in self.known.tasks.spells_back(pid, from_ns, to_ns) {
                 let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
                 match state {
                     // Before the task was made, the request was with the one that made it.
@@ -148,37 +187,120 @@ impl Walk<'_> {
 
     /// From the beginning to the last send: back from the task that sent.
     fn until_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
-        let mut pid = self.span.sender;
-        for _ in 0..MOST_HOPS {
-            let foreign = self.foreign_stretches(pid, from_ns, to_ns);
-            let mut hop = None;
-            for spell in self.tasks.spells_back(pid, from_ns, to_ns) {
-                let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
-                match state {
-                    // Before the task was made, the request was with the one that made it.
-                    _ if parent != 0 => {
-                        hop = Some((parent, end));
-                        break;
-                    }
-                    State::Runnable { .. } => self.wait_cpu(pid, &spell),
-                    State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
-                    State::Running { .. } => self.run_or_queue(pid, begin, end, &foreign),
-                    State::Blocked { .. } if self.was_handed_over(pid, &spell) => {
-                        hop = Some((woken_by, end));
-                        break;
-                    }
-                    State::Blocked { state, syscall } => {
-                        let (part, detail) = self.wait(pid, &spell, state, syscall, &foreign);
-                        self.step(begin, end, part, pid, detail);
-                    }
+        let (mut pid, mut hops) = (self.span.sender, 0);
+        for _ in 0..MOST_QUESTIONS {
+            // While an event loop is at others, its question is with whoever answers it.
+            let question = self.last_question(pid, from_ns, to_ns);
+            let answered_ns = question.as_ref().map_or(from_ns, |question| question.answered_ns);
+            let hop = self.own_time(pid, answered_ns, to_ns);
+            match (hop, question) {
+                (Some(_), _) if hops == MOST_HOPS => break,
+                (Some((waker, at)), _) => {
+                    (pid, to_ns) = (waker, at);
+                    hops += 1;
                 }
-            }
-            match hop {
-                Some((waker, at)) => (pid, to_ns) = (waker, at),
-                None => return,
+                (None, Some(Question { socket, asked_ns, answered_ns })) => {
+                    let spell = Spell::of_nothing(asked_ns, answered_ns);
+                    self.blocked(pid, &spell, Awaited::Socket(socket));
+                    to_ns = asked_ns;
+                }
+                (None, None) => return,
             }
         }
         self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
+    }
+
+    /// What a task did while it had the request, latest first; where it got it from another task, that one and when.
+    fn own_time(&mut self, pid: u32, from_ns: u64, to_ns: u64) -> Option<(u32, u64)> {
+        let foreign = self.foreign_stretches(pid, from_ns, to_ns);
+        for spell in self.known.tasks.spells_back(pid, from_ns, to_ns) {
+            let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
+            match state {
+                // Before the task was made, the request was with the one that made it.
+                _ if parent != 0 => return Some((parent, end)),
+                State::Runnable { .. } => self.wait_cpu(pid, &spell),
+                State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
+                State::Running { .. } => self.run_or_queue(pid, begin, end, &foreign),
+                State::Blocked { .. } if self.was_handed_over(pid, &spell) => return Some((woken_by, end)),
+                State::Blocked { state, syscall } => {
+                    let awaited = self.wait(pid, &spell, state, syscall, &foreign);
+                    self.blocked(pid, &spell, awaited);
+                }
+            }
+        }
+        None
+    }
+
+    /// The last question of ours that a task asked a captured process within a window, and during which it went to
+    /// others' requests: then what it does itself tells nothing of ours until the answer is sent.
+    fn last_question(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<Question> {
+        let Known { tasks, conversations, .. } = self.known;
+        let mut foreign_ns = tasks.touches(pid, from_ns, to_ns).rev().find(|touch| self.is_foreign(touch))?.at_ns;
+        for touch in tasks.touches(pid, from_ns, to_ns).rev() {
+            if self.is_foreign(touch) {
+                foreign_ns = touch.at_ns;
+                continue;
+            }
+            if touch.server_side || touch.verb != Verb::Send || touch.at_ns >= foreign_ns {
+                continue;
+            }
+            let Some(peer) = conversations.peer(touch.socket) else { continue };
+            let Some(answer) = conversations.sent(peer, touch.at_ns).filter(|answer| answer.at_ns <= to_ns) else {
+                continue;
+            };
+            if foreign_ns < answer.at_ns && tasks.serves(answer.pid) {
+                let (socket, asked_ns, answered_ns) = (touch.socket, touch.at_ns, answer.at_ns);
+                return Some(Question { socket, asked_ns, answered_ns });
+            }
+        }
+        None
+    }
+
+    /// A wait while a task has the request: what it waited for has its place, where that is known.
+    fn blocked(&mut self, pid: u32, spell: &Spell, awaited: Awaited) {
+        let (part, detail) = match awaited {
+            Awaited::Known(part, detail) => (part, detail),
+            Awaited::Socket(socket) if self.follow(pid, spell, Some(socket)) => return,
+            Awaited::Waker if self.follow(pid, spell, None) => return,
+            Awaited::Socket(socket) => self.towards(socket, spell),
+            Awaited::Waker => (Part::WaitProcess, self.waker_of(spell)),
+        };
+        self.step(spell.from_ns, spell.to_ns, part, pid, detail);
+    }
+
+    /// Puts what the awaited task did in the place of the wait, if that task is of a captured process; and so on where
+    /// it waited for others.
+    ///
+    /// Who answered over a connection is told by the sockets; over a pipe, or by ending, by the wake-up.
+    fn follow(&mut self, pid: u32, spell: &Spell, socket: Option<u32>) -> bool {
+        let Spell { from_ns, to_ns, woken_by, .. } = *spell;
+        let Known { tasks, conversations, .. } = self.known;
+        let peer = socket.and_then(|socket| conversations.peer(socket));
+        let asked_ns = socket.and_then(|socket| conversations.asked_ns(socket, from_ns)).unwrap_or(from_ns);
+        let answered = peer.and_then(|peer| conversations.answered(peer, asked_ns, to_ns));
+        let captured = |task: &u32| *task != 0 && *task != pid && *task != self.waiter && tasks.serves(*task);
+        // Whoever takes the question up later was awaited before, too.
+        let answered_ns = answered.map_or(to_ns, |dealing| dealing.at_ns);
+        let picked = peer.and_then(|peer| conversations.picked(peer, answered_ns)).filter(|one| one.pid != 0);
+        let by_socket = answered.or(picked).map(|dealing| dealing.pid).filter(captured);
+        let Some(sender) = by_socket.or(Some(woken_by).filter(captured)).filter(|_| self.depth < MOST_DEPTH) else {
+            return false;
+        };
+        let picked_ns = picked.map_or(from_ns, |dealing| dealing.at_ns.clamp(from_ns, to_ns));
+        let span = Span {
+            socket: peer.unwrap_or(0),
+            arrived_ns: from_ns,
+            not_accepted: peer.is_some_and(|peer| conversations.is_new(peer, asked_ns)),
+            picked_ns,
+            picker: picked.map_or(sender, |dealing| dealing.pid),
+            begun_ns: picked_ns,
+            sent_ns: answered.map_or(to_ns, |dealing| dealing.at_ns.max(to_ns)),
+            sender,
+        };
+        let mut inner = Walk { known: self.known, span, steps: self.steps, waiter: pid, depth: self.depth + 1 };
+        inner.until_pick_up(span.picker, from_ns, picked_ns);
+        inner.until_last_send(picked_ns, to_ns);
+        true
     }
 
     /// Whether the end of a wait is where a task got the request from the one that woke it, not where it waited for
@@ -188,25 +310,25 @@ impl Walk<'_> {
         if pid == span.picker || !self.hands_over(waker, pid) {
             return false;
         }
-        if self.tasks.state_since(pid, spell.to_ns) < span.picked_ns {
+        if self.known.tasks.state_since(pid, spell.to_ns) < span.picked_ns {
             return true;
         }
         // It can have got it only once, and not when it had it already.
         let ours = |touch: &Touch| touch.socket == span.socket;
         let earlier = |spell: Spell| matches!(spell.state, State::Blocked { .. }) && spell.woken_by == span.picker;
         waker == span.picker
-            && !self.tasks.touches(pid, span.begun_ns, spell.from_ns).any(ours)
-            && !self.tasks.spells_back(pid, span.begun_ns, spell.from_ns).any(earlier)
+            && !self.known.tasks.touches(pid, span.begun_ns, spell.from_ns).any(ours)
+            && !self.known.tasks.spells_back(pid, span.begun_ns, spell.from_ns).any(earlier)
     }
 
     /// Whether a wake-up may have handed the request over: it came from another task of the server.
     fn hands_over(&self, waker: u32, woken: u32) -> bool {
-        waker != 0 && waker != woken && self.tasks.serves(waker)
+        waker != 0 && waker != woken && self.known.tasks.serves(waker)
     }
 
     /// Whether two tasks are threads of one process.
     fn is_sibling(&self, one: u32, other: u32) -> bool {
-        let process = |pid| self.tasks.named(pid).map(|name| name.tgid);
+        let process = |pid| self.known.tasks.named(pid).map(|name| name.tgid);
         one != 0 && one != other && process(one).is_some_and(|tgid| process(other) == Some(tgid))
     }
 
@@ -216,7 +338,7 @@ impl Walk<'_> {
             return self.step(spell.from_ns, spell.to_ns, Part::WaitCpu, pid, Detail::None);
         };
         let mut at_ns = spell.from_ns;
-        for (holder, from_ns, to_ns) in self.tasks.ran_on(cpu, spell.from_ns, spell.to_ns) {
+        for (holder, from_ns, to_ns) in self.known.tasks.ran_on(cpu, spell.from_ns, spell.to_ns) {
             self.step(at_ns, from_ns, Part::WaitCpu, pid, Detail::None);
             // Nobody had it: the CPU was waking up, or the task was on its way to it.
             let detail = if holder == 0 || holder == pid { Detail::None } else { Detail::Task(holder) };
@@ -229,25 +351,27 @@ impl Walk<'_> {
     /// The end of a task's last dealing with another connection before it came to ours.
     fn last_foreign(&self, pid: u32, from_ns: u64, to_ns: u64) -> u64 {
         let foreign = |touch: &&Touch| self.is_foreign(touch);
-        self.tasks.touches(pid, from_ns, to_ns).rev().find(foreign).map_or(0, |touch| touch.at_ns)
+        self.known.tasks.touches(pid, from_ns, to_ns).rev().find(foreign).map_or(0, |touch| touch.at_ns)
     }
 
     /// Whether a dealing was for another connection's request.
+    ///
+    /// Of a task that was followed by its wake-up alone it is not known over which connection it was asked.
     fn is_foreign(&self, touch: &Touch) -> bool {
-        touch.owner != 0 && touch.owner != self.span.socket
+        self.span.socket != 0 && touch.owner != 0 && touch.owner != self.span.socket
     }
 
     /// Stretches in which a task was at other connections' requests: from its first dealing with them to the last one
     /// before it came back to ours, or had nothing to do.
     fn foreign_stretches(&self, pid: u32, from_ns: u64, to_ns: u64) -> Vec<Foreign> {
         let mut stretches: Vec<Foreign> = Vec::new();
-        let Some(first) = self.tasks.touches(pid, from_ns, to_ns).find(|touch| self.is_foreign(touch)) else {
+        let Some(first) = self.known.tasks.touches(pid, from_ns, to_ns).find(|touch| self.is_foreign(touch)) else {
             return stretches;
         };
         // Ends of the waits of an event loop that had nothing to do, latest first: taken from the back as time goes on.
         let mut idle_ns: Vec<u64> = self.idle_ends(pid, first.at_ns, to_ns).collect();
         let mut open: Option<Foreign> = None;
-        for touch in self.tasks.touches(pid, first.at_ns, to_ns) {
+        for touch in self.known.tasks.touches(pid, first.at_ns, to_ns) {
             let at_ns = touch.at_ns;
             let mut was_idle = false;
             while idle_ns.last().is_some_and(|end_ns| *end_ns <= at_ns) {
@@ -272,14 +396,14 @@ impl Walk<'_> {
             State::Blocked { state, syscall } => wait_of(state, syscall) == Wait::Descriptor,
             _ => false,
         };
-        self.tasks.spells_back(pid, from_ns, to_ns).filter(idle).map(|spell| spell.to_ns)
+        self.known.tasks.spells_back(pid, from_ns, to_ns).filter(idle).map(|spell| spell.to_ns)
     }
 
     /// Finds the stretches at others in which the answer to our own question had surely not come: an event loop that
     /// waits would have been woken by it, so up to the end of its last wait it was not there.
     fn mark_awaited(&self, pid: u32, from_ns: u64, to_ns: u64, stretches: &mut [Foreign]) {
         let mut asked: Option<Touch> = None;
-        for touch in self.tasks.touches(pid, from_ns, to_ns) {
+        for touch in self.known.tasks.touches(pid, from_ns, to_ns) {
             if touch.server_side || touch.owner != self.span.socket {
                 continue;
             }
@@ -303,57 +427,67 @@ impl Walk<'_> {
         for stretch in foreign {
             let (from_ns, to_ns) = (stretch.from_ns.clamp(at_ns, end), stretch.to_ns.clamp(at_ns, end));
             self.step(at_ns, from_ns, Part::Run, pid, Detail::None);
-            let (part, detail) = self.behind(stretch);
-            self.step(from_ns, to_ns, part, pid, detail);
+            match stretch.awaited {
+                Some(socket) if to_ns > from_ns => {
+                    self.blocked(pid, &Spell::of_nothing(from_ns, to_ns), Awaited::Socket(socket));
+                }
+                _ => self.step(from_ns, to_ns, Part::WorkerQueue, pid, Detail::None),
+            }
             at_ns = to_ns;
         }
         self.step(at_ns, end, Part::Run, pid, Detail::None);
     }
 
-    /// What a request waits for while its task is at others.
-    fn behind(&self, stretch: &Foreign) -> (Part, Detail) {
-        stretch.awaited.map_or((Part::WorkerQueue, Detail::None), |peer| self.towards(peer))
-    }
-
     /// What a blocked task waits for while it has the request.
-    fn wait(&self, pid: u32, spell: &Spell, state: u8, syscall: u16, foreign: &[Foreign]) -> (Part, Detail) {
+    fn wait(&self, pid: u32, spell: &Spell, state: u8, syscall: u16, foreign: &[Foreign]) -> Awaited {
         // Whatever it waits for there, it does so for others, and we wait for it.
         if let Some(stretch) = foreign.iter().find(|one| one.from_ns <= spell.from_ns && spell.to_ns <= one.to_ns) {
-            return self.behind(stretch);
+            return stretch.awaited.map_or(Awaited::Known(Part::WorkerQueue, Detail::None), Awaited::Socket);
         }
         let waker = self.waker_of(spell);
         match wait_of(state, syscall) {
-            Wait::Lock => (Part::WaitLock, waker),
-            Wait::Timer => (Part::WaitTimer, Detail::None),
-            Wait::Process => (Part::WaitProcess, waker),
+            Wait::Lock => Awaited::Known(Part::WaitLock, waker),
+            Wait::Timer => Awaited::Known(Part::WaitTimer, Detail::None),
+            Wait::Process => Awaited::Waker,
             // Threads of a process wait for each other at their address space (mmap, munmap, page faults) in the state in
             // which others wait for storage.
-            Wait::Disk if self.is_sibling(spell.woken_by, pid) => (Part::WaitLock, waker),
-            Wait::Disk => (Part::WaitDisk, Detail::None),
-            Wait::Unknown => (Part::Unattributed, Detail::None),
+            Wait::Disk if self.is_sibling(spell.woken_by, pid) => Awaited::Known(Part::WaitLock, waker),
+            Wait::Disk => Awaited::Known(Part::WaitDisk, Detail::None),
+            Wait::Unknown => Awaited::Known(Part::Unattributed, Detail::None),
             Wait::Descriptor => self.descriptor(pid, spell),
         }
     }
 
     /// Which descriptor: what the task touches right after, else what it has asked and not yet heard from.
-    fn descriptor(&self, pid: u32, spell: &Spell) -> (Part, Detail) {
-        let mut touches = self.tasks.touches(pid, spell.to_ns, self.span.sent_ns.saturating_add(1));
+    fn descriptor(&self, pid: u32, spell: &Spell) -> Awaited {
+        let mut touches = self.known.tasks.touches(pid, spell.to_ns, self.span.sent_ns.saturating_add(1));
         // An event loop's wait may have been ended by somebody else's.
         let next = touches.find(|touch| !self.is_foreign(touch));
         match next {
+            // A script's output through a pipe, of which no event tells; the connection comes after it.
+            Some(touch) if touch.socket == self.span.socket && self.was_told_by_another_program(pid, spell) => {
+                Awaited::Waker
+            }
             Some(touch) if touch.socket == self.span.socket => match (touch.verb, self.asked(pid, spell.from_ns)) {
-                (Verb::Receive, _) => (Part::RequestTransit, Detail::None),
+                (Verb::Receive, _) => Awaited::Known(Part::RequestTransit, Detail::None),
                 // It answers now without having heard: what it waited for is no socket.
-                (Verb::Send, None) if self.has_sent(pid, spell.from_ns) => (Part::WaitNetwork, Detail::None),
-                (Verb::Send, None) => (Part::WaitProcess, self.waker_of(spell)),
-                (Verb::Send, Some(peer)) => self.towards(peer),
+                (Verb::Send, None) if self.has_sent(pid, spell.from_ns) => {
+                    Awaited::Known(Part::WaitNetwork, Detail::None)
+                }
+                (Verb::Send, None) => Awaited::Waker,
+                (Verb::Send, Some(peer)) => Awaited::Socket(peer),
             },
-            Some(touch) if !touch.server_side => self.towards(touch.socket),
-            _ => match self.asked(pid, spell.from_ns) {
-                Some(peer) => self.towards(peer),
-                None => (Part::WaitProcess, self.waker_of(spell)),
-            },
+            Some(touch) if !touch.server_side => Awaited::Socket(touch.socket),
+            _ => self.asked(pid, spell.from_ns).map_or(Awaited::Waker, Awaited::Socket),
         }
+    }
+
+    /// Whether a wait was ended by a captured process that runs another program. Workers of one server do not wake each
+    /// other over descriptors, but interrupts come while any of them runs.
+    fn was_told_by_another_program(&self, pid: u32, spell: &Spell) -> bool {
+        let waker = spell.woken_by;
+        let name = |task| self.known.tasks.named(task).map(|known| known.name.as_str());
+        waker != self.waiter && self.hands_over(waker, pid) && name(waker) != name(pid)
     }
 
     fn waker_of(&self, spell: &Spell) -> Detail {
@@ -363,7 +497,7 @@ impl Walk<'_> {
     /// The last socket towards something else that the task has sent to and not received from since.
     fn asked(&self, pid: u32, before_ns: u64) -> Option<u32> {
         let mut heard: Option<u32> = None;
-        for touch in self.tasks.touches(pid, self.span.picked_ns, before_ns.saturating_add(1)).rev() {
+        for touch in self.known.tasks.touches(pid, self.span.picked_ns, before_ns.saturating_add(1)).rev() {
             if touch.server_side || self.is_foreign(touch) || heard == Some(touch.socket) {
                 continue;
             }
@@ -377,17 +511,18 @@ impl Walk<'_> {
 
     /// Whether the task had begun to send the response: then it waits for the client to take it.
     fn has_sent(&self, pid: u32, before_ns: u64) -> bool {
-        self.tasks
+        self.known
+            .tasks
             .touches(pid, self.span.begun_ns, before_ns.saturating_add(1))
             .any(|touch| touch.socket == self.span.socket && touch.verb == Verb::Send)
     }
 
     /// Waiting for a peer: a process of this host that is not captured, or another host.
-    fn towards(&self, socket: u32) -> (Part, Detail) {
-        match self.sockets.get(socket) {
+    fn towards(&self, socket: u32, spell: &Spell) -> (Part, Detail) {
+        match self.known.sockets.get(socket) {
             // A socket without addresses is a Unix socket: its peer is a process of this host.
-            None => (Part::WaitProcess, Detail::None),
-            Some(known) if self.sockets.is_own(known.open.remote.ip()) => {
+            None => (Part::WaitProcess, self.waker_of(spell)),
+            Some(known) if self.known.sockets.is_own(known.open.remote.ip()) => {
                 (Part::WaitProcess, Detail::Peer(known.open.remote))
             }
             Some(known) => (Part::WaitNetwork, Detail::Peer(known.open.remote)),

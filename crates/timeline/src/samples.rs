@@ -165,7 +165,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn step(pid: u32, from_ns: u64, to_ns: u64, part: Part) -> Step {
-        Step { from_ns, to_ns, part, pid, detail: Detail::None }
+        Step { from_ns, to_ns, part, pid, waiter: 0, detail: Detail::None }
     }
 
     fn sample(samples: &mut Samples, pid: u32, node: u32, at_ns: u64, blocked: bool, out: &mut Vec<Attributed>) {

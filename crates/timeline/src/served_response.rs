@@ -2,11 +2,9 @@
 
 use crate::counts::Unjoinable;
 use crate::join::{AtServer, Joiner, Response};
-use crate::path::{Span, Step, Walk};
+use crate::path::{Known, Span, Step, Walk};
 use crate::phases::PhaseStretch;
 use crate::served::{End, Exchange, Parked, Served, Sort};
-use crate::sockets::Sockets;
-use crate::tasks::Tasks;
 use std::sync::Arc;
 use weir_wire::Record;
 use weir_wire::client::{ClientRequest, Outcome};
@@ -73,11 +71,11 @@ impl Joiner {
 
     /// Keeps the memory of the server's side within its bounds; the oldest time that may still be asked for.
     pub(crate) fn sweep_served(&mut self, now_ns: u64) -> Option<u64> {
-        let Self { served, tasks, sockets, .. } = self;
+        let Self { served, tasks, sockets, conversations, .. } = self;
         let served = served.as_mut()?;
         served.sweep(now_ns, |exchange| {
             let parked = exchange.parked.clone().unwrap_or_default();
-            steps_of(tasks, sockets, exchange, parked)
+            steps_of(Known { tasks, sockets, conversations }, exchange, parked)
         })
     }
 
@@ -111,7 +109,8 @@ impl Joiner {
                 counts.several += u64::from(exchange.arrivals > 1);
                 counts.interim += u64::from(exchange.interim);
                 let parked = exchange.parked.take().unwrap_or_default();
-                let mut steps = steps_of(&self.tasks, &self.sockets, &exchange, parked).steps;
+                let mut steps = steps_of(self.known(), &exchange, parked).steps;
+                self.refine(&mut steps, 0);
                 let Some(span) = span_of(&exchange) else { return };
                 let mut phases = Vec::new();
                 if !self.phases.is_empty() {
@@ -213,13 +212,13 @@ fn span_of(exchange: &Exchange) -> Option<Span> {
 }
 
 /// The steps of an answered exchange up to its last send so far, after those that are known already.
-fn steps_of(tasks: &Tasks, sockets: &Sockets, exchange: &Exchange, mut parked: Parked) -> Parked {
+fn steps_of(known: Known<'_>, exchange: &Exchange, mut parked: Parked) -> Parked {
     let Some(span) = span_of(exchange) else { return parked };
     if parked.until_ns >= span.sent_ns {
         return parked;
     }
     let from = parked.steps.len();
-    let mut walk = Walk { tasks, sockets, span, steps: &mut parked.steps };
+    let mut walk = Walk { known, span, steps: &mut parked.steps, waiter: 0, depth: 0 };
     match parked.until_ns {
         0 => walk.server(),
         until_ns => walk.rest(until_ns),

@@ -204,11 +204,12 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    pub(crate) fn open(&mut self, open: SocketOpen, at_ns: u64) {
+    /// Takes note of a socket; gives the other end of its connection, if that is on this host and known.
+    pub(crate) fn open(&mut self, open: SocketOpen, at_ns: u64) -> Option<u32> {
         if let Some(known) = self.by_id.get(&open.socket)
             && known.open == open
         {
-            return; // The census tells again of a socket that was seen to open.
+            return None; // The census tells again of a socket that was seen to open.
         }
         self.remove(open.socket);
         if !self.own_addresses.contains(&open.local.ip()) && self.own_addresses.len() < 64 {
@@ -220,6 +221,9 @@ impl Sockets {
         socket.server_side = self.served.contains(&open.local.port());
         socket.expected = !self.awaited.is_empty() && self.awaited.remove(&(open.local, open.remote));
         self.by_id.insert(open.socket, socket);
+        let peers = self.by_address.get(&(open.remote, open.local))?;
+        let lives = |id: &&u32| self.by_id.get(id).is_some_and(|socket| socket.closed_ns.is_none());
+        peers.iter().rev().find(lives).copied()
     }
 
     /// Our client told of a connection between these addresses.

@@ -1,6 +1,6 @@
 //! Who ran, who could have, and who was blocked in what: histories of tasks and CPUs, from the scheduler's events.
 
-use crate::blocked::{Wait, wait_of};
+use crate::blocked::{Wait, amounts_to, wait_of};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use weir_wire::task::{NO_SYSCALL, Switch};
@@ -46,6 +46,13 @@ pub(crate) struct Spell {
     pub(crate) next_cpu: Option<u32>,
     /// Who made the task at the spell's end: the task did not exist before. 0 if it did, or if that is not known.
     pub(crate) parent: u32,
+}
+
+impl Spell {
+    /// A stretch in which what a task does itself is of no matter.
+    pub(crate) fn of_nothing(from_ns: u64, to_ns: u64) -> Self {
+        Self { from_ns, to_ns, state: State::Unknown, woken_by: 0, next_cpu: None, parent: 0 }
+    }
 }
 
 /// Whether a task took from or gave to a socket.
@@ -109,6 +116,8 @@ pub(crate) struct Tasks {
     names: FxHashMap<u32, TaskName>,
     /// For whose request a socket towards something else was last asked.
     asked_for: FxHashMap<u32, u32>,
+    /// For whose request a connection towards something else was begun that was not used yet.
+    connecting_for: FxHashMap<u32, u32>,
     gaps: u64,
     /// Recent stretches in which events must be missing: (from, to).
     recent_gaps: VecDeque<(u64, u64)>,
@@ -152,7 +161,7 @@ impl Tasks {
                 (0, _) if task.ended => State::Unknown,
                 (0, _) => State::Runnable { waker: 0 },
                 (_, Some((_, waker))) => State::Runnable { waker },
-                (state, None) => State::Blocked { state, syscall: switch.syscall },
+                (state, None) => State::Blocked { state, syscall: amounts_to(switch.syscall, switch.descriptor) },
             };
             let ran_here = matches!(task.changes.back(), Some((_, State::Running { cpu: on })) if *on == cpu);
             match gap_ns {
@@ -201,12 +210,10 @@ impl Tasks {
         *task = Task { born: Some((time_ns, parent)), ..Task::default() };
         task.push(time_ns, State::Runnable { waker: parent });
         // It has its parent's name until it takes another, or ends too soon for anybody to ask for it.
-        match self.names.get(&parent) {
-            Some(known) => {
-                let name = TaskName { tgid: process.unwrap_or(known.tgid), ..known.clone() };
-                self.name(child, name);
-            }
-            None => drop(self.names.remove(&child)),
+        let inherited = self.names.get(&parent).cloned();
+        self.names.remove(&child);
+        if let Some(known) = inherited {
+            self.name(child, TaskName { tgid: process.unwrap_or(known.tgid), ..known });
         }
     }
 
@@ -273,8 +280,10 @@ impl Tasks {
                 if self.asked_for.len() >= MOST_ASKED {
                     self.asked_for.clear();
                 }
-                self.asked_for.insert(socket, task.at);
-                task.at
+                // A connection may be long in the making, and an event loop goes to others meanwhile.
+                let owner = self.connecting_for.remove(&socket).unwrap_or(task.at);
+                self.asked_for.insert(socket, owner);
+                owner
             }
             Verb::Receive => self.asked_for.get(&socket).copied().unwrap_or(task.at),
         };
@@ -284,6 +293,15 @@ impl Tasks {
             task.touches.pop_front();
         }
         pid
+    }
+
+    /// Notes that the running task of a CPU began to connect a socket.
+    pub(crate) fn connects(&mut self, cpu: u32, socket: u32) {
+        let Some(task) = self.current(cpu).and_then(|pid| self.tasks.get(&pid)) else { return };
+        if self.connecting_for.len() >= MOST_ASKED {
+            self.connecting_for.clear();
+        }
+        self.connecting_for.insert(socket, task.at);
     }
 
     /// The task that has a CPU, if known and not the idle one.
@@ -296,9 +314,11 @@ impl Tasks {
         self.tasks.get(&pid).map_or(0, |task| task.at)
     }
 
-    /// Gives a task its name.
+    /// Gives a task its name. Who was the server's stays so until its number is given again: a name that was looked up
+    /// while the process ended does not know it any more.
     pub(crate) fn name(&mut self, pid: u32, name: TaskName) {
-        self.names.insert(pid, name);
+        let was_traced = self.names.get(&pid).is_some_and(|known| known.traced && known.tgid == name.tgid);
+        self.names.insert(pid, TaskName { traced: name.traced || was_traced, ..name });
     }
 
     /// A task's name.
@@ -383,7 +403,7 @@ impl Tasks {
     pub(crate) fn held(&self) -> usize {
         let of_tasks = self.tasks.values().map(|task| 1 + task.changes.len() + task.touches.len()).sum::<usize>();
         let of_cpus = self.cpus.iter().map(|cpu| cpu.history.len()).sum::<usize>();
-        of_tasks + of_cpus + self.names.len() + self.asked_for.len()
+        of_tasks + of_cpus + self.names.len() + self.asked_for.len() + self.connecting_for.len()
     }
 
     /// Forgets what lies before a time, but for the state that holds at it.
@@ -471,128 +491,4 @@ impl Task {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn switch(prev: u32, next: u32, prev_state: u8) -> Switch {
-        Switch { prev, next, prev_state, syscall: NO_SYSCALL, descriptor: 0 }
-    }
-
-    #[test]
-    fn spells_follow_the_scheduler() {
-        let mut tasks = Tasks::default();
-        tasks.switch(100, 0, switch(0, 7, 0));
-        tasks.switch(200, 0, switch(7, 9, 1));
-        tasks.waking(250, 9, 7);
-        tasks.switch(300, 0, switch(9, 7, 0));
-        let spells: Vec<_> = tasks.spells_back(7, 50, 350).map(|s| (s.from_ns, s.to_ns, s.state, s.woken_by)).collect();
-        assert_eq!(
-            spells,
-            [
-                (300, 350, State::Running { cpu: 0 }, 0),
-                (250, 300, State::Runnable { waker: 9 }, 0),
-                (200, 250, State::Blocked { state: 1, syscall: NO_SYSCALL }, 9),
-                (100, 200, State::Running { cpu: 0 }, 0),
-                (50, 100, State::Unknown, 0),
-            ]
-        );
-        assert_eq!(tasks.ran_on(0, 150, 320).collect::<Vec<_>>(), [(7, 150, 200), (9, 200, 300), (7, 300, 320)]);
-    }
-
-    #[test]
-    fn a_missing_switch_is_a_gap_not_data() {
-        let mut tasks = Tasks::default();
-        tasks.switch(100, 0, switch(0, 7, 0));
-        tasks.switch(200, 0, switch(8, 9, 1));
-        assert_eq!(tasks.gaps(), 1);
-        assert_eq!(tasks.spells_back(7, 150, 300).next().map(|s| s.state), Some(State::Unknown));
-    }
-
-    #[test]
-    fn what_a_cpu_lost_is_unknown_but_for_what_others_tell() {
-        let mut tasks = Tasks::default();
-        let lock = libc::SYS_futex as u16;
-        tasks.switch(100, 0, switch(0, 7, 0));
-        tasks.switch(100, 1, switch(0, 8, 0));
-        tasks.switch(110, 2, Switch { syscall: lock, ..switch(9, 10, 1) });
-        tasks.seen(150, 0);
-        tasks.switch(180, 1, switch(8, 11, 0));
-        tasks.lost(200, 0);
-        tasks.waking(250, 3, 9);
-        let spells = |pid| {
-            let spells: Vec<_> = tasks.spells_back(pid, 105, 300).map(|s| (s.from_ns, s.to_ns, s.state)).collect();
-            spells
-        };
-        assert_eq!(spells(7), [(150, 300, State::Unknown), (105, 150, State::Running { cpu: 0 })]);
-        assert_eq!(spells(8), [(180, 300, State::Unknown), (105, 180, State::Running { cpu: 1 })]);
-        let blocked = |syscall| State::Blocked { state: 1, syscall };
-        assert_eq!(
-            spells(9),
-            [
-                (250, 300, State::Runnable { waker: 3 }),
-                (200, 250, blocked(NO_SYSCALL)),
-                (150, 200, State::Unknown),
-                (110, 150, blocked(lock)),
-                (105, 110, State::Unknown),
-            ]
-        );
-        assert_eq!(spells(10), [(110, 300, State::Running { cpu: 2 }), (105, 110, State::Unknown)]);
-        assert!(tasks.had_gap(160, 170) && !tasks.had_gap(100, 140));
-        assert_eq!(tasks.ran_on(0, 105, 190).collect::<Vec<_>>(), [(7, 105, 150), (0, 150, 190)]);
-    }
-
-    #[test]
-    fn a_wake_up_that_overtakes_the_block_is_not_lost() {
-        let mut tasks = Tasks::default();
-        tasks.switch(100, 0, switch(0, 7, 0));
-        tasks.waking(199, 3, 7);
-        tasks.switch(200, 0, switch(7, 0, 1));
-        assert_eq!(tasks.spells_back(7, 200, 300).next().map(|s| s.state), Some(State::Runnable { waker: 3 }));
-    }
-
-    #[test]
-    fn a_number_that_is_given_again_is_another_task() {
-        let mut tasks = Tasks::default();
-        let name = |name: &str, traced| TaskName { name: name.to_owned(), tgid: 3, traced };
-        tasks.name(3, name("parent", true));
-        tasks.name(7, name("stranger", false));
-        tasks.switch(100, 0, switch(0, 7, 0));
-        tasks.touch(0, 150, 5, Verb::Receive, true);
-        tasks.exit(7);
-        assert!(tasks.serves(7), "its requests are yet to be told");
-        tasks.switch(200, 0, switch(7, 3, 0));
-        tasks.fork(300, 3, 7, None);
-        assert_eq!(tasks.named(7), Some(&name("parent", true)));
-        assert_eq!(tasks.touches(7, 0, 400).count(), 0);
-        let spells: Vec<_> = tasks.spells_back(7, 50, 350).map(|s| (s.from_ns, s.to_ns, s.state, s.parent)).collect();
-        assert_eq!(spells, [(300, 350, State::Runnable { waker: 3 }, 0), (50, 300, State::Unknown, 3)]);
-    }
-
-    #[test]
-    fn an_ended_task_is_forgotten_with_its_name() {
-        let mut tasks = Tasks::default();
-        let held = tasks.held();
-        for pid in 10..1000 {
-            let time_ns = u64::from(pid) * 100;
-            tasks.fork(time_ns, 1, pid, Some(pid));
-            tasks.name(pid, TaskName { name: "child".to_owned(), tgid: pid, traced: true });
-            tasks.switch(time_ns + 10, 0, switch(0, pid, 0));
-            tasks.touch(0, time_ns + 20, 5, Verb::Send, true);
-            tasks.exit(pid);
-            // Dead shows as runnable: the kernel's bit for it is not recorded.
-            tasks.switch(time_ns + 30, 0, switch(pid, 0, 0));
-        }
-        tasks.trim(1_000_000);
-        assert_eq!(tasks.held(), held + 1, "the CPU's last change is all that is left");
-    }
-
-    #[test]
-    fn trimming_keeps_the_state_that_holds() {
-        let mut tasks = Tasks::default();
-        tasks.switch(100, 0, switch(0, 7, 0));
-        tasks.switch(200, 0, switch(7, 0, 1));
-        tasks.trim(150);
-        assert_eq!(tasks.spells_back(7, 150, 200).next().map(|s| s.state), Some(State::Running { cpu: 0 }));
-        assert_eq!(tasks.state_since(7, 180), 100);
-    }
-}
+mod tests;

@@ -227,8 +227,13 @@ fn a_lost_lane_is_a_gap_and_no_wait() {
 #[test]
 fn memory_stays_bounded_however_long_a_run_is() {
     // A world again and again, each later and with other tasks and sockets: what is over must be forgotten.
-    let mut joiner =
-        Joiner::new(Bounds { closed_ns: 5_000_000, sweep_records: 1000, connections: 500, ..Bounds::default() });
+    let mut joiner = Joiner::new(Bounds {
+        grace_ns: 20_000_000,
+        closed_ns: 5_000_000,
+        sweep_records: 1000,
+        connections: 500,
+        ..Bounds::default()
+    });
     let name = Arc::from("GET /");
     let (events, _) = simulate(Plan { keep_alive: false, downstream: false, ..Plan::any(base_seed()) });
     let length = events.last().map_or(0, |(record, _)| record.time_ns);

@@ -27,13 +27,24 @@ enum weir_kind {
 	WEIR_FORK = 0x0103, /* A task is made; flags: 1 = a process of its own, else a thread; child_tgid 0 = not told. */
 	WEIR_EXEC = 0x0104, /* A process runs another program. */
 	WEIR_EXIT = 0x0105, /* A task ends. */
+	WEIR_NAMED = 0x0106, /* The name of something that other events refer to by its key; flags: 1 = file, 2 = device (key: major << 20 | minor), 3 = function of the kernel (key: its address), 4 = interrupt (key: number), 5 = cgroup, 6 = task (key: number). */
+	WEIR_DISK_REQUEST = 0x0107, /* A request to a block device is done, handed to it by this task so long ago; flags: 0 = read, 1 = write, 2 = flush, 3 = another. */
+	WEIR_FILE_WAIT = 0x0108, /* A task of the server begins to wait in the way of storage, for the file of this key (0 = not known); flags: 1 = the kernel counts it as waiting for a device, 2 = by a page fault. */
+	WEIR_LOCK_WAIT = 0x0109, /* A task of the server is to wait for a lock, which the holder has (0 = not known); flags: 1 = futex (key: address), 2 = flock, 3 = fcntl (key: the file's), 4 = mutex, 5 = semaphore, 7 = another of the kernel's (key: the function that asks for it), 6 = of the address space. */
+	WEIR_LOCK_END = 0x010a, /* A task of the server has a lock of the kernel's that it waited for, or has given up. */
+	WEIR_INTERRUPT = 0x010b, /* An interrupt ends that took this CPU from a task of the server; flags: 0 = hard, 1 = soft, 2 = the CPU's own timer. */
+	WEIR_TIMER_WAKEUP = 0x010c, /* A timer makes a task of the server runnable. */
+	WEIR_THROTTLED = 0x010d, /* So much time passed since the record before in which the CPU quota of a cgroup held its tasks back, the sum over CPUs. */
+	WEIR_CGROUP_MEMBER = 0x010e, /* A process is under the CPU quota of a cgroup. */
+	WEIR_WATCHED = 0x010f, /* Which of the optional sources tell from here on, a bit each: 1 = disk, 2 = locks, 4 = interrupts, 8 = timers. */
+	WEIR_SOURCE_COST = 0x0110, /* What an optional source has cost since the recording began: its events, how long it was attached, and in how much of that its programs were measured to take how much CPU time in how many runs; flags: the source's bit in watched. */
 	WEIR_SOCKET_READY = 0x0201, /* Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet. */
 	WEIR_SOCKET_RECV = 0x0202, /* The running task took data from a socket, up to this position; flags: 1 = end of stream, 2 = error, 4 = peek, 8 = not TCP (position is a length). */
 	WEIR_SOCKET_SEND = 0x0203, /* The running task gave data to a socket, up to this position; flags as for socket_recv. */
-	WEIR_SOCKET_STATE = 0x0204, /* A TCP socket changes its state. */
+	WEIR_SOCKET_STATE = 0x0204, /* A TCP socket changes its state: the running task begins to connect it, or it is closed. */
 	WEIR_SOCKET_OPEN = 0x0205, /* Who a socket is, and where its streams begin. */
 	WEIR_LISTEN_READY = 0x0206, /* A connection is complete and waits at a listening socket; the backlog before it. */
-	WEIR_SOCKET_PEER = 0x0207, /* The two ends of a connection over a Unix socket: what one sends the other receives. */
+	WEIR_SOCKET_PEER = 0x0207, /* The two ends of a connection over a Unix socket: what one sends the other receives; flags: 1 = the first is the end that was accepted. */
 	WEIR_CLIENT_CONNECTION = 0x0301, /* The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed. */
 	WEIR_CLIENT_REQUEST = 0x0302, /* A request of the load generator is over (time = the last byte of its response). */
 	WEIR_CLIENT_DROPPED = 0x0303, /* Arrivals that the generator's queue had no room for. */

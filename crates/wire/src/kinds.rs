@@ -75,6 +75,29 @@ kinds! {
     Exit = 0x0105, bpf 5, "exit", since (1, 0), a "pid", b "", payload "",
         "A task ends.";
 
+    Named = 0x0106, bpf 18, "named", since (1, 0), a "key", b "device (files)", payload "name: text",
+        "The name of something that other events refer to by its key; flags: 1 = file, 2 = device (key: major << 20 | minor), 3 = function of the kernel (key: its address), 4 = interrupt (key: number), 5 = cgroup, 6 = task (key: number).";
+    DiskRequest = 0x0107, bpf 12, "disk_request", since (1, 0), a "pid | device << 32", b "duration_ns | sectors << 40", payload "",
+        "A request to a block device is done, handed to it by this task so long ago; flags: 0 = read, 1 = write, 2 = flush, 3 = another.";
+    FileWait = 0x0108, bpf 13, "file_wait", since (1, 0), a "pid", b "key", payload "",
+        "A task of the server begins to wait in the way of storage, for the file of this key (0 = not known); flags: 1 = the kernel counts it as waiting for a device, 2 = by a page fault.";
+    LockWait = 0x0109, bpf 14, "lock_wait", since (1, 0), a "pid | holder << 32", b "key", payload "",
+        "A task of the server is to wait for a lock, which the holder has (0 = not known); flags: 1 = futex (key: address), 2 = flock, 3 = fcntl (key: the file's), 4 = mutex, 5 = semaphore, 7 = another of the kernel's (key: the function that asks for it), 6 = of the address space.";
+    LockEnd = 0x010a, bpf 15, "lock_end", since (1, 0), a "pid", b "", payload "",
+        "A task of the server has a lock of the kernel's that it waited for, or has given up.";
+    Interrupt = 0x010b, bpf 16, "interrupt", since (1, 0), a "duration_ns | number << 48", b "", payload "",
+        "An interrupt ends that took this CPU from a task of the server; flags: 0 = hard, 1 = soft, 2 = the CPU's own timer.";
+    TimerWakeup = 0x010c, bpf 17, "timer_wakeup", since (1, 0), a "woken_pid", b "", payload "",
+        "A timer makes a task of the server runnable.";
+    Throttled = 0x010d, bpf 0, "throttled", since (1, 0), a "throttled_ns", b "cgroup", payload "",
+        "So much time passed since the record before in which the CPU quota of a cgroup held its tasks back, the sum over CPUs.";
+    CgroupMember = 0x010e, bpf 0, "cgroup_member", since (1, 0), a "tgid", b "cgroup", payload "",
+        "A process is under the CPU quota of a cgroup.";
+    Watched = 0x010f, bpf 0, "watched", since (1, 0), a "sources", b "", payload "",
+        "Which of the optional sources tell from here on, a bit each: 1 = disk, 2 = locks, 4 = interrupts, 8 = timers.";
+    SourceCost = 0x0110, bpf 0, "source_cost", since (1, 0), a "events", b "attached_ns", payload "measured_ns, cpu_ns, runs",
+        "What an optional source has cost since the recording began: its events, how long it was attached, and in how much of that its programs were measured to take how much CPU time in how many runs; flags: the source's bit in watched.";
+
     SocketReady = 0x0201, bpf 6, "socket_ready", since (1, 0), a "socket | position << 32", b "", payload "",
         "Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet.";
     SocketRecv = 0x0202, bpf 7, "socket_recv", since (1, 0), a "socket | position << 32", b "", payload "",
@@ -82,13 +105,13 @@ kinds! {
     SocketSend = 0x0203, bpf 8, "socket_send", since (1, 0), a "socket | position << 32", b "", payload "",
         "The running task gave data to a socket, up to this position; flags as for socket_recv.";
     SocketState = 0x0204, bpf 9, "socket_state", since (1, 0), a "socket | position << 32", b "old | new << 8", payload "",
-        "A TCP socket changes its state.";
+        "A TCP socket changes its state: the running task begins to connect it, or it is closed.";
     SocketOpen = 0x0205, bpf 10, "socket_open", since (1, 0), a "socket | receive_base << 32", b "send_base | local_port << 32 | remote_port << 48", payload "cookie, network namespace, addresses: local, remote",
         "Who a socket is, and where its streams begin.";
     ListenReady = 0x0206, bpf 11, "listen_ready", since (1, 0), a "socket | backlog << 32", b "", payload "",
         "A connection is complete and waits at a listening socket; the backlog before it.";
     SocketPeer = 0x0207, bpf 20, "socket_peer", since (1, 0), a "socket | peer << 32", b "", payload "",
-        "The two ends of a connection over a Unix socket: what one sends the other receives.";
+        "The two ends of a connection over a Unix socket: what one sends the other receives; flags: 1 = the first is the end that was accepted.";
 
     ClientConnection = 0x0301, bpf 0, "client_connection", since (1, 0), a "connection", b "connect_start_ns", payload "addresses and ports",
         "The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed.";

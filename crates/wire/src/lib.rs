@@ -13,6 +13,7 @@ pub mod schema;
 pub mod socket;
 pub mod stack;
 pub mod task;
+pub mod watched;
 
 pub use kinds::{KINDS, Kind, KindSpec};
 pub use record::{MAX_SLOTS, Record, SLOT_BYTES, Slot, text_from_slots, text_slots};

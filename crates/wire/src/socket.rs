@@ -14,6 +14,9 @@ pub const PEEK: u8 = 4;
 /// Flag of [`Kind::SocketRecv`] and [`Kind::SocketSend`]: not TCP, so the position is a length.
 pub const NO_POSITION: u8 = 8;
 
+/// Flag of [`Kind::SocketPeer`]: the first end is the one that was accepted.
+pub const ACCEPTED: u8 = 1;
+
 /// A [`Kind::SocketOpen`]: who a socket is, and where its byte streams begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketOpen {
@@ -93,6 +96,36 @@ impl SocketOpen {
             local: SocketAddr::new(local, (record.b >> 32) as u16),
             remote: SocketAddr::new(remote, (record.b >> 48) as u16),
         })
+    }
+}
+
+/// A [`Kind::SocketState`] taken apart; the states are the kernel's (net/tcp_states.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketState {
+    /// The socket's short id.
+    pub socket: u32,
+    /// The state before.
+    pub old: u8,
+    /// The state from now on.
+    pub new: u8,
+}
+
+impl SocketState {
+    /// The operands of a record, if it is a change of state.
+    #[must_use]
+    pub fn read(record: &Record) -> Option<Self> {
+        let (socket, _) = record.a_halves();
+        (record.kind == Kind::SocketState as u16).then_some(Self {
+            socket,
+            old: record.b as u8,
+            new: (record.b >> 8) as u8,
+        })
+    }
+
+    /// Whether the running task begins to make a connection: TCP_SYN_SENT.
+    #[must_use]
+    pub fn begins_to_connect(self) -> bool {
+        self.new == 2
     }
 }
 

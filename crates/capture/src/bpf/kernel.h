@@ -96,13 +96,19 @@ struct tcp_sock {
 	u64 bytes_received;
 	u64 bytes_acked;
 };
+struct unix_address;
 struct unix_sock {
+	struct unix_address *addr;
 	struct sock *peer;
 };
 struct bpf_iter_meta;
 struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
+};
+struct bpf_iter__unix {
+	struct bpf_iter_meta *meta;
+	struct unix_sock *unix_sk;
 };
 #pragma clang attribute pop
 struct tcp6_sock;

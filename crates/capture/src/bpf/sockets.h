@@ -30,8 +30,12 @@ static __always_inline void emit_open(struct sock *sk, struct tcp_sock *tcp, u64
 	bool v6 = common->skc_family == AF_INET6;
 	u64 time = bpf_ktime_get_ns();
 	u64 at = __sync_fetch_and_add(&ring->position, v6 ? 14 : 8);
-	u32 receive_base = tcp->rcv_nxt - (u32)tcp->bytes_received;
-	u32 send_base = tcp->bytes_acked ? tcp->snd_una - (u32)tcp->bytes_acked : tcp->write_seq;
+	u32 receive_base = 0, send_base = 0; /* of no meaning without TCP */
+
+	if (tcp) {
+		receive_base = tcp->rcv_nxt - (u32)tcp->bytes_received;
+		send_base = tcp->bytes_acked ? tcp->snd_una - (u32)tcp->bytes_acked : tcp->write_seq;
+	}
 	u64 remote_port = __builtin_bswap16(common->skc_dport);
 
 #define PIECE(index, piece, argument) \
@@ -52,14 +56,23 @@ static __always_inline void emit_open(struct sock *sk, struct tcp_sock *tcp, u64
 #undef PIECE
 }
 
-/* The two ends of a Unix socket's connection: what one sends the other receives. */
-static __always_inline void tell_peer(struct sock *sk, u64 cookie)
+/* The two ends of a Unix socket's connection: what one sends the other receives. The end that was accepted has the
+ * listener's name. */
+static __always_inline void tell_peer(struct unix_sock *own, u64 cookie)
 {
-	struct unix_sock *own = bpf_skc_to_unix_sock(sk);
-	struct sock *peer = own ? own->peer : 0;
+	struct sock *peer = own->peer;
 
 	if (peer)
-		emit(WEIR_BPF_SOCKET_PEER, 0, (u32)cookie | (u64)(u32)bpf_get_socket_cookie(peer) << 32);
+		emit(WEIR_BPF_SOCKET_PEER, own->addr ? WEIR_ACCEPTED : 0,
+		     (u32)cookie | (u64)(u32)bpf_get_socket_cookie(peer) << 32);
+}
+
+static __always_inline void tell_peer_of(struct sock *sk, u64 cookie)
+{
+	struct unix_sock *own = bpf_skc_to_unix_sock(sk);
+
+	if (own)
+		tell_peer(own, cookie);
 }
 
 /* Data can be read, or a connection accepted. */
@@ -88,17 +101,16 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 
 		if (!is_traced(task->tgid))
 			return 0;
-		/* A socket towards something that the server asks: it gets its number when it is first met. Those that have
-		 * one were told by the census, unless a stranger (such as ss) gave it between connect and first use. Its
-		 * change to ESTABLISHED says no better: that comes by an interrupt, whose task is anybody. */
+		/* A socket towards something that the server asks, without TCP: it gets its number when it is first met. Those
+		 * that have one were told by the census, or when they began to connect. */
 		if (!sk->__sk_common.skc_cookie.counter) {
 			u64 cookie = bpf_get_socket_cookie(sk);
 			struct tcp_sock *fresh = bpf_skc_to_tcp_sock(sk);
 
-			if (fresh)
+			if (sk->__sk_common.skc_family == AF_UNIX)
+				tell_peer_of(sk, cookie);
+			else if (fresh || sk->__sk_common.skc_dport) /* UDP, connected to somebody: a resolver, as a rule */
 				emit_open(sk, fresh, cookie);
-			else
-				tell_peer(sk, cookie);
 		}
 	}
 	sub |= result > 0 ? 0 : result ? WEIR_ERROR : WEIR_END_OF_STREAM;

@@ -127,11 +127,12 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 			__sync_fetch_and_or((u32 *)&ports[(port >> 3 & ~3u) & (sizeof(ports) - 4)], 1u << (port & 31));
 		return 0;
 	}
+	/* For whom an event loop asks something is known when it begins to connect; when it sends it may be at others. */
 	if (new == TCP_SYN_SENT) {
 		struct task_struct *task = bpf_get_current_task_btf();
 
-		if (by_descriptor && is_traced(task->tgid))
-			bpf_get_socket_cookie(sk);
+		if (is_traced(task->tgid))
+			emit(WEIR_BPF_SOCKET_STATE, old | new << 4, (u32)bpf_get_socket_cookie(sk));
 		return 0;
 	}
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
@@ -140,7 +141,8 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 		return 0;
 	if (new == TCP_ESTABLISHED && is_server_side(sk))
 		open_served(sk, tcp);
-	else if (new == TCP_ESTABLISHED && by_descriptor && socket_id(sk))
+	/* One that was told when it began to connect has a number, and now it has addresses. */
+	else if (new == TCP_ESTABLISHED && old == TCP_SYN_SENT && socket_id(sk))
 		emit_open(sk, tcp, bpf_get_socket_cookie(sk));
 	/* By now a closing socket has given its local port back, so that skc_num is 0: whoever was told has a number. */
 	else if (new == TCP_CLOSE && socket_id(sk))
@@ -170,5 +172,17 @@ int census(struct bpf_iter__tcp *ctx)
 		open_served((struct sock *)tcp, tcp);
 	else if (strangers++ < MOST_STRANGERS)
 		emit_open((struct sock *)tcp, tcp, bpf_get_socket_cookie(tcp));
+	return 0;
+}
+
+/* The same for Unix sockets' connections, told from the end that was accepted. */
+SEC("iter/unix")
+int census_unix(struct bpf_iter__unix *ctx)
+{
+	struct unix_sock *own = ctx->unix_sk;
+
+	if (!own || !own->addr || !own->peer || strangers++ >= MOST_STRANGERS)
+		return 0;
+	tell_peer(own, bpf_get_socket_cookie(own));
 	return 0;
 }

@@ -82,6 +82,7 @@ pub(super) fn explain(
     (explanation.phases, explanation.queries) = folds.work.report(&joiner, statistics.joined);
     let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
     explanation.server_cpu = server_cpu;
+    super::watched::add(&mut explanation, &statistics, recorded_s(&reader));
     explanation.warnings.extend(folds.stacks.notes().iter().cloned());
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
     if view.is_server_side(&reader) {
@@ -188,7 +189,7 @@ impl Folds {
         if let Some(label) = self.by_detail.get(&detail) {
             return *label;
         }
-        let text = label(joiner, detail);
+        let text = culprit(joiner, detail);
         let next = self.labels.len() as u32;
         let number = *self.by_label.entry(text.clone()).or_insert(next);
         if number == next {
@@ -244,6 +245,8 @@ impl Folds {
             slow_parts_ns: slow.parts_ns,
             median_response_ns: median.response_ns,
             slow_response_ns: slow.response_ns,
+            run_parts_ns: BTreeMap::new(),
+            not_observed_why: BTreeMap::new(),
             not_observed: Part::NOT_OBSERVED.iter().map(|&name| name.to_owned()).collect(),
             causes: words::causes(&all, &self.labels),
             slow_causes: words::slow_causes(&slow, &rest, &self.labels),
@@ -259,6 +262,15 @@ impl Folds {
             examples,
             warnings: warnings(reader, statistics, damage, &self.status),
         }
+    }
+}
+
+/// Who is to blame, in a word: of the server's own, all processes of a name together, however many come and go.
+fn culprit(joiner: &Joiner, detail: Detail) -> String {
+    let own = |pid| joiner.task_name(pid).filter(|name| name.traced);
+    match detail {
+        Detail::Task(pid) if let Some(name) = own(pid) => name.name.clone(),
+        _ => label(joiner, detail),
     }
 }
 
@@ -347,6 +359,7 @@ fn observer(reader: &RunReader) -> Observer {
         cpu_seconds: cost.cpu_seconds,
         cpu_share: if recorded_s > 0.0 { cost.cpu_seconds / recorded_s } else { 0.0 },
         events_per_request: 0.0,
+        sources: Vec::new(),
     }
 }
 

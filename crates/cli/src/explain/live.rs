@@ -62,6 +62,7 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
             let run = Run::create(&directory)?;
             let rung = footing.rung.name();
             run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
+            sources.extend(args.watch.load(&probes)?);
             let limits = crate::record::limits(crate::record::DISK_MIB);
             Some(Recorder::start_with(probes, sources, &target, &run, limits)?)
         }

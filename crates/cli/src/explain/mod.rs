@@ -7,6 +7,7 @@ mod live;
 mod phases;
 mod server_side;
 mod stacks;
+mod watched;
 mod words;
 
 use crate::load::LoadArgs;
@@ -80,6 +81,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     probes: crate::probe_options::ProbeArgs,
+
+    #[command(flatten)]
+    watch: crate::watch::WatchArgs,
 
     #[command(flatten)]
     rung: RungArgs,

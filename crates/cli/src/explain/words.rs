@@ -98,7 +98,11 @@ fn named(part: Part, who: &[(String, f64)]) -> String {
         return String::new();
     }
     let verb = match part {
+        Part::WaitCpu if who.iter().any(|(label, _)| label.starts_with("the CPU quota")) => "kept from it by",
         Part::WaitCpu => "the CPU was taken by",
+        Part::WaitLock if who.iter().any(|(label, _)| label.contains(" held by ") || label.contains(" ended by ")) => {
+            "for"
+        }
         Part::WaitLock => "ended by",
         Part::WaitProcess | Part::WaitNetwork => "waited for",
         _ => "with",

@@ -1,8 +1,8 @@
 //! What the figures rest on, what observing cost, and how to come back to them.
 
 use super::escape::{escaped, part_of, unbroken};
-use crate::Explanation;
 use crate::units::{bytes, count, decimal, figure, nanoseconds, percent, percent_of_all};
+use crate::{Explanation, SourceCost};
 use std::collections::BTreeMap;
 
 /// Warnings, which come before the figures that they are about.
@@ -32,8 +32,17 @@ pub(super) fn section(explanation: &Explanation) -> String {
     });
     let not_observed = match explanation.not_observed.is_empty() {
         true => "nothing that the design names".to_owned(),
-        false => explanation.not_observed.join(", "),
+        false => {
+            let why = |part: &String| match explanation.not_observed_why.get(part) {
+                Some(why) => format!("{part} ({why})"),
+                None => part.clone(),
+            };
+            explanation.not_observed.iter().map(why).collect::<Vec<_>>().join("; ")
+        }
     };
+    let watched: Vec<String> = cost.sources.iter().map(SourceCost::words).collect();
+    let of_run: Vec<String> =
+        explanation.run_parts_ns.iter().map(|(part, ns)| format!("{part} {}", nanoseconds(*ns))).collect();
     let objectives: Vec<String> = explanation.objectives.iter().map(crate::terminal::verdict).collect();
     let exchanges =
         if explanation.exchanges.is_empty() { "nothing".to_owned() } else { listed(&explanation.exchanges) };
@@ -66,6 +75,8 @@ pub(super) fn section(explanation: &Explanation) -> String {
                 percent(cost.cpu_share)
             ),
         ),
+        ("Optional sources", if watched.is_empty() { "none".to_owned() } else { watched.join("; ") }),
+        ("Within run", if of_run.is_empty() { "not divided".to_owned() } else { of_run.join(", ") }),
         ("CPUs of the server", server_cpu(explanation)),
         ("Rung of the ladder of sources", explanation.rung.clone()),
         ("Not observed", not_observed),

@@ -28,6 +28,14 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
         ),
         str::to_owned,
     );
+    for source in &cost.sources {
+        screen.labelled("watching", &source.words(), str::to_owned);
+    }
+    let of_run: Vec<String> =
+        explanation.run_parts_ns.iter().map(|(part, ns)| format!("{part} {}", nanoseconds(*ns))).collect();
+    if !of_run.is_empty() {
+        screen.labelled("within run", &of_run.join(", "), str::to_owned);
+    }
     screen.labelled("noise floor", &noise(explanation), str::to_owned);
     let rung = if explanation.rung.is_empty() { "unknown" } else { &explanation.rung };
     screen.labelled("rung", rung, str::to_owned);

@@ -8,6 +8,7 @@ mod accept_queue;
 mod blocking;
 mod downstream;
 mod event;
+mod held;
 mod herd;
 mod hog;
 mod http;
@@ -19,6 +20,7 @@ mod sleep;
 mod slow_fs;
 mod slow_handler;
 mod stall;
+mod storage;
 mod work;
 
 use std::process::ExitCode;
@@ -38,7 +40,12 @@ faults:
                            the server steps back behind it by 19 steps of nice
   mutex [--hold-ms N] [--gap-ms N]
                            a thread holds the lock that each request takes, 20 of each 25 ms
-  sleep [--ms N]           each request sleeps 5 ms
+  held LOCK [--hold-ms N] [--gap-ms N]
+                           a process named weir-holder has the file lock (flock, fcntl) that each
+                           request takes, 20 of each 25 ms; pthread: a thread has the mutex
+  storage HOW              each request reads what is not in memory: by faults of a mapped file
+                           (fault), or past the page cache (direct)
+  sleep [--ms N] [--poll]  each request sleeps 5 ms, or polls nothing for so long
   downstream [--ms N]      each request asks a process named weir-downstream, which takes 10 ms
   herd FILE [--processes N]
                            50 processes named weir-herd are all woken for each connection; FILE
@@ -80,6 +87,8 @@ fn run() -> Result<(), Failure> {
         "herd" => herd::run(options),
         "hog" => hog::run(options),
         "mutex" => mutex::run(options),
+        "held" => held::run(options),
+        "storage" => storage::run(options),
         "sleep" => sleep::run(options),
         "downstream" => downstream::run(options),
         "slow-handler" => slow_handler::run(options),

@@ -1,0 +1,96 @@
+/* Interrupts, by option: which part of a task's time on the CPU was taken by hard and soft interrupts. */
+#include "kernel.h"
+#include "interrupts.h"
+#include "ring.h"
+#include "targets.h"
+#include <bpf/bpf_tracing.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+enum { BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
+
+/* When the interrupt of each sort began that a CPU is at. */
+struct begun {
+	u64 at[3];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct begun);
+} now_at SEC(".maps");
+
+static __always_inline void begin(u32 sort)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 zero = 0;
+
+	if (!is_traced(task->tgid))
+		return;
+	struct begun *begun = bpf_map_lookup_elem(&now_at, &zero);
+
+	if (begun)
+		begun->at[sort] = bpf_ktime_get_ns();
+}
+
+static __always_inline void end(u32 sort, u64 number)
+{
+	u32 zero = 0;
+	struct begun *begun = bpf_map_lookup_elem(&now_at, &zero);
+	struct largest_ring *ring = own_ring();
+
+	if (!begun || !ring || !begun->at[sort])
+		return;
+	u64 time = bpf_ktime_get_ns(), duration = time - begun->at[sort];
+
+	begun->at[sort] = 0;
+	/* Longer than seconds is no interrupt: it began before the probes were detached and attached again. */
+	if (duration >> 32)
+		return;
+	u64 at = __sync_fetch_and_add(&ring->position, 2);
+
+	put(ring, at, head_of(time, WEIR_BPF_INTERRUPT, sort), duration | number << 48);
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_hard_entry)
+{
+	begin(WEIR_HARD_INTERRUPT);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(on_hard_exit, int number)
+{
+	end(WEIR_HARD_INTERRUPT, number & 0xffff);
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_soft_entry)
+{
+	begin(WEIR_SOFT_INTERRUPT);
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_soft_exit, unsigned int vector)
+{
+	end(WEIR_SOFT_INTERRUPT, vector & 0xff);
+	return 0;
+}
+
+/* The CPU's own timer is no interrupt of a device; x86 tells of it apart. */
+SEC("?tp_btf/local_timer_entry")
+int BPF_PROG(on_tick_entry)
+{
+	begin(WEIR_TICK);
+	return 0;
+}
+
+SEC("?tp_btf/local_timer_exit")
+int BPF_PROG(on_tick_exit)
+{
+	end(WEIR_TICK, 0);
+	return 0;
+}

@@ -1,0 +1,197 @@
+//! Who talks to whom within the host: the two ends of a connection, and what tasks did at each.
+//!
+//! What one end sends the other receives; so a task that waits at one end waits for the task at the other.
+
+use crate::tasks::Verb;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Ends that are remembered; beyond, those go at which nothing happened for longest.
+const MOST_ENDS: usize = 1 << 16;
+/// Dealings that an end keeps.
+const MOST_DEALINGS: usize = 1 << 12;
+
+/// What a task did at an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dealing {
+    pub(crate) at_ns: u64,
+    pub(crate) verb: Verb,
+    pub(crate) pid: u32,
+}
+
+/// One end of a connection within the host.
+#[derive(Debug)]
+struct End {
+    peer: u32,
+    /// It was accepted: requests come in here.
+    accepted: bool,
+    touched_ns: u64,
+    dealings: VecDeque<Dealing>,
+    /// Dealings that are forgotten: whoever asks for the first one does not get it.
+    forgotten: bool,
+}
+
+/// All ends, by their socket's short id.
+#[derive(Debug, Default)]
+pub(crate) struct Conversations {
+    ends: FxHashMap<u32, End>,
+}
+
+impl Conversations {
+    /// Two sockets are the ends of one connection; one of them may be known to be the one that was accepted.
+    pub(crate) fn connect(&mut self, ends: [u32; 2], accepted: Option<u32>, at_ns: u64) {
+        let [one, other] = ends;
+        if one == other {
+            return;
+        }
+        for (own, peer) in [(one, other), (other, one)] {
+            let is_accepted = accepted == Some(own);
+            // Told again, it is the same one; told anew, the number has another owner.
+            if self.ends.get(&own).is_some_and(|end| end.peer == peer && end.accepted == is_accepted) {
+                continue;
+            }
+            let end =
+                End { peer, accepted: is_accepted, touched_ns: at_ns, dealings: VecDeque::new(), forgotten: false };
+            self.ends.insert(own, end);
+        }
+    }
+
+    /// Whether a socket is an end at which requests come in.
+    pub(crate) fn is_accepted(&self, socket: u32) -> bool {
+        self.ends.get(&socket).is_some_and(|end| end.accepted)
+    }
+
+    /// The other end.
+    pub(crate) fn peer(&self, socket: u32) -> Option<u32> {
+        self.ends.get(&socket).map(|end| end.peer)
+    }
+
+    /// A task dealt with a socket.
+    pub(crate) fn touch(&mut self, socket: u32, dealing: Dealing) {
+        let Some(end) = self.ends.get_mut(&socket) else { return };
+        end.touched_ns = dealing.at_ns;
+        end.dealings.push_back(dealing);
+        if end.dealings.len() > MOST_DEALINGS {
+            end.dealings.pop_front();
+            end.forgotten = true;
+        }
+    }
+
+    /// The first task that received at a socket for an answer that was given at a time, or is the next one after it:
+    /// since the answer before.
+    pub(crate) fn picked(&self, socket: u32, answered_ns: u64) -> Option<Dealing> {
+        let dealings = &self.ends.get(&socket)?.dealings;
+        let first_not_before = dealings.partition_point(|dealing| dealing.at_ns < answered_ns);
+        let is_answer = |index: &usize| dealings[*index].verb == Verb::Send;
+        let answer = (first_not_before..dealings.len()).find(is_answer).unwrap_or(dealings.len());
+        let since = (0..answer).rev().find(is_answer).map_or(0, |before| before + 1);
+        dealings.range(since..answer).next().copied()
+    }
+
+    /// The task whose sending at a socket ended a wait at a time: the wake-up comes from within the call that sends, and
+    /// the event of the sending after it; only where the wake-up was put off does it come before.
+    pub(crate) fn answered(&self, socket: u32, from_ns: u64, at_ns: u64) -> Option<Dealing> {
+        /// A call that sends returns soon after its wake-up, unless its task loses the CPU.
+        const RETURN_NS: u64 = 5_000_000;
+        let end = self.ends.get(&socket)?;
+        let sends = || end.dealings.iter().filter(|dealing| dealing.verb == Verb::Send);
+        let before = sends().rev().find(|one| (from_ns..at_ns).contains(&one.at_ns)).copied();
+        let after = sends().find(|one| (at_ns..at_ns.saturating_add(RETURN_NS)).contains(&one.at_ns)).copied();
+        // Both: an answer in pieces, whose first piece ended the wait before the one asked for.
+        after.or(before)
+    }
+
+    /// The first sending at a socket after a time.
+    pub(crate) fn sent(&self, socket: u32, after_ns: u64) -> Option<Dealing> {
+        let sent = |dealing: &&Dealing| dealing.verb == Verb::Send && dealing.at_ns > after_ns;
+        self.ends.get(&socket)?.dealings.iter().find(sent).copied()
+    }
+
+    /// When something was last sent at a socket, up to a time.
+    pub(crate) fn asked_ns(&self, socket: u32, until_ns: u64) -> Option<u64> {
+        let dealings = &self.ends.get(&socket)?.dealings;
+        let sent = |dealing: &&Dealing| dealing.verb == Verb::Send && dealing.at_ns <= until_ns;
+        dealings.iter().rev().find(sent).map(|dealing| dealing.at_ns)
+    }
+
+    /// Whether nothing had happened at a socket before a time.
+    pub(crate) fn is_new(&self, socket: u32, before_ns: u64) -> bool {
+        self.ends
+            .get(&socket)
+            .is_some_and(|end| !end.forgotten && end.dealings.front().is_none_or(|first| first.at_ns >= before_ns))
+    }
+
+    /// A socket is closed for good, and its number may be another's soon.
+    pub(crate) fn close(&mut self, socket: u32) {
+        if let Some(end) = self.ends.get_mut(&socket) {
+            end.touched_ns = 0;
+        }
+    }
+
+    /// Forgets what lies before a time, and beyond the bound the ends that were not touched since.
+    pub(crate) fn trim(&mut self, before_ns: u64) {
+        for end in self.ends.values_mut() {
+            while end.dealings.front().is_some_and(|first| first.at_ns < before_ns) {
+                end.dealings.pop_front();
+                end.forgotten = true;
+            }
+        }
+        if self.ends.len() > MOST_ENDS {
+            self.ends.retain(|_, end| end.touched_ns >= before_ns);
+        }
+        while self.ends.len() > 2 * MOST_ENDS {
+            let mut times: Vec<u64> = self.ends.values().map(|end| end.touched_ns).collect();
+            let middle = times.len() / 2;
+            let (_, median, _) = times.select_nth_unstable(middle);
+            let median = *median;
+            self.ends.retain(|_, end| end.touched_ns > median);
+        }
+    }
+
+    /// How many things are held.
+    pub(crate) fn held(&self) -> usize {
+        self.ends.values().map(|end| 1 + end.dealings.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dealing(at_ns: u64, verb: Verb, pid: u32) -> Dealing {
+        Dealing { at_ns, verb, pid }
+    }
+
+    #[test]
+    fn a_question_finds_who_took_it_and_who_answered() {
+        let mut conversations = Conversations::default();
+        conversations.connect([7, 8], Some(8), 5);
+        assert!(conversations.is_new(8, 100));
+        conversations.touch(7, dealing(10, Verb::Send, 1));
+        conversations.touch(8, dealing(30, Verb::Receive, 2));
+        conversations.touch(8, dealing(61, Verb::Send, 2));
+        conversations.touch(7, dealing(70, Verb::Receive, 1));
+        conversations.touch(9, dealing(70, Verb::Receive, 1));
+        assert_eq!((conversations.peer(7), conversations.peer(8), conversations.peer(9)), (Some(8), Some(7), None));
+        assert!(conversations.is_accepted(8) && !conversations.is_accepted(7));
+        assert_eq!(conversations.picked(8, 61), Some(dealing(30, Verb::Receive, 2)));
+        assert_eq!(conversations.picked(8, 40), Some(dealing(30, Verb::Receive, 2)));
+        assert_eq!(conversations.answered(8, 10, 60), Some(dealing(61, Verb::Send, 2)));
+        assert_eq!(conversations.picked(8, 62), None);
+        assert_eq!((conversations.asked_ns(7, 60), conversations.asked_ns(7, 9)), (Some(10), None));
+        assert!(!conversations.is_new(8, 100));
+        conversations.trim(65);
+        assert_eq!(conversations.held(), 3);
+    }
+
+    #[test]
+    fn ends_are_bounded_whatever_the_times_are() {
+        let mut conversations = Conversations::default();
+        for socket in 0..3 * MOST_ENDS as u32 {
+            conversations.connect([2 * socket, 2 * socket + 1], None, u64::from(socket));
+        }
+        conversations.trim(0);
+        assert!(conversations.held() <= 2 * MOST_ENDS);
+        assert!(conversations.peer(6 * MOST_ENDS as u32 - 2).is_some(), "the latest stay");
+    }
+}

@@ -1,0 +1,42 @@
+//! What a task waits for in the way of storage: the file where it is known, else the device.
+
+use crate::notes::{APART_NS, Note};
+use crate::path::Step;
+use crate::refine::Refine;
+use weir_wire::watched::{NAMED_DEVICE, NAMED_FILE};
+
+/// Requests that are looked at for one wait; on a busier device the latest of them name it as well.
+const MOST_REQUESTS: usize = 256;
+
+/// Names what a wait for storage was for.
+pub(crate) fn name(refine: &mut Refine<'_>, step: Step) -> Step {
+    let text = file(refine, &step).or_else(|| device(refine, &step));
+    text.map_or(step, |text| refine.named(step, &text))
+}
+
+/// The file that the kernel said when the task began to wait.
+fn file(refine: &Refine<'_>, step: &Step) -> Option<String> {
+    let (_, since_ns) = refine.state(step)?;
+    let notes = refine.notes.back(step.pid, since_ns.saturating_add(APART_NS));
+    let mut recent = notes.take_while(|(at, _)| at.saturating_add(APART_NS) >= since_ns);
+    let (key, fault) = recent.find_map(|(_, note)| match note {
+        Note::File { key, fault } => Some((key, fault)),
+        _ => None,
+    })?;
+    let name = refine.notes.name(NAMED_FILE, key).filter(|_| key != 0)?;
+    Some(if fault { format!("a page of {name}") } else { name.to_string() })
+}
+
+/// The device whose request was done when the wait ended: the task's own request, or else the last that was under way.
+fn device(refine: &Refine<'_>, step: &Step) -> Option<String> {
+    let under_way = |(at_ns, _): &(u64, _)| *at_ns > step.from_ns;
+    let ended = refine.notes.requests_back(step.to_ns.saturating_add(APART_NS)).take(MOST_REQUESTS);
+    let requests: Vec<_> = ended.take_while(under_way).collect();
+    let own = requests.iter().find(|(_, request)| request.pid == step.pid);
+    let (_, request) = own.or(requests.first())?;
+    let device = u64::from(request.device);
+    Some(match refine.notes.name(NAMED_DEVICE, device) {
+        Some(name) => format!("device {name}"),
+        None => format!("device {}:{}", device >> 20, device & 0xf_ffff),
+    })
+}

@@ -1,0 +1,315 @@
+//! The second look at a response's steps: what the optional sources say of each stretch.
+//!
+//! Passes only cut and rename steps: they still follow each other without a gap, and add up to what they did.
+
+use crate::join::Joiner;
+use crate::notes::Notes;
+use crate::path::{Detail, Step};
+use crate::tasks::{State, Tasks};
+use crate::texts::Texts;
+use crate::{disk, interrupts, locks, quota};
+use weir_measure::part::Part;
+use weir_wire::watched::NAMED_TASK;
+
+/// What of the time on the CPU could be divided.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunDivision {
+    /// Time in `run` of which interrupts were recorded, nanoseconds.
+    pub watched_ns: u64,
+    /// What interrupts took of it, nanoseconds.
+    pub interrupt_ns: u64,
+}
+
+/// Looks at steps with all that is known.
+pub(crate) struct Refine<'a> {
+    pub(crate) notes: &'a Notes,
+    pub(crate) tasks: &'a Tasks,
+    pub(crate) texts: &'a mut Texts,
+    pub(crate) division: &'a mut RunDivision,
+}
+
+impl Joiner {
+    /// Refines a response's steps from an index on.
+    pub(crate) fn refine(&mut self, steps: &mut Vec<Step>, from: usize) {
+        let (notes, tasks, texts) = (&self.notes, &self.tasks, &mut self.texts);
+        Refine { notes, tasks, texts, division: &mut self.statistics.run }.steps(steps, from);
+    }
+}
+
+impl Refine<'_> {
+    /// Refines the steps from an index on.
+    pub(crate) fn steps(&mut self, steps: &mut Vec<Step>, from: usize) {
+        if self.notes.is_empty() {
+            return;
+        }
+        let plain = steps.split_off(from.min(steps.len()));
+        for step in plain {
+            match step.part {
+                Part::Run => interrupts::divide(self, step, steps),
+                Part::WaitCpu => steps.push(quota::name(self, step)),
+                Part::WaitDisk => steps.push(locks::name(self, step).unwrap_or_else(|| disk::name(self, step))),
+                Part::WaitLock | Part::WaitProcess | Part::WaitNetwork | Part::Unattributed => {
+                    let timed = locks::ended_by_timer(self, step).or_else(|| locks::name(self, step));
+                    steps.push(timed.unwrap_or(step));
+                }
+                _ => steps.push(step),
+            }
+        }
+    }
+
+    /// The state in which a step's task was, when it began, and whether the step lasts to its end.
+    pub(crate) fn state(&self, step: &Step) -> Option<(State, u64)> {
+        let spell = self.tasks.spells_back(step.pid, step.from_ns, step.to_ns).next()?;
+        Some((spell.state, self.tasks.state_since(step.pid, step.to_ns)))
+    }
+
+    /// A task as its process's name and number.
+    pub(crate) fn task_label(&self, pid: u32) -> Option<String> {
+        if let Some(known) = self.tasks.named(pid) {
+            return Some(format!("{} ({})", known.name, known.tgid));
+        }
+        self.notes.name(NAMED_TASK, u64::from(pid)).map(|name| format!("{name} ({pid})"))
+    }
+
+    /// The process of a task.
+    pub(crate) fn process(&self, pid: u32) -> u32 {
+        self.tasks.named(pid).map_or(pid, |known| known.tgid)
+    }
+
+    /// The step with a text for its detail.
+    pub(crate) fn named(&mut self, step: Step, text: &str) -> Step {
+        Step { detail: Detail::Named(self.texts.number(text)), ..step }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_wire::task::Switch;
+    use weir_wire::watched::{NAMED_CGROUP, NAMED_DEVICE, NAMED_FILE, SOFT_INTERRUPT};
+    use weir_wire::{Kind, Record, text_slots};
+
+    fn record(time_ns: u64, kind: Kind, flags: u8, a: u64, b: u64) -> Record {
+        Record { time_ns, kind: kind as u16, flags, a, b, ..Record::default() }
+    }
+
+    /// What is known, as the joiner keeps it.
+    #[derive(Default)]
+    struct Known {
+        notes: Notes,
+        tasks: Tasks,
+        texts: Texts,
+        division: RunDivision,
+    }
+
+    impl Known {
+        fn switch(&mut self, time_ns: u64, prev: u32, next: u32, prev_state: u8, syscall: i64) {
+            let switch = Switch { prev, next, prev_state, syscall: syscall as u16, descriptor: 0 };
+            self.tasks.switch(time_ns, 0, switch);
+        }
+
+        fn note(&mut self, time_ns: u64, kind: Kind, flags: u8, a: u64, b: u64) {
+            self.notes.push(&record(time_ns, kind, flags, a, b), &[]);
+        }
+
+        fn name(&mut self, sort: u8, key: u64, text: &str) {
+            self.notes.push(&record(1, Kind::Named, sort, key, 0), &text_slots(text));
+        }
+
+        fn refined(&mut self, steps: &[Step]) -> Vec<(u64, u64, Part, String)> {
+            let mut steps = steps.to_vec();
+            let Self { notes, tasks, texts, division } = self;
+            Refine { notes, tasks, texts, division }.steps(&mut steps, 0);
+            let text = |detail| match detail {
+                Detail::Named(number) => self.texts.text(number).to_owned(),
+                Detail::Task(pid) => format!("task {pid}"),
+                _ => String::new(),
+            };
+            steps.iter().map(|step| (step.from_ns, step.to_ns, step.part, text(step.detail))).collect()
+        }
+    }
+
+    fn step(from_ns: u64, to_ns: u64, part: Part) -> Step {
+        Step { from_ns, to_ns, part, pid: 7, waiter: 0, detail: Detail::None }
+    }
+
+    fn told(from_ns: u64, to_ns: u64, part: Part, text: &str) -> (u64, u64, Part, String) {
+        (from_ns, to_ns, part, text.to_owned())
+    }
+
+    #[test]
+    fn running_is_cut_at_the_outer_interrupts() {
+        let mut known = Known::default();
+        known.note(1, Kind::Watched, 0, 4, 0);
+        known.switch(100, 0, 7, 0, 0);
+        // A hard one within a soft one, which ends after it.
+        known.note(250, Kind::Interrupt, 0, 20 | 24 << 48, 0);
+        known.note(300, Kind::Interrupt, SOFT_INTERRUPT, 100 | 3 << 48, 0);
+        assert_eq!(
+            known.refined(&[step(100, 400, Part::Run)]),
+            [
+                told(100, 200, Part::Run, ""),
+                told(200, 300, Part::Run, "soft interrupt net_rx"),
+                told(300, 400, Part::Run, ""),
+            ]
+        );
+        assert_eq!(known.division, RunDivision { watched_ns: 300, interrupt_ns: 100 });
+        // Outside of a window nothing is claimed.
+        known.note(500, Kind::Watched, 0, 0, 0);
+        known.refined(&[step(450, 600, Part::Run)]);
+        assert_eq!(known.division.watched_ns, 300);
+    }
+
+    #[test]
+    fn a_wait_for_storage_names_its_file_or_its_device() {
+        let mut known = Known::default();
+        known.name(NAMED_FILE, 77, "/srv/big.bin");
+        known.name(NAMED_DEVICE, 254 << 20, "vda");
+        known.switch(1_000_000, 0, 7, 0, 0);
+        known.note(2_000_000, Kind::FileWait, 1, 7, 77);
+        known.switch(2_000_000, 7, 0, 2, libc::SYS_read);
+        known.note(2_900_000, Kind::DiskRequest, 0, 7 | 254 << 52, 500_000 | 8 << 40);
+        known.tasks.waking(3_000_000, 0, 7);
+        known.switch(3_000_001, 0, 7, 0, 0);
+        known.switch(5_000_000, 7, 0, 2, libc::SYS_fsync);
+        known.note(5_900_000, Kind::DiskRequest, 2, 99 | 254 << 52, 500_000 | 8 << 40);
+        known.tasks.waking(6_000_000, 0, 7);
+        let steps = [step(2_000_000, 3_000_000, Part::WaitDisk), step(5_000_000, 6_000_000, Part::WaitDisk)];
+        assert_eq!(
+            known.refined(&steps),
+            [
+                told(2_000_000, 3_000_000, Part::WaitDisk, "/srv/big.bin"),
+                told(5_000_000, 6_000_000, Part::WaitDisk, "device vda"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_lock_is_told_by_its_own_note_and_its_holder() {
+        let mut known = Known::default();
+        known.name(NAMED_FILE, 77, "/run/app.lock");
+        known.name(NAMED_TASK, 9, "weir-holder");
+        known.switch(1_000_000, 0, 7, 0, 0);
+        known.note(1_990_000, Kind::LockWait, 2, 7 | 9 << 32, 77);
+        known.switch(2_000_000, 7, 0, 1, libc::SYS_flock);
+        known.tasks.waking(3_000_000, 9, 7);
+        // Another call than the note's is another lock.
+        known.switch(3_000_001, 0, 7, 0, 0);
+        known.switch(4_000_000, 7, 0, 1, libc::SYS_semop);
+        known.tasks.waking(5_000_000, 9, 7);
+        let steps = [step(2_000_000, 3_000_000, Part::WaitLock), step(4_000_000, 5_000_000, Part::WaitLock)];
+        assert_eq!(
+            known.refined(&steps),
+            [
+                told(2_000_000, 3_000_000, Part::WaitLock, "flock of /run/app.lock held by weir-holder (9)"),
+                told(4_000_000, 5_000_000, Part::WaitLock, ""),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_kernel_lock_is_no_disk_and_ends_where_it_is_told_to() {
+        let mut known = Known::default();
+        known.switch(1_000_000, 0, 7, 0, 0);
+        known.note(1_990_000, Kind::LockWait, 4, 7, 0xff00);
+        known.switch(2_000_000, 7, 0, 2, libc::SYS_write);
+        known.tasks.waking(3_000_000, 0, 7);
+        known.switch(3_000_001, 0, 7, 0, 0);
+        known.note(3_000_100, Kind::LockEnd, 0, 7, 0);
+        known.switch(4_000_000, 7, 0, 2, libc::SYS_write);
+        known.tasks.waking(5_000_000, 0, 7);
+        let steps = [step(2_000_000, 3_000_000, Part::WaitDisk), step(4_000_000, 5_000_000, Part::WaitDisk)];
+        assert_eq!(
+            known.refined(&steps),
+            [
+                told(2_000_000, 3_000_000, Part::WaitLock, "kernel mutex in an unknown function"),
+                told(4_000_000, 5_000_000, Part::WaitDisk, ""),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_wait_that_a_timer_ends_is_one_for_time() {
+        let mut known = Known::default();
+        known.switch(1_000_000, 0, 7, 0, 0);
+        known.switch(2_000_000, 7, 0, 1, libc::SYS_ppoll);
+        known.tasks.waking(3_000_000, 0, 7);
+        known.note(3_000_300, Kind::TimerWakeup, 0, 7, 0);
+        assert_eq!(
+            known.refined(&[step(2_000_000, 3_000_000, Part::WaitProcess)]),
+            [told(2_000_000, 3_000_000, Part::WaitTimer, "")]
+        );
+    }
+
+    #[test]
+    fn a_quota_takes_the_blame_from_an_idle_cpu_but_not_from_its_own_tasks() {
+        let mut known = Known::default();
+        known.name(NAMED_CGROUP, 5, "/web");
+        known.note(1, Kind::CgroupMember, 0, 7, 5);
+        known.note(2, Kind::CgroupMember, 0, 8, 5);
+        known.note(3, Kind::Fork, 0, 8 | 11 << 32, 0);
+        known.note(100_000_000, Kind::Throttled, 0, 70_000_000, 5);
+        let own = |pid| Step { detail: Detail::Task(pid), ..step(95_000_000, 96_000_000, Part::WaitCpu) };
+        let steps = [step(30_000_000, 95_000_000, Part::WaitCpu), own(8), own(11)];
+        assert_eq!(
+            known.refined(&steps),
+            [
+                told(30_000_000, 95_000_000, Part::WaitCpu, "the CPU quota of cgroup /web"),
+                told(95_000_000, 96_000_000, Part::WaitCpu, "task 8"),
+                told(95_000_000, 96_000_000, Part::WaitCpu, "task 11"),
+            ]
+        );
+    }
+
+    fn any_note() -> impl Strategy<Value = (u64, u8, u8, u64, u64)> {
+        (0u64..2_000, 0u8..11, 0u8..8, prop_oneof![1u64..9, any::<u64>()], prop_oneof![0u64..9, any::<u64>()])
+    }
+
+    proptest! {
+        /// Whatever was noted, the steps follow each other as before, and only waits change their part.
+        #[test]
+        fn steps_stay_whole(
+            lengths in proptest::collection::vec((1u64..300, 0usize..Part::COUNT, 1u32..9), 1..20),
+            switches in proptest::collection::vec((0u64..2_000, 0u32..9, 0u8..3, 0i64..80), 0..40),
+            notes in proptest::collection::vec(any_note(), 0..60),
+        ) {
+            let mut known = Known::default();
+            let mut switches = switches;
+            switches.sort_by_key(|one| one.0);
+            let mut current = 0;
+            for (at, next, state, call) in switches {
+                known.switch(at, current, next, state, call);
+                current = next;
+            }
+            let kinds = [
+                Kind::Named, Kind::FileWait, Kind::LockWait, Kind::LockEnd, Kind::TimerWakeup, Kind::DiskRequest,
+                Kind::Interrupt, Kind::Throttled, Kind::CgroupMember, Kind::Watched, Kind::SourceCost,
+            ];
+            let mut notes = notes;
+            notes.sort_by_key(|one| one.0);
+            for (at, kind, flags, a, b) in notes {
+                known.note(at, kinds[usize::from(kind)], flags, a, b);
+            }
+            let mut at = 0;
+            let mut steps = Vec::new();
+            for (length, part, pid) in lengths {
+                steps.push(Step { from_ns: at, to_ns: at + length, part: Part::ALL[part], pid, waiter: 0, detail: Detail::None });
+                at += length;
+            }
+            let run = |steps: &[(u64, u64, Part)]| -> u64 {
+                steps.iter().filter(|step| step.2 == Part::Run).map(|step| step.1 - step.0).sum()
+            };
+            let before: Vec<_> = steps.iter().map(|step| (step.from_ns, step.to_ns, step.part)).collect();
+            let refined: Vec<_> = known.refined(&steps).into_iter().map(|(from, to, part, _)| (from, to, part)).collect();
+            prop_assert_eq!(refined.first().map(|step| step.0), Some(0));
+            prop_assert_eq!(refined.last().map(|step| step.1), Some(at));
+            prop_assert!(refined.windows(2).all(|pair| pair[0].1 == pair[1].0));
+            prop_assert!(refined.iter().all(|step| step.0 < step.1));
+            prop_assert_eq!(run(&refined), run(&before));
+            known.notes.trim(1_000);
+            known.notes.trim(u64::MAX);
+            prop_assert!(known.notes.held() < 1_000);
+        }
+    }
+}
