@@ -8,7 +8,9 @@
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use std::time::{Duration, Instant};
-use weir_capture::{Probes, Recorder, Recording, Target};
+use weir_capture::packs::PackChoice;
+use weir_capture::user_probes::{Plan, Programs, Release, UserProbes, Wanted};
+use weir_capture::{EventSource, Probes, Recorder, Recording, Target};
 use weir_load::{Control, Options, StopRule, Url};
 use weir_measure::comparison::{Bootstrap, PairedRatios, median};
 use weir_testkit::{Apache, Nginx, RunningServer};
@@ -38,6 +40,9 @@ struct Arguments {
     /// Milliseconds of a slice
     #[arg(long, default_value_t = 300)]
     slice_ms: u64,
+    /// Phases by packs besides: auto, none, or their names
+    #[arg(long, default_value = "none")]
+    packs: PackChoice,
     /// Seed of the order within pairs
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -56,7 +61,9 @@ fn main() -> anyhow::Result<()> {
     let run = Run::create(folder.path())?;
     // Old segments are removed beyond a small bound: a long measurement must not fill the disk.
     let limits = Limits { segment_bytes: 16 << 20, stream_bytes: 64 << 20, ..Limits::default() };
-    let recorder = Recorder::start(Probes::load()?, &Target::of_port(server.port)?, &run, limits)?;
+    let (probes, target) = (Probes::load()?, Target::of_port(server.port)?);
+    let sources = sources(&arguments.packs, &probes, &target)?;
+    let recorder = Recorder::start_with(probes, sources, &target, &run, limits)?;
     let (producer, mut done) = weir_wire::ring(1 << 18);
     let mut options = Options::new(Url::parse(&server.url("/1k.txt")).map_err(|error| anyhow::anyhow!("{error}"))?);
     options.connections = arguments.connections;
@@ -75,6 +82,17 @@ fn main() -> anyhow::Result<()> {
     let lost = recorder.recording().lost.load(std::sync::atomic::Ordering::Relaxed);
     recorder.finish(Vec::new())?;
     report(&arguments, &outcome?, lost)
+}
+
+/// The probes of the packs that fit.
+fn sources(packs: &PackChoice, probes: &Probes, target: &Target) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
+    let wanted = Wanted { packs: packs.clone(), ..Wanted::default() };
+    let plan = Plan::of(&wanted, &Programs::of(target.pids.iter().copied()), Release::running())?;
+    if plan.sites.is_empty() {
+        return Ok(Vec::new());
+    }
+    plan.notes.iter().for_each(|note| println!("{note}"));
+    Ok(vec![Box::new(UserProbes::load(probes, plan, false)?)])
 }
 
 /// One pair of slices.

@@ -411,6 +411,7 @@ pages_run! {
     is_it_faster_runs: "docs/is-it-faster.md",
     record_a_running_server_runs: "docs/record-a-running-server.md",
     explain_production_runs: "docs/explain-production.md",
+    phases_and_probes_runs: "docs/phases-and-probes.md",
     serve_files_runs: "docs/serve-files.md",
     run_format_runs: "docs/run-format.md",
     what_observing_costs_runs: "docs/what-observing-costs.md",

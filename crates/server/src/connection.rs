@@ -17,6 +17,7 @@ use crate::pending::Pending;
 use crate::request::{self, Framing, Head, Request};
 use crate::send::{self, Sent, Socket};
 use crate::site::Site;
+use crate::static_probe::static_probe;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -195,11 +196,13 @@ impl Connection {
         self.unread |= readiness.readable;
         self.ended |= readiness.ended;
         self.room |= readiness.writable;
-        self.work(bench).unwrap_or_else(|_| {
+        let turn = self.work(bench).unwrap_or_else(|_| {
             bench.counts().connections_broken.add(1);
             self.give_up(bench);
             Turn::Close
-        })
+        });
+        static_probe!("done");
+        turn
     }
 
     /// Ends a connection whose deadline has passed; a client in the middle of a head is told.
@@ -336,6 +339,7 @@ impl Connection {
                         let is_quiet = at == filled && self.drain.is_done() && self.after == After::Continue;
                         self.after = if is_quiet { After::Close } else { After::Linger };
                     }
+                    static_probe!("request");
                     let pending = &mut places[batch];
                     site.respond(&request, Persistence::of(request.minor, stays), clock, counts, pending);
                     count(pending.status, counts);
@@ -392,6 +396,7 @@ impl Connection {
         if !self.queue.is_empty() {
             return Ok(Sent::Blocked);
         }
+        static_probe!("send");
         let mut socket = Socket { fd: self.socket.as_raw_fd(), copied: &mut bench.copied };
         let (outcome, bytes) = send::flush(&mut bench.batch[..batch], &mut socket);
         bench.counts().bytes_sent.add(bytes);
@@ -414,6 +419,7 @@ impl Connection {
         if !self.room {
             return Ok(Sent::Blocked);
         }
+        static_probe!("send");
         let mut socket = Socket { fd: self.socket.as_raw_fd(), copied: &mut bench.copied };
         let (outcome, bytes) = send::flush(&mut self.queue, &mut socket);
         bench.counts().bytes_sent.add(bytes);

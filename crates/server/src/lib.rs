@@ -60,6 +60,7 @@ mod send;
 mod server;
 mod site;
 mod slab;
+mod static_probe;
 mod target;
 
 pub use counters::{Counters, Counts};

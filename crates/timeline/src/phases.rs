@@ -420,3 +420,6 @@ fn spent(tasks: &Tasks, pid: u32, from_ns: u64, to_ns: u64) -> PartTimes {
     }
     parts
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,11 @@
 //! Each takes any bytes and panics where the parser breaks a promise, not only where it panics itself.
 
 mod http;
+mod programs;
 mod recording;
 
 pub use http::{http_request, http_response, ranges, url};
+pub use programs::{probe_notes, program, query_text};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader};
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files.

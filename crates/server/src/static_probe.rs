@@ -1,0 +1,43 @@
+//! Places at which somebody may observe the server from outside: static probes as `sys/sdt.h` makes them.
+//!
+//! A place is two nops and a note in the program's file that tells where: one nop of one byte, which every kernel's probe
+//! replays cheaply, and one of five, which Linux 6.18 and later turn into a call. Nobody looking, they cost nothing that
+//! can be measured. On other processors than x86-64 there is none.
+
+/// A static probe of the provider `weir`, without arguments.
+macro_rules! static_probe {
+    ($name:literal) => {
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        // SAFETY: two nops; the rest describes them in sections that are not loaded, or (the base) hold one unused byte.
+        unsafe {
+            core::arch::asm!(
+                "990: nop",
+                ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00",
+                ".pushsection .note.stapsdt, \"?\", \"note\"",
+                ".balign 4",
+                ".4byte 992f-991f, 994f-993f, 3",
+                "991: .asciz \"stapsdt\"",
+                "992: .balign 4",
+                "993: .8byte 990b",
+                ".8byte _.stapsdt.base",
+                ".8byte 0",
+                ".asciz \"weir\"",
+                concat!(".asciz \"", $name, "\""),
+                ".asciz \"\"",
+                "994: .balign 4",
+                ".popsection",
+                ".ifndef _.stapsdt.base",
+                ".pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat",
+                ".weak _.stapsdt.base",
+                ".hidden _.stapsdt.base",
+                "_.stapsdt.base: .space 1",
+                ".size _.stapsdt.base, 1",
+                ".popsection",
+                ".endif",
+                options(att_syntax, nomem, nostack, preserves_flags)
+            );
+        }
+    };
+}
+
+pub(crate) use static_probe;

@@ -1,0 +1,186 @@
+use super::*;
+use proptest::prelude::*;
+use weir_wire::task::Switch;
+
+/// One task, 7, that has CPU 0 from time 1 on.
+fn running() -> Tasks {
+    let mut tasks = Tasks::default();
+    tasks.switch(1, 0, Switch { prev: 0, next: 7, prev_state: 0, syscall: 0x1ff, descriptor: 0 });
+    tasks
+}
+
+fn told(server: &str, name: &str, roles: u8) -> Arc<str> {
+    let point = ProbePoint { server: server.to_owned(), name: name.to_owned(), roles };
+    Arc::from(point.write())
+}
+
+fn step(from_ns: u64, to_ns: u64, part: Part) -> Step {
+    Step { from_ns, to_ns, part, pid: 7, detail: Detail::None }
+}
+
+/// (name, from, to, first) of each stretch.
+fn stretches(phases: &Phases, steps: &[Step], arrived_ns: u64) -> Vec<(String, u64, u64, bool)> {
+    let mut out = Vec::new();
+    phases.stretches(steps, 0, arrived_ns, &mut out);
+    out.iter().map(|one| (phases.name(one.phase).name.clone(), one.from_ns, one.to_ns, one.is_first)).collect()
+}
+
+fn owned(expected: &[(&str, u64, u64, bool)]) -> Vec<(String, u64, u64, bool)> {
+    expected.iter().map(|(name, from, to, first)| ((*name).to_owned(), *from, *to, *first)).collect()
+}
+
+#[test]
+fn a_phase_lasts_until_the_next_mark() {
+    let (tasks, mut phases) = (running(), Phases::default());
+    for (at_ns, name, roles) in [(10, "read", PHASE), (30, "work", PHASE), (60, "end", END)] {
+        phases.hit(0, at_ns, 0, &told("s", name, roles), &tasks);
+    }
+    let steps = [step(20, 40, Part::Run), step(40, 50, Part::WorkerQueue), step(50, 80, Part::WaitCpu)];
+    let expected = [("read", 20, 30, true), ("work", 30, 40, true), ("work", 50, 60, false)];
+    assert_eq!(stretches(&phases, &steps, 20), owned(&expected), "behind others it is in no phase");
+    // Each passage that ended is told, with what the task did meanwhile.
+    let ended = phases.take_ended();
+    let run: Vec<u64> = ended.passages.iter().map(|passage| passage.parts_ns[Part::Run as usize]).collect();
+    assert_eq!(run, [20, 30]);
+    assert!(phases.take_ended().passages.is_empty());
+}
+
+#[test]
+fn an_event_loops_marks_are_for_the_request_that_it_is_at() {
+    let (mut tasks, mut phases) = (running(), Phases::default());
+    let mark = told("loop", "handle", PHASE | INTERLEAVED);
+    for (at_ns, socket) in [(10, 100), (20, 200)] {
+        tasks.touch(0, at_ns, socket, crate::tasks::Verb::Receive, true);
+        phases.hit(0, at_ns + 1, 0, &mark, &tasks);
+    }
+    let mut out = Vec::new();
+    phases.stretches(&[step(5, 50, Part::Run)], 100, 5, &mut out);
+    assert_eq!(out.iter().map(|one| (one.from_ns, one.to_ns)).collect::<Vec<_>>(), [(11, 50)]);
+    phases.stretches(&[step(15, 50, Part::Run)], 200, 15, &mut out);
+    assert_eq!(out.iter().map(|one| (one.from_ns, one.to_ns)).collect::<Vec<_>>(), [(21, 50)]);
+    // What was marked before this request arrived was for the one before it on the connection.
+    phases.stretches(&[step(15, 50, Part::Run)], 100, 15, &mut out);
+    assert!(out.is_empty());
+    assert!(phases.take_ended().passages.is_empty(), "whose a passage would be cannot be told");
+}
+
+#[test]
+fn a_query_is_named_from_its_begin_to_its_end() {
+    let (tasks, mut phases, mut texts) = (running(), Phases::default(), Texts::default());
+    let status = told("db", "statement", QUERY);
+    let query = |phases: &mut Phases, texts: &mut Texts, at_ns, text: &str| {
+        phases.hit(0, at_ns, 1, &status, &tasks);
+        phases.text(0, at_ns, text, texts);
+    };
+    query(&mut phases, &mut texts, 10, "select ?");
+    // Parse, bind and execute each tell the statement: it is one.
+    query(&mut phases, &mut texts, 12, "select ?");
+    query(&mut phases, &mut texts, 30, "commit");
+    phases.hit(0, 40, 0, &status, &tasks);
+    let ended = phases.take_ended();
+    let runs: Vec<(&str, u64)> = ended.queries.iter().map(|run| (texts.text(run.text), run.ns)).collect();
+    assert_eq!(runs, [("select ?", 20), ("commit", 10)]);
+    let mut steps = vec![step(5, 20, Part::Run), step(20, 25, Part::WaitCpu), step(25, 50, Part::WaitTimer)];
+    phases.name_queries(&mut steps);
+    let named: Vec<(u64, u64, Option<&str>)> = steps
+        .iter()
+        .map(|step| {
+            let text = match step.detail {
+                Detail::Named(number) => Some(texts.text(number)),
+                _ => None,
+            };
+            (step.from_ns, step.to_ns, text)
+        })
+        .collect();
+    assert_eq!(
+        named,
+        [
+            (5, 10, None),
+            (10, 20, Some("select ?")),
+            (20, 25, None),
+            (25, 30, Some("select ?")),
+            (30, 40, Some("commit")),
+            (40, 50, None)
+        ],
+        "of a wait for a CPU the one that had it matters more"
+    );
+}
+
+#[test]
+fn what_is_told_is_of_the_task_and_the_time() {
+    let (tasks, mut phases, mut texts) = (running(), Phases::default(), Texts::default());
+    phases.hit(0, 10, 1, &told("s", "request", REQUEST), &tasks);
+    phases.text(0, 11, "GET /late", &mut texts);
+    phases.hit(0, 20, 1, &told("s", "request", REQUEST), &tasks);
+    phases.text(0, 20, "GET /a", &mut texts);
+    assert_eq!(phases.request(7, 0, 30).map(|text| texts.text(text)), Some("GET /a"));
+    assert_eq!((phases.request(7, 21, 30), phases.request(8, 0, 30)), (None, None));
+    phases.hit(5, 30, 0, &told("s", "nobody known runs there", PHASE), &tasks);
+    phases.hit(0, 30, 0, &Arc::from("no point at all"), &tasks);
+    phases.born(7);
+    assert!(phases.is_empty());
+}
+
+#[test]
+fn memory_is_bounded_whatever_is_told() {
+    let (mut tasks, mut phases, mut texts) = (Tasks::default(), Phases::default(), Texts::default());
+    let point = told("s", "p", PHASE | QUERY | REQUEST);
+    let mut before = 0;
+    for pid in 1..=(MOST_TASKS as u32 + 100) {
+        tasks.switch(u64::from(pid), 0, Switch { prev: before, next: pid, prev_state: 1, syscall: 0, descriptor: 0 });
+        phases.hit(0, u64::from(pid), 1, &point, &tasks);
+        before = pid;
+    }
+    assert!(phases.tasks.len() <= MOST_TASKS);
+    for at_ns in 0..2 * MOST_MARKS as u64 {
+        phases.hit(0, 1_000_000 + at_ns, 1, &point, &tasks);
+        phases.text(0, 1_000_000 + at_ns, if at_ns % 2 == 0 { "a" } else { "b" }, &mut texts);
+    }
+    let marks = &phases.tasks[&before];
+    assert_eq!((marks.marks.len(), marks.queries.len(), marks.requests.len()), (MOST_MARKS, MOST_MARKS, MOST_MARKS));
+    phases.trim(u64::MAX - 1);
+    let marks = &phases.tasks[&before];
+    assert!(marks.marks.len() <= KEPT && marks.queries.len() == 1, "what is in force stays");
+}
+
+proptest! {
+    /// Stretches lie within their steps, those of one server do not overlap, and naming queries moves no border.
+    #[test]
+    fn stretches_are_within_steps_and_disjoint(
+        marks in proptest::collection::vec((1u64..60, 0u8..3, 0u8..4, any::<bool>()), 0..40),
+        lengths in proptest::collection::vec((1u64..200, any::<bool>()), 1..12),
+        arrived_ns in 0u64..500,
+    ) {
+        let (tasks, mut phases, mut texts) = (running(), Phases::default(), Texts::default());
+        let mut at_ns = 2;
+        for (later, server, name, over) in marks {
+            at_ns += later;
+            let roles = if over { END | QUERY_END } else { PHASE | QUERY } | if server == 2 { BY_HAND } else { 0 };
+            phases.hit(0, at_ns, 1, &told(&server.to_string(), &name.to_string(), roles), &tasks);
+            phases.text(0, at_ns, &name.to_string(), &mut texts);
+        }
+        let mut begin_ns = arrived_ns;
+        let mut steps = Vec::new();
+        for (length, queue) in lengths {
+            steps.push(step(begin_ns, begin_ns + length, if queue { Part::WorkerQueue } else { Part::Run }));
+            begin_ns += length;
+        }
+        let mut out = Vec::new();
+        phases.stretches(&steps, 0, arrived_ns, &mut out);
+        for stretch in &out {
+            prop_assert!(stretch.from_ns < stretch.to_ns);
+            prop_assert!(steps.iter().any(|step| step.part == stretch.part && step.from_ns <= stretch.from_ns && stretch.to_ns <= step.to_ns));
+        }
+        for server in 0..3 {
+            let of_server = out.iter().filter(|one| phases.name(one.phase).server == server.to_string());
+            let ends: Vec<(u64, u64)> = of_server.map(|one| (one.from_ns, one.to_ns)).collect();
+            prop_assert!(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{ends:?}");
+        }
+        let before = steps.clone();
+        phases.name_queries(&mut steps);
+        prop_assert!(steps.windows(2).all(|pair| pair[0].to_ns == pair[1].from_ns));
+        prop_assert_eq!((steps[0].from_ns, steps.last().map(|step| step.to_ns)), (before[0].from_ns, before.last().map(|step| step.to_ns)));
+        let run = |steps: &[Step]| steps.iter().filter(|step| step.part == Part::Run).map(|step| step.to_ns - step.from_ns).sum::<u64>();
+        prop_assert_eq!(run(&steps), run(&before));
+    }
+}

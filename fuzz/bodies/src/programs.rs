@@ -1,0 +1,60 @@
+//! What is read of other people's programs: ELF files, the notes of static probes, instructions, and the texts that a
+//! probe finds.
+
+use std::path::PathBuf;
+use weir_capture::user_probes::usdt::{argument, note};
+use weir_capture::user_probes::{Binary, Dialect, Release, cost_of, next_note, normalised, place, without_query};
+
+/// Reads any bytes as a program: functions, static probes and calls, each looked at for what a probe would cost there.
+pub fn program(input: &[u8]) {
+    let Ok(binary) = Binary::of(PathBuf::from("program"), input.to_vec()) else { return };
+    let release = Release(6, 18);
+    for name in ["cheap", "moved", "main", "usleep", ""] {
+        for function in binary.functions(name).unwrap_or_default() {
+            assert!(function.offset < input.len() as u64 && function.code.len() <= input.len());
+            let placed = place(&function.code, &[], false, release);
+            assert!(placed.shift <= function.code.len() as u64);
+        }
+        for call in binary.calls(name).unwrap_or_default() {
+            let _ = input.get(call as usize..).map(|code| cost_of(code, release));
+        }
+    }
+    for probe in binary.static_probes("demo", "round").unwrap_or_default() {
+        assert!(probe.offset < input.len() as u64 && !probe.code.is_empty() && probe.arguments.len() <= 12);
+    }
+}
+
+/// Reads any bytes as a section of notes, each note as a static probe's, and all as an argument.
+pub fn probe_notes(input: &[u8]) {
+    let mut rest = input;
+    let mut notes = 0;
+    while let Some((content, after)) = next_note(rest) {
+        assert!(after.len() < rest.len(), "each note takes some bytes");
+        rest = after;
+        notes += 1;
+        if let Some(note) = content.and_then(note) {
+            assert!(!note.provider.is_empty() && !note.name.is_empty());
+        }
+    }
+    assert!(notes <= input.len() / 12);
+    let text = String::from_utf8_lossy(input);
+    if let Some(argument) = argument(&text) {
+        assert!([1, 2, 4, 8].contains(&argument.bytes));
+    }
+}
+
+/// Takes the literals out of any text.
+pub fn query_text(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    for dialect in [Dialect::PostgreSql, Dialect::MySql] {
+        for is_cut in [false, true] {
+            let out = normalised(&text, dialect, is_cut);
+            assert!(out.len() <= 1003 && !out.contains(char::is_control), "{out:?}");
+        }
+        // A value between quotes, doubled where it holds them, is never shown.
+        let value: String = text.chars().filter(|symbol| *symbol != '\\').collect();
+        let query = format!("x = '{}' y", value.replace('\'', "''"));
+        assert_eq!(normalised(&query, dialect, false), "x = ? y");
+    }
+    assert!(!without_query(&text).contains('?'));
+}
