@@ -69,4 +69,25 @@ pub enum TargetError {
         "TCP port {0} is listened on, but by a process that we may not look at: run as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
     )]
     Hidden(u16),
+    /// No such control group.
+    #[error("no control group of the {what} {name:?}; `systemd-cgls` or `find /sys/fs/cgroup -type d` lists them")]
+    NoGroup {
+        /// Unit, container or group.
+        what: &'static str,
+        /// As it was named.
+        name: String,
+    },
+    /// Several, of which none is the other's.
+    #[error("the {what} {name:?} is not one control group but several: {found}; name one by --cgroup")]
+    SeveralGroups {
+        /// Unit or container.
+        what: &'static str,
+        /// As it was named.
+        name: String,
+        /// Their paths.
+        found: String,
+    },
+    /// A group without processes.
+    #[error("the control group {0} holds no process; start the service first")]
+    EmptyGroup(String),
 }

@@ -37,6 +37,7 @@ pub fn streams() -> usize {
 pub struct Probes {
     skel: SpineSkel<'static>,
     boundaries: Boundaries,
+    keep_addresses: bool,
 }
 
 /// Attached probes; dropping it detaches them.
@@ -78,7 +79,7 @@ impl Probes {
             program.set_autoload(rung == Rung::SocketTracepoints);
         }
         let skel = open.load().map_err(refused(LOADING))?;
-        let mut probes = Self { skel, boundaries: Boundaries::InTheSpine };
+        let mut probes = Self { skel, boundaries: Boundaries::InTheSpine, keep_addresses: false };
         probes.boundaries = Boundaries::load(rung, &probes)?;
         Ok(probes)
     }
@@ -145,6 +146,21 @@ impl Probes {
             state.traced.fill(0);
             state.ports.fill(0);
         }
+    }
+
+    /// Has the addresses of clients written as they are; without it, keyed hashes take their place.
+    pub fn keep_addresses(&mut self) {
+        self.keep_addresses = true;
+    }
+
+    pub(crate) fn keeps_addresses(&self) -> bool {
+        self.keep_addresses
+    }
+
+    /// Whether a local port is the server's: given to [`Probes::watch_port`], or opened by it since.
+    pub(crate) fn is_watched(&self, port: u16) -> bool {
+        let state = self.skel.maps.bss_targets_data.as_deref();
+        state.and_then(|state| state.ports.get(usize::from(port) / 8)).is_some_and(|byte| byte >> (port % 8) & 1 == 1)
     }
 
     /// Marks a local TCP port as the server's.

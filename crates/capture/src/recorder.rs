@@ -7,19 +7,24 @@ use crate::expand::Expander;
 use crate::living::Living;
 use crate::probes::{Attached, Probes};
 use crate::quota::Quotas;
+use crate::redaction::Redaction;
 use crate::ring::{RawEvent, Rings};
 use crate::target::{Target, listening_ports, tree};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
+use weir_wire::socket::SocketOpen;
 use weir_wire::task::Switch;
 use weir_wire::{Kind, Record, text_slots};
 
 /// Between two looks at the rings: a ring holds ten times as much of the busiest server.
 const POLL: Duration = Duration::from_millis(20);
+/// The same in a pause: how late its end may be heard of.
+const PAUSED: Duration = Duration::from_millis(50);
 /// Process numbers whose names are looked up; above, tasks stay without a name.
 const MOST_PIDS: usize = 1 << 22;
 
@@ -108,6 +113,7 @@ impl Recorder {
         }
         probes.census()?;
         let shared = Arc::new(Recording::default());
+        let probes_keep = probes.keeps_addresses();
         let mut collector = Collector {
             window: 0,
             probes,
@@ -118,6 +124,8 @@ impl Recorder {
             sources,
             named: vec![0; MOST_PIDS / 64],
             living: Living::default(),
+            redaction: (!probes_keep).then(Redaction::new),
+            groups: target.groups.clone(),
             removed: 0,
             events: Vec::new(),
             next_second_ns: 0,
@@ -186,6 +194,10 @@ struct Collector {
     /// A bit for each task whose name was written.
     named: Vec<u64>,
     living: Living,
+    /// `None` if addresses of clients are kept.
+    redaction: Option<Redaction>,
+    /// Control groups whose processes are the server's.
+    groups: BTreeSet<PathBuf>,
     /// Segments that the streams had removed when it was last told what lives.
     removed: u64,
     events: Vec<RawEvent>,
@@ -223,7 +235,7 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
         if stopping {
             break;
         }
-        std::thread::sleep(POLL);
+        std::thread::sleep(if attached.is_some() { POLL } else { PAUSED });
     }
     let mut cost = Cost::default();
     for stream in collector.streams.drain(..) {
@@ -252,6 +264,7 @@ impl Collector {
         let target = self.shared.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(target) = &target {
             self.probes.forget_targets();
+            self.groups.clone_from(&target.groups);
             mark(&mut self.probes, target);
         }
         let attached = self.probes.attach().ok().filter(|_| self.attach_sources())?;
@@ -295,6 +308,7 @@ impl Collector {
             b: edge_ns,
             ..Record::default()
         };
+        self.sources.iter_mut().for_each(|source| source.see(&record, &[]));
         self.streams.first_mut().map_or(Ok(()), |stream| stream.push(record, &[], None))
     }
 
@@ -360,6 +374,7 @@ impl Collector {
         }
         let (named, probes, living) = (&mut self.named, &self.probes, &mut self.living);
         let sources = &mut self.sources;
+        let (redaction, in_groups) = (&self.redaction, !self.groups.is_empty());
         let mut outcome = Ok(());
         for event in events {
             self.expanders[cpu].expand(*event, &mut |record, slots| {
@@ -369,12 +384,18 @@ impl Collector {
                 if rewritten(sources, &record, stream, &mut outcome) {
                     return;
                 }
+                let hidden = redaction.as_ref().and_then(|redaction| {
+                    let open = SocketOpen::read(&record, slots)?;
+                    let server_side = probes.is_watched(open.local.port());
+                    server_side.then(|| redaction.apply(open).write(record.time_ns, record.lane))
+                });
+                let (record, slots) = hidden.as_ref().map_or((record, slots), |(record, slots)| (*record, &slots[..]));
                 living.see(&record, slots);
                 sources.iter_mut().for_each(|source| source.see(&record, slots));
                 outcome = stream.push(record, slots, None);
                 if let Some(switch) = Switch::read(&record)
                     && unnamed(named, switch.next)
-                    && let Some((name, text)) = task_name(probes, switch.next, record.time_ns, cpu)
+                    && let Some((name, text)) = task_name(probes, switch.next, record.time_ns, cpu, in_groups)
                     && outcome.is_ok()
                 {
                     outcome = stream.push(name, &text_slots(&text), None);
@@ -410,8 +431,20 @@ impl Collector {
         Ok(())
     }
 
+    /// Processes that have come to the server's control groups by another way than by a fork of its own.
+    fn follow_groups(&mut self) {
+        let pids: BTreeSet<u32> = self.groups.iter().flat_map(|group| crate::cgroup::processes(group)).collect();
+        let fresh: BTreeSet<u32> = pids.into_iter().filter(|pid| !self.probes.is_traced(*pid)).collect();
+        if fresh.is_empty() {
+            return;
+        }
+        fresh.iter().for_each(|pid| self.probes.trace(*pid));
+        listening_ports(&fresh).iter().for_each(|port| self.probes.watch_port(*port));
+    }
+
     /// A clock pair, each CPU's stolen time, what was told in segments that are gone, and everything to the disk.
     fn each_second(&mut self, now_ns: u64) -> Result<(), WriteError> {
+        self.follow_groups();
         self.tell_again(now_ns)?;
         let pair = Record {
             time_ns: now_ns,
@@ -471,7 +504,7 @@ fn forget(named: &mut [u64], pid: u32) {
 }
 
 /// The record that names a task, if it still lives.
-fn task_name(probes: &Probes, pid: u32, time_ns: u64, cpu: usize) -> Option<(Record, String)> {
+fn task_name(probes: &Probes, pid: u32, time_ns: u64, cpu: usize, in_groups: bool) -> Option<(Record, String)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let tgid: u32 = field("Tgid:")?.parse().ok()?;
@@ -484,7 +517,10 @@ fn task_name(probes: &Probes, pid: u32, time_ns: u64, cpu: usize) -> Option<(Rec
         b: crate::target::start_ns(tgid).unwrap_or(0),
         ..Record::default()
     };
-    Some((record, field("Name:")?.to_owned()))
+    let name = field("Name:")?;
+    // Where the server was named by its service or container, its processes are told with it.
+    let group = if in_groups && record.flags != 0 { crate::cgroup::name_of_process(tgid) } else { None };
+    Some((record, group.map_or_else(|| name.to_owned(), |group| format!("{name} in {group}"))))
 }
 
 /// Stolen time of each CPU since boot, from /proc/stat (proc(5): the eighth number, in clock ticks).

@@ -3,6 +3,7 @@
 use crate::error::TargetError;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
+use std::path::{Path, PathBuf};
 
 /// What to record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub struct Target {
     pub pids: BTreeSet<u32>,
     /// Local TCP ports of the server.
     pub ports: BTreeSet<u16>,
+    /// Control groups whose processes are the server's, those to come included.
+    pub groups: BTreeSet<PathBuf>,
 }
 
 impl Target {
@@ -20,7 +23,7 @@ impl Target {
     /// [`TargetError::NoListener`], [`TargetError::Hidden`].
     pub fn of_port(port: u16) -> Result<Self, TargetError> {
         let pids = listeners_of_port(port)?;
-        Ok(Self { pids: pids.into_iter().flat_map(tree).collect(), ports: BTreeSet::from([port]) })
+        Ok(Self { pids: pids.into_iter().flat_map(tree).collect(), ports: BTreeSet::from([port]), ..Self::default() })
     }
 
     /// A process with its children, and the ports that they listen on.
@@ -32,7 +35,7 @@ impl Target {
         if pids.is_empty() {
             return Err(TargetError::NoPid(pid));
         }
-        Ok(Self { ports: listening_ports(&pids), pids })
+        Ok(Self { ports: listening_ports(&pids), pids, ..Self::default() })
     }
 
     /// Every process of a name, with its children.
@@ -44,7 +47,19 @@ impl Target {
         if pids.is_empty() {
             return Err(TargetError::NoComm(comm.to_owned()));
         }
-        Ok(Self { ports: listening_ports(&pids), pids })
+        Ok(Self { ports: listening_ports(&pids), pids, ..Self::default() })
+    }
+
+    /// The processes of a control group, with the ports that they listen on.
+    ///
+    /// # Errors
+    /// [`TargetError::EmptyGroup`].
+    pub fn of_group(group: &Path) -> Result<Self, TargetError> {
+        let pids = crate::cgroup::processes(group);
+        if pids.is_empty() {
+            return Err(TargetError::EmptyGroup(group.display().to_string()));
+        }
+        Ok(Self { ports: listening_ports(&pids), pids, groups: BTreeSet::from([group.to_owned()]) })
     }
 
     /// Both targets together.
@@ -52,6 +67,7 @@ impl Target {
     pub fn and(mut self, other: Self) -> Self {
         self.pids.extend(other.pids);
         self.ports.extend(other.ports);
+        self.groups.extend(other.groups);
         self
     }
 }
@@ -126,6 +142,13 @@ fn listening_sockets(of: &str) -> Vec<(u16, u64)> {
     found
 }
 
+/// A process of each network namespace but our own, as far as we may look.
+fn other_namespaces() -> Vec<u32> {
+    let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let mut seen: HashSet<PathBuf> = of("self").into_iter().collect();
+    processes().filter(|pid| of(&pid.to_string()).is_some_and(|namespace| seen.insert(namespace))).collect()
+}
+
 /// Inodes of the sockets that a process holds open.
 fn socket_inodes(pid: u32) -> HashSet<u64> {
     let listing = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -154,8 +177,14 @@ pub fn listening_ports(pids: &BTreeSet<u32>) -> BTreeSet<u16> {
 /// # Errors
 /// [`TargetError::NoListener`] if nobody does, [`TargetError::Hidden`] if we may not see who.
 pub fn listeners_of_port(port: u16) -> Result<BTreeSet<u32>, TargetError> {
-    let inodes: HashSet<u64> =
-        listening_sockets("self").into_iter().filter(|(at, _)| *at == port).map(|(_, inode)| inode).collect();
+    let at_port = |of: &str| -> HashSet<u64> {
+        listening_sockets(of).into_iter().filter(|(at, _)| *at == port).map(|(_, inode)| inode).collect()
+    };
+    let mut inodes = at_port("self");
+    if inodes.is_empty() {
+        // Nobody of our own network namespace: then whoever listens there in another one, such as a container's.
+        inodes = other_namespaces().iter().flat_map(|pid| at_port(&pid.to_string())).collect();
+    }
     if inodes.is_empty() {
         return Err(TargetError::NoListener(port));
     }

@@ -1,5 +1,6 @@
 //! The `weir` command: measures web servers, explains where a request's time goes, and serves the web itself.
 mod advise;
+mod always;
 mod child;
 mod compare;
 mod explain;
@@ -48,7 +49,7 @@ enum Command {
     Explain(Box<explain::Args>),
     Advise(Box<advise::Args>),
     Load(Box<load::Args>),
-    Record(record::Args),
+    Record(Box<record::Args>),
     View(view::Args),
     Serve(serve::Args),
     Compare(compare::Args),

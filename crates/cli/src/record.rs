@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_capture::{Footing, Probes, Recorder, Rung, Target};
+use weir_capture::{Footing, Probes, Recorder, Rung, Target, cgroup};
 use weir_trace::{Limits, Run, Source};
 
 /// Disk space of a recording, MiB, unless the user says.
@@ -21,6 +21,9 @@ Examples:
   weir record --pid 4711                         a process with its children and threads
   weir record --pid 4711 --packs auto --probe libphp.so:php_mail
                                                  with phases and queries of known servers, and a mark at a function
+  weir record --unit shop                        the systemd unit shop.service, whatever runs in it
+  weir record --always --port 80 --slo 'p99<200ms' --webhook https://example.com/alert
+                                                 in short windows, for ever, within bounds of disk and CPU time
   weir record --run runs/b -- nginx -g 'daemon off;'
                                                  start a server, and record it until it ends
 
@@ -37,14 +40,21 @@ CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.";
 pub(crate) struct Args {
     /// The run directory to write to; made if it is not there [default: a new directory in weir-runs]
     #[arg(long, value_name = "DIR")]
-    run: Option<PathBuf>,
+    pub(crate) run: Option<PathBuf>,
 
     /// How long to record: 500ms, 10s, 2m; without it until Ctrl-C or the command's end
     #[arg(short = 'd', long, value_name = "TIME", value_parser = crate::units::duration)]
     duration: Option<Duration>,
 
     #[command(flatten)]
-    target: TargetArgs,
+    pub(crate) target: TargetArgs,
+
+    #[command(flatten)]
+    pub(crate) always: crate::always::AlwaysArgs,
+
+    /// Write the addresses of clients as they are; without it, keyed hashes take their place
+    #[arg(long)]
+    pub(crate) keep_addresses: bool,
 
     #[command(flatten)]
     watch: crate::watch::WatchArgs,
@@ -53,7 +63,7 @@ pub(crate) struct Args {
     probes: crate::probe_options::ProbeArgs,
 
     #[command(flatten)]
-    rung: RungArgs,
+    pub(crate) rung: RungArgs,
 
     #[command(flatten)]
     sources: crate::sources::SourceArgs,
@@ -81,19 +91,34 @@ pub(crate) struct TargetArgs {
     /// The server's processes have this name
     #[arg(long, value_name = "NAME")]
     pub(crate) comm: Vec<String>,
+
+    /// The server is this systemd unit
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unit: Vec<String>,
+
+    /// The server runs in this container: its id or the first characters of it
+    #[arg(long, value_name = "ID")]
+    pub(crate) container: Vec<String>,
+
+    /// The server's processes are in this control group (version 2), by its path below /sys/fs/cgroup
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Vec<PathBuf>,
 }
 
 impl TargetArgs {
     /// Whether nothing was named.
     pub(crate) fn is_empty(&self) -> bool {
-        self.port.is_empty() && self.pid.is_empty() && self.comm.is_empty()
+        let groups = self.unit.len() + self.container.len() + self.cgroup.len();
+        self.port.is_empty() && self.pid.is_empty() && self.comm.is_empty() && groups == 0
     }
 
     /// What was named, in words.
     pub(crate) fn words(&self) -> String {
         let ports = self.port.iter().map(|port| format!("port {port}"));
         let pids = self.pid.iter().map(|pid| format!("process {pid}"));
-        ports.chain(pids).chain(self.comm.iter().cloned()).collect::<Vec<_>>().join(", ")
+        let groups = self.cgroup.iter().map(|path| path.display().to_string());
+        let named = self.comm.iter().chain(&self.unit).chain(&self.container).cloned();
+        ports.chain(pids).chain(named).chain(groups).collect::<Vec<_>>().join(", ")
     }
 
     /// The processes and ports that are meant.
@@ -108,6 +133,15 @@ impl TargetArgs {
         for comm in &self.comm {
             target = target.and(Target::of_comm(comm)?);
         }
+        for unit in &self.unit {
+            target = target.and(Target::of_group(&cgroup::of_unit(unit)?)?);
+        }
+        for container in &self.container {
+            target = target.and(Target::of_group(&cgroup::of_container(container)?)?);
+        }
+        for path in &self.cgroup {
+            target = target.and(Target::of_group(&cgroup::of_path(path)?)?);
+        }
         Ok(target)
     }
 }
@@ -116,13 +150,19 @@ impl TargetArgs {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.target.is_empty() && args.command.is_empty() {
         eprintln!(
-            "weir record: name a server: --port N, --pid PID, --comm NAME, or -- COMMAND (see `weir record --help`)"
+            "weir record: name a server: --port N, --pid PID, --comm NAME, --unit NAME, --container ID, or -- COMMAND (see `weir record --help`)"
         );
         return Ok(ExitCode::from(2));
     }
+    if args.always.always {
+        return crate::always::run(args);
+    }
     let stop = Stop::on_signals()?;
     // The probes load before anything is started: a refusal then costs nobody a server.
-    let (probes, rung, why) = probes(&args.rung)?;
+    let (mut probes, rung, why) = probes(&args.rung)?;
+    if args.keep_addresses {
+        probes.keep_addresses();
+    }
     let mut child = if args.command.is_empty() { None } else { Some(Child::start(&args.command)?) };
     let mut target = args.target.find()?;
     if let Some(child) = &child {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub(crate) use weir_report::nanoseconds;
 
-/// Reads `10`, `10s`, `500ms`, `2m`, `1h` or `1.5s`; a bare number means seconds.
+/// Reads `10`, `10s`, `500ms`, `2m`, `1h`, `7d` or `1.5s`; a bare number means seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -14,6 +14,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "ms" => 1e-3,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return Err(format!("{unit:?} is no unit of time; write 500ms, 10s, 2m or 1h")),
     };
     let number: f64 = number.parse().map_err(|_| format!("{text:?} is no time; write 500ms, 10s, 2m or 1h"))?;

@@ -76,6 +76,15 @@ fn a_php_page_with_a_database_has_no_wait_that_is_not_followed() {
             let running = who(&report, "run");
             assert!(running.iter().any(|(name, _)| name.starts_with("postgres")), "{running:?}");
             assert!(running.iter().any(|(name, _)| name.starts_with("php-fpm")), "{running:?}");
+            let server = if std::ptr::eq(server, &raw const apache) { "apache2" } else { "nginx" };
+            for (from, to) in [(server, "php-fpm8.2"), ("php-fpm8.2", "postgres")] {
+                let waiting = report["waiting"].as_array().expect("the waiting graph");
+                let edge = waiting.iter().find(|edge| edge["from"] == from && edge["to"] == to);
+                let edge = edge.unwrap_or_else(|| panic!("{from} does not wait for {to}: {waiting:#?}"));
+                assert!(number(edge, "/mean_ns") > 0.05 * number(&report, "/response_ns/mean"), "{edge}");
+            }
+            let processes = report["processes"].as_array().expect("processes");
+            assert!(processes.iter().any(|process| process["name"] == "postgres"), "{processes:#?}");
         }
     }
 }

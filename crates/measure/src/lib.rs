@@ -4,11 +4,13 @@
 //! from a file or from a running server makes no difference to what it says.
 //! This crate knows no file, socket or clock.
 
+pub mod burn;
 pub mod class;
 pub mod comparison;
 pub mod examples;
 pub mod objective;
 pub mod part;
+pub mod participants;
 pub mod phase;
 pub mod queueing;
 pub mod response;
@@ -17,3 +19,4 @@ pub mod stacks;
 pub mod summary;
 pub mod trend;
 pub mod usage;
+pub mod wakeups;

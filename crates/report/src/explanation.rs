@@ -306,12 +306,10 @@ pub struct Wakeups {
     pub accepted: u64,
     /// Wake-ups of the server's idle tasks.
     pub wakeups: u64,
-    /// Those after which a task found nothing and waited again.
+    /// Those after which a task found nothing and waited again: semi-busy-waiting.
     pub futile: u64,
     /// Futile wake-ups for each accepted connection.
     pub futile_per_accepted: f64,
-    /// Tries that found nothing, without a wait before: semi-busy-waiting.
-    pub busy_polls: u64,
 }
 
 /// One response, to be drawn.

@@ -1,10 +1,13 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
 use super::from_sockets::{self, Objectives, View, Watched};
+use super::labels::{Labels, label};
 use super::lanes;
+use super::participants::Participants;
 use super::phases::{self, WorkFolds};
 use super::server_side::ServerSide;
 use super::stacks::StackSection;
+use super::wakeups::WakeupCount;
 use super::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
@@ -27,8 +30,6 @@ const MOST_CLASSES: usize = 200;
 const EXAMPLES: usize = 4;
 /// Steps of an example that are drawn one by one; up to twice as many are drawn in all.
 const MOST_STEPS: usize = 200;
-/// Labels of those to blame.
-const MOST_LABELS: usize = 4096;
 /// From what to what a client's response time counts.
 const BOUNDARY: &str = "from the time that the schedule intended to the last byte at the client";
 /// The share that counts as slow.
@@ -49,6 +50,7 @@ pub(super) fn explain(
         joiner.supply_arrivals();
     }
     let mut server_side = ServerSide::new();
+    let mut wakeups = WakeupCount::new();
     let mut merge = reader.merge();
     let mut line = crate::progress::Line::new();
     let mut records = 0u64;
@@ -57,6 +59,7 @@ pub(super) fn explain(
         joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| folds.push(joiner, response));
         folds.work.settle(&mut joiner, false);
         server_side.push(&joiner, &sourced);
+        wakeups.push(&joiner, &sourced.record);
         if let Some(edge_ns) = watched.push(&sourced.record) {
             folds.objectives.edge(edge_ns);
         }
@@ -82,6 +85,7 @@ pub(super) fn explain(
     (explanation.phases, explanation.queries) = folds.work.report(&joiner, statistics.joined);
     let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
     explanation.server_cpu = server_cpu;
+    explanation.wakeups = wakeups.report();
     super::watched::add(&mut explanation, &statistics, recorded_s(&reader));
     explanation.warnings.extend(folds.stacks.notes().iter().cloned());
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
@@ -108,9 +112,8 @@ struct Folds {
     trend: TrendFold,
     examples: Examples<Example>,
     objectives: Objectives,
-    labels: Vec<String>,
-    by_label: HashMap<String, u32>,
-    by_detail: HashMap<Detail, u32>,
+    labels: Labels,
+    participants: Participants,
     status: BTreeMap<u16, u64>,
     sums: Option<(f64, f64, f64)>,
     first_ns: u64,
@@ -128,9 +131,8 @@ impl Folds {
             trend: TrendFold::default(),
             examples: Examples::new(EXAMPLES, 1),
             objectives,
-            labels: vec![String::new()],
-            by_label: HashMap::new(),
-            by_detail: HashMap::new(),
+            labels: Labels::new(),
+            participants: Participants::new(),
             status: BTreeMap::new(),
             sums: None,
             first_ns: 0,
@@ -149,9 +151,11 @@ impl Folds {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         for step in response.steps {
-            let detail = self.label_of(joiner, step.detail);
+            let detail = self.labels.of(joiner, step.detail);
             pieces.push(Piece { part: step.part, detail, ns: step.to_ns - step.from_ns });
         }
+        let labels = &mut self.labels;
+        self.participants.push(response.steps, |detail| labels.of(joiner, detail));
         self.work.push(response);
         let sum: u64 = pieces.iter().map(|piece| piece.ns).sum();
         let ratio = if time_ns == 0 { 1.0 } else { sum as f64 / time_ns as f64 };
@@ -182,29 +186,6 @@ impl Folds {
         self.pieces = pieces;
     }
 
-    fn label_of(&mut self, joiner: &Joiner, detail: Detail) -> u32 {
-        if detail == Detail::None {
-            return 0;
-        }
-        if let Some(label) = self.by_detail.get(&detail) {
-            return *label;
-        }
-        let text = culprit(joiner, detail);
-        let next = self.labels.len() as u32;
-        let number = *self.by_label.entry(text.clone()).or_insert(next);
-        if number == next {
-            if self.labels.len() >= MOST_LABELS {
-                return 0;
-            }
-            self.labels.push(text);
-        }
-        // A task may get its name later: only a name that is known is kept for it.
-        if !matches!(detail, Detail::Task(pid) if joiner.task_name(pid).is_none()) {
-            self.by_detail.insert(detail, number);
-        }
-        number
-    }
-
     fn explanation(
         &mut self,
         reader: &RunReader,
@@ -216,6 +197,7 @@ impl Folds {
         let (slow, rest) = (self.all.slowest(SLOW), self.all.rest(SLOW));
         let duration_s = statistics.client_ns.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9);
         let count = self.all.count();
+        let (processes, waiting) = self.participants.report(self.labels.texts(), count, all.response_ns);
         let (least, total, most) = self.sums.unwrap_or((1.0, 1.0, 1.0));
         let typical_ns = self.all.times().value_at_quantile(0.5);
         let examples = examples(&mut self.examples, typical_ns);
@@ -248,41 +230,20 @@ impl Folds {
             run_parts_ns: BTreeMap::new(),
             not_observed_why: BTreeMap::new(),
             not_observed: Part::NOT_OBSERVED.iter().map(|&name| name.to_owned()).collect(),
-            causes: words::causes(&all, &self.labels),
-            slow_causes: words::slow_causes(&slow, &rest, &self.labels),
+            causes: words::causes(&all, self.labels.texts()),
+            slow_causes: words::slow_causes(&slow, &rest, self.labels.texts()),
             transactions: transactions(self.classes.names(), &self.by_class),
             exchanges: BTreeMap::new(),
             objectives: self.objectives.results(statistics),
             phases: Vec::new(),
-            processes: Vec::new(),
-            waiting: Vec::new(),
+            processes,
+            waiting,
             queries: Vec::new(),
             stacks: self.stacks.stacks(self.classes.names()),
             wakeups: Wakeups::default(),
             examples,
             warnings: warnings(reader, statistics, damage, &self.status),
         }
-    }
-}
-
-/// Who is to blame, in a word: of the server's own, all processes of a name together, however many come and go.
-fn culprit(joiner: &Joiner, detail: Detail) -> String {
-    let own = |pid| joiner.task_name(pid).filter(|name| name.traced);
-    match detail {
-        Detail::Task(pid) if let Some(name) = own(pid) => name.name.clone(),
-        _ => label(joiner, detail),
-    }
-}
-
-pub(super) fn label(joiner: &Joiner, detail: Detail) -> String {
-    match detail {
-        Detail::None => String::new(),
-        Detail::Peer(address) => address.to_string(),
-        Detail::Named(number) => joiner.text(number).to_owned(),
-        Detail::Task(pid) => match joiner.task_name(pid) {
-            Some(name) => format!("{} ({})", name.name, name.tgid),
-            None => format!("task {pid}"),
-        },
     }
 }
 

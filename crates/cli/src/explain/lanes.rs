@@ -1,6 +1,6 @@
 //! Lanes of CPUs beside an example.
 
-use super::analysis::label;
+use super::labels::label;
 use weir_report::CpuSpell;
 use weir_timeline::{Detail, Joiner};
 

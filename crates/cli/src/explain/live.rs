@@ -97,9 +97,11 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     let (probes, rung, notes) = crate::record::probes(&args.rung)?;
     let target = args.target.find()?;
+    let sources = args.probes.source(&probes, &target, false)?.into_iter().collect();
     let run = Run::create(&directory)?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-    let recorder = Recorder::start(probes, &target, &run, crate::record::limits(crate::record::DISK_MIB))?;
+    let limits = crate::record::limits(crate::record::DISK_MIB);
+    let recorder = Recorder::start_with(probes, sources, &target, &run, limits)?;
     let (begin, mut line) = (Instant::now(), crate::progress::Line::new());
     let watch = args.load.duration().unwrap_or(WATCH);
     while begin.elapsed() < watch && !stop.asked() && !recorder.has_failed() {

@@ -2,11 +2,14 @@
 
 mod analysis;
 pub(crate) mod from_sockets;
+mod labels;
 mod lanes;
 mod live;
+mod participants;
 mod phases;
 mod server_side;
 mod stacks;
+mod wakeups;
 mod watched;
 mod words;
 

@@ -1,0 +1,181 @@
+//! Targets by control group (version 2): a systemd unit's, a container's, or any other.
+
+use crate::error::TargetError;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where control groups are mounted unless /proc/self/mounts says otherwise.
+const USUAL: &str = "/sys/fs/cgroup";
+/// Groups that are looked at; a host has some hundreds.
+const MOST_GROUPS: usize = 1 << 16;
+/// Characters of a container's id by which it may be named, at least.
+const SHORTEST_ID: usize = 6;
+/// What the known runtimes write before and behind a container's id in the name of its group: Docker, Podman, containerd
+/// and CRI-O under systemd; systemd-nspawn and LXC by name.
+const AFFIXES: &[(&str, &str)] = &[
+    ("docker-", ".scope"),
+    ("libpod-", ".scope"),
+    ("cri-containerd-", ".scope"),
+    ("crio-", ".scope"),
+    ("machine-", ".scope"),
+    ("lxc.payload.", ""),
+    ("", ""),
+];
+
+/// The group of a systemd unit, of the system's or a user's: `NAME` or `NAME.service`.
+///
+/// # Errors
+/// [`TargetError::NoGroup`] if there is none or there are several of that name.
+pub fn of_unit(unit: &str) -> Result<PathBuf, TargetError> {
+    let named = if unit.contains('.') { unit.to_owned() } else { format!("{unit}.service") };
+    // Of nested ones the outermost is the unit's.
+    only(unit, "unit", groups().into_iter().filter(|path| name_of(path) == named))
+}
+
+/// The group of a container: its id or the first characters of it, or its name where the runtime names groups by it.
+///
+/// # Errors
+/// [`TargetError::NoGroup`].
+pub fn of_container(container: &str) -> Result<PathBuf, TargetError> {
+    let is_it = |path: &PathBuf| {
+        let name = name_of(path);
+        AFFIXES.iter().any(|(before, behind)| {
+            let id = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+            id.is_some_and(|id| {
+                id == container || is_id(id) && container.len() >= SHORTEST_ID && id.starts_with(container)
+            })
+        })
+    };
+    only(container, "container", groups().into_iter().filter(is_it))
+}
+
+/// A group by its path, below the mount or with it.
+///
+/// # Errors
+/// [`TargetError::NoGroup`].
+pub fn of_path(path: &Path) -> Result<PathBuf, TargetError> {
+    let root = root();
+    let below = path.strip_prefix(&root).unwrap_or(path);
+    let below = below.strip_prefix("/").unwrap_or(below);
+    let group = root.join(below);
+    if group.join("cgroup.procs").exists() && !below.as_os_str().is_empty() {
+        return Ok(group);
+    }
+    Err(TargetError::NoGroup { what: "control group", name: path.display().to_string() })
+}
+
+/// The processes of a group and of those below it.
+#[must_use]
+pub fn processes(group: &Path) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    for path in below(group) {
+        let listed = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+        // 0 stands for a process of a namespace that we do not see.
+        found.extend(listed.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|pid| *pid != 0));
+    }
+    found
+}
+
+/// The service or container that a process belongs to, as a name for people; `None` outside of any.
+#[must_use]
+pub fn name_of_process(pid: u32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    path.rsplit('/').find_map(group_name)
+}
+
+/// What a group's name says to people.
+fn group_name(name: &str) -> Option<String> {
+    if name.ends_with(".service") {
+        return Some(name.to_owned());
+    }
+    AFFIXES.iter().find_map(|(before, behind)| {
+        let id = name.strip_prefix(before)?.strip_suffix(behind)?;
+        let readable = if is_id(id) { format!("container {}", id.get(..12)?) } else { format!("container {id}") };
+        (is_id(id) || !before.is_empty()).then_some(readable)
+    })
+}
+
+/// Whether a text is a container's whole id: 64 hexadecimal digits.
+fn is_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Where version 2 is mounted: on hosts that have both versions, it is below the other's place.
+#[must_use]
+pub fn root() -> PathBuf {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounted = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (place, kind) = (fields.nth(1)?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(place))
+    });
+    mounted.unwrap_or_else(|| PathBuf::from(USUAL))
+}
+
+/// All groups.
+fn groups() -> Vec<PathBuf> {
+    below(&root())
+}
+
+/// A group and all below it, the outer ones first.
+fn below(group: &Path) -> Vec<PathBuf> {
+    let mut found = vec![group.to_owned()];
+    let mut at = 0;
+    while at < found.len() && found.len() < MOST_GROUPS {
+        let listing = fs::read_dir(&found[at]).into_iter().flatten().flatten();
+        let folders = listing.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        found.extend(folders.map(|entry| entry.path()));
+        at += 1;
+    }
+    found
+}
+
+/// The one that was meant: the only one, but for those within it.
+fn only(name: &str, what: &'static str, found: impl Iterator<Item = PathBuf>) -> Result<PathBuf, TargetError> {
+    let mut outer: Vec<PathBuf> = Vec::new();
+    for path in found {
+        if !outer.iter().any(|known| path.starts_with(known)) {
+            outer.push(path);
+        }
+    }
+    match outer.len() {
+        1 => Ok(outer.remove(0)),
+        0 => Err(TargetError::NoGroup { what, name: name.to_owned() }),
+        _ => Err(TargetError::SeveralGroups {
+            what,
+            name: name.to_owned(),
+            found: outer.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_have_names_for_people() {
+        let id = "0123456789abcdef".repeat(4);
+        assert_eq!(group_name("shop.service").as_deref(), Some("shop.service"));
+        assert_eq!(group_name(&format!("docker-{id}.scope")).as_deref(), Some("container 0123456789ab"));
+        assert_eq!(group_name(&id).as_deref(), Some("container 0123456789ab"));
+        assert_eq!(group_name("machine-mail.scope").as_deref(), Some("container mail"));
+        assert_eq!(group_name("system.slice"), None);
+        assert_eq!(group_name("session-1.scope"), None);
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_in_words() {
+        let error = of_unit("no-such-unit-here").expect_err("there is none");
+        assert!(error.to_string().contains("no-such-unit-here"), "{error}");
+        assert!(of_container("0123456789abcdef").is_err());
+        assert!(of_path(Path::new("/sys/fs/cgroup/no/such/group")).is_err());
+        assert!(of_path(Path::new("/")).is_err(), "everything is no target");
+    }
+}

@@ -1,0 +1,73 @@
+//! Labels of those to blame: numbers for the folds, words for the reader.
+
+use std::collections::HashMap;
+use weir_timeline::{Detail, Joiner};
+
+/// Labels that are told apart; what comes after is nobody in particular.
+const MOST_LABELS: usize = 4096;
+
+/// All labels so far; 0 is nobody.
+pub(super) struct Labels {
+    texts: Vec<String>,
+    by_text: HashMap<String, u32>,
+    by_detail: HashMap<Detail, u32>,
+}
+
+impl Labels {
+    pub(super) fn new() -> Self {
+        Self { texts: vec![String::new()], by_text: HashMap::new(), by_detail: HashMap::new() }
+    }
+
+    /// The number of a culprit's label.
+    pub(super) fn of(&mut self, joiner: &Joiner, detail: Detail) -> u32 {
+        if detail == Detail::None {
+            return 0;
+        }
+        if let Some(label) = self.by_detail.get(&detail) {
+            return *label;
+        }
+        let text = culprit(joiner, detail);
+        let number = match self.by_text.get(&text) {
+            Some(number) => *number,
+            None if self.texts.len() >= MOST_LABELS => return 0,
+            None => {
+                let number = self.texts.len() as u32;
+                self.texts.push(text.clone());
+                self.by_text.insert(text, number);
+                number
+            }
+        };
+        // A task may get its name later: only a name that is known is kept for it.
+        if !matches!(detail, Detail::Task(pid) if joiner.task_name(pid).is_none()) {
+            self.by_detail.insert(detail, number);
+        }
+        number
+    }
+
+    /// The labels by their numbers.
+    pub(super) fn texts(&self) -> &[String] {
+        &self.texts
+    }
+}
+
+/// Who is to blame, in a word: of the server's own, all processes of a name together, however many come and go.
+fn culprit(joiner: &Joiner, detail: Detail) -> String {
+    let own = |pid| joiner.task_name(pid).filter(|name| name.traced);
+    match detail {
+        Detail::Task(pid) if let Some(name) = own(pid) => name.name.clone(),
+        _ => label(joiner, detail),
+    }
+}
+
+/// Who or what it is, a process with its number.
+pub(super) fn label(joiner: &Joiner, detail: Detail) -> String {
+    match detail {
+        Detail::None => String::new(),
+        Detail::Peer(address) => address.to_string(),
+        Detail::Named(number) => joiner.text(number).to_owned(),
+        Detail::Task(pid) => match joiner.task_name(pid) {
+            Some(name) => format!("{} ({})", name.name, name.tgid),
+            None => format!("task {pid}"),
+        },
+    }
+}

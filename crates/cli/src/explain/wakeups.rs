@@ -1,0 +1,90 @@
+//! Wake-ups of the server's tasks that wait for work, and those for nothing.
+
+use std::collections::HashMap;
+use weir_measure::wakeups::WakeupFold;
+use weir_report::Wakeups;
+use weir_timeline::{Joiner, Wait, wait_of};
+use weir_wire::task::Switch;
+use weir_wire::{Kind, Record};
+
+/// Tasks that are followed.
+const MOST_TASKS: usize = 1 << 16;
+/// CPUs that are told apart.
+const MOST_CPUS: usize = 8192;
+/// Connections whose first byte is awaited.
+const MOST_CONNECTIONS: usize = 1 << 16;
+
+/// The fold over a run's records.
+pub(super) struct WakeupCount {
+    fold: WakeupFold,
+    /// Who has each CPU.
+    current: Vec<u32>,
+    /// Connections that nobody has received from, with when they were made.
+    fresh: HashMap<u32, u64>,
+    accepted: u64,
+}
+
+impl WakeupCount {
+    pub(super) fn new() -> Self {
+        Self { fold: WakeupFold::new(MOST_TASKS), current: Vec::new(), fresh: HashMap::new(), accepted: 0 }
+    }
+
+    /// Takes a record.
+    pub(super) fn push(&mut self, joiner: &Joiner, record: &Record) {
+        if let Some(switch) = Switch::read(record) {
+            self.switch(joiner, record, switch);
+            return;
+        }
+        let (low, high) = record.a_halves();
+        match Kind::from_code(record.kind) {
+            Some(Kind::Waking) => drop(self.fold.woken(high)),
+            Some(Kind::Exit) => self.fold.ended(low),
+            Some(Kind::ListenReady) => self.accepted += 1,
+            Some(Kind::SocketOpen) if self.fresh.len() < MOST_CONNECTIONS => {
+                self.fresh.insert(low, record.time_ns);
+            }
+            Some(Kind::SocketState) => drop(self.fresh.remove(&low)),
+            Some(Kind::SocketSend) => self.fold.touched(self.running(record.lane)),
+            Some(Kind::SocketRecv) => {
+                let pid = self.running(record.lane);
+                self.fold.touched(pid);
+                if let Some(made_ns) = self.fresh.remove(&low) {
+                    self.fold.accepted_early(pid, made_ns);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn running(&self, cpu: u32) -> u32 {
+        self.current.get(cpu as usize).copied().unwrap_or(0)
+    }
+
+    fn switch(&mut self, joiner: &Joiner, record: &Record, switch: Switch) {
+        let cpu = record.lane as usize;
+        if cpu >= MOST_CPUS {
+            return;
+        }
+        if self.current.len() <= cpu {
+            self.current.resize(cpu + 1, 0);
+        }
+        self.current[cpu] = switch.next;
+        if switch.prev_state == 0 || switch.prev == 0 || !joiner.serves(switch.prev) {
+            return;
+        }
+        let for_descriptors = wait_of(switch.prev_state, switch.syscall) == Wait::Descriptor;
+        let place = for_descriptors.then_some((switch.syscall, switch.descriptor));
+        self.fold.waits(switch.prev, place, record.time_ns);
+    }
+
+    /// The counts of the whole recording.
+    pub(super) fn report(&self) -> Wakeups {
+        let counts = self.fold.snapshot();
+        Wakeups {
+            accepted: self.accepted,
+            wakeups: counts.wakeups,
+            futile: counts.futile,
+            futile_per_accepted: counts.futile as f64 / self.accepted.max(1) as f64,
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! A recording that goes on for ever: windows, restarts of the server and of the recorder, alerts, and what it may not
+//! remove.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{alone, number, output, weir};
+use weir_testkit::{Faulty, require};
+
+/// A server of ours at a port that it may be started at again.
+fn serve(port: u16, site: &Path) -> Child {
+    let server = weir()
+        .args(["serve", "--listen", &format!("127.0.0.1:{port}")])
+        .arg(site)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("weir serve starts");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(Instant::now() < deadline, "the server does not answer");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port()
+}
+
+fn stop(mut child: Child) -> String {
+    // SAFETY: the process is our child and not yet waited for.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
+    let mut said = String::new();
+    let _ = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
+    let status = child.wait().expect("it ends");
+    assert!(status.success(), "{status}: {said}");
+    said
+}
+
+fn always(port: u16, runs: &Path, more: &[&str]) -> Command {
+    let mut command = weir();
+    let port = port.to_string();
+    let often = ["--window", "300ms", "--cpu-share", "100", "--disk-per-hour", "100000"];
+    command.args(["record", "--always", "--port", &port]).args(often).args(more).arg("--run").arg(runs);
+    command.stderr(Stdio::piped());
+    command
+}
+
+fn runs_in(directory: &Path) -> Vec<PathBuf> {
+    let mut runs: Vec<PathBuf> =
+        fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    runs.sort();
+    runs
+}
+
+fn explained(run: &Path) -> Value {
+    let explained = output(&["explain", "--json", run.to_str().expect("a readable path")]);
+    let stderr = String::from_utf8_lossy(&explained.stderr);
+    serde_json::from_slice(&explained.stdout).unwrap_or_else(|error| panic!("no JSON ({error}); stderr: {stderr}"))
+}
+
+/// Takes one request after the other, answers each, and hands over what was posted.
+fn listen() -> (u16, std::sync::mpsc::Receiver<Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let (to, from) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for (index, stream) in listener.incoming().take(20).flatten().enumerate() {
+            let mut reader = BufReader::new(stream);
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().expect("a length");
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).expect("the body");
+            // The first try is refused: it comes again.
+            let status = if index == 0 { "503 Not now" } else { "204 Taken" };
+            let _ = write!(reader.get_mut(), "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            if index > 0 && to.send(serde_json::from_slice(&body).expect("JSON")).is_err() {
+                return;
+            }
+        }
+    });
+    (port, from)
+}
+
+#[test]
+fn windows_are_explained_and_objectives_alert() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let server = Faulty::new("sleep").start().expect("the server starts");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (hook, alerts) = listen();
+    let hook = format!("http://127.0.0.1:{hook}/alert");
+    let slo = ["--slo", "p99<1ms", "--burn", "4s/2s/2", "--webhook", &hook];
+    let recording = always(server.port, folder.path(), &slo).spawn().expect("it starts");
+    let mut load = weir()
+        .args(["load", &server.url("/"), "-c", "4", "-d", "6s", "-q"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the load starts");
+    let alert = alerts.recv_timeout(Duration::from_secs(15)).expect("an alert comes, at the second try");
+    assert!(load.wait().expect("the load ends").success());
+    let said = stop(recording);
+    assert_eq!(alert["state"], "firing", "{alert:#}");
+    assert_eq!(alert["objective"], "p99<1ms");
+    // Every request sleeps: all are bad, a hundred times as many as allowed.
+    assert!(number(&alert, "/burn_rate_short") > 90.0, "{alert:#}");
+    assert!(said.contains("ALERT: p99<1ms"), "{said}");
+    assert!(said.contains("windows in"), "{said}");
+    let runs = runs_in(folder.path());
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    let report = explained(&runs[0]);
+    assert!(number(&report, "/exchanges/windows") >= 3.0, "{:#}", report["exchanges"]);
+    assert!(number(&report, "/requests") > 10.0);
+    assert_eq!(report["causes"][0]["part"], "wait_timer", "{:#}", report["causes"]);
+    assert!(number(&report, "/sum_of_parts_over_response/mean") > 0.999_999);
+    // The rate is that of the windows, not thinned by the pauses: four connections with a sleep each.
+    let (rate, mean) = (number(&report, "/rate_per_s"), number(&report, "/response_ns/mean"));
+    let expected = 4.0 / (mean / 1e9);
+    assert!((0.4..1.3).contains(&(rate / expected)), "{rate} a second, of about {expected}");
+}
+
+#[test]
+fn a_restarted_server_is_found_again() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (site, runs) = (folder.path().join("site"), folder.path().join("runs"));
+    fs::create_dir(&site).and_then(|()| fs::write(site.join("index.html"), "hello")).expect("a site");
+    let port = free_port();
+    let url = format!("http://127.0.0.1:{port}/");
+    // It waits for a server that is not there yet.
+    let recording = always(port, &runs, &[]).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(500));
+    for _ in 0..2 {
+        let mut server = serve(port, &site);
+        let load = output(&["load", &url, "-c", "2", "--rate", "300", "-d", "5s", "-q"]);
+        assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
+        server.kill().expect("it is killed");
+        let _ = server.wait();
+        std::thread::sleep(Duration::from_millis(2_500));
+    }
+    let said = stop(recording);
+    assert!(said.contains("waiting for the server"), "{said}");
+    // While it was away the run ended, or it was found again within the pause: each server's requests are in some run.
+    let runs = runs_in(&runs);
+    let requests: Vec<f64> = runs
+        .iter()
+        .map(|run| output(&["explain", "--json", run.to_str().expect("a readable path")]))
+        .filter_map(|explained| serde_json::from_slice::<Value>(&explained.stdout).ok())
+        .map(|report| number(&report, "/requests"))
+        .collect();
+    assert!(
+        runs.len() >= 2 && requests.iter().filter(|requests| **requests > 50.0).count() >= 2,
+        "{requests:?} {said}"
+    );
+}
+
+#[test]
+fn a_killed_recorder_leaves_what_it_wrote_and_the_next_tidies_its_own_only() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let mut recording = always(server.port, folder.path(), &[]).spawn().expect("it starts");
+    let load = output(&["load", &server.url("/"), "-c", "2", "--rate", "300", "-d", "4s", "-q"]);
+    assert!(load.status.success());
+    recording.kill().expect("it is killed");
+    let _ = recording.wait();
+    let killed = runs_in(folder.path()).pop().expect("its run");
+    let report = explained(&killed);
+    assert!(number(&report, "/requests") > 50.0, "{:#}", report["warnings"]);
+    // Somebody else's directory beside it, older than anything.
+    let others = folder.path().join("20200101T000000Z");
+    fs::create_dir(&others).expect("a directory");
+    std::thread::sleep(Duration::from_millis(1_200));
+    let recording = always(server.port, folder.path(), &["--keep", "1s"]).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(3_000));
+    stop(recording);
+    assert!(!killed.exists(), "what is older than is kept is removed");
+    assert!(others.exists(), "what it did not make stays");
+}
+
+/// What the systemd unit grants is enough.
+#[test]
+fn the_units_capabilities_suffice() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::program("setpriv").is_none() {
+        return;
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/weir-record.service");
+    let text = fs::read_to_string(unit).expect("the unit");
+    let granted = text.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).expect("its capabilities");
+    let granted: Vec<String> =
+        granted.split_whitespace().map(|name| format!("+{}", name.trim_start_matches("CAP_").to_lowercase())).collect();
+    let granted = granted.join(",");
+    // The unit's own command line, with a port in the place of its configuration.
+    let line = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/weir ")).expect("its command");
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let state = folder.path().join("state");
+    fs::create_dir(&state).expect("a directory");
+    for (path, mode) in [(folder.path(), 0o755), (&state, 0o777)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("permissions");
+    }
+    let program = folder.path().join("weir");
+    fs::copy(env!("CARGO_BIN_EXE_weir"), &program).expect("the command can be copied");
+    let line = line.replace("${STATE_DIRECTORY}", state.to_str().expect("a readable path"));
+    let line = line.replace("$WEIR_RECORD", &format!("--port {} --window 300ms --cpu-share 100", server.port));
+    let mut recording = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"])
+        .args(["--inh-caps", &format!("-all,{granted}"), "--ambient-caps", &format!("-all,{granted}")])
+        .arg("--bounding-set")
+        .arg(format!("-all,{granted}"))
+        .arg(&program)
+        .args(line.split_whitespace())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("setpriv starts");
+    let load = output(&["load", &server.url("/"), "-c", "2", "--rate", "300", "-d", "4s", "-q"]);
+    assert!(load.status.success());
+    assert!(recording.try_wait().expect("it is ours").is_none(), "it has ended: {:?}", recording.wait_with_output());
+    let said = stop(recording);
+    let run = runs_in(&state.join("runs")).pop().unwrap_or_else(|| panic!("no run: {said}"));
+    assert!(number(&explained(&run), "/requests") > 50.0, "{said}");
+}
+
+/// A server that is named by its control group, as by a systemd unit.
+#[test]
+fn a_unit_is_found_by_its_control_group() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let group = Group::new("weir-test-shop.service");
+    if require::or_skip(group.is_some(), "needs control groups of version 2 that can be made").is_none() {
+        return;
+    }
+    let group = group.expect("looked at above");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let site = folder.path().join("site");
+    fs::create_dir(&site).and_then(|()| fs::write(site.join("index.html"), "hello")).expect("a site");
+    let port = free_port();
+    let mut server = serve(port, &site);
+    fs::write(group.path.join("cgroup.procs"), server.id().to_string()).expect("it is moved");
+    let (url, run) = (format!("http://127.0.0.1:{port}/"), folder.path().join("run"));
+    let run = run.to_str().expect("a readable path");
+    let found = output(&["explain", "--json", "--load", &url, "--unit", "weir-test-shop", "-d", "1s", "--run", run]);
+    let _ = server.kill();
+    let _ = server.wait();
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let report: Value = serde_json::from_slice(&found.stdout).expect("a report");
+    assert!(number(&report, "/joined_fraction") > 0.99, "{:#}", report["unjoinable"]);
+    assert!(report.to_string().contains("in weir-test-shop.service"), "its processes are named with it");
+    drop(group);
+}
+
+#[test]
+fn a_server_in_another_network_namespace_is_found_by_its_port() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::program("ip").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let site = folder.path().join("site");
+    fs::create_dir(&site).and_then(|()| fs::write(site.join("index.html"), "hello")).expect("a site");
+    let port = free_port();
+    let namespace = Namespace::new(&format!("weir{port}"));
+    let mut command = Command::new("ip");
+    let listen = format!("10.201.7.2:{port}");
+    command.args(["netns", "exec", &namespace.name, env!("CARGO_BIN_EXE_weir"), "serve", "--listen", &listen]);
+    let mut server = command.arg(&site).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let url = format!("http://{listen}/");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while std::net::TcpStream::connect(&listen).is_err() {
+        assert!(Instant::now() < deadline, "the server in the namespace does not answer");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let port = port.to_string();
+    let run = folder.path().join("other");
+    let run = run.to_str().expect("a readable path");
+    let found = output(&["explain", "--json", "--load", &url, "--port", &port, "-d", "1s", "--run", run]);
+    let _ = server.kill();
+    let _ = server.wait();
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let report: Value = serde_json::from_slice(&found.stdout).expect("a report");
+    assert!(number(&report, "/joined_fraction") > 0.99, "{:#}", report["unjoinable"]);
+}
+
+/// A control group of the test's own, removed at its end.
+struct Group {
+    path: PathBuf,
+}
+
+impl Group {
+    fn new(name: &str) -> Option<Self> {
+        let slice = weir_capture::cgroup::root().join("weir-test.slice");
+        fs::create_dir_all(slice.join(name)).ok()?;
+        let path = slice.join(name);
+        path.join("cgroup.procs").exists().then_some(Self { path })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for path in [Some(self.path.as_path()), self.path.parent()].into_iter().flatten() {
+            // A process that has just ended may still be leaving.
+            for _ in 0..50 {
+                if fs::remove_dir(path).is_ok() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+}
+
+/// A network namespace of the test's own, with a pair of devices to it.
+struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    fn new(name: &str) -> Self {
+        let made = Self { name: name.to_owned() };
+        for command in [
+            format!("netns add {name}"),
+            format!("link add {name}a type veth peer name {name}b netns {name}"),
+            format!("addr add 10.201.7.1/24 dev {name}a"),
+            format!("link set {name}a up"),
+            format!("-n {name} addr add 10.201.7.2/24 dev {name}b"),
+            format!("-n {name} link set {name}b up"),
+            format!("-n {name} link set lo up"),
+        ] {
+            let done = Command::new("ip").args(command.split(' ')).output().expect("ip starts");
+            assert!(done.status.success(), "ip {command}: {}", String::from_utf8_lossy(&done.stderr));
+        }
+        made
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["link", "del", &format!("{}a", self.name)]).output();
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
+    }
+}
