@@ -10,7 +10,7 @@ use clap::{Parser, ValueEnum};
 use std::time::{Duration, Instant};
 use weir_capture::packs::PackChoice;
 use weir_capture::user_probes::{Plan, Programs, Release, UserProbes, Wanted};
-use weir_capture::{EventSource, Probes, Recorder, Recording, Target};
+use weir_capture::{EventSource, Probes, Recorder, Recording, Target, Watch, Watched};
 use weir_load::{Control, Options, StopRule, Url};
 use weir_measure::comparison::{Bootstrap, PairedRatios, median};
 use weir_testkit::{Apache, Nginx, RunningServer};
@@ -40,12 +40,23 @@ struct Arguments {
     /// Milliseconds of a slice
     #[arg(long, default_value_t = 300)]
     slice_ms: u64,
+    /// Optional sources beside scheduler and sockets: disk,locks,interrupts,timers or all
+    #[arg(long, value_parser = watched)]
+    watch: Option<WatchedList>,
     /// Phases by packs besides: auto, none, or their names
     #[arg(long, default_value = "none")]
     packs: PackChoice,
     /// Seed of the order within pairs
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+/// Sources, as an option takes them.
+#[derive(Debug, Clone, Default)]
+struct WatchedList(Vec<Watched>);
+
+fn watched(list: &str) -> Result<WatchedList, String> {
+    Watched::parse_list(list).map(WatchedList).map_err(|word| format!("{word:?} is no source"))
 }
 
 fn main() -> anyhow::Result<()> {
@@ -62,7 +73,9 @@ fn main() -> anyhow::Result<()> {
     // Old segments are removed beyond a small bound: a long measurement must not fill the disk.
     let limits = Limits { segment_bytes: 16 << 20, stream_bytes: 64 << 20, ..Limits::default() };
     let (probes, target) = (Probes::load()?, Target::of_port(server.port)?);
-    let sources = sources(&arguments.packs, &probes, &target)?;
+    let mut sources = sources(&arguments.packs, &probes, &target)?;
+    let watch = arguments.watch.clone().unwrap_or_default();
+    sources.extend(Watch::load(&probes, &watch.0, None)?);
     let recorder = Recorder::start_with(probes, sources, &target, &run, limits)?;
     let (producer, mut done) = weir_wire::ring(1 << 18);
     let mut options = Options::new(Url::parse(&server.url("/1k.txt")).map_err(|error| anyhow::anyhow!("{error}"))?);
@@ -176,8 +189,9 @@ fn report(arguments: &Arguments, pairs: &[Pair], lost: u64) -> anyhow::Result<()
     let estimate = ratios.snapshot(&Bootstrap::with_seed(arguments.seed))?;
     let middle = |value: fn(&Pair) -> f64| median(&pairs.iter().map(value).collect::<Vec<_>>()).unwrap_or(f64::NAN);
     println!(
-        "{:?} c={} keep-alive, {} pairs of {} ms: {:.0} requests/s, server CPU {:.2} us/request off, {:.2} us on",
+        "{:?}{} c={} keep-alive, {} pairs of {} ms: {:.0} requests/s, server CPU {:.2} us/request off, {:.2} us on",
         arguments.server,
+        watching(arguments),
         arguments.connections,
         pairs.len(),
         arguments.slice_ms,
@@ -193,6 +207,13 @@ fn report(arguments: &Arguments, pairs: &[Pair], lost: u64) -> anyhow::Result<()
         middle(|pair| pair.on_ns) - middle(|pair| pair.off_ns),
     );
     Ok(())
+}
+
+/// What is watched beside scheduler and sockets, in words.
+fn watching(arguments: &Arguments) -> String {
+    let names = arguments.watch.iter().flat_map(|list| list.0.iter().map(|source| source.name()));
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { String::new() } else { format!(" with {}", names.join(", ")) }
 }
 
 /// Time on a CPU of every thread of these processes, from schedstat (proc: Documentation/scheduler/sched-stats).

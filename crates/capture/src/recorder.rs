@@ -24,7 +24,7 @@ use weir_wire::{Kind, Record, text_slots};
 /// Between two looks at the rings: a ring holds ten times as much of the busiest server.
 const POLL: Duration = Duration::from_millis(20);
 /// The same in a pause: how late its end may be heard of.
-const PAUSED: Duration = Duration::from_millis(50);
+const PAUSED: Duration = Duration::from_millis(200);
 /// Process numbers whose names are looked up; above, tasks stay without a name.
 const MOST_PIDS: usize = 1 << 22;
 

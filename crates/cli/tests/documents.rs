@@ -407,6 +407,7 @@ pages_run! {
     the_readme_runs: "README.md",
     look_at_a_run_runs: "docs/look-at-a-run.md",
     where_does_the_time_go_runs: "docs/where-does-the-time-go.md",
+    what_to_change_runs: "docs/what-to-change.md",
     how_much_load_runs: "docs/how-much-load.md",
     is_it_faster_runs: "docs/is-it-faster.md",
     record_a_running_server_runs: "docs/record-a-running-server.md",
@@ -415,6 +416,7 @@ pages_run! {
     serve_files_runs: "docs/serve-files.md",
     run_format_runs: "docs/run-format.md",
     what_observing_costs_runs: "docs/what-observing-costs.md",
+    what_is_waited_for_runs: "docs/what-is-waited-for.md",
 }
 
 #[test]

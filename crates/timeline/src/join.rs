@@ -248,7 +248,7 @@ impl Joiner {
             }
             Kind::SocketSend => self.touch(record, Verb::Send),
             Kind::SocketState => {
-                if SocketState::read(record).is_some_and(|state| state.begins_to_connect()) {
+                if SocketState::read(record).is_some_and(SocketState::begins_to_connect) {
                     self.tasks.connects(record.lane, low);
                 } else {
                     if let Some(socket) = self.sockets.get_mut(low) {

@@ -201,7 +201,7 @@ impl Walk<'_> {
                 }
                 (None, Some(Question { socket, asked_ns, answered_ns })) => {
                     let spell = Spell::of_nothing(asked_ns, answered_ns);
-                    self.blocked(pid, &spell, Awaited::Socket(socket));
+                    self.blocked(pid, &spell, &Awaited::Socket(socket));
                     to_ns = asked_ns;
                 }
                 (None, None) => return,
@@ -224,7 +224,7 @@ impl Walk<'_> {
                 State::Blocked { .. } if self.was_handed_over(pid, &spell) => return Some((woken_by, end)),
                 State::Blocked { state, syscall } => {
                     let awaited = self.wait(pid, &spell, state, syscall, &foreign);
-                    self.blocked(pid, &spell, awaited);
+                    self.blocked(pid, &spell, &awaited);
                 }
             }
         }
@@ -257,12 +257,14 @@ impl Walk<'_> {
     }
 
     /// A wait while a task has the request: what it waited for has its place, where that is known.
-    fn blocked(&mut self, pid: u32, spell: &Spell, awaited: Awaited) {
+    fn blocked(&mut self, pid: u32, spell: &Spell, awaited: &Awaited) {
         let (part, detail) = match awaited {
-            Awaited::Known(part, detail) => (part, detail),
-            Awaited::Socket(socket) if self.follow(pid, spell, Some(socket)) => return,
+            Awaited::Known(part, detail) => (*part, *detail),
+            Awaited::Socket(socket) if self.follow(pid, spell, Some(*socket)) => return,
             Awaited::Waker if self.follow(pid, spell, None) => return,
-            Awaited::Socket(socket) => self.towards(socket, spell),
+            Awaited::Socket(socket) => self.towards(*socket, spell),
+            // No task ended it but an interrupt, in which no socket was given anything: time has passed.
+            Awaited::Waker if spell.woken_by == 0 => (Part::WaitTimer, Detail::None),
             Awaited::Waker => (Part::WaitProcess, self.waker_of(spell)),
         };
         self.step(spell.from_ns, spell.to_ns, part, pid, detail);
@@ -429,7 +431,7 @@ impl Walk<'_> {
             self.step(at_ns, from_ns, Part::Run, pid, Detail::None);
             match stretch.awaited {
                 Some(socket) if to_ns > from_ns => {
-                    self.blocked(pid, &Spell::of_nothing(from_ns, to_ns), Awaited::Socket(socket));
+                    self.blocked(pid, &Spell::of_nothing(from_ns, to_ns), &Awaited::Socket(socket));
                 }
                 _ => self.step(from_ns, to_ns, Part::WorkerQueue, pid, Detail::None),
             }

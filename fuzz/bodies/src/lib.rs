@@ -2,10 +2,12 @@
 //!
 //! Each takes any bytes and panics where the parser breaks a promise, not only where it panics itself.
 
+mod configuration;
 mod http;
 mod programs;
 mod recording;
 
+pub use configuration::{server_configuration, sql};
 pub use http::{http_request, http_response, ranges, url};
 pub use programs::{probe_notes, program, query_text};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader};
@@ -23,6 +25,14 @@ mod request;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/target.rs"]
 mod target;
+
+// The command is a program without a library, so these are compiled a second time, too.
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/cli/src/advise/configuration/mod.rs"]
+mod servers;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/cli/src/advise/rules/sql.rs"]
+mod statements;
 
 /// What these files expect of the server's crate.
 mod options {

@@ -64,7 +64,10 @@ macro_rules! bodies {
     ($($name:ident)*) => { $(#[test] fn $name() { check(stringify!($name), weir_fuzz_bodies::$name); })* };
 }
 
-bodies! { segment_reader manifest bpf_expand client_records ring_consumer http_response http_request url ranges program probe_notes query_text }
+bodies! {
+    segment_reader manifest bpf_expand client_records ring_consumer http_response http_request url ranges
+    program probe_notes query_text server_configuration sql
+}
 
 /// Each body is a target of the fuzzer as well, and the other way round.
 #[test]

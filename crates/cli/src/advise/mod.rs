@@ -14,7 +14,7 @@ use finding::{Advice, Finding, Looked};
 use observed::Observed;
 use recorded::Recorded;
 use rules::Case;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use weir_report::Explanation;
 
@@ -22,6 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   weir advise --load http://127.0.0.1/ --port 80
                               load a running server for 10 s, record it meanwhile, say what to change
+  weir advise --port 80 -d 10s
+                              the same for what really comes to the server
   weir advise runs/a          the same of a run that was recorded before
   weir advise                 of the last run in weir-runs
   weir advise runs/a --try    prove the first finding: it is applied to a copy of the configuration, and servers with
@@ -52,7 +54,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { mut explain, trial, how } = args;
-    if explain.recorded.is_none() && explain.url.is_none() {
+    if explain.recorded.is_none() && explain.url.is_none() && explain.target.is_empty() {
         explain.recorded = crate::run_directory::last();
         if explain.recorded.is_none() {
             eprintln!(
@@ -74,7 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let observed = Observed::of(&explanation)?;
     let servers = servers::find(&named, &recorded, &observed);
     let case = Case { observed: &observed, recorded: &recorded, servers: &servers };
-    let mut advice = advice(&case, &explanation, directory);
+    let mut advice = advice(&case, &explanation, &directory);
     let mut code = ExitCode::SUCCESS;
     if let Some(number) = trial {
         let Some(finding) = advice.findings.iter().find(|finding| finding.number == number as usize) else {
@@ -106,7 +108,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-fn advice(case: &Case<'_>, explanation: &Explanation, directory: PathBuf) -> Advice {
+fn advice(case: &Case<'_>, explanation: &Explanation, directory: &Path) -> Advice {
     let findings = rules::findings(case);
     let beyond_settings = rules::beyond_settings(case, &findings);
     let none_because = findings.is_empty().then(|| none_because(case, &findings, &beyond_settings));

@@ -3,7 +3,7 @@
 //! A section that is missing, because the weir that wrote it did not know it, is empty here.
 
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_report::Explanation;
 
 /// An explanation. Times are nanoseconds of each response unless they say otherwise.
@@ -164,6 +164,13 @@ impl Observed {
     pub(crate) fn cpu_ns(&self) -> f64 {
         let processes: f64 = self.processes.iter().map(|process| process.run_ns).sum();
         self.server_cpu.used_ns_per_request.max(processes).max(self.part_ns("run"))
+    }
+
+    /// The names of the tasks that worked on responses: the servers' own, of whatever kind they are.
+    pub(crate) fn serving(&self) -> BTreeSet<&str> {
+        let tasks = self.examples.iter().flat_map(|example| &example.steps).map(|step| step.task.as_str());
+        let all = tasks.chain(self.processes.iter().map(|process| process.name.as_str()));
+        all.map(|label| label.split(" (").next().unwrap_or(label)).filter(|name| !name.is_empty()).collect()
     }
 
     /// (name, process number) of everybody who is named with a number.

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// After a run that could not be written, such as on a full disk.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// How soon a wait hears of Ctrl-C.
-const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(200);
 /// Where runs go that were given no directory.
 const DIRECTORY: &str = "weir-runs/always";
 

@@ -15,7 +15,7 @@ fn told(server: &str, name: &str, roles: u8) -> Arc<str> {
 }
 
 fn step(from_ns: u64, to_ns: u64, part: Part) -> Step {
-    Step { from_ns, to_ns, part, pid: 7, detail: Detail::None }
+    Step { from_ns, to_ns, part, pid: 7, waiter: 0, detail: Detail::None }
 }
 
 /// (name, from, to, first) of each stretch.

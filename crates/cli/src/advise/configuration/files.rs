@@ -2,8 +2,9 @@
 
 use super::pattern;
 use std::cell::Cell;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 /// Bytes of one file.
@@ -25,6 +26,12 @@ pub(crate) enum ReadError {
         path: String,
         /// Its reason.
         source: std::io::Error,
+    },
+    /// It is a folder, a pipe or a device.
+    #[error("{path}: no regular file; it is not read")]
+    NoFile {
+        /// Its path.
+        path: String,
     },
     /// It is larger than any configuration.
     #[error("{path}: larger than 1 MiB, which no configuration is; it is not read")]
@@ -65,7 +72,12 @@ impl Files {
         }
         let system = |source| ReadError::System { path: name(), source };
         let mut bytes = Vec::new();
-        let file = File::open(self.seen(path)).map_err(system)?;
+        // A pipe or a device would keep us waiting, or never end.
+        let file =
+            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(self.seen(path)).map_err(system)?;
+        if !file.metadata().map_err(system)?.is_file() {
+            return Err(ReadError::NoFile { path: name() });
+        }
         file.take(MOST_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(system)?;
         if bytes.len() as u64 > MOST_FILE_BYTES {
             return Err(ReadError::TooLarge { path: name() });
@@ -145,6 +157,7 @@ mod tests {
         assert_eq!(found, [Path::new("/a/x.conf"), Path::new("/a/y.conf"), Path::new("/b/x.conf")]);
         assert_eq!(files.read(&found[2]).expect("there"), "b/x.conf");
         assert!(files.read(Path::new("/none")).expect_err("not there").to_string().starts_with("/none: "));
+        assert!(matches!(files.read(Path::new("/a")), Err(ReadError::NoFile { .. })));
         assert!(files.is_folder(Path::new("/a")) && files.exists(&found[0]));
     }
 

@@ -1,5 +1,6 @@
 //! Apache's accept mutex: with more than one Listen line its workers take turns at waiting for connections.
 
+use super::super::configuration::Found;
 use super::super::finding::{Finding, Setting};
 use super::super::servers::Kind;
 use super::{Case, Draft};
@@ -17,7 +18,11 @@ pub(super) fn contended(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let blamed = observed.blamed(Part::WaitLock.name());
-    let is_apache = |who: &str| Case::is_of(who, Kind::Apache) || who.contains("accept");
+    // `semaphore held by apache2 (9)` where locks were watched, else the one who ended the wait.
+    let is_apache = |who: &str| {
+        let holder = who.rsplit_once(" by ").map_or(who, |(_, holder)| holder);
+        Case::is_of(holder, Kind::Apache) || who.contains("accept")
+    };
     if !blamed.is_empty() && !blamed.iter().any(|(who, _)| is_apache(who)) {
         return Vec::new();
     }
@@ -26,10 +31,8 @@ pub(super) fn contended(case: &Case<'_>) -> Vec<Finding> {
         let configuration = &server.configuration;
         let listens = configuration.all("Listen");
         let modules = configuration.all("LoadModule");
-        let model = modules
-            .iter()
-            .map(|found| found.word())
-            .find(|name| ["mpm_prefork_module", "mpm_worker_module"].contains(name));
+        let model =
+            modules.iter().map(Found::word).find(|name| ["mpm_prefork_module", "mpm_worker_module"].contains(name));
         let (Some(model), true) = (model, listens.len() > 1) else { continue };
         let mutex = configuration
             .all("Mutex")

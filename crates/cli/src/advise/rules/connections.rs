@@ -31,7 +31,7 @@ pub(super) fn keep_alive_off(case: &Case<'_>) -> Vec<Finding> {
             match configuration.last("KeepAliveTimeout") {
                 Some(_) => {}
                 None => {
-                    settings.push(Setting::added(number, configuration, "KeepAliveTimeout", &found.scope(), "5", "2"))
+                    settings.push(Setting::added(number, configuration, "KeepAliveTimeout", &found.scope(), "5", "2"));
                 }
             }
         }
@@ -59,7 +59,7 @@ fn is_zero(time: &str) -> bool {
 }
 
 fn finding(case: &Case<'_>, server: &Server, settings: Vec<Setting>, connect_ns: f64) -> Finding {
-    let accept_ns = case.observed.part_ns(Part::AcceptQueue.name());
+    let accept_ns = case.in_front_ns(Part::AcceptQueue);
     let mut evidence = vec![case.evidence(Part::Connect, connect_ns)];
     if case.observed.share(accept_ns) >= WORTH_IT {
         evidence.push(case.evidence(Part::AcceptQueue, accept_ns));
@@ -134,7 +134,7 @@ pub(super) fn slow_client(case: &Case<'_>) -> Vec<Finding> {
     let observed = case.observed;
     let wait_ns = observed.part_ns(Part::WaitNetwork.name());
     // A wait for a named address of a server's port is a downstream, not a client.
-    let downstream_ns = observed.of_whom(Part::WaitNetwork.name(), |who| is_server_address(who));
+    let downstream_ns = observed.of_whom(Part::WaitNetwork.name(), is_server_address);
     let client_ns = (wait_ns - downstream_ns).max(0.0);
     let mean_bytes = observed.bytes as f64 / observed.requests.max(1) as f64;
     if observed.share(client_ns) < WORTH_LOOKING || mean_bytes < 16_384.0 {
@@ -169,7 +169,7 @@ pub(super) fn slow_client(case: &Case<'_>) -> Vec<Finding> {
                 Setting::of(number, configuration, &listen, &proposed)
             }
         };
-        let queues = observed.part_ns(Part::AcceptQueue.name()) + observed.part_ns(Part::WorkerQueue.name());
+        let queues = case.in_front_ns(Part::AcceptQueue) + case.in_front_ns(Part::WorkerQueue);
         let effect = case.effect(
             Saving::of(0.0, queues / 2.0, queues + client_ns),
             "the client's own time stays; what goes away is the wait of others for the worker that it held, half of the queueing as a guess",

@@ -2,7 +2,7 @@
 
 use super::super::finding::Finding;
 use super::super::servers::{self, Kind, Process, Quota, unit};
-use super::{Case, Draft, OURS};
+use super::{Case, Draft};
 use weir_measure::part::Part;
 use weir_measure::queueing::Saving;
 
@@ -18,11 +18,11 @@ const LOW_WEIGHT: f64 = 10.0;
 /// A process that is no part of the servers takes their CPU.
 pub(super) fn noisy_neighbour(case: &Case<'_>) -> Vec<Finding> {
     let observed = case.observed;
-    let servers: Vec<String> = case.servers.list.iter().map(|server| server.process.name.clone()).collect();
+    let serving = observed.serving();
     let is_foreign = |who: &str| {
         let name = who.split(" (").next().unwrap_or(who);
-        let is_ours = OURS.iter().any(|own| name.starts_with(own)) && !name.starts_with("weir-hog");
-        Kind::of(name).is_none() && !is_ours && !servers.iter().any(|server| server == name)
+        let is_load = name == "weir" || name.starts_with("weir-load");
+        Kind::of(name).is_none() && !is_quota(who) && !is_load && !serving.contains(name)
     };
     let mut blamed = observed.blamed(Part::WaitCpu.name());
     blamed.retain(|(who, _)| is_foreign(who));
@@ -84,22 +84,26 @@ fn tightest(case: &Case<'_>) -> Option<(usize, Quota)> {
         .min_by(|a, b| a.1.cpus.total_cmp(&b.1.cpus))
 }
 
+/// Whether a wait for a CPU is blamed on a quota, as the kernel told of it.
+fn is_quota(who: &str) -> bool {
+    who.starts_with("the CPU quota")
+}
+
 /// A quota that stops the server although CPUs are idle.
 pub(super) fn quota(case: &Case<'_>) -> Vec<Finding> {
     let observed = case.observed;
     let wait_ns = observed.part_ns(Part::WaitCpu.name());
-    let Some((number, quota)) = tightest(case) else { return Vec::new() };
+    let Some((number, quota)) = tightest(case).filter(|(_, quota)| quota.cpus < case.cpus()) else { return Vec::new() };
     let used = observed.server_cpu.utilisation;
-    if quota.cpus >= case.cpus()
-        || observed.share(wait_ns) < WORTH_LOOKING
-        || (quota.throttled == 0 && used < NEAR * quota.cpus)
-    {
+    // What the kernel told of the quota is certain; else it is what nobody else is to blame for.
+    let told_ns = observed.of_whom(Part::WaitCpu.name(), is_quota);
+    let others_ns = observed.of_whom(Part::WaitCpu.name(), |who| Kind::of(who).is_none() && !is_quota(who));
+    let ns = if told_ns > 0.0 { told_ns } else { (wait_ns - others_ns).max(0.0) };
+    let stops = told_ns > 0.0 || quota.throttled > 0 || used >= NEAR * quota.cpus;
+    if !stops || observed.share(ns) < WORTH_LOOKING {
         return Vec::new();
     }
     let server = &case.servers.list[number];
-    // What others took of the CPU is not the quota's doing.
-    let others_ns = observed.of_whom(Part::WaitCpu.name(), |who| Kind::of(who).is_none());
-    let ns = (wait_ns - others_ns).max(0.0);
     // The demand without the bound: what was used, and what waited as if it had run.
     let wanted = (used * 2.0).max(quota.cpus * 2.0).min(case.cpus());
     let effect = case.effect(

@@ -12,6 +12,8 @@ mod logs;
 mod names;
 mod php;
 pub(crate) mod sql;
+#[cfg(test)]
+mod tests;
 mod workers;
 
 use super::finding::{Effect, Evidence, Finding, Setting};
@@ -26,8 +28,6 @@ use weir_report::nanoseconds;
 const WORTH_IT: f64 = 0.01;
 /// From this share of the mean response a part must be spoken of.
 const LARGE: f64 = 0.10;
-/// Names that this program's own tasks bear.
-const OURS: [&str; 2] = ["weir", "weir-load"];
 
 /// What the rules look at.
 pub(crate) struct Case<'a> {
@@ -71,6 +71,12 @@ impl Case<'_> {
     /// An estimate for this case.
     fn effect(&self, saving: Saving, basis: impl Into<String>) -> Effect {
         Effect::of(saving, self.observed.response_ns(), basis)
+    }
+
+    /// As much of a part as belongs to the servers in front: what is blamed on one behind is that one's.
+    fn in_front_ns(&self, part: Part) -> f64 {
+        let is_behind = |who: &str| matches!(Kind::of(who), Some(Kind::PhpFpm | Kind::Postgres | Kind::Mariadb));
+        (self.observed.part_ns(part.name()) - self.observed.of_whom(part.name(), is_behind)).max(0.0)
     }
 
     /// Whether a name is one of a kind of server.
@@ -205,7 +211,10 @@ fn why_not(case: &Case<'_>, part: Part) -> String {
                 "it waits for {who}, of which no configuration was found here; name it by --pid or --port to look into it"
             )
         }
-        Part::WaitLock => format!("a lock of the program's own; it was ended by {who}"),
+        Part::WaitLock if who.contains("/sess_") => {
+            "PHP's lock on a user's session: one request at a time has it until session_write_close()".to_owned()
+        }
+        Part::WaitLock => format!("a lock of the program's own ({who})"),
         Part::WaitDisk => format!("reads or writes of {who}; a faster disk or more memory for the page cache"),
         Part::AcceptQueue | Part::WorkerQueue => "the workers are busy, and there are enough of them".to_owned(),
         Part::Unattributed => "the recording cannot tell what it is".to_owned(),

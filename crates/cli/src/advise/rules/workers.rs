@@ -15,11 +15,7 @@ const BUSY: f64 = 0.9;
 /// Apache's MaxRequestWorkers and nginx's worker_processes.
 pub(super) fn too_few(case: &Case<'_>) -> Vec<Finding> {
     let observed = case.observed;
-    let is_front = |who: &str| !matches!(Kind::of(who), Some(Kind::PhpFpm | Kind::Postgres | Kind::Mariadb));
-    // What is blamed on a server behind is that server's queue.
-    let of_others = |part: &str| observed.of_whom(part, |who| !is_front(who));
-    let queue = |part: Part| (observed.part_ns(part.name()) - of_others(part.name())).max(0.0);
-    let (accept_ns, worker_ns) = (queue(Part::AcceptQueue), queue(Part::WorkerQueue));
+    let (accept_ns, worker_ns) = (case.in_front_ns(Part::AcceptQueue), case.in_front_ns(Part::WorkerQueue));
     if observed.share(accept_ns + worker_ns) < WORTH_LOOKING {
         return Vec::new();
     }
@@ -48,9 +44,9 @@ fn saving_of(case: &Case<'_>, queue_ns: f64) -> weir_measure::queueing::Saving {
 }
 
 fn queues(case: &Case<'_>) -> Vec<super::Evidence> {
-    let parts = [Part::AcceptQueue, Part::WorkerQueue].into_iter();
-    let large = parts.filter(|part| case.observed.share(case.observed.part_ns(part.name())) >= super::WORTH_IT);
-    large.map(|part| case.evidence(part, case.observed.part_ns(part.name()))).collect()
+    let parts = [Part::AcceptQueue, Part::WorkerQueue].map(|part| (part, case.in_front_ns(part)));
+    let large = parts.into_iter().filter(|(_, ns)| case.observed.share(*ns) >= super::WORTH_IT);
+    large.map(|(part, ns)| case.evidence(part, ns)).collect()
 }
 
 fn number_of(server: &Server, name: &str) -> Option<u32> {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The configuration, and the folder against which relative paths count.
 pub(super) fn configuration(process: &Process, files: &Files) -> (Configuration, PathBuf) {
-    let told = process.is_near.then(|| ask(&process.program, &["-V"])).unwrap_or_default();
+    let told = ask(process, &["-V"]);
     let built_in = |name: &str, default: &str| quoted(&told, name).unwrap_or_else(|| default.to_owned());
     let server_root = process.option("-d").unwrap_or_else(|| built_in("HTTPD_ROOT", "/etc/apache2"));
     let server_root = process.folder.join(server_root);

@@ -11,7 +11,7 @@ pub(super) fn configuration(process: &Process, files: &Files) -> (Configuration,
     let command = title.split_once("master process ").map_or(title.as_str(), |(_, command)| command);
     let words = command.split_whitespace().map(str::to_owned).collect();
     let started = Process { words, ..process.clone() };
-    let told = process.is_near.then(|| ask(&process.program, &["-V"])).unwrap_or_default();
+    let told = ask(process, &["-V"]);
     let built_in = |name: &str| told.split_whitespace().find_map(|word| word.strip_prefix(name)).map(str::to_owned);
     let prefix =
         started.option("-p").or_else(|| built_in("--prefix=")).unwrap_or_else(|| "/usr/share/nginx".to_owned());

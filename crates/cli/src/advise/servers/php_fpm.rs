@@ -38,7 +38,7 @@ pub(crate) struct Ini {
 /// A php.ini beside the pools' configuration is taken for the one that is read, and the additions for read if a module
 /// is loaded that php.ini does not name.
 pub(super) fn ini(process: &Process, files: &Files, folder: &Path) -> Ini {
-    let told = process.is_near.then(|| ask(&process.program, &["-i"])).unwrap_or_default();
+    let told = ask(process, &["-i"]);
     let mut paths = loaded(&told);
     let beside = folder.join("php.ini");
     let own = files.exists(&beside) && paths.first() != Some(&beside);

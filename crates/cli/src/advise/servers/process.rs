@@ -1,6 +1,7 @@
 //! A process as /proc shows it, as far as its configuration can be found by it.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a command line or an environment that are read.
@@ -23,6 +24,8 @@ pub(crate) struct Process {
     pub(crate) environment: Vec<(String, String)>,
     /// Where its files are found by us.
     pub(crate) root: PathBuf,
+    /// Whether it belongs to the user that we are.
+    pub(crate) is_ours: bool,
     /// Whether it is of our mount and network namespaces.
     pub(crate) is_near: bool,
 }
@@ -51,8 +54,10 @@ impl Process {
         let (same_files, same_net) = (same("mnt"), same("net"));
         let is_near = same_files && same_net;
         let root = if same_files { PathBuf::from("/") } else { folder.join("root") };
+        // SAFETY: geteuid has no preconditions.
+        let is_ours = fs::metadata(&folder).is_ok_and(|metadata| metadata.uid() == unsafe { libc::geteuid() });
         let cwd = fs::read_link(folder.join("cwd")).unwrap_or_else(|_| PathBuf::from("/"));
-        Some(Self { pid, name, program, words: strings("cmdline"), folder: cwd, environment, root, is_near })
+        Some(Self { pid, name, program, words: strings("cmdline"), folder: cwd, environment, root, is_ours, is_near })
     }
 
     /// A command that would be run by us, here.
@@ -65,6 +70,7 @@ impl Process {
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             environment: std::env::vars().collect(),
             root: PathBuf::from("/"),
+            is_ours: true,
             is_near: true,
             ..Self::default()
         })
@@ -99,6 +105,17 @@ impl Process {
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
+}
+
+/// Whether a program may be run by us: nobody but the system's administrator and we ourselves can have written it.
+pub(crate) fn is_trusted(program: &Path) -> bool {
+    // SAFETY: geteuid has no preconditions.
+    let us = unsafe { libc::geteuid() };
+    let of_us = |path: &Path| {
+        fs::metadata(path)
+            .is_ok_and(|metadata| (metadata.uid() == 0 || metadata.uid() == us) && metadata.mode() & 0o022 == 0)
+    };
+    program.is_absolute() && program.ancestors().all(of_us)
 }
 
 /// The numbers of all processes, with their parents.
@@ -158,6 +175,8 @@ mod tests {
     fn this_process_is_found_with_its_program() {
         let this = Process::read(std::process::id()).expect("we are here");
         assert!(this.is_near && this.program.is_absolute() && !this.words.is_empty());
+        assert!(this.is_ours && is_trusted(Path::new("/usr/bin/env")) && !is_trusted(Path::new("env")));
+        assert!(!is_trusted(&std::env::temp_dir().join("x")), "anybody may write there");
         assert!(all().iter().any(|(pid, parent)| *pid == this.pid && *parent == std::os::unix::process::parent_id()));
         assert!(resident_bytes(this.pid).is_some_and(|bytes| bytes > 0) && available_bytes().is_some());
     }

@@ -1,12 +1,13 @@
 //! Copies of a stack of servers: configurations with other ports, sockets and files of their own.
 
-use super::change::{add, apply};
+use super::change::apply;
 use super::ports;
 use crate::advise::configuration::{Configuration, Directive, Entry};
 use crate::advise::finding::Finding;
 use crate::advise::servers::{Address, Kind, Server, Servers, addresses, listens};
 use anyhow::Context;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
 use std::fs;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -137,8 +138,8 @@ impl Side {
         for address in listens {
             match address {
                 Address::Tcp(_, port) => {
-                    if !self.ports.contains_key(&port) {
-                        self.ports.insert(port, ports::free(taken)?);
+                    if let Slot::Vacant(slot) = self.ports.entry(port) {
+                        slot.insert(ports::free(taken)?);
                     }
                 }
                 Address::Unix(path) => {
@@ -159,174 +160,8 @@ impl Side {
         }
     }
 
-    fn own_apache(&mut self, server: &Server, configuration: &mut Configuration, number: usize) {
-        let folder = self.folder.display().to_string();
-        configuration.entries.retain(|entry| {
-            !is_one_of(
-                entry,
-                &[
-                    "pidfile",
-                    "defaultruntimedir",
-                    "scoreboardfile",
-                    "namevirtualhost",
-                    "serverroot",
-                    "gracefulshutdowntimeout",
-                ],
-            )
-        });
-        let mut seen = Vec::new();
-        let mut logs = 0;
-        let mut entries = std::mem::take(&mut configuration.entries);
-        entries.retain_mut(|entry| {
-            let (Entry::Set(directive) | Entry::Open(directive)) = entry else { return true };
-            match directive.name.to_ascii_lowercase().as_str() {
-                "listen" => {
-                    let words = configuration.syntax.words(&directive.raw);
-                    let Some(port) =
-                        words.first().and_then(|word| ports::of_listen(word)).and_then(|port| self.ports.get(&port))
-                    else {
-                        return true;
-                    };
-                    let protocol = words.get(1).map_or_else(String::new, |protocol| format!(" {protocol}"));
-                    directive.raw = format!("127.0.0.1:{port}{protocol}");
-                    // An address for each family becomes one.
-                    let first = !seen.contains(port);
-                    seen.push(*port);
-                    return first;
-                }
-                "virtualhost" => directive.raw = self.virtual_host(&directive.raw),
-                "errorlog" | "customlog" | "transferlog" | "globallog" | "forensiclog" => {
-                    logs += 1;
-                    self.own_log(directive, &format!("{number}-{logs}.log"), configuration);
-                }
-                "mutex" if directive.raw.contains(":/") => {
-                    let (mechanism, rest) = directive.raw.split_once(':').unwrap_or((&directive.raw, ""));
-                    let which = rest.split_once(' ').map_or("", |(_, which)| which);
-                    directive.raw = format!("{mechanism}:{folder} {which}").trim().to_owned();
-                }
-                "sslsessioncache" | "sslstaplingcache" if directive.raw.contains(":/") => {
-                    let name =
-                        if directive.name.eq_ignore_ascii_case("sslsessioncache") { "sessions" } else { "stapling" };
-                    let mechanism = directive.raw.split(':').next().unwrap_or("shmcb").to_owned();
-                    directive.raw = format!("{mechanism}:{folder}/{name}(512000)");
-                }
-                _ => directive.raw = self.moved(&directive.raw),
-            }
-            true
-        });
-        configuration.entries = entries;
-        // In the order in which they then stand: the root comes first, since modules are named relative to it.
-        for (name, value) in [
-            ("PidFile", format!("\"{folder}/{number}.pid\"")),
-            ("DefaultRuntimeDir", format!("\"{folder}\"")),
-            ("ServerRoot", format!("\"{}\"", server.root.display())),
-        ] {
-            let directive = Directive { name: name.to_owned(), raw: value, place: super::change::NOWHERE };
-            configuration.entries.insert(0, Entry::Set(directive));
-        }
-    }
-
-    fn own_nginx(&mut self, server: &Server, configuration: &mut Configuration, number: usize) {
-        let folder = self.folder.display().to_string();
-        const TEMPORARY: [&str; 5] =
-            ["client_body_temp_path", "proxy_temp_path", "fastcgi_temp_path", "uwsgi_temp_path", "scgi_temp_path"];
-        configuration
-            .entries
-            .retain(|entry| !is_one_of(entry, &["pid", "daemon", "lock_file"]) && !is_one_of(entry, &TEMPORARY));
-        let base =
-            server.configuration.files.first().and_then(|file| file.parent()).unwrap_or(Path::new("/")).to_owned();
-        let mut entries = std::mem::take(&mut configuration.entries);
-        let mut in_block: Vec<String> = Vec::new();
-        let mut others = 0;
-        entries.retain_mut(|entry| {
-            let directive = match entry {
-                Entry::Open(_) => {
-                    in_block.clear();
-                    return true;
-                }
-                Entry::Close => return true,
-                Entry::Set(directive) => directive,
-            };
-            let words = configuration.syntax.words(&directive.raw);
-            let first = words.first().map_or("", String::as_str);
-            match directive.name.as_str() {
-                "listen" => {
-                    let Some(port) = ports::of_listen(first).and_then(|port| self.ports.get(&port)) else {
-                        return false;
-                    };
-                    let address =
-                        if first.starts_with('[') { format!("[::1]:{port}") } else { format!("127.0.0.1:{port}") };
-                    let rest: Vec<&str> =
-                        words.iter().skip(1).map(String::as_str).filter(|word| !word.starts_with("ipv6only")).collect();
-                    directive.raw = format!("{address} {}", rest.join(" ")).trim().to_owned();
-                    let fresh = !in_block.contains(&address);
-                    in_block.push(address);
-                    return fresh;
-                }
-                "access_log" | "error_log" => {
-                    others += 1;
-                    self.own_log(directive, &format!("{number}-{others}.log"), configuration);
-                }
-                name if name.ends_with("_cache_path") => {
-                    others += 1;
-                    directive.raw = directive.raw.replacen(first, &format!("{folder}/cache-{number}-{others}"), 1);
-                }
-                name if is_relative_to_the_file(name)
-                    && !first.is_empty()
-                    && !first.starts_with('/')
-                    && base.join(first).exists() =>
-                {
-                    directive.raw = directive.raw.replacen(first, &base.join(first).display().to_string(), 1);
-                }
-                _ => directive.raw = self.moved(&directive.raw),
-            }
-            true
-        });
-        configuration.entries = entries;
-        add(configuration, &[], "daemon", "off");
-        add(configuration, &[], "pid", &format!("{folder}/{number}.pid"));
-        for name in TEMPORARY {
-            // A build may lack one of these modules; all builds of distributions have them.
-            add(configuration, &["http".to_owned()], name, &format!("{folder}/{number}-{name}"));
-        }
-    }
-
-    fn own_php_fpm(&mut self, configuration: &mut Configuration, number: usize) {
-        let folder = self.folder.display().to_string();
-        configuration.entries.retain(|entry| {
-            !is_one_of(
-                entry,
-                &["pid", "error_log", "daemonize", "slowlog", "access.log", "syslog.facility", "syslog.ident"],
-            )
-        });
-        for entry in &mut configuration.entries {
-            if let Entry::Set(directive) = entry
-                && directive.name == "listen"
-            {
-                directive.raw = match Address::parse(&configuration.syntax.words(&directive.raw).concat()) {
-                    Some(Address::Unix(path)) => {
-                        self.sockets.get(&path).map_or(directive.raw.clone(), |new| new.display().to_string())
-                    }
-                    Some(Address::Tcp(_, port)) => {
-                        self.ports.get(&port).map_or(directive.raw.clone(), |new| format!("127.0.0.1:{new}"))
-                    }
-                    None => directive.raw.clone(),
-                };
-            }
-        }
-        let global = ["global".to_owned()];
-        add(configuration, &global, "pid", &format!("{folder}/{number}.pid"));
-        add(configuration, &global, "error_log", &format!("{folder}/{number}.log"));
-        add(configuration, &global, "daemonize", "no");
-        let slow: Vec<String> =
-            configuration.all("request_slowlog_timeout").iter().filter_map(|found| found.scope().pop()).collect();
-        for pool in slow {
-            add(configuration, &[pool], "slowlog", &format!("{folder}/{number}-slow.log"));
-        }
-    }
-
     /// Gives a log a file of its own; pipes, syslog and what is off stay.
-    fn own_log(&mut self, directive: &mut Directive, name: &str, configuration: &Configuration) {
+    pub(super) fn own_log(&mut self, directive: &mut Directive, name: &str, configuration: &Configuration) {
         let words = configuration.syntax.words(&directive.raw);
         let Some(first) = words.first().filter(|first| {
             !["off", "stderr", "/dev/null"].contains(&first.as_str())
@@ -347,27 +182,8 @@ impl Side {
         directive.raw = directive.raw.replacen(first, &own.display().to_string(), 1);
     }
 
-    /// `*:80 [::]:80` with the copies' ports.
-    fn virtual_host(&self, raw: &str) -> String {
-        let moved = raw.split_whitespace().map(|address| match address.rsplit_once(':') {
-            Some((host, port)) => match port.parse::<u16>().ok().and_then(|port| self.ports.get(&port)) {
-                // The copy listens on the loopback only; any name for it will do.
-                Some(new) => format!("*:{new}"),
-                None => format!("{host}:{port}"),
-            },
-            None => address.to_owned(),
-        });
-        let mut unique: Vec<String> = Vec::new();
-        for address in moved {
-            if !unique.contains(&address) {
-                unique.push(address);
-            }
-        }
-        unique.join(" ")
-    }
-
     /// A directive's arguments with the addresses of copied servers behind it.
-    fn moved(&self, raw: &str) -> String {
+    pub(super) fn moved(&self, raw: &str) -> String {
         let mut text = raw.to_owned();
         for (old, new) in &self.sockets {
             text = text.replace(&format!("unix:{}", old.display()), &format!("unix:{}", new.display()));
@@ -422,22 +238,9 @@ fn stack(servers: &Servers, front: usize) -> Vec<usize> {
     stack
 }
 
-fn is_one_of(entry: &Entry, names: &[&str]) -> bool {
+/// Whether an entry is a directive of one of these names.
+pub(super) fn is_one_of(entry: &Entry, names: &[&str]) -> bool {
     matches!(entry, Entry::Set(directive) if names.iter().any(|name| directive.name.eq_ignore_ascii_case(name)))
-}
-
-/// nginx reads these relative to the configuration's folder, which the copy is not in.
-fn is_relative_to_the_file(name: &str) -> bool {
-    [
-        "ssl_certificate",
-        "ssl_certificate_key",
-        "ssl_dhparam",
-        "ssl_trusted_certificate",
-        "ssl_client_certificate",
-        "ssl_crl",
-        "auth_basic_user_file",
-    ]
-    .contains(&name)
 }
 
 /// How a copy is started, in the foreground.

@@ -3,9 +3,12 @@
 //! Both sides are copies on ports of their own, so that nothing differs but the change; the user's servers are not
 //! touched. Databases are shared with the user's: pages are really asked for, as the recorded load did.
 
+mod apache;
 mod change;
 mod copy;
+mod nginx;
 mod outcome;
+mod php_fpm;
 mod ports;
 
 pub(crate) use outcome::Shown;
@@ -112,6 +115,10 @@ fn refuse_what_cannot_be_copied(case: &Case<'_>, finding: &Finding, front: usize
         bail!("{} is not copied: it would work on its owner's data", changed.label());
     }
     for server in [changed, &case.servers.list[front]] {
+        // Whoever wrote its configuration would otherwise have it carried out by us.
+        if server.process.pid != 0 && !server.process.is_ours {
+            bail!("{} belongs to another user; try it as that user", server.label());
+        }
         if !server.process.is_near {
             bail!(
                 "{} runs in a container (namespaces of its own), where a copy cannot be started from here",
@@ -159,7 +166,7 @@ fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyh
         }],
         repetitions: Repetitions {
             blocks: options.blocks,
-            aa_blocks: (options.blocks / 2).max(3),
+            aa_blocks: (options.blocks / 2).max(5),
             block_s: options.block_seconds,
             warm_up_s: options.block_seconds / 2.0,
         },

@@ -25,7 +25,7 @@ pub(super) fn shown(finding: &Finding, case: &Case<'_>, url: &Url, outcome: &Out
     let (rate, cpu) = (of(Metric::RatePerS), of(Metric::CpuNsPerRequest));
     let connections = outcome.plan.cases.first().map_or(0, |case| case.connections);
     let errors = errors(outcome);
-    let verdict = words(rate, errors);
+    let verdict = words(rate, cpu, errors);
     let changes: Vec<String> = finding
         .settings
         .iter()
@@ -47,7 +47,7 @@ pub(super) fn shown(finding: &Finding, case: &Case<'_>, url: &Url, outcome: &Out
     if let Some((point, low, high)) = response {
         lines.push(format!("response    {point:.3} times as long ({low:.3} to {high:.3}): as many are in flight, and the throughput is what it is (Little's law)"));
     }
-    lines.push(line("CPU/request", cpu, |ns| weir_report::nanoseconds(ns)));
+    lines.push(line("CPU/request", cpu, weir_report::nanoseconds));
     lines.push(format!("verdict     {verdict}"));
     if let (Some((point, ..)), estimate) = (response, finding.effect.share) {
         lines.push(format!(
@@ -110,7 +110,7 @@ fn errors(outcome: &Outcome) -> (f64, f64) {
     (share(a.0, a.1), share(b.0, b.1))
 }
 
-fn words(rate: Option<&Judgement>, errors: (f64, f64)) -> String {
+fn words(rate: Option<&Judgement>, cpu: Option<&Judgement>, errors: (f64, f64)) -> String {
     if errors.0.max(errors.1) > MANY_ERRORS {
         return format!(
             "nothing can be concluded: {:.1} % of the original's and {:.1} % of the changed server's requests failed",
@@ -118,13 +118,21 @@ fn words(rate: Option<&Judgement>, errors: (f64, f64)) -> String {
             100.0 * errors.1
         );
     }
-    match rate.map(|judgement| judgement.verdict) {
-        Some(Verdict::Better) => {
+    let of = |judgement: Option<&Judgement>| judgement.map_or(Verdict::CannotTell, |judgement| judgement.verdict);
+    match (of(rate), of(cpu)) {
+        (Verdict::Better, _) => {
             "the change helps: the server answers more requests, by more than chance and the smallest effect"
         }
-        Some(Verdict::Worse) => "the change harms: the server answers fewer requests; leave the setting as it is",
-        Some(Verdict::TheSame) => "the change makes no difference that would interest you",
-        _ => "one cannot tell: the interval holds both; more --blocks or a longer --block-seconds would narrow it",
+        (Verdict::Worse, _) => "the change harms: the server answers fewer requests; leave the setting as it is",
+        (Verdict::TheSame, Verdict::Better) => "throughput stays, and the server needs less CPU for a request, by more than chance",
+        (Verdict::TheSame, _) => "the change makes no difference that would interest you",
+        (Verdict::CannotTell, Verdict::Better) => {
+            "the change helps: the server needs less CPU for a request, by more than chance; of its throughput one cannot tell, the machine was too noisy"
+        }
+        (Verdict::CannotTell, Verdict::Worse) => {
+            "the change costs: the server needs more CPU for a request; of its throughput one cannot tell, the machine was too noisy"
+        }
+        (Verdict::CannotTell, _) => "one cannot tell: the interval holds both; more --blocks or a longer --block-seconds would narrow it",
     }
     .to_owned()
 }

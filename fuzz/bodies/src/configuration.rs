@@ -1,0 +1,41 @@
+//! Servers' configurations, and the queries of a database.
+
+use crate::servers::{Configuration, Syntax, apache, assignments, ini, nginx};
+use crate::statements;
+
+/// A configuration in any of the syntaxes: what was read and written again says the same.
+pub fn server_configuration(input: &[u8]) {
+    let Some((&choice, text)) = input.split_first() else { return };
+    let text = String::from_utf8_lossy(text);
+    let (syntax, parse): (Syntax, fn(&str, usize) -> _) = match choice % 4 {
+        0 => (Syntax::Apache, apache::parse),
+        1 => (Syntax::Nginx, nginx::parse),
+        2 => (Syntax::Ini, ini::parse),
+        _ => (Syntax::Assignments, assignments::parse),
+    };
+    let Ok(entries) = parse(&text, 0) else { return };
+    let read = Configuration { entries, ..Configuration::empty(syntax) };
+    for name in read.sections() {
+        let _ = read.all(name);
+    }
+    let lines = text.lines().count();
+    for found in read.all("listen") {
+        assert!((1..=lines).contains(&found.directive.place.line), "a directive stands where there is no line");
+    }
+    // Apache's lines can be joined by a backslash, which is not written again; the other syntaxes lose nothing.
+    if syntax != Syntax::Apache {
+        let again = parse(&read.text(), 0).expect("what we wrote is read");
+        let again = Configuration { entries: again, ..Configuration::empty(syntax) };
+        assert_eq!(again.text(), read.text());
+    }
+}
+
+/// A query: an index that is proposed has columns, and its statement is one line.
+pub fn sql(input: &[u8]) {
+    let query = String::from_utf8_lossy(input);
+    let _ = statements::reads_a_table(&query);
+    if let Some(candidate) = statements::candidate(&query) {
+        assert!(!candidate.columns.is_empty() && !candidate.table.is_empty());
+        assert!(candidate.statement(true).ends_with(");"));
+    }
+}
