@@ -101,7 +101,7 @@ pub(super) fn queries(explanation: &Explanation) -> String {
 /// Wake-ups after which a task found nothing to do.
 pub(super) fn wakeups(explanation: &Explanation) -> String {
     let wakeups = &explanation.wakeups;
-    if wakeups.wakeups == 0 && wakeups.busy_polls == 0 {
+    if wakeups.wakeups == 0 {
         return String::new();
     }
     let futile = share(wakeups.futile as f64, wakeups.wakeups as f64);
@@ -110,7 +110,6 @@ pub(super) fn wakeups(explanation: &Explanation) -> String {
         key_figure("Wake-ups", &count(wakeups.wakeups), "of the server&#39;s idle tasks"),
         key_figure("For nothing", &count(wakeups.futile), &format!("{} of them", super::escape::part_of(futile))),
         key_figure("Accepted", &figure(wakeups.accepted as f64), "connections"),
-        key_figure("Busy polls", &count(wakeups.busy_polls), "tries that found nothing"),
     ];
     format!(
         "<section aria-labelledby=\"wakeups-h\"><h2 id=\"wakeups-h\">Wake-ups</h2><dl class=\"figures\">{}</dl>\

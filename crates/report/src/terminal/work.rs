@@ -12,7 +12,7 @@ const LABEL: usize = 12;
 /// Writes those that have something to say.
 pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
     let wakeups = &explanation.wakeups;
-    let futile = wakeups.futile > 0 || wakeups.busy_polls > 0;
+    let futile = wakeups.futile > 0;
     let lists = [explanation.processes.len(), explanation.phases.len(), explanation.queries.len()];
     if lists.iter().all(|length| *length == 0) && !futile {
         return;

@@ -145,7 +145,6 @@ pub(crate) fn whole() -> Explanation {
             wakeups: 81_400,
             futile: 46_273,
             futile_per_accepted: 1.317,
-            busy_polls: 12,
         },
         boundary: "from the time that the schedule intended to the last byte at the client".to_owned(),
         examples: vec![
