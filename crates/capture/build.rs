@@ -5,8 +5,19 @@ use std::env;
 use std::path::PathBuf;
 
 /// Each is `src/bpf/NAME.bpf.c` and becomes `NAME.skel.rs`.
-const OBJECTS: &[&str] =
-    &["spine", "arrivals", "calls", "functions", "disk", "locks", "interrupts", "timers", "samples", "user_probes"];
+const OBJECTS: &[&str] = &[
+    "spine",
+    "arrivals",
+    "calls",
+    "functions",
+    "servers",
+    "disk",
+    "locks",
+    "interrupts",
+    "timers",
+    "samples",
+    "user_probes",
+];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");

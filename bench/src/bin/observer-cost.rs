@@ -10,7 +10,7 @@ use clap::{Parser, ValueEnum};
 use std::time::{Duration, Instant};
 use weir_capture::packs::PackChoice;
 use weir_capture::user_probes::{Plan, Programs, Release, UserProbes, Wanted};
-use weir_capture::{EventSource, Probes, Recorder, Recording, Target, Watch, Watched};
+use weir_capture::{EventSource, Probes, Recorder, Recording, Rung, Target, Watch, Watched};
 use weir_load::{Control, Options, StopRule, Url};
 use weir_measure::comparison::{Bootstrap, PairedRatios, median};
 use weir_testkit::{Apache, Nginx, RunningServer};
@@ -40,6 +40,9 @@ struct Arguments {
     /// Milliseconds of a slice
     #[arg(long, default_value_t = 300)]
     slice_ms: u64,
+    /// Where request boundaries come from: tracepoints, fentry, syscalls, userprobes, proc
+    #[arg(long, value_parser = Rung::of_word, default_value = "tracepoints")]
+    rung: Rung,
     /// Optional sources beside scheduler and sockets: disk,locks,interrupts,timers or all
     #[arg(long, value_parser = watched)]
     watch: Option<WatchedList>,
@@ -72,11 +75,17 @@ fn main() -> anyhow::Result<()> {
     let run = Run::create(folder.path())?;
     // Old segments are removed beyond a small bound: a long measurement must not fill the disk.
     let limits = Limits { segment_bytes: 16 << 20, stream_bytes: 64 << 20, ..Limits::default() };
-    let (probes, target) = (Probes::load()?, Target::of_port(server.port)?);
-    let mut sources = sources(&arguments.packs, &probes, &target)?;
-    let watch = arguments.watch.clone().unwrap_or_default();
-    sources.extend(Watch::load(&probes, &watch.0, None)?);
-    let recorder = Recorder::start_with(probes, sources, &target, &run, limits)?;
+    let target = Target::of_port(server.port)?;
+    let recorder = match arguments.rung {
+        Rung::ProcOnly => Recorder::sample(&target, &run, limits)?,
+        rung => {
+            let probes = Probes::load_rung(rung)?;
+            let mut sources = sources(&arguments.packs, &probes, &target)?;
+            let watch = arguments.watch.clone().unwrap_or_default();
+            sources.extend(Watch::load(&probes, &watch.0, None)?);
+            Recorder::start_with(probes, sources, &target, &run, limits)?
+        }
+    };
     let (producer, mut done) = weir_wire::ring(1 << 18);
     let mut options = Options::new(Url::parse(&server.url("/1k.txt")).map_err(|error| anyhow::anyhow!("{error}"))?);
     options.connections = arguments.connections;
@@ -189,10 +198,11 @@ fn report(arguments: &Arguments, pairs: &[Pair], lost: u64) -> anyhow::Result<()
     let estimate = ratios.snapshot(&Bootstrap::with_seed(arguments.seed))?;
     let middle = |value: fn(&Pair) -> f64| median(&pairs.iter().map(value).collect::<Vec<_>>()).unwrap_or(f64::NAN);
     println!(
-        "{:?}{} c={} keep-alive, {} pairs of {} ms: {:.0} requests/s, server CPU {:.2} us/request off, {:.2} us on",
+        "{:?}{} c={} keep-alive, {}, {} pairs of {} ms: {:.0} requests/s, server CPU {:.2} us/request off, {:.2} us on",
         arguments.server,
         watching(arguments),
         arguments.connections,
+        arguments.rung.name(),
         pairs.len(),
         arguments.slice_ms,
         middle(|pair| pair.rate_off),

@@ -12,13 +12,24 @@ pub enum Rung {
     Functions,
     /// The server's system calls, filtered in the kernel (Linux 5.18 and later).
     SystemCalls,
+    /// Probes in the functions of known servers.
+    UserProbes,
+    /// What /proc tells of the server's tasks, without any probe.
+    ProcOnly,
     /// The client's own view only.
     ClientOnly,
 }
 
 impl Rung {
     /// All rungs, from the top.
-    pub const ALL: [Self; 4] = [Self::SocketTracepoints, Self::Functions, Self::SystemCalls, Self::ClientOnly];
+    pub const ALL: [Self; 6] = [
+        Self::SocketTracepoints,
+        Self::Functions,
+        Self::SystemCalls,
+        Self::UserProbes,
+        Self::ProcOnly,
+        Self::ClientOnly,
+    ];
 
     /// Its name in reports and in `run.toml`.
     #[must_use]
@@ -27,6 +38,8 @@ impl Rung {
             Self::SocketTracepoints => "socket tracepoints",
             Self::Functions => "fentry",
             Self::SystemCalls => "system calls",
+            Self::UserProbes => "user probes",
+            Self::ProcOnly => "proc only",
             Self::ClientOnly => "client only",
         }
     }
@@ -38,6 +51,8 @@ impl Rung {
             Self::SocketTracepoints => "tracepoints",
             Self::Functions => "fentry",
             Self::SystemCalls => "syscalls",
+            Self::UserProbes => "userprobes",
+            Self::ProcOnly => "proc",
             Self::ClientOnly => "client",
         }
     }
@@ -48,10 +63,16 @@ impl Rung {
         Self::ALL.into_iter().find(|rung| rung.name() == name)
     }
 
+    /// Whether it puts probes into the kernel.
+    #[must_use]
+    pub fn has_probes(self) -> bool {
+        !matches!(self, Self::ProcOnly | Self::ClientOnly)
+    }
+
     /// Whether a request's data may arrive on it without its being told.
     #[must_use]
     pub fn misses_arrivals(self) -> bool {
-        self == Self::SystemCalls
+        matches!(self, Self::SystemCalls | Self::UserProbes)
     }
 
     /// The rung of an option's value.

@@ -36,6 +36,14 @@ pub enum CaptureError {
         /// What the kernel or libbpf said.
         reason: String,
     },
+    /// The rung knows the functions of some servers only.
+    #[error(
+        "the rung \"user probes\" knows the functions of Apache and nginx, and the server runs {programs}: `--rung proc` works with every server"
+    )]
+    NoKnownServer {
+        /// What the server runs.
+        programs: String,
+    },
     /// Probes are asked for on a rung that has none.
     #[error("the rung {rung:?} has no probes in the kernel")]
     NoProbes {

@@ -3,6 +3,8 @@
 use crate::bound::Rung;
 use crate::error::CaptureError;
 use crate::probes::Probes;
+use crate::servers;
+use crate::target::Target;
 
 /// What is asked of the ladder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,8 +22,43 @@ pub struct Footing {
     pub rung: Rung,
     /// Its probes, loaded; `None` for the rungs without any.
     pub probes: Option<Probes>,
-    /// Why the rungs above it are not used, a sentence each; for the report.
+    /// Why the rungs above it are not used, and what it cannot tell, a sentence each; for the report.
     pub notes: Vec<String>,
+    forced: bool,
+}
+
+impl Footing {
+    /// Comes down once more where the rung's probes do not know the server, which is known only now.
+    ///
+    /// # Errors
+    /// [`CaptureError::NoKnownServer`] where the rung was asked for.
+    pub fn settle(&mut self, target: &Target) -> Result<(), CaptureError> {
+        if self.rung != Rung::UserProbes {
+            return Ok(());
+        }
+        let pids: Vec<u32> = target.pids.iter().copied().collect();
+        match servers::check(&pids) {
+            Err(why) if self.forced => Err(why),
+            Err(why) => {
+                self.notes.push(format!("rung {:?} not used: {why}", self.rung.name()));
+                (self.rung, self.probes) = (Rung::ProcOnly, None);
+                self.notes.extend(what_is_missing(self.rung));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+/// What a rung cannot tell, and what can.
+fn what_is_missing(rung: Rung) -> Option<String> {
+    (rung == Rung::ProcOnly).then(|| {
+        "from /proc only: no request is followed through the server; run and wait_cpu are its tasks' use of the CPUs \
+         over the load's time, divided by the requests, so that they hold for the mean alone, and leave out tasks that \
+         lived for less than 100 ms; queues, other waits and the way back stay unattributed. As root, or with CAP_BPF and \
+         CAP_PERFMON, on Linux 5.18 or later, requests are followed"
+            .to_owned()
+    })
 }
 
 impl Ladder {
@@ -32,31 +69,38 @@ impl Ladder {
     pub fn climb(&self) -> Result<Footing, CaptureError> {
         if let Some(rung) = self.forced {
             let probes = Self::step_on(rung)?;
-            return Ok(Footing { rung, probes, notes: Vec::new() });
+            return Ok(Footing { rung, probes, notes: what_is_missing(rung).into_iter().collect(), forced: true });
         }
         let mut notes = Vec::new();
+        let mut probes_refused = false;
         for rung in Rung::ALL {
             if self.forbidden.contains(&rung) {
                 notes.push(format!("rung {:?} not used: forbidden", rung.name()));
                 continue;
             }
+            if probes_refused && rung.has_probes() {
+                continue;
+            }
             match Self::step_on(rung) {
-                Ok(probes) => return Ok(Footing { rung, probes, notes }),
-                // What is missing to all rungs is said once, with the first of them.
+                Ok(probes) => {
+                    notes.extend(what_is_missing(rung));
+                    return Ok(Footing { rung, probes, notes, forced: false });
+                }
+                // What is missing to all probes is said once.
                 Err(why @ (CaptureError::NoPrivilege { .. } | CaptureError::NoBtf)) => {
-                    notes.push(format!("no events of the kernel: {why}"));
-                    break;
+                    notes.push(format!("no probes: {why}"));
+                    probes_refused = true;
                 }
                 Err(why) => notes.push(format!("rung {:?} not used: {why}", rung.name())),
             }
         }
-        Ok(Footing { rung: Rung::ClientOnly, probes: None, notes })
+        Ok(Footing { rung: Rung::ClientOnly, probes: None, notes, forced: false })
     }
 
     fn step_on(rung: Rung) -> Result<Option<Probes>, CaptureError> {
         match rung {
-            Rung::SocketTracepoints | Rung::Functions | Rung::SystemCalls => Probes::load_rung(rung).map(Some),
-            Rung::ClientOnly => Ok(None),
+            _ if rung.has_probes() => Probes::load_rung(rung).map(Some),
+            _ => Ok(None),
         }
     }
 }

@@ -37,6 +37,8 @@ pub fn streams() -> usize {
 pub struct Probes {
     skel: SpineSkel<'static>,
     boundaries: Boundaries,
+    /// The thread groups that were named as the server's.
+    named: Vec<u32>,
     keep_addresses: bool,
 }
 
@@ -79,7 +81,7 @@ impl Probes {
             program.set_autoload(rung == Rung::SocketTracepoints);
         }
         let skel = open.load().map_err(refused(LOADING))?;
-        let mut probes = Self { skel, boundaries: Boundaries::InTheSpine, keep_addresses: false };
+        let mut probes = Self { skel, boundaries: Boundaries::InTheSpine, named: Vec::new(), keep_addresses: false };
         probes.boundaries = Boundaries::load(rung, &probes)?;
         Ok(probes)
     }
@@ -121,6 +123,9 @@ impl Probes {
 
     /// Marks a thread group as the server's.
     pub fn trace(&mut self, tgid: u32) {
+        if !self.named.contains(&tgid) {
+            self.named.push(tgid);
+        }
         if let Some(state) = self.skel.maps.bss_targets_data.as_deref_mut() {
             set(&mut state.traced, tgid);
         }
@@ -142,6 +147,7 @@ impl Probes {
 
     /// Forgets whose processes and ports the server's are; for while no probe is attached.
     pub(crate) fn forget_targets(&mut self) {
+        self.named.clear();
         if let Some(state) = self.skel.maps.bss_targets_data.as_deref_mut() {
             state.traced.fill(0);
             state.ports.fill(0);
@@ -192,7 +198,7 @@ impl Probes {
         for program in order.into_iter().filter(|program| program.autoload()) {
             links.push(program.attach().map_err(|error| refusal("attaching them", &error))?);
         }
-        self.boundaries.attach(&mut links)?;
+        self.boundaries.attach(&self.named, &mut links)?;
         Ok(Attached { _links: links })
     }
 

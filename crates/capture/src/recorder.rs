@@ -9,7 +9,7 @@ use crate::probes::{Attached, Probes};
 use crate::quota::Quotas;
 use crate::redaction::Redaction;
 use crate::ring::{RawEvent, Rings};
-use crate::target::{Target, listening_ports, tree};
+use crate::target::{Target, listening_ports, trees};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,6 +52,18 @@ impl Recording {
     /// Asks for the probes to be detached, or attached again; within a poll it is so.
     pub fn pause(&self, pause: bool) {
         self.pause.store(pause, Ordering::Release);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pause.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_attached(&self, attached: bool) {
+        self.attached.store(attached, Ordering::Release);
     }
 
     /// Names the server anew, for the time after a pause: it may have been restarted meanwhile.
@@ -103,7 +115,7 @@ impl Recorder {
             source.attach()?;
         }
         // A child that was born between the listing and its mark is found now that forks are followed.
-        let pids: BTreeSet<u32> = target.pids.iter().flat_map(|pid| tree(*pid)).collect();
+        let pids: BTreeSet<u32> = trees(target.pids.iter().copied());
         for pid in &pids {
             probes.trace(*pid);
         }
@@ -136,6 +148,16 @@ impl Recorder {
             .spawn(move || collector_main(&mut collector, attached))
             .map_err(|error| CaptureError::Refused { doing: "starting the collector", reason: error.to_string() })?;
         Ok(Self { thread, shared, run: run.clone(), rung })
+    }
+
+    /// A recording by another thread than the collector of probes.
+    pub(crate) fn of_thread(
+        thread: JoinHandle<Result<Cost, WriteError>>,
+        shared: Arc<Recording>,
+        run: &Run,
+        rung: Rung,
+    ) -> Self {
+        Self { thread, shared, run: run.clone(), rung }
     }
 
     /// Its counters.
@@ -270,7 +292,7 @@ impl Collector {
         let attached = self.probes.attach().ok().filter(|_| self.attach_sources())?;
         if let Some(target) = &target {
             // A child that was born between the listing and its mark is found now that forks are followed.
-            let pids: BTreeSet<u32> = target.pids.iter().flat_map(|pid| tree(*pid)).collect();
+            let pids: BTreeSet<u32> = trees(target.pids.iter().copied());
             pids.iter().for_each(|pid| self.probes.trace(*pid));
         }
         // In the pause, connections came and went, and numbers of tasks were given to others.

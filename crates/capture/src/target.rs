@@ -95,9 +95,11 @@ pub(crate) fn start_ns(pid: u32) -> Option<u64> {
 /// A process and its descendants, empty if there is no such process.
 #[must_use]
 pub fn tree(root: u32) -> BTreeSet<u32> {
-    if stat(root).is_none() {
-        return BTreeSet::new();
-    }
+    trees([root])
+}
+
+/// Processes and their descendants, by one look at all processes.
+pub(crate) fn trees(roots: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for pid in processes() {
         if let Some((parent, _)) = stat(pid) {
@@ -105,7 +107,7 @@ pub fn tree(root: u32) -> BTreeSet<u32> {
         }
     }
     let mut found = BTreeSet::new();
-    let mut next = vec![root];
+    let mut next: Vec<u32> = roots.into_iter().filter(|root| stat(*root).is_some()).collect();
     while let Some(pid) = next.pop() {
         if found.insert(pid) {
             next.extend(children.get(&pid).into_iter().flatten());

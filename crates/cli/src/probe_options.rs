@@ -1,5 +1,6 @@
 //! The options for probes in the server's own programs.
 
+use anyhow::bail;
 use std::time::{Duration, Instant};
 use weir_capture::packs::PackChoice;
 use weir_capture::user_probes::{Plan, ProbeRequest, Programs, Release, UserProbes, Wanted};
@@ -37,7 +38,7 @@ impl ProbeArgs {
     /// `just_started` says that the server may not yet have mapped all of its files.
     pub(crate) fn source(
         &self,
-        probes: &Probes,
+        probes: Option<&Probes>,
         target: &Target,
         just_started: bool,
     ) -> anyhow::Result<Option<Box<dyn EventSource>>> {
@@ -46,6 +47,9 @@ impl ProbeArgs {
         if wanted.is_empty() {
             return Ok(None);
         }
+        let Some(probes) = probes else {
+            bail!("--probe and --packs need the kernel's probes, which this rung does without (see --rung)");
+        };
         let deadline = Instant::now() + if just_started { MAPPED } else { Duration::ZERO };
         let plan = loop {
             let programs = Programs::of(target.pids.iter().flat_map(|pid| tree(*pid)));

@@ -31,7 +31,7 @@ The run is read by `weir explain RUN`. To join requests with a client's view, le
   weir load --run runs/a http://127.0.0.1/
 
 Exit status: 0 if it was recorded to the end, 1 if not or if the command failed by itself, 2 for wrong usage.
-Needs Linux 5.18 or later, and root or CAP_BPF and CAP_PERFMON; to find another user's server by its port also
+Needs Linux 5.18 or later, and root or CAP_BPF and CAP_PERFMON (else /proc alone is looked at: see --rung); to find another user's server by its port also
 CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.";
 
 /// Record kernel events of a server: who runs, who waits for what, where requests begin and end.
@@ -159,8 +159,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let stop = Stop::on_signals()?;
     // The probes load before anything is started: a refusal then costs nobody a server.
-    let (mut probes, rung, why) = probes(&args.rung)?;
-    if args.keep_addresses {
+    let mut footing = args.rung.ladder().climb()?;
+    footing.notes.iter().for_each(|note| eprintln!("weir record: {note}"));
+    if footing.rung == Rung::ClientOnly {
+        bail!("nothing can be recorded on the rung {:?}", footing.rung.name());
+    }
+    if let Some(probes) = footing.probes.as_mut().filter(|_| args.keep_addresses) {
         probes.keep_addresses();
     }
     let mut child = if args.command.is_empty() { None } else { Some(Child::start(&args.command)?) };
@@ -171,16 +175,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if target.ports.is_empty() && child.is_none() {
         bail!("the target listens on no TCP port; name one with --port N");
     }
-    let mut sources = args.sources.load(&probes)?;
-    sources.extend(args.probes.source(&probes, &target, child.is_some())?);
+    footing.settle(&target)?;
+    let mut sources = args.sources.load(footing.probes.as_ref())?;
+    sources.extend(args.probes.source(footing.probes.as_ref(), &target, child.is_some())?);
     // Not before: a target that is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
-    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
-    sources.extend(args.watch.load(&probes)?);
-    let recorder = Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?;
-    let Ending { mut notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
-    notes.splice(..0, why);
-    let cost = recorder.finish(notes.clone())?;
+    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(footing.rung.name()), None)?;
+    sources.extend(args.watch.load(footing.probes.as_ref())?);
+    let recorder = match footing.probes {
+        Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?,
+        None => Recorder::sample(&target, &run, limits(args.disk))?,
+    };
+    let Ending { notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
+    let cost = recorder.finish([footing.notes, notes.clone()].concat())?;
     if let Some(child) = child {
         child.end();
     }
@@ -199,11 +206,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The probes of the highest rung that works, with the reasons why none above it does.
+/// The probes of the highest rung that works, with the reasons why none above it does, where nothing can be done without
+/// probes.
 pub(crate) fn probes(rung: &RungArgs) -> anyhow::Result<(Probes, Rung, Vec<String>)> {
-    let Footing { probes, rung, notes: mut why } = rung.ladder().climb()?;
+    let Footing { probes, rung, notes: mut why, .. } = rung.ladder().climb()?;
     let Some(probes) = probes else {
-        why.push(format!("nothing can be recorded on the rung {:?}", rung.name()));
+        why.push(format!("the rung {:?} follows no request", rung.name()));
         bail!("{}", why.join("\n  "));
     };
     Ok((probes, rung, why))

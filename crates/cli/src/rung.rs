@@ -5,7 +5,8 @@ use weir_capture::{Ladder, Rung};
 /// Where request boundaries come from.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct RungArgs {
-    /// Where request boundaries come from: auto (the highest that works), or tracepoints, fentry, syscalls, client
+    /// Where request boundaries come from: auto (the highest that works), or tracepoints, fentry, syscalls, userprobes,
+    /// proc, client
     #[arg(long, value_name = "RUNG", value_parser = rung, default_value = "auto")]
     rung: Asked,
 
@@ -29,6 +30,11 @@ fn rung(word: &str) -> Result<Asked, String> {
 }
 
 impl RungArgs {
+    /// Whether one rung and no other is asked for.
+    pub(crate) fn is_forced(&self) -> bool {
+        matches!(self.rung, Asked::This(_))
+    }
+
     /// The ladder to climb.
     pub(crate) fn ladder(&self) -> Ladder {
         let forced = match self.rung {

@@ -1,9 +1,10 @@
 //! The sources of events beside the spine that a user may ask for, by option.
 
+use anyhow::bail;
 use weir_capture::{EventSource, MOST_HZ, Probes, Samples};
 
 /// What else to record.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct SourceArgs {
     /// Sample stacks as well, on the CPUs and off them, so many times a second of each CPU
     #[arg(
@@ -14,8 +15,16 @@ pub(crate) struct SourceArgs {
 }
 
 impl SourceArgs {
-    /// Loads the sources that were asked for, which share the spine's targets.
-    pub(crate) fn load(&self, probes: &Probes) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
+    /// Loads the sources that were asked for, which share the spine's targets; a rung without probes has none.
+    pub(crate) fn load(&self, probes: Option<&Probes>) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
+        let Some(probes) = probes else {
+            if *self != Self::default() {
+                bail!(
+                    "stacks and other sources beside the rung need the kernel's probes, which this rung does without (see --rung)"
+                );
+            }
+            return Ok(Vec::new());
+        };
         let mut sources: Vec<Box<dyn EventSource>> = Vec::new();
         if let Some(hz) = self.stacks {
             sources.push(Box::new(Samples::load(probes, hz)?));

@@ -1,7 +1,8 @@
 //! Optional sources of a recording: `--watch` and `--watch-windows`.
 
+use anyhow::bail;
 use std::time::Duration;
-use weir_capture::{CaptureError, EventSource, Probes, Watch, Watched, Windows};
+use weir_capture::{EventSource, Probes, Watch, Watched, Windows};
 
 /// What is watched beside scheduler and sockets.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -21,9 +22,15 @@ pub(crate) struct WatchArgs {
 struct Sources(Vec<Watched>);
 
 impl WatchArgs {
-    /// Loads the sources.
-    pub(crate) fn load(&self, probes: &Probes) -> Result<Vec<Box<dyn EventSource>>, CaptureError> {
+    /// Loads the sources; a rung without probes has none.
+    pub(crate) fn load(&self, probes: Option<&Probes>) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
         let sources = self.watch.as_ref().map_or(&[][..], |sources| &sources.0);
+        let Some(probes) = probes else {
+            if !sources.is_empty() {
+                bail!("--watch needs the kernel's probes, which this rung does without (see --rung)");
+            }
+            return Ok(Vec::new());
+        };
         Ok(Watch::load(probes, sources, self.watch_windows)?.into_iter().collect())
     }
 }

@@ -415,6 +415,7 @@ pages_run! {
     phases_and_probes_runs: "docs/phases-and-probes.md",
     serve_files_runs: "docs/serve-files.md",
     run_format_runs: "docs/run-format.md",
+    which_kernel_runs: "docs/which-kernel.md",
     what_observing_costs_runs: "docs/what-observing-costs.md",
     what_is_waited_for_runs: "docs/what-is-waited-for.md",
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use support::{alone, explain, number, output};
 use weir_capture::{Probes, Recorder, Rung, Target};
-use weir_testkit::{Apache, Nginx, RunningServer, require};
+use weir_testkit::{Apache, Nginx, RunningServer, WeirServe, require};
 use weir_timeline::{AtServer, Bounds, Joiner};
 use weir_trace::{Limits, Run, RunReader, Source};
 use weir_wire::{Record, Slot};
@@ -79,6 +79,91 @@ fn system_calls_on_nginx() {
     every_way_by_system_calls(&server);
     let report = check(&server, &["--rung", "syscalls"], "system calls", &["-c", "10", "--pipeline", "4"]);
     assert!(number(&report, "/parts_ns/worker_queue") > 0.0, "pipelined requests wait for each other");
+}
+
+/// Functions of the server: Apache of both kinds and nginx.
+#[test]
+fn user_probes() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() || require::apache().is_none() {
+        return;
+    }
+    let rung = ["--rung", "userprobes"];
+    for server in [Apache::prefork().pin(0).start(), Apache::event().pin(0).start(), Nginx::new().pin(0).start()] {
+        let server = server.expect("it starts");
+        for more in [&["-c", "1"][..], &["-c", "10"], &["-c", "10", "--no-keepalive"]] {
+            check(&server, &rung, "user probes", more);
+        }
+    }
+}
+
+#[test]
+fn user_probes_agree_with_the_socket_tracepoints() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() || require::apache().is_none() {
+        return;
+    }
+    agreement(&Nginx::new().pin(0).start().expect("nginx starts"), Rung::UserProbes);
+    agreement(&Apache::prefork().pin(0).start().expect("Apache starts"), Rung::UserProbes);
+}
+
+/// Where neither the kernel nor the server is known to the probes, /proc tells what it can; asked for, it is refused.
+#[test]
+fn an_unknown_server_comes_down_to_proc() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let server = WeirServe::new(env!("CARGO_BIN_EXE_weir")).start().expect("weir serve starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let mut options = vec!["-n", "200"];
+    for rung in ["tracepoints", "fentry", "syscalls"] {
+        options.extend(["--without-rung", rung]);
+    }
+    let report = explain(&server.url("/1k.txt"), server.port, run.path(), &options);
+    assert_eq!(report["rung"], "proc only");
+    let notes = report["warnings"].to_string();
+    assert!(notes.contains("knows the functions of Apache and nginx, and the server runs weir"), "{notes}");
+    let (port, url) = (server.port.to_string(), server.url("/1k.txt"));
+    let refused = output(&["explain", "--rung", "userprobes", "--load", &url, "--port", &port, "-n", "10"]);
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && words.contains("--rung proc"), "{words}");
+}
+
+/// /proc only: the server's use of the CPUs is what the kernel counts for its processes, and what is not known is said.
+#[test]
+fn proc_alone_tells_the_use_of_the_cpus() {
+    let _turn = alone();
+    if require::nginx().is_none() || require::apache().is_none() {
+        return;
+    }
+    for server in [Nginx::new().pin(0).start(), Apache::event().pin(0).start()] {
+        let server = server.expect("it starts");
+        let run = tempfile::tempdir().expect("a temporary directory");
+        let options = ["--rung", "proc", "-c", "4", "-d", "2s", "--cpu", "1"];
+        let before_ns = used_ns(&server.pids());
+        let report = explain(&server.url("/1k.txt"), server.port, run.path(), &options);
+        let counted_ns = (used_ns(&server.pids()) - before_ns) as f64;
+        let requests = number(&report, "/requests");
+        let told_ns = number(&report, "/server_cpu/used_ns_per_request") * requests;
+        eprintln!("{requests} requests: told {told_ns} ns of the CPUs, counted {counted_ns} ns");
+        assert_eq!(report["rung"], "proc only");
+        assert!(requests > 100.0 && (0.85..1.05).contains(&(told_ns / counted_ns)), "{told_ns} of {counted_ns}");
+        let parts: f64 = report["parts_ns"].as_object().expect("parts").values().filter_map(Value::as_f64).sum();
+        let mean = number(&report, "/response_ns/mean");
+        assert!((parts / mean - 1.0).abs() < 1e-3, "the parts are {parts} of {mean}");
+        assert!(number(&report, "/parts_ns/run") > 0.0 && number(&report, "/parts_ns/worker_queue") == 0.0);
+        assert_eq!(number(&report, "/joined_fraction"), 0.0);
+        let notes = report["warnings"].to_string();
+        assert!(notes.contains("CAP_BPF") && notes.contains("times during the load"), "{notes}");
+    }
+}
+
+/// Time on a CPU of every thread of these processes, as the kernel counts it.
+fn used_ns(pids: &[u32]) -> u64 {
+    let folders = pids.iter().filter_map(|pid| std::fs::read_dir(format!("/proc/{pid}/task")).ok());
+    let files = folders.flatten().flatten().map(|task| task.path().join("schedstat"));
+    files.filter_map(|file| std::fs::read_to_string(file).ok()?.split(' ').next()?.parse::<u64>().ok()).sum()
 }
 
 /// One record with its slots, taken out of a run.

@@ -71,6 +71,29 @@ fn without_privilege_it_says_which_one_is_missing() {
     refused(&command.output().expect("the command starts"), 1, &["CAP_BPF", "CAP_PERFMON", "root"]);
 }
 
+/// Without any privilege a server of the user's own is looked at through /proc, and what is missing is said.
+#[test]
+fn without_privilege_proc_tells_what_it_can() {
+    let _turn = alone();
+    if require::or_skip(is_root(), "only root can try what an ordinary user may not").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(folder.path().join("index.html"), "hello").expect("a page is written");
+    std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).expect("the directory is given away");
+    let mut command = copy_for_others();
+    let program = command.get_program().to_string_lossy().into_owned();
+    let (port, site) = (closed_port(), folder.path().to_str().expect("a readable path"));
+    let (url, listen) = (format!("http://127.0.0.1:{port}/"), format!("127.0.0.1:{port}"));
+    command.args(["explain", "--json", "--load", &url, "-n", "500", "--run"]).arg(folder.path().join("run"));
+    command.args(["--", &program, "serve", "--listen", &listen, site]);
+    let output = command.uid(65534).gid(65534).output().expect("the command starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report["rung"], "proc only");
+    assert!(report["warnings"].to_string().contains("missing CAP_BPF and CAP_PERFMON"), "{}", report["warnings"]);
+}
+
 #[test]
 fn two_capabilities_do_instead_of_root() {
     let _turn = alone();

@@ -27,6 +27,7 @@ enum weir_kind {
 	WEIR_FORK = 0x0103, /* A task is made; flags: 1 = a process of its own, else a thread; child_tgid 0 = not told. */
 	WEIR_EXEC = 0x0104, /* A process runs another program. */
 	WEIR_EXIT = 0x0105, /* A task ends. */
+	WEIR_TASK_USAGE = 0x0120, /* What /proc told of a task of the server when it was looked at: its time on a CPU and waiting for one and its turns, since it began; state 0 = runnable, 1 = waiting, 2 = waiting without being woken by signals, 0xff = not looked at. */
 	WEIR_NAMED = 0x0106, /* The name of something that other events refer to by its key; flags: 1 = file, 2 = device (key: major << 20 | minor), 3 = function of the kernel (key: its address), 4 = interrupt (key: number), 5 = cgroup, 6 = task (key: number). */
 	WEIR_DISK_REQUEST = 0x0107, /* A request to a block device is done, handed to it by this task so long ago; flags: 0 = read, 1 = write, 2 = flush, 3 = another. */
 	WEIR_FILE_WAIT = 0x0108, /* A task of the server begins to wait in the way of storage, for the file of this key (0 = not known); flags: 1 = the kernel counts it as waiting for a device, 2 = by a page fault. */

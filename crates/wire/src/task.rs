@@ -1,6 +1,6 @@
 //! Operands of the scheduler's events.
 
-use crate::{Kind, Record};
+use crate::{Kind, Record, Slot};
 
 /// The system-call number that stands for "in none": a page fault, or a task that is not traced.
 pub const NO_SYSCALL: u16 = 0x1ff;
@@ -46,6 +46,80 @@ impl Switch {
             a: u64::from(self.prev) | u64::from(self.next) << 32,
             b: u64::from(self.prev_state) | u64::from(self.syscall) << 8 | u64::from(self.descriptor) << 32,
             ..Record::default()
+        }
+    }
+}
+
+/// The state that stands for "not looked at" in a [`TaskUsage`].
+pub const STATE_UNSEEN: u8 = 0xff;
+
+/// A [`Kind::TaskUsage`]: what /proc told of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskUsage {
+    /// The task.
+    pub pid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// Time on a CPU since it began, nanoseconds.
+    pub run_ns: u64,
+    /// Time that it could have run since it began, nanoseconds.
+    pub wait_ns: u64,
+    /// Turns on a CPU since it began.
+    pub slices: u64,
+    /// Its state: 0 for one that runs or could, else the kernel's `TASK_*` bits; [`STATE_UNSEEN`] if not looked at.
+    pub state: u8,
+    /// The system call that it waited in, [`NO_SYSCALL`] for none or unknown.
+    pub syscall: u16,
+    /// The call's first argument, cut to 16 bits.
+    pub descriptor: u16,
+}
+
+impl TaskUsage {
+    /// The operands of a record, if it is one and carries its slot.
+    #[must_use]
+    pub fn read(record: &Record, slots: &[Slot]) -> Option<Self> {
+        let counts = slots.first().filter(|_| record.kind == Kind::TaskUsage as u16)?;
+        let (pid, tgid) = record.a_halves();
+        Some(Self {
+            pid,
+            tgid,
+            run_ns: counts[0],
+            wait_ns: counts[1],
+            slices: counts[2],
+            state: record.b as u8,
+            syscall: (record.b >> 8) as u16,
+            descriptor: (record.b >> 32) as u16,
+        })
+    }
+
+    /// The record and its slot.
+    #[must_use]
+    pub fn write(self, time_ns: u64) -> (Record, [Slot; 1]) {
+        let record = Record {
+            time_ns,
+            kind: Kind::TaskUsage as u16,
+            slots: 1,
+            a: u64::from(self.pid) | u64::from(self.tgid) << 32,
+            b: u64::from(self.state) | u64::from(self.syscall) << 8 | u64::from(self.descriptor) << 32,
+            ..Record::default()
+        };
+        (record, [[self.run_ns, self.wait_ns, self.slices, 0]])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_usage_survives_the_round_trip(pid: u32, tgid: u32, counts: (u64, u64, u64), state: u8, syscall: u16, descriptor: u16) {
+            let (run_ns, wait_ns, slices) = counts;
+            let usage = TaskUsage { pid, tgid, run_ns, wait_ns, slices, state, syscall, descriptor };
+            let (record, slots) = usage.write(9);
+            prop_assert_eq!(TaskUsage::read(&record, &slots), Some(usage));
+            prop_assert_eq!(TaskUsage::read(&record, &[]), None);
         }
     }
 }

@@ -5,6 +5,7 @@ use super::labels::{Labels, label};
 use super::lanes;
 use super::participants::Participants;
 use super::phases::{self, WorkFolds};
+use super::proc_side;
 use super::server_side::ServerSide;
 use super::stacks::StackSection;
 use super::wakeups::WakeupCount;
@@ -46,7 +47,8 @@ pub(super) fn explain(
     let mut folds = Folds::new(grouping, Objectives::new(view));
     let mut joiner = view.joiner(&reader);
     let mut watched = Watched::default();
-    if reader.rung().and_then(Rung::of_name).is_some_and(Rung::misses_arrivals) {
+    let rung = reader.rung().and_then(Rung::of_name);
+    if rung.is_some_and(Rung::misses_arrivals) {
         joiner.supply_arrivals();
     }
     let mut server_side = ServerSide::new();
@@ -85,6 +87,13 @@ pub(super) fn explain(
     (explanation.phases, explanation.queries) = folds.work.report(&joiner, statistics.joined);
     let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
     explanation.server_cpu = server_cpu;
+    if rung == Some(Rung::ProcOnly) {
+        let mut all = folds.all.all();
+        proc_side::attribute(&mut all.parts_ns, &explanation.server_cpu);
+        explanation.parts_ns = all.parts_ns;
+        explanation.causes = words::causes(&all, folds.labels.texts());
+        explanation.warnings.extend(server_side.sampled_words(statistics.client_ns.unwrap_or_default()));
+    }
     explanation.wakeups = wakeups.report();
     super::watched::add(&mut explanation, &statistics, recorded_s(&reader));
     explanation.warnings.extend(folds.stacks.notes().iter().cloned());

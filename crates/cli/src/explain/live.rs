@@ -7,9 +7,9 @@ use crate::load_run;
 use crate::stop::Stop;
 use anyhow::{Context, bail};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use weir_capture::{Recorder, Target};
+use weir_capture::{Footing, Recorder, Rung, Target};
 use weir_trace::{Run, RunReader, Source};
 
 /// How long a started server may take until it answers.
@@ -48,29 +48,11 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     if let Some(probes) = &mut footing.probes {
         probes.tell_wakeups_of(std::process::id());
     }
-    let mut notes = footing.notes;
-    for note in &notes {
-        eprintln!("weir explain: {note}");
-    }
+    footing.notes.iter().for_each(|note| eprintln!("weir explain: {note}"));
     let address = (options.url.host.as_str(), options.url.port);
     let mut child = if args.command.is_empty() { None } else { Some(started(&args.command, address, &stop)?) };
-    let recorder = match footing.probes {
-        Some(probes) => {
-            let target = target(args, child.as_ref(), options.url.port)?;
-            let mut sources = args.sources.load(&probes)?;
-            sources.extend(args.probes.source(&probes, &target, false)?);
-            let run = Run::create(&directory)?;
-            let rung = footing.rung.name();
-            run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
-            sources.extend(args.watch.load(&probes)?);
-            let limits = crate::record::limits(crate::record::DISK_MIB);
-            Some(Recorder::start_with(probes, sources, &target, &run, limits)?)
-        }
-        None => {
-            eprintln!("weir explain: the client's side only");
-            None
-        }
-    };
+    let recorder = recorder(args, &mut footing, child.as_ref(), (&directory, options.url.port))?;
+    let mut notes = footing.notes;
     let run = Run::create(&directory)?;
     let loaded = load_run::into_run(options, &run, &stop, args.json);
     std::thread::sleep(SETTLE);
@@ -87,6 +69,37 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome::Recorded(directory))
 }
 
+/// Begins to record the server as the rung allows; on the lowest only the client is left.
+fn recorder(
+    args: &Args,
+    footing: &mut Footing,
+    child: Option<&Child>,
+    (directory, port): (&Path, u16),
+) -> anyhow::Result<Option<Recorder>> {
+    if footing.rung == Rung::ClientOnly {
+        eprintln!("weir explain: the client's side only");
+        return Ok(None);
+    }
+    let target = match target(args, child, port) {
+        Err(why) if footing.rung == Rung::ProcOnly && !args.rung.is_forced() => {
+            eprintln!("weir explain: the client's side only: {why:#}");
+            return Ok(None);
+        }
+        found => found?,
+    };
+    footing.settle(&target)?;
+    let mut sources = args.sources.load(footing.probes.as_ref())?;
+    sources.extend(args.probes.source(footing.probes.as_ref(), &target, false)?);
+    let run = Run::create(directory)?;
+    let (rung, limits) = (footing.rung.name(), crate::record::limits(crate::record::DISK_MIB));
+    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
+    sources.extend(args.watch.load(footing.probes.as_ref())?);
+    Ok(Some(match footing.probes.take() {
+        Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits)?,
+        None => Recorder::sample(&target, &run, limits)?,
+    }))
+}
+
 /// Records what is there for a while, without a load of ours.
 pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let directory = args.run.clone().unwrap_or_else(crate::run_directory::next);
@@ -97,7 +110,7 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     let (probes, rung, notes) = crate::record::probes(&args.rung)?;
     let target = args.target.find()?;
-    let sources = args.probes.source(&probes, &target, false)?.into_iter().collect();
+    let sources = args.probes.source(Some(&probes), &target, false)?.into_iter().collect();
     let run = Run::create(&directory)?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
     let limits = crate::record::limits(crate::record::DISK_MIB);

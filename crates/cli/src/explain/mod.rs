@@ -7,6 +7,7 @@ mod lanes;
 mod live;
 mod participants;
 mod phases;
+mod proc_side;
 mod server_side;
 mod stacks;
 mod wakeups;

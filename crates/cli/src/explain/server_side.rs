@@ -1,5 +1,6 @@
 //! What the server's tasks had of the CPUs, and what observing wrote, while clients' requests were under way.
 
+use super::proc_side::ProcSide;
 use weir_measure::slices::SliceFold;
 use weir_measure::usage::UsageFold;
 use weir_report::ServerCpu;
@@ -18,11 +19,12 @@ const EVENTS: usize = 3;
 pub(super) struct ServerSide {
     cpus: UsageFold,
     slices: SliceFold<4>,
+    sampled: ProcSide,
 }
 
 impl ServerSide {
     pub(super) fn new() -> Self {
-        Self { cpus: UsageFold::new(MOST_TASKS), slices: SliceFold::default() }
+        Self { cpus: UsageFold::new(MOST_TASKS), slices: SliceFold::default(), sampled: ProcSide::default() }
     }
 
     /// Takes a record. Tasks and CPUs only: what clients and connections had of each other is the joiner's to say.
@@ -30,6 +32,12 @@ impl ServerSide {
         if sourced.source == Source::Kernel {
             self.slices.push(sourced.record.time_ns, EVENTS, 1);
         }
+        let slices = &mut self.slices;
+        self.sampled.push(&sourced.record, sourced.payload, |used| {
+            slices.push(used.at_ns, USED, used.run_ns);
+            slices.push(used.at_ns, WAITED, used.wait_ns);
+            slices.push(used.at_ns, SWITCHES, used.slices);
+        });
         abstract_events(&sourced.record, sourced.payload, |event| {
             let (Object::Task(pid), Object::Cpus) = (event.requester, event.object) else { return };
             let before = self.cpus.snapshot(u64::from(pid), 0);
@@ -42,6 +50,11 @@ impl ServerSide {
                 self.slices.push(event.at_ns, SWITCHES, after.accepts - before.accepts);
             }
         });
+    }
+
+    /// What its tasks were seen to do within a window, where samples were all that could be had.
+    pub(super) fn sampled_words(&self, window_ns: (u64, u64)) -> Option<String> {
+        self.sampled.words(window_ns)
     }
 
     /// What the server had within a window, for each of its requests; and the kernel's events in it.
