@@ -238,7 +238,8 @@ mod tests {
         known.note(3_000_300, Kind::TimerWakeup, 0, 7, 0);
         assert_eq!(
             known.refined(&[step(2_000_000, 3_000_000, Part::WaitProcess)]),
-            [told(2_000_000, 3_000_000, Part::WaitTimer, "")]
+            [told(2_000_000, 3_000_000, Part::WaitTimer, "task 7")],
+            "and it is the task itself that slept"
         );
     }
 

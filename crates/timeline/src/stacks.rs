@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn names(stacks: &Stacks, told: u32) -> Vec<String> {
-        stacks.frames(stacks.number(told)).iter().map(|name| name.to_string()).collect()
+        stacks.frames(stacks.number(told)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
