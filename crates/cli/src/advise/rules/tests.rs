@@ -35,8 +35,8 @@ fn observed(parts: &[(&str, f64, &str)], more: Value) -> Observed {
     let blamed = parts.iter().filter(|(_, _, who)| !who.is_empty());
     whole["causes"] =
         blamed.map(|(part, ms, who)| json!({"part": part, "mean_ns": ms * 1e6, "who": [[who, 1.0]]})).collect();
-    for (name, value) in more.as_object().into_iter().flatten() {
-        whole[name] = value.clone();
+    if let Value::Object(more) = more {
+        more.into_iter().for_each(|(name, value)| whole[name] = value);
     }
     serde_json::from_value(whole).expect("an explanation")
 }
