@@ -4,7 +4,7 @@ mod support;
 
 use support::number;
 use support::planted::{explained, first, names_first, said, undisturbed};
-use weir_testkit::{Apache, Cgi, Site, require};
+use weir_testkit::{Apache, Cgi, MariaDb, Nginx, PhpFpm, Site, require};
 
 /// A script that runs a program that sleeps: two forks away from the server.
 const SLEEPING: &[u8] = b"#!/bin/sh
@@ -80,4 +80,32 @@ fn a_script_that_ends_late() {
     let (part, _) = first(&report);
     assert!(matches!(part, "worker_queue" | "wait_timer"), "{}", said(&report));
     assert!(number(&report, &format!("/parts_ns/{part}")) > 30e6, "{}", said(&report));
+}
+
+/// MariaDB sleeps in a wait on a futex that nobody ends: two names for it are true, the timer that ended it or the
+/// futex that it was made with. It is MariaDB's in both.
+#[test]
+fn a_query_that_sleeps_in_mariadb() {
+    let _turn = undisturbed();
+    if require::root_and_bpf().is_none()
+        || require::nginx().is_none()
+        || require::mariadb().is_none()
+        || require::php_extension("mysqli").is_none()
+    {
+        return;
+    }
+    let database = MariaDb::new().start().expect("MariaDB starts");
+    let php = PhpFpm::new().env("WEIR_MARIADB", &database.address).start().expect("php-fpm starts");
+    let site = Site::empty().expect("a site");
+    let page = "<?php $db = mysqli_connect('p:localhost', 'root', '', 'weir', 0, getenv('WEIR_MARIADB'));\n\
+                mysqli_query($db, 'SELECT SLEEP(0.03)'); header('Content-Type: text/plain'); echo 'slept';";
+    site.write("sleep.php", page.as_bytes()).expect("the page");
+    let web = Nginx::new().root(site.path()).php_fpm(&php).start().expect("nginx starts");
+    let [port, pool, server] = [u32::from(web.port), php.pid(), database.pid()].map(|n| n.to_string());
+    let options = ["--port", &port, "--pid", &pool, "--pid", &server, "--watch", "timers", "-c", "2", "-d", "3s"];
+    let report = explained(&web.url("/sleep.php"), &options);
+    let (part, who) = first(&report);
+    assert!(matches!(part, "wait_timer" | "wait_lock"), "{}", said(&report));
+    assert!(who.contains("mariadbd"), "`{who}` is blamed: {}", said(&report));
+    assert!(number(&report, &format!("/parts_ns/{part}")) > 29.5e6, "{}", said(&report));
 }

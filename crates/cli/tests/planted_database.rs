@@ -47,6 +47,15 @@ fn a_page_without_a_fault_is_attributed_through_all_three() {
     assert!(unknown < 0.05, "{:.1} % of the mean is unknown: {}", unknown * 100.0, said(&report));
 }
 
+#[test]
+fn a_query_that_sleeps() {
+    let _turn = undisturbed();
+    let Some(stack) = Stack::start(PhpFpm::new()) else { return };
+    let report = stack.explained("/sleep.php?ms=20", &["--watch", "timers", "-c", "2", "-d", "3s"]);
+    names_first(&report, "wait_timer", "postgres");
+    assert!(number(&report, "/parts_ns/wait_timer") >= 19.5e6, "{}", said(&report));
+}
+
 /// The whole table of 100,000 rows is read for one: PostgreSQL computes. Its name comes first, and the query's text
 /// with its times among the queries.
 #[test]
