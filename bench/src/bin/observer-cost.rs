@@ -10,7 +10,7 @@ use clap::{Parser, ValueEnum};
 use std::time::{Duration, Instant};
 use weir_capture::packs::PackChoice;
 use weir_capture::user_probes::{Plan, Programs, Release, UserProbes, Wanted};
-use weir_capture::{EventSource, Probes, Recorder, Recording, Rung, Target, Watch, Watched};
+use weir_capture::{EventSource, Probes, Recorder, Recording, Rung, Samples, Target, Watch, Watched};
 use weir_load::{Control, Options, StopRule, Url};
 use weir_measure::comparison::{Bootstrap, PairedRatios, median};
 use weir_testkit::{Apache, Nginx, RunningServer};
@@ -52,6 +52,9 @@ struct Arguments {
     /// Seed of the order within pairs
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Sample stacks as well, so many times a second of each CPU
+    #[arg(long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "99")]
+    stacks: Option<u32>,
 }
 
 /// Sources, as an option takes them.
@@ -83,6 +86,9 @@ fn main() -> anyhow::Result<()> {
             let mut sources = sources(&arguments.packs, &probes, &target)?;
             let watch = arguments.watch.clone().unwrap_or_default();
             sources.extend(Watch::load(&probes, &watch.0, None)?);
+            if let Some(hz) = arguments.stacks {
+                sources.push(Box::new(Samples::load(&probes, hz)?));
+            }
             Recorder::start_with(probes, sources, &target, &run, limits)?
         }
     };

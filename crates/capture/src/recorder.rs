@@ -239,6 +239,8 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
             if let Some(links) = attached.take() {
                 collector.end_window()?;
                 collector.sources.iter_mut().for_each(|source| source.detach());
+                // What they had still to tell, such as names that are looked up at the end.
+                collector.ask_sources(clock_ns(libc::CLOCK_MONOTONIC))?;
                 drop(links);
                 collector.discard();
             }

@@ -407,6 +407,7 @@ pages_run! {
     the_readme_runs: "README.md",
     look_at_a_run_runs: "docs/look-at-a-run.md",
     where_does_the_time_go_runs: "docs/where-does-the-time-go.md",
+    which_code_runs: "docs/which-code.md",
     what_to_change_runs: "docs/what-to-change.md",
     how_much_load_runs: "docs/how-much-load.md",
     is_it_faster_runs: "docs/is-it-faster.md",

@@ -77,21 +77,8 @@ impl Drop for Viewing {
 /// Pictures for people who change the pages: written where WEIR_SHOTS says, and only then.
 fn shoot(browser: &mut Browser, name: &str, whole: bool) {
     let Some(folder) = std::env::var_os("WEIR_SHOTS") else { return };
-    let text = browser.picture(whole);
-    let value = |letter: u8| match letter {
-        b'A'..=b'Z' => u32::from(letter - b'A'),
-        b'a'..=b'z' => u32::from(letter - b'a') + 26,
-        b'0'..=b'9' => u32::from(letter - b'0') + 52,
-        b'+' => 62,
-        _ => 63,
-    };
-    let letters: Vec<u8> = text.bytes().filter(|letter| *letter != b'=').collect();
-    let mut bytes = Vec::new();
-    for four in letters.chunks(4) {
-        let word = four.iter().fold(0, |word, letter| word << 6 | value(*letter)) << (6 * (4 - four.len()));
-        bytes.extend_from_slice(&word.to_be_bytes()[1..four.len()]);
-    }
-    std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).expect("a picture is written");
+    std::fs::write(Path::new(&folder).join(format!("{name}.png")), browser.picture(whole))
+        .expect("a picture is written");
 }
 
 fn span(browser: &mut Browser) -> f64 {
@@ -137,6 +124,20 @@ fn the_viewer_zooms_from_the_whole_run_to_single_events() {
         let broad = browser.value("document.documentElement.scrollWidth").as_u64();
         assert!(broad <= Some(u64::from(width)), "{broad:?} pixels on a screen of {width}");
         shoot(&mut browser, &format!("view-{width}-{}", if dark { "dark" } else { "light" }), false);
+    }
+    assert_eq!(browser.errors(), &[] as &[String]);
+}
+
+#[test]
+fn the_report_of_a_real_run_is_without_errors() {
+    let (Some(run), Some(())) = (recorded(), require::browser()) else { return };
+    let mut browser = Browser::start();
+    for (width, dark) in [(1280, false), (400, true)] {
+        browser.screen(width, 800, dark);
+        browser.open(&format!("file://{}", run.join("report.html").display()));
+        let charts = browser.value("document.querySelectorAll('.chart').length").as_u64();
+        assert!(charts > Some(3), "{charts:?} charts");
+        shoot(&mut browser, &format!("report-{width}-{}", if dark { "dark" } else { "light" }), true);
     }
     assert_eq!(browser.errors(), &[] as &[String]);
 }

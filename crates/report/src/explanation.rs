@@ -327,6 +327,21 @@ pub struct Example {
     pub at_ns: u64,
     /// Its steps, in their order, without gaps.
     pub steps: Vec<ExampleStep>,
+    /// Who had the CPUs meanwhile, by CPU and time; idle times are left out.
+    pub cpus: Vec<CpuSpell>,
+}
+
+/// A stretch in which a task had a CPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CpuSpell {
+    /// The CPU.
+    pub cpu: u32,
+    /// Its begin, since the response's intended time.
+    pub from_ns: u64,
+    /// Its length.
+    pub ns: u64,
+    /// The task.
+    pub task: String,
 }
 
 /// A step of a response that is drawn.

@@ -9,8 +9,8 @@ mod terminal;
 mod units;
 
 pub use explanation::{
-    Cause, Example, ExampleStep, Explanation, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio, ServerCpu,
-    SlowCause, SourceCost, Stack, Transaction, WaitingEdge, Wakeups,
+    Cause, CpuSpell, Example, ExampleStep, Explanation, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio,
+    ServerCpu, SlowCause, SourceCost, Stack, Transaction, WaitingEdge, Wakeups,
 };
 pub use html::{colour, html};
 pub use terminal::{Style, terminal};

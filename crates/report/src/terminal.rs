@@ -6,6 +6,7 @@ mod footer;
 mod ink;
 mod table;
 mod text;
+mod work;
 
 use crate::html::headline::headline;
 use crate::html::palette::part_named;
@@ -43,6 +44,7 @@ pub fn terminal(explanation: &Explanation, style: Style) -> String {
         bars.write(&mut screen, explanation);
         table::write(&mut screen, explanation, &bars.rows);
         causes(&mut screen, explanation);
+        work::write(&mut screen, explanation);
     }
     footer::write(&mut screen, explanation);
     classes::write(&mut screen, explanation);

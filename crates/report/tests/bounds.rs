@@ -2,12 +2,13 @@
 
 mod made_up;
 
+use made_up::whole::{huge, whole};
 use made_up::{empty, hog, hostile, times, worker_queue};
 use weir_measure::part::Part;
 use weir_report::{Explanation, Style, html, terminal};
 
-fn all() -> [Explanation; 4] {
-    [hog(), worker_queue(), empty(), hostile()]
+fn all() -> [Explanation; 5] {
+    [hog(), worker_queue(), empty(), hostile(), whole()]
 }
 
 /// Text without the marks of its style.
@@ -50,9 +51,34 @@ fn colours_change_nothing_else() {
 
 #[test]
 fn the_first_screen_is_a_screen() {
-    for (explanation, most) in [(hog(), 40), (worker_queue(), 48)] {
+    for (explanation, most) in [(hog(), 40), (whole(), 46), (worker_queue(), 48)] {
         let lines = terminal(&explanation, Style { colours: false, width: 80 }).lines().count();
         assert!(lines <= most, "{lines} lines");
+    }
+}
+
+#[test]
+fn a_page_has_at_most_ten_megabytes_whatever_it_is_to_show() {
+    let page = html(&huge());
+    assert!(page.len() <= 10_000_000, "{} bytes", page.len());
+    assert!(page.len() > 1_000_000, "what there was room for is shown");
+    for section in ["Parts of the response", "What this rests on", "Distribution of response times"] {
+        assert!(page.contains(section), "{section} gave way");
+    }
+    assert!(page.contains("`weir explain --json` has"), "what is left out is not told");
+}
+
+#[test]
+fn every_section_is_there_when_it_has_something_to_show() {
+    let (full, without) = (html(&whole()), html(&hog()));
+    for id in ["phases", "processes", "waiting", "queries", "stacks", "wakeups"] {
+        let section = format!("aria-labelledby=\"{id}-h\"");
+        assert!(full.contains(&section), "{id} is missing");
+        assert!(!without.contains(&section), "{id} is shown although there is nothing in it");
+    }
+    for text in ["SELECT id, title", "Article::render", "lock /srv/app/cache.lock", "CPU 1", "1.32", "class=\"arrows\""]
+    {
+        assert!(full.contains(text), "{text} is missing");
     }
 }
 
@@ -95,6 +121,17 @@ fn names_of_others_stay_text() {
         "step",
         "task",
         "who",
+        "boundary",
+        "cpu task",
+        "phase",
+        "phase server",
+        "process",
+        "from",
+        "to",
+        "query",
+        "query server",
+        "frame",
+        "stack class",
     ] {
         let text = format!("&lt;script&gt;alert(&#39;{place}&#39;)&lt;/script&gt;&quot;&gt;");
         assert!(page.contains(&text), "{place} is not shown");
@@ -103,7 +140,7 @@ fn names_of_others_stay_text() {
 
 #[test]
 fn the_page_loads_nothing() {
-    for explanation in [hog(), worker_queue(), empty()] {
+    for explanation in [hog(), worker_queue(), empty(), whole()] {
         let page = html(&explanation);
         for loading in ["src=", "href=", "@import", "fetch(", "XMLHttpRequest"] {
             assert!(!page.contains(loading), "{loading}");
@@ -119,7 +156,8 @@ fn elements_are_closed() {
         let page = html(&explanation);
         for element in [
             "section", "div", "table", "thead", "tbody", "tr", "th", "td", "svg", "g", "ol", "ul", "li", "dl", "dt",
-            "dd", "p", "span", "details", "article", "text", "aside", "header", "main", "h1", "h2", "h3",
+            "dd", "p", "span", "details", "article", "text", "aside", "header", "main", "h1", "h2", "h3", "dialog",
+            "form", "button", "code", "i", "kbd",
         ] {
             let begun = page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
             assert_eq!(begun, page.matches(&format!("</{element}>")).count(), "{element}");
@@ -146,6 +184,15 @@ fn nothing_shown_is_not_a_number() {
     broken.slow_parts_ns = times(&[(Part::Run, f64::INFINITY)]);
     broken.transactions[0].parts_ns = [f64::NAN; Part::COUNT];
     broken.transactions[1].response_ns = None;
+    let mut odd = whole();
+    odd.phases[0].mean_ns = f64::NAN;
+    odd.phases[1].parts_ns = [f64::INFINITY; Part::COUNT];
+    odd.processes[0].run_ns = f64::NAN;
+    odd.processes[1].wait_ns = f64::INFINITY;
+    odd.waiting[0].mean_ns = f64::NAN;
+    odd.waiting[1].mean_ns = f64::INFINITY;
+    odd.queries[0].mean_ns = f64::NAN;
+    odd.wakeups.futile_per_accepted = f64::NAN;
     let mut instant = hog();
     for example in &mut instant.examples {
         example.response_ns = 0;
@@ -162,7 +209,7 @@ fn nothing_shown_is_not_a_number() {
         stdev: 0.0,
         ..times
     });
-    for explanation in [broken, instant, empty()] {
+    for explanation in [broken, odd, instant, empty()] {
         let screen = terminal(&explanation, Style { colours: false, width: 80 });
         let page = html(&explanation);
         for text in [&screen, &page] {

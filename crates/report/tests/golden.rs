@@ -33,6 +33,13 @@ fn nginx_with_a_slow_handler() {
 }
 
 #[test]
+fn every_section() {
+    let explanation = made_up::whole::whole();
+    check("whole-80.txt", &terminal(&explanation, Style { colours: false, width: 80 }));
+    check("whole.html", &html(&explanation));
+}
+
+#[test]
 fn nothing_at_all() {
     let explanation = made_up::empty();
     check("empty-80.txt", &terminal(&explanation, Style { colours: false, width: 80 }));

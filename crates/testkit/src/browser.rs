@@ -165,13 +165,13 @@ impl Browser {
         &self.errors
     }
 
-    /// A picture of what the screen shows, or of the whole page, as base64 of a PNG.
+    /// A picture of what the screen shows, or of the whole page: a PNG.
     ///
     /// # Panics
     /// If there is none.
-    pub fn picture(&mut self, whole: bool) -> String {
+    pub fn picture(&mut self, whole: bool) -> Vec<u8> {
         let answer = self.call("Page.captureScreenshot", &json!({"captureBeyondViewport": whole, "format": "png"}));
-        answer["data"].as_str().expect("a picture").to_owned()
+        of_base64(answer["data"].as_str().expect("a picture"))
     }
 
     fn call(&mut self, method: &str, parameters: &Value) -> Value {
@@ -226,6 +226,24 @@ impl Drop for Browser {
     }
 }
 
+/// The bytes that base64 stands for, as RFC 4648 has it.
+fn of_base64(text: &str) -> Vec<u8> {
+    let value = |letter: u8| match letter {
+        b'A'..=b'Z' => u32::from(letter - b'A'),
+        b'a'..=b'z' => u32::from(letter - b'a') + 26,
+        b'0'..=b'9' => u32::from(letter - b'0') + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let letters: Vec<u8> = text.bytes().filter(|letter| *letter != b'=').collect();
+    let mut bytes = Vec::new();
+    for four in letters.chunks(4) {
+        let word = four.iter().fold(0, |word, letter| word << 6 | value(*letter)) << (6 * (4 - four.len()));
+        bytes.extend_from_slice(&word.to_be_bytes()[1..four.len()]);
+    }
+    bytes
+}
+
 /// A pipe, its reading end first; neither end is inherited.
 fn pipe() -> (OwnedFd, OwnedFd) {
     let mut ends = [0; 2];
@@ -233,4 +251,16 @@ fn pipe() -> (OwnedFd, OwnedFd) {
     assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0, "a pipe");
     // SAFETY: both were just made and belong to nobody else.
     unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_what_the_rfc_says() {
+        for (text, bytes) in [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYmFy", "foobar")] {
+            assert_eq!(of_base64(text), bytes.as_bytes());
+        }
+    }
 }

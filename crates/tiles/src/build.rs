@@ -190,7 +190,8 @@ pub(crate) fn build(
         if let Some(request) = &request {
             building.filling.request(request.done_ns, request.done_ns.saturating_sub(request.intended_ns));
         }
-        let name = request.and_then(|request| sourced.name(request.name));
+        let told = [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&record.kind).then_some(record.b as u32);
+        let name = request.map(|request| request.name).or(told).and_then(|name| sourced.name(name));
         joiner.push(record, sourced.payload, name, &mut |joiner, response| slowest.push(joiner, response, origin_ns));
         if sourced.source == Source::Kernel {
             follow.push(record, &mut building);

@@ -12,6 +12,7 @@ mod counts;
 mod disk;
 mod interrupts;
 mod join;
+mod lanes;
 mod locks;
 mod notes;
 mod path;

@@ -3,9 +3,11 @@
 use crate::Choices;
 use std::path::Path;
 use weir_capture::Expander;
+use weir_timeline::{Samples, Stacks};
 use weir_trace::{HEADER_BYTES, Merge, SegmentReader, parse_manifest};
 use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::socket::SocketOpen;
+use weir_wire::stack::StackSample;
 use weir_wire::task::Switch;
 use weir_wire::{Kind, MAX_SLOTS, Record, SLOT_BYTES, Slot, ring, text_from_slots, text_slots};
 
@@ -90,6 +92,34 @@ pub fn bpf_expand(input: &[u8]) {
         });
         assert!(records <= 1);
     }
+}
+
+/// Reads any slots as records of stacks: whatever they say, each stack has an end, and each sample is told once at most.
+pub fn stack_records(input: &[u8]) {
+    let (mut stacks, mut samples, mut told, mut given) = (Stacks::default(), Samples::default(), 0u64, 0u64);
+    let mut choices = Choices(input);
+    while !choices.is_empty() {
+        let kind = Kind::StackSample as u16 + u16::from(choices.byte() % 5);
+        // Small numbers meet each other; whole words are what damage looks like.
+        let a = if choices.byte() % 2 == 0 {
+            u64::from(choices.byte() % 16) | u64::from(choices.byte() % 16) << 32
+        } else {
+            choices.word()
+        };
+        let (time_ns, b) = (u64::from(choices.byte()) << 24, choices.word());
+        let payload: Vec<Slot> =
+            (0..choices.byte() % 3).map(|_| [choices.word(), choices.word(), choices.word(), choices.word()]).collect();
+        let record = Record { time_ns, kind, flags: choices.byte(), slots: payload.len() as u8, lane: 0, a, b };
+        stacks.push(&record, &payload);
+        given += u64::from(StackSample::read(&record, &payload).is_some());
+        samples.push(&record, &payload, &mut |one| {
+            told += 1;
+            assert!(one.class.is_none(), "there is no response");
+        });
+        assert!(stacks.frames(stacks.number(a as u32)).len() <= 512);
+    }
+    samples.finish(&mut |_| told += 1);
+    assert_eq!((told, samples.held()), (given, 0));
 }
 
 /// Reads any slots as each kind of record with operands of its own: what can be read is written to be read the same.

@@ -2,6 +2,7 @@
 
 use super::from_sockets::{self, Objectives, View, Watched};
 use super::labels::{Labels, label};
+use super::lanes;
 use super::participants::Participants;
 use super::phases::{self, WorkFolds};
 use super::proc_side;
@@ -282,6 +283,7 @@ fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
         response_ns: response.time_ns(),
         at_ns: begin_ns.saturating_sub(first_ns),
         steps,
+        cpus: lanes::on_cpus(joiner, begin_ns, response.request.done_ns),
     }
 }
 

@@ -110,7 +110,8 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     let (probes, rung, notes) = crate::record::probes(&args.rung)?;
     let target = args.target.find()?;
-    let sources = args.probes.source(Some(&probes), &target, false)?.into_iter().collect();
+    let mut sources = args.sources.load(Some(&probes))?;
+    sources.extend(args.probes.source(Some(&probes), &target, false)?);
     let run = Run::create(&directory)?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
     let limits = crate::record::limits(crate::record::DISK_MIB);

@@ -3,6 +3,7 @@
 mod analysis;
 pub(crate) mod from_sockets;
 mod labels;
+mod lanes;
 mod live;
 mod participants;
 mod phases;

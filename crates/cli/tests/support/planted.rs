@@ -5,6 +5,17 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+/// The turn of a test whose fault is not the CPU: with real-time priority for what it starts, where that is allowed,
+/// because whatever else runs on the machine would be a second fault.
+pub(crate) fn undisturbed() -> std::sync::MutexGuard<'static, ()> {
+    let turn = super::alone();
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads the structure, which lives through the call; 0 is this thread, from which the servers and
+    // the command inherit. Without the right to it nothing changes.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &parameters) };
+    turn
+}
+
 /// Explains a load on a URL; the arguments say which processes are recorded, and how much is sent.
 pub(crate) fn explained(url: &str, arguments: &[&str]) -> Value {
     let run = tempfile::tempdir().expect("a temporary directory");

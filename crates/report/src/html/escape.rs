@@ -3,13 +3,16 @@
 use crate::units::{is_unsafe, join_units, nanoseconds, percent};
 use std::fmt::Write;
 
+/// Characters of one text; what is longer is no name or sentence any more, and its end is left out.
+const MOST_TEXT: usize = 4000;
+
 /// Text that markup cannot come out of, in elements and in quoted attributes alike.
 ///
 /// Names of tasks, URLs and messages are in the hands of whoever was measured, so everything passes here.
 /// A unit stays on the line of its figure.
 pub(super) fn escaped(text: &str) -> String {
-    let mut markup = String::with_capacity(text.len());
-    for character in join_units(text).chars() {
+    let mut markup = String::with_capacity(text.len().min(MOST_TEXT));
+    for character in join_units(text).chars().take(MOST_TEXT) {
         match character {
             '&' => markup.push_str("&amp;"),
             '<' => markup.push_str("&lt;"),
@@ -36,6 +39,24 @@ pub(super) fn part_of(share: f64) -> String {
 /// Our own short text on one line.
 pub(super) fn unbroken(text: &str) -> String {
     escaped(text).replace(' ', "\u{a0}")
+}
+
+/// The same with digits enough to zoom in by a factor of thousands.
+pub(super) fn fraction(share: f64) -> String {
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    let mut text = format!("{:.6}", 100.0 * share);
+    text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
+    text.push('%');
+    text
+}
+
+/// Text of others as far as a page has room for one: the beginning, with dots where some is left out.
+pub(super) fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return escaped(text);
+    }
+    let beginning: String = text.chars().take(most.saturating_sub(1)).collect();
+    escaped(&beginning) + "\u{2026}"
 }
 
 /// A place or a length in per cent of the whole, as CSS and SVG write it.

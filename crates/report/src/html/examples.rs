@@ -1,6 +1,7 @@
 //! A few responses, each as a lane on a time axis with its steps in the colours of their parts.
 
 use super::bars::{Segment, WIDE, drawing, swatch};
+use super::chart::chart;
 use super::escape::{escaped, extent, time, unbroken};
 use super::headline::words_of;
 use super::palette::part_named;
@@ -17,19 +18,21 @@ pub(super) fn section(explanation: &Explanation) -> String {
     let groups: String = [("typical", "Typical responses"), ("slow", "The slowest responses")]
         .iter()
         .map(|(sort, title)| {
-            group(title, &explanation.examples.iter().filter(|one| one.sort == *sort).collect::<Vec<_>>())
+            group(sort, title, &explanation.examples.iter().filter(|one| one.sort == *sort).collect::<Vec<_>>())
         })
         .collect();
     if groups.is_empty() {
         return String::new();
     }
+    let boundary =
+        if explanation.boundary.is_empty() { String::new() } else { format!(", {}", escaped(&explanation.boundary)) };
     format!(
         "<section aria-labelledby=\"examples-h\"><h2 id=\"examples-h\">Examples</h2>{groups}\
-         <p class=\"note\">Each lane is one response, from when it was intended to its last byte at the client.</p></section>\n"
+         <p class=\"note\">Each lane is one response{boundary}. Below it the tasks that had it, locks and CPUs have rows of their own; arrows lead from who handed it on, or woke, to whom.</p></section>\n"
     )
 }
 
-fn group(title: &str, examples: &[&Example]) -> String {
+fn group(sort: &str, title: &str, examples: &[&Example]) -> String {
     let longest = examples.iter().map(|one| one.response_ns).max().unwrap_or(0) as f64;
     let shortest = examples.iter().map(|one| one.response_ns).min().unwrap_or(0) as f64;
     if examples.is_empty() {
@@ -38,9 +41,16 @@ fn group(title: &str, examples: &[&Example]) -> String {
     let common = longest <= COMMON_AXIS * shortest;
     let lanes: String = examples
         .iter()
-        .map(|one| {
+        .enumerate()
+        .map(|(index, one)| {
             let scale = if common { longest } else { one.response_ns as f64 };
-            lane(one, scale, &if common { String::new() } else { axis(scale) })
+            // The first of each group is open: the others would bury what stands below.
+            lane(
+                one,
+                scale,
+                &if common { String::new() } else { axis(scale) },
+                (&format!("{sort}-{}", index + 1), index == 0),
+            )
         })
         .collect();
     let (below, note) = match common {
@@ -50,7 +60,7 @@ fn group(title: &str, examples: &[&Example]) -> String {
     format!("<div class=\"card figure\"><h3>{title}{note}</h3>{lanes}{below}</div>")
 }
 
-fn lane(example: &Example, scale_ns: f64, axis: &str) -> String {
+fn lane(example: &Example, scale_ns: f64, axis: &str, (chart_name, open): (&str, bool)) -> String {
     let name = escaped(&example.name);
     let status = if example.status == 0 { String::new() } else { format!("<span>status {}</span>", example.status) };
     let segments = segments(example, scale_ns);
@@ -58,12 +68,22 @@ fn lane(example: &Example, scale_ns: f64, axis: &str) -> String {
         format!("{}, {}, in {} steps", example.name, nanoseconds(example.response_ns as f64), example.steps.len());
     format!(
         "<article class=\"lane\"><p class=\"lane-name\"><b>{}</b> <span class=\"name\">{name}</span> \
-         <span class=\"aside\">{status} <span>{} into the run</span></span></p>{}{axis}{}</article>\n",
+         <span class=\"aside\">{status} <span>{} into the run</span></span></p>{}{axis}{}{}</article>\n",
         time(example.response_ns as f64),
         time(example.at_ns as f64),
         drawing(&summary, &segments, 26),
+        unfolding(chart(example, chart_name), open),
         list(example)
     )
+}
+
+/// The chart of a response behind a line to open it.
+fn unfolding(chart: String, open: bool) -> String {
+    if chart.is_empty() {
+        return chart;
+    }
+    let open = if open { " open" } else { "" };
+    format!("<details class=\"charted\"{open}><summary>Tasks, locks and CPUs</summary>{chart}</details>")
 }
 
 /// What a lane draws: short steps of the same part, one after the other, as one; and what was left out as such.
@@ -178,7 +198,7 @@ fn axis(scale_ns: f64) -> String {
 }
 
 /// Multiples of 1, 2 or 5 and a power of ten: at least two and at most six of them up to the scale.
-fn round_ticks(scale_ns: f64) -> Vec<f64> {
+pub(super) fn round_ticks(scale_ns: f64) -> Vec<f64> {
     if !(scale_ns.is_finite() && scale_ns >= 1.0) {
         return vec![0.0];
     }
@@ -223,6 +243,7 @@ mod tests {
                 step(Part::Run, 5, 395, ""),
                 step(Part::Run, 400, 200, ""),
             ],
+            cpus: vec![],
         };
         let drawn = segments(&example, 1_000.0);
         let lengths: Vec<f64> = drawn.iter().map(|one| one.length).collect();

@@ -1,17 +1,18 @@
 //! The page: answer first, then figures, bars, causes, tables, examples, and what it all rests on.
 
 use super::bars::swatch;
+use super::budget::{Section, within};
 use super::escape::escaped;
 use super::evidence::{self, failures, key_figure, of_all};
 use super::headline::headline;
 use super::palette::{colour, part_named};
-use super::{bars, distribution, examples, tables};
+use super::{bars, distribution, examples, flame, graph, tables, work};
 use crate::Explanation;
 use crate::units::{bytes, count, decimal, figure, nanoseconds};
 use weir_measure::part::Part;
 
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
+const STYLE: &str = concat!(include_str!("style.css"), include_str!("charts.css"));
+const SCRIPT: &str = concat!(include_str!("script.js"), include_str!("zoom.js"), include_str!("search.js"));
 /// Causes that are told at once; more are in the table of parts.
 const CAUSES: usize = 5;
 
@@ -19,17 +20,23 @@ const CAUSES: usize = 5;
 pub(super) fn page(explanation: &Explanation) -> String {
     let subject = if explanation.subject.is_empty() { "a run" } else { &explanation.subject };
     let (subject, answer) = (escaped(subject), escaped(&headline(explanation)));
-    let sections = [
-        evidence::warnings(explanation),
-        bars::section(explanation),
-        causes(explanation),
-        tables::parts(explanation),
-        examples::section(explanation),
-        tables::classes(explanation),
-        distribution::section(explanation),
-        evidence::section(explanation),
-    ]
-    .concat();
+    let section = |name, rank, markup| Section { name, rank, markup };
+    let sections = within(vec![
+        section("Warnings", 1, evidence::warnings(explanation)),
+        section("Bars", 0, bars::section(explanation)),
+        section("Causes", 0, causes(explanation)),
+        section("Parts", 0, tables::parts(explanation)),
+        section("Phases", 3, work::phases(explanation)),
+        section("Processes", 3, work::processes(explanation)),
+        section("The waiting graph", 3, graph::section(explanation)),
+        section("Queries", 3, work::queries(explanation)),
+        section("Stacks", 5, flame::section(explanation)),
+        section("Wake-ups", 2, work::wakeups(explanation)),
+        section("Examples", 4, examples::section(explanation)),
+        section("Classes", 2, tables::classes(explanation)),
+        section("Percentiles", 0, distribution::section(explanation)),
+        section("The evidence", 0, evidence::section(explanation)),
+    ]);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -37,12 +44,15 @@ pub(super) fn page(explanation: &Explanation) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
          <title>{subject} explained - weir</title>\n<style>\n{STYLE}{}</style>\n</head>\n<body>\n{HATCH}\
          <header><p class=\"subject\">{LOGO}<span class=\"name\">{subject}</span></p><h1>{answer}.</h1>\n{}{}</header>\n\
-         <main>\n{sections}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+         <main>\n{sections}</main>\n{KEYS}<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         colours(),
         key_figures(explanation),
         failures(explanation),
     )
 }
+
+/// What the keys do; the script opens it, for without it they do nothing.
+const KEYS: &str = include_str!("keys.html");
 
 /// A crest, and the water below it.
 const LOGO: &str = "<svg class=\"logo\" role=\"img\" aria-label=\"weir\" viewBox=\"0 0 24 24\" width=\"24\" height=\"24\">\
@@ -56,9 +66,12 @@ const HATCH: &str = "<svg class=\"unseen\" aria-hidden=\"true\" width=\"0\" heig
 /// One rule for each part.
 fn colours() -> String {
     let rule = |part: Part| {
-        let (fill, text) = (colour(part).hex(), if colour(part).takes_black() { "#000" } else { "#fff" });
-        let fill = if part == Part::Unattributed { "url(#hatch)".to_owned() } else { fill };
-        format!(".p-{0}{{fill:{fill}}}.p-{0} text{{fill:{text}}}\n", part.name())
+        let (own, text) = (colour(part).hex(), if colour(part).takes_black() { "#000" } else { "#fff" });
+        let fill = if part == Part::Unattributed { "url(#hatch)".to_owned() } else { own.clone() };
+        format!(
+            ".p-{0}{{fill:{fill};--p:{own}}}.p-{0} text{{fill:{text}}}.s.p-{0}{{background-color:{own};color:{text}}}.e-{0}{{--p:{own}}}\n",
+            part.name()
+        )
     };
     let hatch = format!(".hatch-ground{{fill:{}}}\n", colour(Part::Unattributed).hex());
     Part::ALL.into_iter().map(rule).collect::<String>() + &hatch

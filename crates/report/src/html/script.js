@@ -12,6 +12,10 @@
     segment.dataset.hint = title.textContent;
     title.remove();
   }
+  for (const box of document.querySelectorAll(".inner > span[title]")) {
+    box.dataset.hint = box.title;
+    box.removeAttribute("title");
+  }
   const place = (event) => {
     const x = Math.min(event.clientX + 12, innerWidth - hint.offsetWidth - 8);
     const below = event.clientY + 18;

@@ -9,6 +9,7 @@ use weir_report::{
 };
 
 pub(crate) mod steps;
+pub(crate) mod whole;
 
 /// Times of parts, the others 0.
 pub(crate) fn times(of: &[(Part, f64)]) -> [f64; Part::COUNT] {
@@ -358,6 +359,18 @@ pub(crate) fn hostile() -> Explanation {
         response_ns: 1_000,
         at_ns: 0,
         steps: vec![ExampleStep { part: evil("step"), from_ns: 0, ns: 1_000, task: evil("task"), who: evil("who") }],
+        cpus: vec![weir_report::CpuSpell { cpu: 0, from_ns: 0, ns: 10, task: evil("cpu task") }],
     }];
+    let full = whole::whole();
+    explanation.boundary = evil("boundary");
+    explanation.phases =
+        vec![weir_report::Phase { name: evil("phase"), server: evil("phase server"), ..full.phases[0].clone() }];
+    explanation.processes = vec![weir_report::ProcessShare { name: evil("process"), ..full.processes[0].clone() }];
+    explanation.waiting =
+        vec![weir_report::WaitingEdge { from: evil("from"), to: evil("to"), ..full.waiting[0].clone() }];
+    explanation.queries =
+        vec![weir_report::Query { text: evil("query"), server: evil("query server"), ..full.queries[0].clone() }];
+    explanation.stacks =
+        vec![weir_report::Stack { class: evil("stack class"), frames: vec![evil("frame")], ..full.stacks[0].clone() }];
     explanation
 }

@@ -8,6 +8,7 @@ mod accept_queue;
 mod blocking;
 mod downstream;
 mod event;
+mod functions;
 mod held;
 mod herd;
 mod hog;
@@ -52,6 +53,8 @@ faults:
                            counts, as numbers of 64 bits: processes that are ready, connections
                            accepted, those after a sleep, times that there was none, those without
                            a sleep before, sleeps for other things than a connection
+  functions [--hot-ms N] [--warm-ms N]
+                           each request burns 6 ms in hot_function and 2 ms in warm_function
   slow-handler [--ms N] [--sleep]
                            one event loop, in which /slow burns (or sleeps) 20 ms
   accept-queue [--ms N] [--sleep]
@@ -85,6 +88,7 @@ fn run() -> Result<(), Failure> {
     match fault.as_str() {
         "plain" => plain::run(options),
         "herd" => herd::run(options),
+        "functions" => functions::run(options),
         "hog" => hog::run(options),
         "mutex" => mutex::run(options),
         "held" => held::run(options),

@@ -1,0 +1,150 @@
+//! What the servers did for the responses: phases, processes, queries, and wake-ups for nothing.
+
+use super::bars::stacked;
+use super::escape::{escaped, extent, short, time};
+use super::evidence::key_figure;
+use super::tables::framed;
+use crate::Explanation;
+use crate::units::{count, decimal, figure, share};
+
+/// Rows that are shown at once of each table, and at all.
+const SHOWN: usize = 15;
+const MOST: usize = 200;
+/// Characters of a query.
+const MOST_TEXT: usize = 1000;
+
+/// Phases of the servers' own work.
+pub(super) fn phases(explanation: &Explanation) -> String {
+    let whole: f64 = explanation.parts_ns.iter().sum();
+    let rows = explanation.phases.iter().map(|phase| {
+        let of_parts: f64 = phase.parts_ns.iter().sum();
+        let bar = if of_parts > 0.0 {
+            stacked(&format!("{}, {}", phase.server, phase.name), &phase.parts_ns, of_parts, 16)
+        } else {
+            String::new()
+        };
+        format!(
+            "<tr><td class=\"name\">{}</td><th scope=\"row\" class=\"name\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"share\"><div>{}<span>{}</span></div></td><td class=\"inline\">{bar}</td><td class=\"n\">{}</td></tr>\n",
+            escaped(&phase.server),
+            escaped(&phase.name),
+            count(phase.count),
+            time(phase.mean_ns),
+            meter(share(phase.mean_ns, whole)),
+            super::escape::part_of(share(phase.mean_ns, whole)),
+            if phase.elapsed_ns > 0.0 { time(phase.elapsed_ns) } else { "-".to_owned() },
+        )
+    });
+    table(
+        "phases",
+        "Phases",
+        "<th scope=\"col\">Server</th><th scope=\"col\">Phase</th><th scope=\"col\" class=\"n\">Times</th><th scope=\"col\" class=\"n\">Of each response</th>\
+         <th scope=\"col\" class=\"n\">Share</th><th scope=\"col\" class=\"inline\">Parts</th>\
+         <th scope=\"col\" class=\"n\">At the server</th>",
+        &rows.collect::<Vec<_>>(),
+        "In the order in which a response passes them, as the probes in the servers' programs mark them; a phase may hold others. Of each response: while it was under way. At the server: all that its tasks spent in the phase, whether or not a response waited for it.",
+    )
+}
+
+/// What each process had of the responses.
+pub(super) fn processes(explanation: &Explanation) -> String {
+    let processes = &explanation.processes;
+    let longest = processes.iter().map(|one| one.run_ns + one.wait_ns).fold(0.0, f64::max);
+    let rows = processes.iter().map(|one| {
+        let (run, wait) = (share(one.run_ns, longest), share(one.wait_ns, longest));
+        format!(
+            "<tr><th scope=\"row\" class=\"name\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"inline two\"><svg class=\"meter\" aria-hidden=\"true\" width=\"100%\" height=\"14\"><rect class=\"ran\" width=\"{}\" height=\"14\"/>\
+             <rect class=\"waited\" x=\"{}\" width=\"{}\" height=\"14\"/></svg></td></tr>\n",
+            escaped(&one.name),
+            time(one.run_ns),
+            time(one.wait_ns),
+            extent(run),
+            extent(run),
+            extent(wait),
+        )
+    });
+    table(
+        "processes",
+        "Processes",
+        "<th scope=\"col\">Process</th><th scope=\"col\" class=\"n\">Ran</th><th scope=\"col\" class=\"n\">Waited</th>\
+         <th scope=\"col\" class=\"inline two\">Ran, then waited</th>",
+        &rows.collect::<Vec<_>>(),
+        "Means of each response. Waiting counts where a response was with the process; what it waited for is in the parts.",
+    )
+}
+
+/// Queries that responses waited for.
+pub(super) fn queries(explanation: &Explanation) -> String {
+    let rows = explanation.queries.iter().map(|query| {
+        format!(
+            "<tr><th scope=\"row\" class=\"name query\"><code>{}</code></th><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
+            short(&query.text, MOST_TEXT),
+            time(share(query.mean_ns * query.count as f64, explanation.requests as f64)),
+            count(query.count),
+            time(query.mean_ns),
+            time(query.max_ns as f64),
+            escaped(&query.server),
+        )
+    });
+    table(
+        "queries",
+        "Queries",
+        "<th scope=\"col\">Query</th><th scope=\"col\" class=\"n\">Of each response</th><th scope=\"col\" class=\"n\">Runs</th>\
+         <th scope=\"col\" class=\"n\">Mean</th><th scope=\"col\" class=\"n\">Longest</th><th scope=\"col\">Database</th>",
+        &rows.collect::<Vec<_>>(),
+        "A question mark stands for a literal.",
+    )
+}
+
+/// Wake-ups after which a task found nothing to do.
+pub(super) fn wakeups(explanation: &Explanation) -> String {
+    let wakeups = &explanation.wakeups;
+    if wakeups.wakeups == 0 {
+        return String::new();
+    }
+    let futile = share(wakeups.futile as f64, wakeups.wakeups as f64);
+    let figures = [
+        key_figure("Futile", &decimal(wakeups.futile_per_accepted, 2), "for each accepted connection"),
+        key_figure("Wake-ups", &count(wakeups.wakeups), "of the server&#39;s idle tasks"),
+        key_figure("For nothing", &count(wakeups.futile), &format!("{} of them", super::escape::part_of(futile))),
+        key_figure("Accepted", &figure(wakeups.accepted as f64), "connections"),
+    ];
+    format!(
+        "<section aria-labelledby=\"wakeups-h\"><h2 id=\"wakeups-h\">Wake-ups</h2><dl class=\"figures\">{}</dl>\
+         <p class=\"note\">A wake-up is futile if the task found nothing to accept or to receive and waited again: many tasks wait at one socket, and one is served.</p></section>\n",
+        figures.concat()
+    )
+}
+
+/// A bar of a share.
+fn meter(share: f64) -> String {
+    format!(
+        "<svg class=\"meter\" aria-hidden=\"true\" height=\"8\"><rect class=\"ran\" width=\"{}\" height=\"8\"/></svg>",
+        extent(share)
+    )
+}
+
+/// A section of a table; rows beyond the first unfold.
+fn table(id: &str, title: &str, head: &str, rows: &[String], note: &str) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let whole = |rows: &[String]| {
+        format!("{}<thead><tr>{head}</tr></thead>\n<tbody>{}</tbody></table></div>", framed(title), rows.concat())
+    };
+    let (shown, folded) = rows.split_at(rows.len().min(SHOWN));
+    let beyond = rows.len().saturating_sub(MOST);
+    let rest = if beyond > 0 { format!(", the last {beyond} of them in the JSON only") } else { String::new() };
+    let more = if folded.is_empty() {
+        String::new()
+    } else {
+        let folded = &folded[..folded.len() - beyond];
+        format!("<details><summary>{} more{rest}</summary>{}</details>", rows.len() - SHOWN, whole(folded))
+    };
+    format!(
+        "<section aria-labelledby=\"{id}-h\"><h2 id=\"{id}-h\">{title}</h2>{}{more}<p class=\"note\">{note}</p></section>\n",
+        whole(shown)
+    )
+}

@@ -1,0 +1,63 @@
+//! What the servers did, a line each: processes, phases, queries, wake-ups for nothing. The HTML tells it at length.
+
+use super::text::{Screen, fit};
+use crate::Explanation;
+use crate::units::{count, decimal, nanoseconds, percent, share};
+
+/// Items that a line names, the largest.
+const MOST: usize = 3;
+/// Columns before a query's text that its label takes.
+const LABEL: usize = 12;
+
+/// Writes those that have something to say.
+pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
+    let wakeups = &explanation.wakeups;
+    let futile = wakeups.futile > 0;
+    let lists = [explanation.processes.len(), explanation.phases.len(), explanation.queries.len()];
+    if lists.iter().all(|length| *length == 0) && !futile {
+        return;
+    }
+    screen.blank();
+    let mut processes: Vec<_> = explanation.processes.iter().collect();
+    processes.sort_by(|a, b| (b.run_ns + b.wait_ns).total_cmp(&(a.run_ns + a.wait_ns)));
+    // How many workers there are stands in the HTML.
+    let name = |name: &str| name.split(" (").next().unwrap_or(name).to_owned();
+    let processes = processes
+        .iter()
+        .map(|one| format!("{} {} + {}", name(&one.name), nanoseconds(one.run_ns), nanoseconds(one.wait_ns)));
+    list(screen, "run + wait", processes);
+    let whole: f64 = explanation.parts_ns.iter().sum();
+    let mut phases: Vec<_> = explanation.phases.iter().collect();
+    phases.sort_by(|a, b| b.mean_ns.total_cmp(&a.mean_ns));
+    let phases =
+        phases.iter().map(|phase| format!("{} {} {}", phase.server, phase.name, percent(share(phase.mean_ns, whole))));
+    list(screen, "phases", phases);
+    if let Some(query) = explanation.queries.first() {
+        let of_response = share(query.mean_ns * query.count as f64, explanation.requests as f64);
+        let figure = format!("{} a response: ", nanoseconds(of_response));
+        let room = screen.width.saturating_sub(LABEL + figure.len());
+        screen.labelled("query", &format!("{figure}{}", fit(&query.text, room)), str::to_owned);
+    }
+    if futile {
+        let text = format!(
+            "{} futile for each accepted connection ({} of {})",
+            decimal(wakeups.futile_per_accepted, 2),
+            count(wakeups.futile),
+            count(wakeups.wakeups),
+        );
+        screen.labelled("wake-ups", &text, str::to_owned);
+    }
+}
+
+/// A line of the first few items.
+fn list(screen: &mut Screen, label: &str, items: impl Iterator<Item = String>) {
+    let items: Vec<String> = items.collect();
+    if items.is_empty() {
+        return;
+    }
+    let mut shown: Vec<String> = items.iter().take(MOST).map(|item| fit(item, screen.width / 2)).collect();
+    if items.len() > MOST {
+        shown.push(format!("{} more", items.len() - MOST));
+    }
+    screen.items(label, &shown, str::to_owned);
+}
