@@ -105,7 +105,7 @@ pub(super) fn explain(
         let what = if statistics.failed.iter().sum::<u64>() > 0 {
             "every request failed"
         } else {
-            "it holds no request of a client: none came to the recorded ports meanwhile, or none was answered"
+            "it holds no request: none came to the recorded ports meanwhile, or none was answered; record for longer, or load it with `weir load --run DIR URL` meanwhile"
         };
         return Err(anyhow::anyhow!("{what}"))
             .with_context(|| format!("nothing to explain in {}", directory.display()));
