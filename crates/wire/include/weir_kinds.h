@@ -27,7 +27,6 @@ enum weir_kind {
 	WEIR_FORK = 0x0103, /* A task is made; flags: 1 = a process of its own, else a thread; child_tgid 0 = not told. */
 	WEIR_EXEC = 0x0104, /* A process runs another program. */
 	WEIR_EXIT = 0x0105, /* A task ends. */
-	WEIR_TASK_USAGE = 0x0120, /* What /proc told of a task of the server when it was looked at: its time on a CPU and waiting for one and its turns, since it began; state 0 = runnable, 1 = waiting, 2 = waiting without being woken by signals, 0xff = not looked at. */
 	WEIR_NAMED = 0x0106, /* The name of something that other events refer to by its key; flags: 1 = file, 2 = device (key: major << 20 | minor), 3 = function of the kernel (key: its address), 4 = interrupt (key: number), 5 = cgroup, 6 = task (key: number). */
 	WEIR_DISK_REQUEST = 0x0107, /* A request to a block device is done, handed to it by this task so long ago; flags: 0 = read, 1 = write, 2 = flush, 3 = another. */
 	WEIR_FILE_WAIT = 0x0108, /* A task of the server begins to wait in the way of storage, for the file of this key (0 = not known); flags: 1 = the kernel counts it as waiting for a device, 2 = by a page fault. */
@@ -39,6 +38,7 @@ enum weir_kind {
 	WEIR_CGROUP_MEMBER = 0x010e, /* A process is under the CPU quota of a cgroup. */
 	WEIR_WATCHED = 0x010f, /* Which of the optional sources tell from here on, a bit each: 1 = disk, 2 = locks, 4 = interrupts, 8 = timers. */
 	WEIR_SOURCE_COST = 0x0110, /* What an optional source has cost since the recording began: its events, how long it was attached, and in how much of that its programs were measured to take how much CPU time in how many runs; flags: the source's bit in watched. */
+	WEIR_TASK_USAGE = 0x0120, /* What /proc told of a task of the server when it was looked at: its time on a CPU and waiting for one and its turns, since it began; state 0 = runnable, 1 = waiting, 2 = waiting without being woken by signals, 0xff = not looked at. */
 	WEIR_SOCKET_READY = 0x0201, /* Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet. */
 	WEIR_SOCKET_RECV = 0x0202, /* The running task took data from a socket, up to this position; flags: 1 = end of stream, 2 = error, 4 = peek, 8 = not TCP (position is a length). */
 	WEIR_SOCKET_SEND = 0x0203, /* The running task gave data to a socket, up to this position; flags as for socket_recv. */

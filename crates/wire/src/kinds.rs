@@ -74,8 +74,6 @@ kinds! {
         "A process runs another program.";
     Exit = 0x0105, bpf 5, "exit", since (1, 0), a "pid", b "", payload "",
         "A task ends.";
-    TaskUsage = 0x0120, bpf 0, "task_usage", since (1, 0), a "pid | tgid << 32", b "state | syscall << 8 | descriptor << 32", payload "run_ns, wait_ns, slices",
-        "What /proc told of a task of the server when it was looked at: its time on a CPU and waiting for one and its turns, since it began; state 0 = runnable, 1 = waiting, 2 = waiting without being woken by signals, 0xff = not looked at.";
 
     Named = 0x0106, bpf 18, "named", since (1, 0), a "key", b "device (files)", payload "name: text",
         "The name of something that other events refer to by its key; flags: 1 = file, 2 = device (key: major << 20 | minor), 3 = function of the kernel (key: its address), 4 = interrupt (key: number), 5 = cgroup, 6 = task (key: number).";
@@ -99,6 +97,8 @@ kinds! {
         "Which of the optional sources tell from here on, a bit each: 1 = disk, 2 = locks, 4 = interrupts, 8 = timers.";
     SourceCost = 0x0110, bpf 0, "source_cost", since (1, 0), a "events", b "attached_ns", payload "measured_ns, cpu_ns, runs",
         "What an optional source has cost since the recording began: its events, how long it was attached, and in how much of that its programs were measured to take how much CPU time in how many runs; flags: the source's bit in watched.";
+    TaskUsage = 0x0120, bpf 0, "task_usage", since (1, 0), a "pid | tgid << 32", b "state | syscall << 8 | descriptor << 32", payload "run_ns, wait_ns, slices",
+        "What /proc told of a task of the server when it was looked at: its time on a CPU and waiting for one and its turns, since it began; state 0 = runnable, 1 = waiting, 2 = waiting without being woken by signals, 0xff = not looked at.";
 
     SocketReady = 0x0201, bpf 6, "socket_ready", since (1, 0), a "socket | position << 32", b "", payload "",
         "Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet.";
