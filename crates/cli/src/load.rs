@@ -227,7 +227,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = match args.load.options(&args.url) {
         Ok(options) => options,
         Err(Usage(error)) => {
-            eprintln!("weir load: {error:#}");
+            eprintln!("weir load: {}", crate::output::causes(&error));
             return Ok(ExitCode::from(2));
         }
     };
@@ -238,9 +238,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => watched(options, &stop, args.quiet, args.verbose)?,
     };
     if args.json {
-        crate::output::print(&format!("{:#}\n", as_json(&report, &heading)));
+        crate::output::print(&format!("{:#}\n", as_json(&report, &heading)))?;
     } else {
-        crate::output::print(&screen::text(&report, &heading, args.verbose, screen::Colours::of_stdout()));
+        crate::output::print(&screen::text(&report, &heading, args.verbose, screen::Colours::of_stdout()))?;
     }
     Ok(if report.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

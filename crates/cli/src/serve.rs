@@ -21,9 +21,11 @@ Examples:
 Files in memory are looked at again at most once a second.
 Symbolic links that leave DIR, and absolute ones, are refused.
 SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one ends at once.
-SIGHUP or SIGUSR1 opens the access log again, for log rotation.";
+SIGHUP or SIGUSR1 opens the access log again, for log rotation.
 
-/// Serve a directory over HTTP
+Exit status: 0 if it was asked to stop, 1 if it cannot listen or serve, 2 for wrong usage.";
+
+/// Serve a directory over HTTP.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
