@@ -45,8 +45,8 @@ the schedule), so a server that stalls cannot hide it by holding the generator
 back. `uncorrected` counts from when the request was really sent, or from the
 connect call where it opened its connection.
 
-Exit status: 0 if any request was answered, 1 if none was or the server cannot be
-reached, 2 for wrong usage.";
+Exit status: 0 if any request was answered, 1 if none was or the server cannot
+be reached, 2 for wrong usage.";
 
 /// Load a web server over HTTP/1.1 and report what its users feel.
 #[derive(Debug, clap::Args)]

@@ -29,7 +29,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir explain --load http://127.0.0.1:8080/ --port 8080
       load a running server for 10 s, record it meanwhile, and explain it
-  weir explain --load http://127.0.0.1:8080/ -c 100 -d 5s -- ./server --port 8080
+  weir explain --load http://127.0.0.1:8080/ -d 5s -- ./server --port 8080
       start the server, too
   weir explain --port 80 -d 10s
       what comes anyway, without a load of ours: told from the server's side

@@ -110,8 +110,9 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 pub fn hanging(line: &str, hang: usize, width: usize) -> String {
     let at = line.char_indices().nth(hang).map_or(line.len(), |(at, _)| at);
     let (head, rest) = line.split_at(at);
-    let lines = wrap(rest, width.saturating_sub(hang).max(20));
-    clean(head) + &lines.join(&format!("\n{}", " ".repeat(hang)))
+    // However little room there is, a line gets on.
+    let lines = wrap(rest, width.saturating_sub(columns(head)).max(20));
+    clean(head) + &lines.join(&format!("\n{}", " ".repeat(columns(head))))
 }
 
 /// The beginning of text that fits, with dots where some is left out.
@@ -176,6 +177,7 @@ mod tests {
     fn further_lines_hang_below_the_first() {
         assert_eq!(hanging("note  a word and another one", 6, 26), "note  a word and another\n      one");
         assert_eq!(hanging("note", 6, 26), "note");
+        assert_eq!(hanging("a line that stays whole", usize::MAX, 10), "a line that stays whole");
         assert_eq!(hanging("no\x1bte  x", 7, 26), "no\u{fffd}te  x");
     }
 
