@@ -61,7 +61,9 @@ impl Both {
         let url = |file: &str| format!("https://127.0.0.1:{}/{file}", self.tls_port);
         let mut once = Command::new("curl");
         once.args(["-sSk", "--http2", "--parallel"]);
-        (0..STREAMS).for_each(|_| drop(once.args(["-o", "/dev/null", &url("large.bin")])));
+        for _ in 0..STREAMS {
+            once.args(["-o", "/dev/null", &url("large.bin")]);
+        }
         let mut again = Command::new("h2load");
         again.args(["-n", "12", "-c", "1", "-m", "2", &url("large.bin"), &url("1k.txt")]);
         let start = |client: &mut Command| client.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
