@@ -4,7 +4,7 @@ import { time, RUNNING, UNKNOWN, state_words } from "./draw.js";
 
 const LEGEND = [
   ["runs", "run"], ["waits for a CPU", "wait_cpu"], ["lock", "wait_lock"], ["sleeps", "wait_timer"], ["process", "wait_process"],
-  ["disk", "wait_disk"], ["anything else", "edge"], ["socket, other descriptor, or outside of the server (a line)", "idle"], ["not known", "unattributed"],
+  ["disk", "wait_disk"], ["anything else", "edge"], ["socket, other descriptor (a line)", "idle"], ["not known", "unattributed"],
 ];
 const MOST_FOUND = 40;
 

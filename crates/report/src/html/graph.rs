@@ -186,7 +186,7 @@ fn line(pair: &Pair<'_>, from: (f64, f64), to: (f64, f64), before: usize, most_n
             rise if rise < 0.0 => [y2 - near - row(1), y2 - near - row(0)],
             _ => [y2 - near - row(0), y2 + near + row(0)],
         };
-        (path, format!("M{} {y2}l-9 -6v12z", to.0), ys.map(|y| (x2 - 8.0, y, "end")))
+        (path, format!("M{} {y2}l-9 -6v12z", to.0), ys.map(|y| (to.0 - 4.0, y, "end")))
     } else {
         let (x1, x2) = (from.0 + NODE.0 / 2.0, to.0 + NODE.0 / 2.0 + 20.0);
         let low = from.1.max(to.1) + NODE.1 + BELOW * (before + 1) as f64;
