@@ -2,6 +2,7 @@
 
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
+use crate::target::Target;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
@@ -55,7 +56,7 @@ impl Quotas {
     pub(crate) fn new(pids: &BTreeSet<u32>) -> Self {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         Self {
-            pids: pids.iter().copied().take(MOST_ASKED).collect(),
+            pids: asked(pids),
             hierarchy: Hierarchy::find(&mounts),
             watched: BTreeMap::new(),
             told: HashSet::new(),
@@ -120,6 +121,12 @@ impl EventSource for Quotas {
 
     fn detach(&mut self) {}
 
+    fn retarget(&mut self, target: &Target) {
+        self.pids = asked(&target.pids);
+        // New processes are looked for at once.
+        self.next_scan_ns = 0;
+    }
+
     fn look(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot])) {
         for quota in self.watched.values_mut() {
             let throttled_ns = read_throttled(&quota.counters);
@@ -175,6 +182,11 @@ impl Hierarchy {
         let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
         text.split_ascii_whitespace().next().and_then(|word| word.parse::<i64>().ok()).is_some_and(|quota| quota > 0)
     }
+}
+
+/// The processes whose cgroups are asked for.
+fn asked(pids: &BTreeSet<u32>) -> BTreeSet<u32> {
+    pids.iter().copied().take(MOST_ASKED).collect()
 }
 
 fn key_of(path: &str) -> u64 {

@@ -290,6 +290,7 @@ impl Collector {
             self.probes.forget_targets();
             self.groups.clone_from(&target.groups);
             mark(&mut self.probes, target);
+            self.sources.iter_mut().for_each(|source| source.retarget(target));
         }
         let attached = self.probes.attach().ok().filter(|_| self.attach_sources())?;
         if let Some(target) = &target {
