@@ -245,6 +245,13 @@ mod tests {
         assert_eq!(throttled("usage_usec 12\n"), 0);
     }
 
+    #[test]
+    fn a_restarted_server_is_other_processes() {
+        let mut quotas = Quotas { next_scan_ns: 5, ..Quotas::new(&BTreeSet::from([1, 2])) };
+        quotas.retarget(&Target { pids: BTreeSet::from([3]), ..Target::default() });
+        assert_eq!((quotas.pids, quotas.next_scan_ns), (BTreeSet::from([3]), 0));
+    }
+
     proptest! {
         #[test]
         fn no_text_breaks_it(text in "[ -~\n]{0,300}") {

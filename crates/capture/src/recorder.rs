@@ -96,7 +96,7 @@ impl Recorder {
         Self::start_with(probes, Vec::new(), target, run, limits)
     }
 
-    /// The same with further sources beside the spine; they are attached after it and detached before it.
+    /// The same with further sources beside the spine; they are attached and detached after it.
     ///
     /// # Errors
     /// As [`Recorder::start`], and what a source says that cannot be attached.
@@ -238,10 +238,11 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
         if stopping || collector.shared.pause.load(Ordering::Acquire) {
             if let Some(links) = attached.take() {
                 collector.end_window()?;
-                collector.sources.iter_mut().for_each(|source| source.detach());
-                // What they had still to tell, such as names that are looked up at the end.
-                collector.ask_sources(clock_ns(libc::CLOCK_MONOTONIC))?;
+                // Before the sources, which may look up names now: the server need not pay meanwhile.
                 drop(links);
+                collector.sources.iter_mut().for_each(|source| source.detach());
+                // What they had still to tell, such as those names.
+                collector.ask_sources(clock_ns(libc::CLOCK_MONOTONIC))?;
                 collector.discard();
             }
         } else if attached.is_none() {
