@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
-use weir_wire::socket::SocketOpen;
+use weir_wire::socket::OLDER;
 use weir_wire::task::Switch;
-use weir_wire::{Kind, Record, text_slots};
+use weir_wire::{Kind, Record, Slot, text_slots};
 
 /// Between two looks at the rings: a ring holds ten times as much of the busiest server.
 const POLL: Duration = Duration::from_millis(20);
@@ -301,6 +301,7 @@ impl Collector {
         }
         // In the pause, connections came and went, and numbers of tasks were given to others.
         self.living = Living::default();
+        self.redaction.iter_mut().for_each(Redaction::forget_sockets);
         self.named.fill(0);
         self.probes.census().ok()?;
         Some(attached)
@@ -362,6 +363,11 @@ impl Collector {
             outcome?;
         }
         self.living.settle();
+        let dropped = self.redaction.as_mut().map_or(0, Redaction::take_dropped);
+        if let Some(stream) = self.streams.first_mut().filter(|_| dropped > 0) {
+            stream.lose(dropped);
+            self.shared.lost.fetch_add(dropped, Ordering::Relaxed);
+        }
         self.ask_sources(now_ns)?;
         // After the events, which are all older: a stream's records stand in the order of time.
         if now_ns >= self.next_second_ns {
@@ -400,7 +406,7 @@ impl Collector {
         }
         let (named, probes, living) = (&mut self.named, &self.probes, &mut self.living);
         let sources = &mut self.sources;
-        let (redaction, in_groups) = (&self.redaction, !self.groups.is_empty());
+        let (redaction, in_groups) = (&mut self.redaction, !self.groups.is_empty());
         let mut outcome = Ok(());
         for event in events {
             self.expanders[cpu].expand(*event, &mut |record, slots| {
@@ -410,15 +416,17 @@ impl Collector {
                 if rewritten(sources, &record, stream, &mut outcome) {
                     return;
                 }
-                let hidden = redaction.as_ref().and_then(|redaction| {
-                    let open = SocketOpen::read(&record, slots)?;
-                    let server_side = probes.is_watched(open.local.port());
-                    server_side.then(|| redaction.apply(open).write(record.time_ns, record.lane))
-                });
-                let (record, slots) = hidden.as_ref().map_or((record, slots), |(record, slots)| (*record, &slots[..]));
-                living.see(&record, slots);
-                sources.iter_mut().for_each(|source| source.see(&record, slots));
-                outcome = stream.push(record, slots, None);
+                let mut keep = |record: Record, slots: &[Slot]| {
+                    living.see(&record, slots);
+                    sources.iter_mut().for_each(|source| source.see(&record, slots));
+                    if outcome.is_ok() {
+                        outcome = stream.push(record, slots, None);
+                    }
+                };
+                match redaction.as_mut() {
+                    Some(redaction) => redaction.pass(record, slots, |port| probes.is_watched(port), &mut keep),
+                    None => keep(record, slots),
+                }
                 if let Some(switch) = Switch::read(&record)
                     && unnamed(named, switch.next)
                     && let Some((name, text)) = task_name(probes, switch.next, record.time_ns, cpu, in_groups)
@@ -449,7 +457,7 @@ impl Collector {
         let Some(stream) = self.streams.first_mut() else { return Ok(()) };
         for open in self.living.open() {
             let (record, slots) = open.write(now_ns, 0);
-            stream.push(record, &slots, None)?;
+            stream.push(Record { flags: OLDER, ..record }, &slots, None)?;
         }
         for peer in self.living.peers() {
             stream.push(Record { time_ns: now_ns, ..peer }, &[], None)?;

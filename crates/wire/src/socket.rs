@@ -14,6 +14,9 @@ pub const PEEK: u8 = 4;
 /// Flag of [`Kind::SocketRecv`] and [`Kind::SocketSend`]: not TCP, so the position is a length.
 pub const NO_POSITION: u8 = 8;
 
+/// Flag of [`Kind::SocketOpen`]: the socket is older than this event, and has been used before.
+pub const OLDER: u8 = 1;
+
 /// Flag of [`Kind::SocketPeer`]: the first end is the one that was accepted.
 pub const ACCEPTED: u8 = 1;
 
