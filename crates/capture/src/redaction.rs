@@ -10,6 +10,9 @@ use weir_wire::{Record, Slot};
 /// The upper half of an address that stands for a hash: of the block for local use (RFC 4193), `weir` in its letters.
 const PREFIX: u64 = 0xfd77_6569_7200_0000;
 
+/// Addresses of this host that are told apart; further ones are taken for clients'.
+const MOST_OWN: usize = 1 << 12;
+
 /// Which addresses are kept, and what takes the place of others: the same for the same address, within one recording.
 /// The key is random, lives in memory only and ends with the recording.
 #[derive(Debug)]
@@ -20,7 +23,7 @@ pub(crate) struct Redaction {
 }
 
 impl Redaction {
-    /// Keeps the addresses of this host's interfaces.
+    /// Keeps the addresses of this host's interfaces, and those that its sockets turn out to have.
     pub(crate) fn new() -> Self {
         Self { key: RandomState::new(), own: own_addresses(), strangers: Strangers::default() }
     }
@@ -42,6 +45,10 @@ impl Redaction {
             }
             return keep(record, slots);
         };
+        // Containers have addresses that no interface of ours has; what one asks of another is no client's.
+        if self.own.len() < MOST_OWN {
+            self.own.insert(open.local.ip());
+        }
         if is_servers(open.local.port()) {
             let (hidden, slots) = self.apply(open).write(record.time_ns, record.lane);
             keep(Record { flags: record.flags, ..hidden }, &slots);
@@ -165,6 +172,23 @@ mod tests {
         assert_eq!(opens[1], (9, OLDER, database), "before the event that tells whose it is");
         assert_eq!(told.len(), 4);
         assert!(told[2].1.is_some() && told[3].1.is_none());
+    }
+
+    #[test]
+    fn what_one_container_asks_of_another_is_not_hidden() {
+        let mut redaction = Redaction::new();
+        let told = |redaction: &mut Redaction, one: SocketOpen| {
+            let (record, slots) = one.write(5, 1);
+            let mut told = None;
+            redaction
+                .pass(record, &slots, |port| port == 80, &mut |record, slots| told = SocketOpen::read(&record, slots));
+            told
+        };
+        let asked = open("198.51.100.3:80", "198.51.100.2:4000");
+        assert_ne!(told(&mut redaction, asked), Some(asked), "of its peer nothing is known yet");
+        let asks = open("198.51.100.2:4000", "198.51.100.3:80");
+        assert_eq!(told(&mut redaction, asks), None);
+        assert_eq!(told(&mut redaction, asked), Some(asked));
     }
 
     #[test]
