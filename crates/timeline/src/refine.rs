@@ -49,9 +49,11 @@ impl Refine<'_> {
                 Part::WaitCpu => steps.push(quota::name(self, step)),
                 Part::WaitDisk => steps.push(locks::name(self, step).unwrap_or_else(|| disk::name(self, step))),
                 Part::WaitLock | Part::WaitProcess | Part::WaitNetwork | Part::Unattributed => {
-                    let timed = locks::ended_by_timer(self, step).or_else(|| locks::name(self, step));
-                    steps.push(timed.unwrap_or(step));
+                    let served = disk::served(self, step).or_else(|| locks::ended_by_timer(self, step));
+                    let told = served.or_else(|| locks::name(self, step));
+                    steps.push(told.unwrap_or(step));
                 }
+                Part::WaitTimer => steps.push(disk::served(self, step).unwrap_or(step)),
                 _ => steps.push(step),
             }
         }
@@ -85,6 +87,7 @@ impl Refine<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tasks::WokenIn;
     use proptest::prelude::*;
     use weir_wire::task::Switch;
     use weir_wire::watched::{NAMED_CGROUP, NAMED_DEVICE, NAMED_FILE, SOFT_INTERRUPT};
@@ -170,11 +173,11 @@ mod tests {
         known.note(2_000_000, Kind::FileWait, 1, 7, 77);
         known.switch(2_000_000, 7, 0, 2, libc::SYS_read);
         known.note(2_900_000, Kind::DiskRequest, 0, 7 | 254 << 52, 500_000 | 8 << 40);
-        known.tasks.waking(3_000_000, 0, 7);
+        known.tasks.waking(3_000_000, 0, 7, WokenIn::Untold);
         known.switch(3_000_001, 0, 7, 0, 0);
         known.switch(5_000_000, 7, 0, 2, libc::SYS_fsync);
         known.note(5_900_000, Kind::DiskRequest, 2, 99 | 254 << 52, 500_000 | 8 << 40);
-        known.tasks.waking(6_000_000, 0, 7);
+        known.tasks.waking(6_000_000, 0, 7, WokenIn::Untold);
         let steps = [step(2_000_000, 3_000_000, Part::WaitDisk), step(5_000_000, 6_000_000, Part::WaitDisk)];
         assert_eq!(
             known.refined(&steps),
@@ -193,11 +196,11 @@ mod tests {
         known.switch(1_000_000, 0, 7, 0, 0);
         known.note(1_990_000, Kind::LockWait, 2, 7 | 9 << 32, 77);
         known.switch(2_000_000, 7, 0, 1, libc::SYS_flock);
-        known.tasks.waking(3_000_000, 9, 7);
+        known.tasks.waking(3_000_000, 9, 7, WokenIn::Untold);
         // Another call than the note's is another lock.
         known.switch(3_000_001, 0, 7, 0, 0);
         known.switch(4_000_000, 7, 0, 1, libc::SYS_semop);
-        known.tasks.waking(5_000_000, 9, 7);
+        known.tasks.waking(5_000_000, 9, 7, WokenIn::Untold);
         let steps = [step(2_000_000, 3_000_000, Part::WaitLock), step(4_000_000, 5_000_000, Part::WaitLock)];
         assert_eq!(
             known.refined(&steps),
@@ -214,11 +217,11 @@ mod tests {
         known.switch(1_000_000, 0, 7, 0, 0);
         known.note(1_990_000, Kind::LockWait, 4, 7, 0xff00);
         known.switch(2_000_000, 7, 0, 2, libc::SYS_write);
-        known.tasks.waking(3_000_000, 0, 7);
+        known.tasks.waking(3_000_000, 0, 7, WokenIn::Untold);
         known.switch(3_000_001, 0, 7, 0, 0);
         known.note(3_000_100, Kind::LockEnd, 0, 7, 0);
         known.switch(4_000_000, 7, 0, 2, libc::SYS_write);
-        known.tasks.waking(5_000_000, 0, 7);
+        known.tasks.waking(5_000_000, 0, 7, WokenIn::Untold);
         let steps = [step(2_000_000, 3_000_000, Part::WaitDisk), step(4_000_000, 5_000_000, Part::WaitDisk)];
         assert_eq!(
             known.refined(&steps),
@@ -234,7 +237,7 @@ mod tests {
         let mut known = Known::default();
         known.switch(1_000_000, 0, 7, 0, 0);
         known.switch(2_000_000, 7, 0, 1, libc::SYS_ppoll);
-        known.tasks.waking(3_000_000, 0, 7);
+        known.tasks.waking(3_000_000, 0, 7, WokenIn::Untold);
         known.note(3_000_300, Kind::TimerWakeup, 0, 7, 0);
         assert_eq!(
             known.refined(&[step(2_000_000, 3_000_000, Part::WaitProcess)]),

@@ -20,6 +20,9 @@ pub const IO_WAIT: u8 = 1;
 /// Flag of [`Kind::FileWait`]: a page of a mapped file is missing.
 pub const PAGE_FAULT: u8 = 2;
 
+/// Flag of [`Kind::FileWait`]: a signal would end it, as where a process (FUSE) or another host serves the file system.
+pub const SERVED: u8 = 4;
+
 /// Flag of [`Kind::Interrupt`]: a device's.
 pub const HARD_INTERRUPT: u8 = 0;
 /// Flag of [`Kind::Interrupt`]: work that interrupts put off.
