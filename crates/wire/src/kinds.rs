@@ -86,7 +86,7 @@ kinds! {
     LockEnd = 0x010a, bpf 15, "lock_end", since (1, 0), a "pid", b "", payload "",
         "A task of the server has a lock of the kernel's that it waited for, or has given up.";
     Interrupt = 0x010b, bpf 16, "interrupt", since (1, 0), a "duration_ns | number << 48", b "", payload "",
-        "An interrupt ends that took this CPU from a task of the server; flags: 0 = hard, 1 = soft, 2 = the CPU's own timer.";
+        "An interrupt ends that took this CPU from a task of the server; flags: 0 = hard, 1 = soft, 2 = the CPU's own timer, 3 = none, but the hypervisor had the CPU for so long since its last switch.";
     TimerWakeup = 0x010c, bpf 17, "timer_wakeup", since (1, 0), a "woken_pid", b "", payload "",
         "A timer makes a task of the server runnable.";
     Throttled = 0x010d, bpf 0, "throttled", since (1, 0), a "throttled_ns", b "cgroup", payload "",
