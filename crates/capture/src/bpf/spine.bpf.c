@@ -52,7 +52,7 @@ static __always_inline u32 woken_in(struct task_struct *running)
 		return WEIR_CONTEXT_TOLD | WEIR_BY_INTERRUPT;
 	if (!(count & SERVING_SOFT_INTERRUPT))
 		return WEIR_CONTEXT_TOLD;
-	u64 call = BLOCKED_CALL((struct pt_regs *)bpf_task_pt_regs(running));
+	u64 call = CALL((struct pt_regs *)bpf_task_pt_regs(running));
 	bool sends = call < WEIR_NO_SYSCALL && sending[call >> 3 & 63] >> (call & 7) & 1;
 
 	return WEIR_CONTEXT_TOLD | WEIR_IN_SOFT_INTERRUPT | (sends ? 0 : WEIR_BY_INTERRUPT);
