@@ -160,7 +160,7 @@ fn a_run_without_a_generator_has_its_requests_too() {
     let recorded = output(&["record", "--port", &port, "-d", "1500ms", "--run", path]);
     assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
     assert!(load.wait().expect("the load ends").success());
-    let tiles = RunTiles::open(&run, &mut |_| true).expect("the run is read");
+    let tiles = RunTiles::open(&run, |_| false, &mut |_| true).expect("the run is read");
     let whole: Value = serde_json::from_slice(tiles.whole_json()).expect("JSON");
     assert!(number(&whole, "/requests") > 100.0, "{:#}", whole["requests"]);
     assert_eq!(whole["slowest"][0]["name"], format!(":{port}"));

@@ -156,10 +156,12 @@ impl Levels<'_> {
     }
 }
 
-/// Reads the whole run and writes its tiles into a directory. `go_on` is told of the records read so far.
+/// Reads the whole run and writes its tiles into a directory. `untold_arrivals`: the recording's rung does not tell of
+/// every arrival. `go_on` is told of the records read so far.
 pub(crate) fn build(
     reader: &RunReader,
     places: &Places,
+    untold_arrivals: bool,
     directory: &Path,
     go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Whole, OpenError> {
@@ -172,6 +174,9 @@ pub(crate) fn build(
     // Where no client has told of its requests, the server's sockets do.
     let served = !places.hold_clients();
     let mut joiner = if served { Joiner::of_server(Bounds::default(), &[]) } else { Joiner::new(Bounds::default()) };
+    if untold_arrivals {
+        joiner.supply_arrivals();
+    }
     let (mut follow, mut slowest) = (Follow::default(), Slowest::default());
     let (mut events, mut written, mut outcome) = (0u64, 0u64, Ok(()));
     run_tiles::write(&directory.join(run_tiles::states_file(0)), b"[]")?;

@@ -21,7 +21,7 @@ use weir_wire::client::ClientRequest;
 use weir_wire::socket::{END_OF_STREAM, ERROR};
 
 /// Raised when tiles change their meaning: kept ones of before are then made anew.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of finer tiles that are kept in memory.
 const CACHE_BYTES: usize = 64 << 20;
 /// What somebody is still at is younger.
@@ -72,12 +72,18 @@ pub struct RunTiles {
 impl RunTiles {
     /// Opens the tiles of a run; where they were not kept, or the run has changed, it is read once.
     ///
-    /// They are kept in the folder `derived` of the run, or only for now where that cannot be written. `go_on` is told
-    /// from time to time how many records were read, and ends it by false.
+    /// They are kept in the folder `derived` of the run, or only for now where that cannot be written.
+    /// `misses_arrivals` is asked whether a recording on the rung of this name leaves arrivals untold, as the joiner
+    /// must know ([`weir_timeline::Joiner::supply_arrivals`]). `go_on` is told from time to time how many records were
+    /// read, and ends it by false.
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn open(run: &Path, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Self, OpenError> {
+    pub fn open(
+        run: &Path,
+        misses_arrivals: impl Fn(&str) -> bool,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Self, OpenError> {
         let reader = RunReader::open(run)?;
         let places = Places::of(&reader)?;
         let name = format!("view-{VERSION}-{:016x}", places.fingerprint());
@@ -91,7 +97,8 @@ impl RunTiles {
         let temporary =
             tempfile::Builder::new().prefix("view-part-").tempdir_in(&derived).or_else(|_| tempfile::tempdir());
         let temporary = temporary.map_err(|source| OpenError::Write { path: derived.clone(), source })?;
-        let whole = build(&reader, &places, temporary.path(), go_on)?;
+        let untold_arrivals = reader.rung().is_some_and(misses_arrivals);
+        let whole = build(&reader, &places, untold_arrivals, temporary.path(), go_on)?;
         let whole_json = serde_json::to_vec(&whole).unwrap_or_default();
         write(&temporary.path().join(WHOLE), &whole_json)?;
         forget_others(&derived, &name);

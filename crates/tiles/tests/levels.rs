@@ -8,9 +8,10 @@ use tempfile::TempDir;
 use weir_testkit::seeded::Choice;
 use weir_tiles::{BUCKETS, OpenError, RunTiles, TileError};
 use weir_trace::{Limits, Run, Source};
-use weir_wire::Record;
 use weir_wire::client::{ClientRequest, Outcome};
+use weir_wire::socket::SocketOpen;
 use weir_wire::task::{NO_SYSCALL, Switch};
+use weir_wire::{Kind, Record};
 
 const ORIGIN_NS: u64 = 5_000_000_000;
 const CPUS: u32 = 2;
@@ -71,8 +72,55 @@ fn written(directory: &Path, switches: u32, seed: u64) -> Vec<Ran> {
     ran
 }
 
+/// Writes a run of a server's sockets alone, on a rung that tells of no arrival: ten requests on a connection.
+fn without_arrivals(directory: &Path) {
+    let run = Run::create(directory).expect("a directory for the run");
+    run.begin(Source::Kernel, "1", Vec::new(), Some("a rung"), None).expect("the manifest is written");
+    let mut stream = run.stream(Source::Kernel, 0, Limits::default());
+    let address = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let (local, remote) = (address(80), address(50_000));
+    let open = SocketOpen { socket: 9, receive_base: 0, send_base: 0, cookie: 9, netns: 1, local, remote };
+    let switch = Switch { prev: 0, next: 7, prev_state: 0, syscall: NO_SYSCALL, descriptor: 0 };
+    let window = Record { time_ns: ORIGIN_NS, kind: Kind::Window as u16, a: 1, b: ORIGIN_NS, ..Record::default() };
+    stream.push(window, &[], None).expect("a record is written");
+    let (record, slots) = open.write(ORIGIN_NS + 10, 0);
+    stream.push(record, &slots, None).expect("a record is written");
+    stream.push(switch.write(ORIGIN_NS + 20, 0), &[], None).expect("a record is written");
+    // Which port is the server's is told by the first arrival; of those after it none is told.
+    let first =
+        Record { time_ns: ORIGIN_NS + 500, kind: Kind::SocketReady as u16, a: 9 | 100 << 32, ..Record::default() };
+    stream.push(first, &[], None).expect("a record is written");
+    for number in 0..10u64 {
+        for (kind, later_ns, bytes) in [(Kind::SocketRecv, 0, 100), (Kind::SocketSend, 50_000, 500)] {
+            let time_ns = ORIGIN_NS + 1_000 + number * 100_000 + later_ns;
+            let a = 9 | (number + 1) * bytes << 32;
+            stream.push(Record { time_ns, kind: kind as u16, a, ..Record::default() }, &[], None).expect("a record");
+        }
+    }
+    stream.finish().expect("the stream is written");
+}
+
+#[test]
+fn a_rung_that_misses_arrivals_is_joined_as_it_is_explained() {
+    let directory = TempDir::new().expect("a directory");
+    let joined = |name: &str, misses_arrivals: bool| {
+        let run = directory.path().join(name);
+        without_arrivals(&run);
+        let asked = |rung: &str| rung == "a rung" && misses_arrivals;
+        let tiles = RunTiles::open(&run, asked, &mut |_| true).expect("the run is read");
+        let whole: Value = serde_json::from_slice(tiles.whole_json()).expect("JSON");
+        let steps = whole["slowest"].as_array().expect("a list").iter().map(|slow| &slow["steps"]);
+        steps
+            .filter(|steps| steps.as_array().is_some_and(|steps| steps.iter().any(|step| step["part"] == "run")))
+            .count()
+    };
+    assert_eq!(joined("told", false), 1, "what is taken unannounced is not believed");
+    // The last response is cut by the end.
+    assert_eq!(joined("untold", true), 9);
+}
+
 fn open(directory: &Path) -> RunTiles {
-    RunTiles::open(directory, &mut |_| true).expect("the run is read")
+    RunTiles::open(directory, |_| false, &mut |_| true).expect("the run is read")
 }
 
 fn json(tiles: &mut RunTiles, level: i32, index: u64) -> Value {
@@ -202,7 +250,7 @@ fn what_is_not_there_is_refused() {
     }
     let stopped = directory.path().join("stopped");
     written(&stopped, 70_000, 1);
-    assert!(matches!(RunTiles::open(&stopped, &mut |_| false), Err(OpenError::Stopped)));
+    assert!(matches!(RunTiles::open(&stopped, |_| false, &mut |_| false), Err(OpenError::Stopped)));
     assert_eq!(std::fs::read_dir(stopped.join("derived")).expect("it was begun").count(), 0, "nothing is left of it");
 }
 

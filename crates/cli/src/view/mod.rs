@@ -7,6 +7,7 @@ use server::{Answer, Site};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use weir_capture::Rung;
 use weir_tiles::{OpenError, RunTiles};
 
 const EXAMPLES: &str = "\
@@ -51,7 +52,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         line.show(|| format!("reading {records} events, once"));
         !stop.asked()
     };
-    let tiles = match RunTiles::open(&args.run, &mut go_on) {
+    let misses_arrivals = |rung: &str| Rung::of_name(rung).is_some_and(Rung::misses_arrivals);
+    let tiles = match RunTiles::open(&args.run, misses_arrivals, &mut go_on) {
         Ok(tiles) => tiles,
         Err(OpenError::Stopped) => return Ok(ExitCode::from(130)),
         Err(error) => return Err(error.into()),
