@@ -7,6 +7,7 @@ use crate::progress::Line;
 use crate::stop::Stop;
 use crate::units::duration;
 use anyhow::Context;
+use clap::parser::ValueSource;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,6 +74,9 @@ pub(crate) struct Args {
 /// The options of a load, for every command that makes one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadArgs {
+    // First, as those after it take their values away.
+    #[command(flatten)]
+    given: Given,
     /// Connections open at a time, at most
     #[arg(short, long, default_value_t = 10, value_name = "N", help_heading = "Load")]
     connections: u32,
@@ -126,6 +130,56 @@ pub(crate) struct LoadArgs {
     ca: Option<PathBuf>,
 }
 
+/// Which of a load's options were given on the command line, all but the duration, which a recording has, too.
+#[derive(Debug, Clone, Default)]
+struct Given(Vec<String>);
+
+/// The names of the fields of [`LoadArgs`] that say how to load, and nothing else.
+const OF_LOADING: [&str; 16] = [
+    "connections",
+    "requests",
+    "rate",
+    "poisson",
+    "seed",
+    "queue",
+    "no_keepalive",
+    "pipeline",
+    "threads",
+    "cpu",
+    "timeout",
+    "method",
+    "headers",
+    "body",
+    "insecure",
+    "ca",
+];
+
+impl clap::FromArgMatches for Given {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let was_given = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        let option = |name: &str| match name {
+            "headers" => "--header".to_owned(),
+            name => format!("--{}", name.replace('_', "-")),
+        };
+        Ok(Self(OF_LOADING.into_iter().filter(was_given).map(option).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for Given {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command
+    }
+}
+
 /// A mistake in how the command was called: exit status 2.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) anyhow::Error);
@@ -140,6 +194,11 @@ impl LoadArgs {
     /// How long, if that was said.
     pub(crate) fn duration(&self) -> Option<Duration> {
         self.duration
+    }
+
+    /// The options that were given and mean nothing unless something is loaded.
+    pub(crate) fn given(&self) -> &[String] {
+        &self.given.0
     }
 
     /// The options that these arguments mean for a URL.

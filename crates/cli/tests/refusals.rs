@@ -50,6 +50,25 @@ fn options_that_do_not_belong_together_are_refused() {
     }
 }
 
+#[test]
+fn a_loads_options_without_a_load_are_refused() {
+    for option in
+        [&["-c", "5"][..], &["-c", "10"], &["--rate", "5"], &["-H", "X: y"], &["--no-keepalive"], &["-n", "9"]]
+    {
+        let output = output(&[&["explain", "--port", "80"], option].concat());
+        let long = match option[0] {
+            "-c" => "--connections",
+            "-H" => "--header",
+            "-n" => "--requests",
+            long => long,
+        };
+        refused(&output, 2, &[long, "--load URL"]);
+    }
+    // The duration is the recording's, too.
+    let output = output(&["explain", "--port", &closed_port().to_string(), "-d", "10ms"]);
+    refused(&output, 1, &[]);
+}
+
 /// Half a report must not look like a whole one.
 #[test]
 fn a_report_that_cannot_be_written_is_1() {

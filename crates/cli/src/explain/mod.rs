@@ -201,6 +201,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Explains what the arguments name, making a run of it first if they ask for one.
 pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
+    if args.url.is_none() && !args.load.given().is_empty() {
+        let options = args.load.given().join(", ");
+        eprintln!(
+            "weir explain: {options}: how to load, but nothing is loaded; add --load URL, or leave it out to take what comes anyway"
+        );
+        return Ok(Explained::Not(ExitCode::from(2)));
+    }
     let (directory, subject) = match (&args.recorded, &args.url) {
         (Some(directory), _) if directory.to_string_lossy().contains("://") => {
             eprintln!("weir explain: {} is a URL; did you mean --load {0}?", directory.display());
