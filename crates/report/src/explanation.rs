@@ -314,6 +314,21 @@ pub struct Wakeups {
     pub futile_per_accepted: f64,
 }
 
+impl Wakeups {
+    /// Requests for each accepted connection from which on connections say little of the work: they are kept alive.
+    const KEPT_ALIVE: u64 = 4;
+
+    /// Futile wake-ups, and for each of what: of accepted connections, or of requests where connections are kept alive
+    /// and bear many of them each.
+    pub(crate) fn futile_for_each(&self, requests: u64) -> (f64, &'static str) {
+        if requests >= Self::KEPT_ALIVE.saturating_mul(self.accepted.max(1)) {
+            (self.futile as f64 / requests as f64, "answered request")
+        } else {
+            (self.futile_per_accepted, "accepted connection")
+        }
+    }
+}
+
 /// One response, to be drawn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Example {

@@ -95,6 +95,20 @@ fn every_section_is_there_when_it_has_something_to_show() {
 }
 
 #[test]
+fn futile_wake_ups_are_told_for_each_of_what_there_is_more_of() {
+    let style = Style { colours: false, width: 100 };
+    let mut explanation = whole();
+    explanation.requests = explanation.wakeups.accepted;
+    assert!(terminal(&explanation, style).contains("1.32 for each accepted connection"));
+    // Connections that are kept alive: a few bear all requests, and for each of them it would be a thousand.
+    (explanation.requests, explanation.wakeups.accepted) = (92_546, 46);
+    explanation.wakeups.futile_per_accepted = 46_273.0 / 46.0;
+    let (screen, page) = (terminal(&explanation, style), html(&explanation));
+    assert!(screen.contains("0.50 for each answered request"), "{screen}");
+    assert!(page.contains("for each answered request") && !page.contains("for each accepted connection"));
+}
+
+#[test]
 fn the_answer_comes_first() {
     let screen = terminal(&hog(), Style { colours: false, width: 100 });
     let second = screen.lines().nth(1).expect("a screen has lines");

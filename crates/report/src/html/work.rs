@@ -105,8 +105,9 @@ pub(super) fn wakeups(explanation: &Explanation) -> String {
         return String::new();
     }
     let futile = share(wakeups.futile as f64, wakeups.wakeups as f64);
+    let (futile_each, of_what) = wakeups.futile_for_each(explanation.requests);
     let figures = [
-        key_figure("Futile", &decimal(wakeups.futile_per_accepted, 2), "for each accepted connection"),
+        key_figure("Futile", &decimal(futile_each, 2), &format!("for each {of_what}")),
         key_figure("Wake-ups", &count(wakeups.wakeups), "of the server&#39;s idle tasks"),
         key_figure("For nothing", &count(wakeups.futile), &format!("{} of them", super::escape::part_of(futile))),
         key_figure("Accepted", &figure(wakeups.accepted as f64), "connections"),

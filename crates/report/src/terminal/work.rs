@@ -39,11 +39,12 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
         screen.labelled("query", &format!("{figure}{}", fit(&query.text, room)), str::to_owned);
     }
     if futile {
+        let (futile_each, of_what) = wakeups.futile_for_each(explanation.requests);
         let text = format!(
-            "{} of {} for nothing, {} for each accepted connection",
+            "{} of {} for nothing, {} for each {of_what}",
             count(wakeups.futile),
             count(wakeups.wakeups),
-            figure(wakeups.futile_per_accepted),
+            figure(futile_each),
         );
         screen.labelled("wake-ups", &text, str::to_owned);
     }
