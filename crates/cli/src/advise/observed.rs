@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_measure::part::Part;
 use weir_report::Explanation;
 
 /// An explanation. Times are nanoseconds of each response unless they say otherwise.
@@ -109,6 +110,7 @@ struct Example {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct Step {
+    part: String,
     task: String,
     who: String,
 }
@@ -173,12 +175,18 @@ impl Observed {
         all.map(|label| label.split(" (").next().unwrap_or(label)).filter(|name| !name.is_empty()).collect()
     }
 
-    /// (name, process number) of everybody who is named with a number.
+    /// (name, process number) of everybody who is named with a number and had a request, or was waited for by one who
+    /// had. Whoever merely took a CPU may be a stranger.
     pub(crate) fn named(&self) -> Vec<(String, u32)> {
-        let steps = self.examples.iter().flat_map(|example| &example.steps).flat_map(|step| [&step.task, &step.who]);
-        let causes = self.causes.iter().flat_map(|cause| cause.who.iter().map(|(who, _)| who));
-        let edges = self.waiting.iter().flat_map(|edge| [&edge.from, &edge.to]);
-        let mut named: Vec<_> = steps.chain(causes).chain(edges).filter_map(|label| numbered(label)).collect();
+        let serves = |part: &str| part != Part::WaitCpu.name();
+        let steps = self.examples.iter().flat_map(|example| &example.steps);
+        let steps = steps.flat_map(|step| [Some(&step.task), serves(&step.part).then_some(&step.who)]);
+        let causes = self.causes.iter().filter(|cause| serves(&cause.part));
+        let causes = causes.flat_map(|cause| cause.who.iter().map(|(who, _)| Some(who)));
+        let edges = self.waiting.iter();
+        let edges = edges.flat_map(|edge| [Some(&edge.from), serves(&edge.part).then_some(&edge.to)]);
+        let all = steps.chain(causes).chain(edges).flatten();
+        let mut named: Vec<_> = all.filter_map(|label| numbered(label)).collect();
         named.sort();
         named.dedup();
         named
@@ -205,5 +213,20 @@ mod tests {
         assert!((observed.of_whom("wait_process", |who| who.starts_with("php")) - 71.1e6).abs() < 1.0);
         assert_eq!(observed.named(), [("php-fpm8.2".to_owned(), 12)]);
         assert_eq!(observed.part_ns("steal"), 0.0);
+    }
+
+    #[test]
+    fn who_took_a_cpu_is_no_server() {
+        let text = r#"{
+            "causes": [{"part": "wait_cpu", "mean_ns": 1e6, "who": [["apache2 (3)", 1.0]]},
+                {"part": "wait_process", "mean_ns": 1e6, "who": [["postgres (4)", 1.0]]}],
+            "waiting": [{"from": "nginx (1)", "to": "apache2 (3)", "part": "wait_cpu", "mean_ns": 1e6},
+                {"from": "nginx (1)", "to": "php-fpm8.2 (2)", "part": "run", "mean_ns": 1e6}],
+            "examples": [{"steps": [{"part": "wait_cpu", "from_ns": 0, "ns": 1, "task": "nginx (1)", "who": "apache2 (3)"},
+                {"part": "wait_lock", "from_ns": 1, "ns": 1, "task": "nginx (1)", "who": "mariadbd (5)"}]}]}"#;
+        let observed: Observed = serde_json::from_str(text).expect("an explanation");
+        let named = observed.named();
+        let numbers: Vec<u32> = named.iter().map(|(_, pid)| *pid).collect();
+        assert_eq!(numbers, [5, 1, 2, 4], "{named:?}");
     }
 }

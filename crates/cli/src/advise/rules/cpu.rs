@@ -34,16 +34,23 @@ pub(super) fn noisy_neighbour(case: &Case<'_>) -> Vec<Finding> {
     }
     let pid = who.rsplit_once(" (").and_then(|(_, rest)| rest.trim_end_matches(')').parse::<u32>().ok());
     let name = who.split(" (").next().unwrap_or(who);
-    let pid = pid.filter(|&pid| Process::read(pid).is_some_and(|process| process.name == name));
+    // The number is the process's, the name that of the thread that took the CPU.
+    let process = pid.and_then(Process::read).filter(|process| process.has_task(name));
+    let pid = process.as_ref().map(|process| process.pid);
+    let told = match &process {
+        Some(process) if process.name != name => format!("{} (its thread {name})", process.name),
+        _ => name.to_owned(),
+    };
     let their_unit = pid.and_then(unit);
     let commands = match (&their_unit, pid) {
         (Some(unit), _) => vec![format!("systemctl set-property --runtime {unit} CPUWeight={LOW_WEIGHT}")],
         (None, Some(pid)) => vec![
-            format!("renice -n 10 -p {pid}"),
+            // Of a number alone it takes the first thread only.
+            format!("renice -n 10 -p $(ls /proc/{pid}/task)"),
             format!("or on other CPUs than the server's: taskset -a -p -c CPUS {pid}"),
         ],
         (None, None) => vec![
-            format!("renice -n 10 -p $(pgrep -d' ' -x '{name}')"),
+            format!("renice -n 10 -p $({})", tasks_named(name)),
             format!("or on other CPUs than the server's: taskset -a -p -c CPUS PID of {name}"),
         ],
     };
@@ -63,7 +70,7 @@ pub(super) fn noisy_neighbour(case: &Case<'_>) -> Vec<Finding> {
     ];
     let draft = Draft::new(
         "noisy_neighbour",
-        format!("{name} takes the server's CPU"),
+        format!("{told} takes the server's CPU"),
         vec![case.evidence(Part::WaitCpu, ns)],
         effect,
     );
@@ -74,6 +81,12 @@ pub(super) fn noisy_neighbour(case: &Case<'_>) -> Vec<Finding> {
         &against,
         "another process is not ours to slow down; the commands can be taken back (renice -n 0, CPUWeight=100)",
     )]
+}
+
+/// A command that prints the numbers of all tasks of a name: threads, too, which `pgrep` passes over.
+fn tasks_named(name: &str) -> String {
+    let quoted = name.replace('\'', r"'\''");
+    format!("grep -slxF -- '{quoted}' /proc/[0-9]*/task/[0-9]*/comm | cut -d/ -f5")
 }
 
 /// The tightest quota on a server's CPU time, with the server's number.
@@ -149,4 +162,40 @@ pub(super) fn quota(case: &Case<'_>) -> Vec<Finding> {
         &against,
         "a control group is not part of the server's configuration; the command can be taken back at once",
     )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_thread_is_found_by_its_name_and_told_by_its_process() {
+        let (told, begun) = channel();
+        let (end, ended) = channel::<()>();
+        // As rustc calls the threads of its code generation.
+        let work = move || {
+            // SAFETY: gettid has no preconditions.
+            told.send(unsafe { libc::gettid() }).expect("somebody listens");
+            let _over = ended.recv();
+        };
+        let thread = std::thread::Builder::new().name("opt cgu.06'x".into()).spawn(work).expect("a thread");
+        let task = begun.recv().expect("it runs").to_string();
+        let output = std::process::Command::new("sh").args(["-c", &tasks_named("opt cgu.06'x")]).output();
+        let output = String::from_utf8(output.expect("a shell").stdout).expect("numbers");
+        assert_eq!(output.lines().collect::<Vec<_>>(), [task]);
+        let pid = std::process::id();
+        let text = format!(
+            r#"{{"response_ns": {{"mean": 10e6}}, "parts_ns": {{"wait_cpu": 4e6}}, "causes": [
+                {{"part": "wait_cpu", "mean_ns": 4e6, "who": [["opt cgu.06'x ({pid})", 1.0]]}}]}}"#
+        );
+        let observed = serde_json::from_str(&text).expect("an explanation");
+        let (recorded, servers) = (Default::default(), Default::default());
+        let found = noisy_neighbour(&Case { observed: &observed, recorded: &recorded, servers: &servers });
+        assert!(found[0].title.contains("(its thread opt cgu.06'x)"), "{}", found[0].title);
+        let command = &found[0].commands[0];
+        assert!(command.contains(&format!("/proc/{pid}/task")) || command.starts_with("systemctl"), "{command}");
+        drop(end);
+        thread.join().expect("it ends");
+    }
 }

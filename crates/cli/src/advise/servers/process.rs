@@ -60,6 +60,13 @@ impl Process {
         Some(Self { pid, name, program, words: strings("cmdline"), folder: cwd, environment, root, is_ours, is_near })
     }
 
+    /// Whether this is its name, or that of one of its threads.
+    pub(crate) fn has_task(&self, name: &str) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        let mut names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        self.name == name || names.any(|other| other.trim_end_matches('\n') == name)
+    }
+
     /// A command that would be run by us, here.
     pub(crate) fn of_command(words: &[String]) -> Option<Self> {
         let program = on_the_path(words.first()?)?;
