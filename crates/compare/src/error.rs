@@ -173,12 +173,20 @@ pub enum LoadError {
     CpuTime(io::Error),
 }
 
+/// Programs that are not there, looked for before anything is started.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("nothing was started: {}; install what is missing, or give its whole path", .0.join("; "))]
+pub struct MissingPrograms(pub Vec<String>);
+
 /// Why an experiment has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// The plan is wrong.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A command's program is not there.
+    #[error(transparent)]
+    Missing(#[from] MissingPrograms),
     /// A server is at fault.
     #[error(transparent)]
     Server(#[from] ServerError),

@@ -4,6 +4,7 @@ use crate::error::ExperimentError;
 use crate::interrupt::Interrupt;
 use crate::outcome::{Block, Outcome, Slice};
 use crate::plan::{Measured, Plan};
+use crate::program;
 use crate::schedule::{BlockKind, PlannedBlock, Side, schedule};
 use crate::server::Server;
 use crate::slice;
@@ -47,6 +48,7 @@ impl Experiment {
     pub fn run(self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, ExperimentError> {
         let Self { plan, interrupt } = self;
         plan.check()?;
+        program::look_for_all(&plan)?;
         let bench = Bench::set_up(&plan, interrupt)?;
         let restarted = plan.restarts();
         let mut servers: Vec<Option<Server>> = plan.servers().iter().map(|_| None).collect();

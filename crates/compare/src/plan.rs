@@ -166,6 +166,18 @@ impl Plan {
         }
     }
 
+    /// Every command that will be run, each with its name in messages.
+    pub(crate) fn commands(&self) -> Vec<(&'static str, &CommandLine)> {
+        let mut commands = self.servers();
+        match &self.subjects {
+            Subjects::Generators { a, b, .. } => commands.extend([("load generator A", a), ("load generator B", b)]),
+            Subjects::Servers { load, .. } | Subjects::SameServer { load, .. } => commands.push(("the load", load)),
+        }
+        let beside = [(Side::A, "the command beside A"), (Side::B, "the command beside B")];
+        commands.extend(beside.into_iter().filter_map(|(side, name)| Some((name, self.beside(side)?))));
+        commands
+    }
+
     /// The index in [`Self::servers`] of the server that `side` is measured on.
     pub(crate) fn server_of(&self, side: Side) -> usize {
         match (&self.subjects, side) {

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 
 use support::{alone, command, free_port, plain_load, plan, role, run};
 use weir_compare::{
-    CommandLine, CpuSet, Experiment, ExperimentError, Interrupt, LoadError, PlanError, ServerError, Subjects,
+    CommandLine, CpuSet, Experiment, ExperimentError, Interrupt, LoadError, PlanError, ServerError, ServerSpec,
+    Subjects,
 };
 
 #[test]
@@ -69,7 +70,24 @@ fn commands_that_do_not_exist_are_named() {
     let error = failure(command("/nonexistent/server"), plain_load(), port);
     assert!(error.to_string().contains("/nonexistent/server"), "{error}");
     let error = failure(role(&format!("serve {port} 0")), command("/nonexistent/load {url}"), port);
-    assert!(matches!(error, ExperimentError::Load(LoadError::Spawn { .. })), "{error}");
+    assert!(matches!(error, ExperimentError::Missing(_)), "{error}");
+    assert!(error.to_string().contains("/nonexistent/load"), "{error}");
+}
+
+#[test]
+fn what_is_missing_is_told_before_anything_starts() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let trace = folder.path().join("started");
+    let a = ServerSpec { command: command(&format!("touch {}", trace.display())), beside: None };
+    let b = ServerSpec { command: command("no-such-server --port 1"), beside: Some(command("/nonexistent/observer")) };
+    let port = free_port();
+    let planned = plan(Subjects::Servers { a, b, load: plain_load(), restart: true }, port, port);
+    let text = run(planned).expect_err("B is missing").to_string();
+    for word in ["server B", "no-such-server", "beside B", "/nonexistent/observer", "install", "nothing was started"] {
+        assert!(text.contains(word), "{word:?} is not in {text}");
+    }
+    assert!(!text.contains("server A") && !trace.exists(), "A was started: {text}");
 }
 
 #[test]
