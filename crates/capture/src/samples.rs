@@ -22,6 +22,7 @@ use crate::event_source::EventSource;
 use crate::probes::Probes;
 use programs::Programs;
 use sampler::Sampler;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,6 +98,19 @@ impl Samples {
             cpu_ns: 0,
         })
     }
+}
+
+/// What stacks will lack of these processes, and what remains, for whoever asks for them; `None` where all can be had.
+#[must_use]
+pub fn missing_of_stacks(pids: &BTreeSet<u32>) -> Option<String> {
+    let closed = pids.iter().filter(|pid| memory::is_closed(**pid)).count();
+    (closed > 0).then(|| {
+        format!(
+            "stacks of {closed} of the server's {} processes will hold the kernel's functions alone, none of the program and none of PHP: {}; parts, causes and who waited for whom are not touched by it",
+            pids.len(),
+            memory::WHY_NOT
+        )
+    })
 }
 
 impl EventSource for Samples {

@@ -96,8 +96,8 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) unit: Vec<String>,
 
-    /// The server runs in this container: its id or the first characters of it
-    #[arg(long, value_name = "ID")]
+    /// The server runs in this container: its name (of Docker or Podman), its id or the first characters of that
+    #[arg(long, value_name = "NAME")]
     pub(crate) container: Vec<String>,
 
     /// The server's processes are in this control group (version 2), by its path below /sys/fs/cgroup
@@ -150,7 +150,7 @@ impl TargetArgs {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.target.is_empty() && args.command.is_empty() {
         eprintln!(
-            "weir record: name a server: --port N, --pid PID, --comm NAME, --unit NAME, --container ID, or -- COMMAND (see `weir record --help`)"
+            "weir record: name a server: --port N, --pid PID, --comm NAME, --unit NAME, --container NAME, or -- COMMAND (see `weir record --help`)"
         );
         return Ok(ExitCode::from(2));
     }
@@ -176,7 +176,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("the target listens on no TCP port; name one with --port N");
     }
     footing.settle(&target)?;
-    let mut sources = args.sources.load(footing.probes.as_ref())?;
+    let mut sources = args.sources.load(footing.probes.as_ref(), &target)?;
     sources.extend(args.probes.source(footing.probes.as_ref(), &target, child.is_some())?);
     // Not before: a target that is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;

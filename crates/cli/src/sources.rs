@@ -1,7 +1,7 @@
 //! The sources of events beside the spine that a user may ask for, by option.
 
 use anyhow::bail;
-use weir_capture::{EventSource, MOST_HZ, Probes, Samples};
+use weir_capture::{EventSource, MOST_HZ, Probes, Samples, Target};
 
 /// What else to record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
@@ -15,8 +15,9 @@ pub(crate) struct SourceArgs {
 }
 
 impl SourceArgs {
-    /// Loads the sources that were asked for, which share the spine's targets; a rung without probes has none.
-    pub(crate) fn load(&self, probes: Option<&Probes>) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
+    /// Loads the sources that were asked for, which share the spine's targets; a rung without probes has none. What
+    /// they will lack of the server is said at once, not when the recording is over.
+    pub(crate) fn load(&self, probes: Option<&Probes>, target: &Target) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
         let Some(probes) = probes else {
             if *self != Self::default() {
                 bail!(
@@ -28,6 +29,9 @@ impl SourceArgs {
         let mut sources: Vec<Box<dyn EventSource>> = Vec::new();
         if let Some(hz) = self.stacks {
             sources.push(Box::new(Samples::load(probes, hz)?));
+            if let Some(missing) = weir_capture::missing_of_stacks(&target.pids) {
+                eprintln!("weir: {missing}");
+            }
         }
         Ok(sources)
     }

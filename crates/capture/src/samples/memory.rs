@@ -6,7 +6,13 @@ use std::io;
 const PAGE: u64 = 4096;
 
 /// Why another process's memory may not be readable, in words.
-pub(super) const WHY_NOT: &str = "their memory may not be read; CAP_SYS_PTRACE allows it";
+pub(super) const WHY_NOT: &str = "the memory of the server's processes may not be read; CAP_SYS_PTRACE allows it";
+
+/// Whether a process lives and does not let us look at what it has mapped.
+pub(super) fn is_closed(tgid: u32) -> bool {
+    let opened = std::fs::File::open(format!("/proc/{tgid}/maps"));
+    opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
 
 /// How often a task has had a CPU (proc: Documentation/scheduler/sched-stats, the third number).
 pub(super) fn runs(tgid: u32, pid: u32) -> Option<u64> {

@@ -88,7 +88,7 @@ fn recorder(
         found => found?,
     };
     footing.settle(&target)?;
-    let mut sources = args.sources.load(footing.probes.as_ref())?;
+    let mut sources = args.sources.load(footing.probes.as_ref(), &target)?;
     sources.extend(args.probes.source(footing.probes.as_ref(), &target, false)?);
     let run = Run::create(directory)?;
     let (rung, limits) = (footing.rung.name(), crate::record::limits(crate::record::DISK_MIB));
@@ -110,7 +110,7 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     let (probes, rung, notes) = crate::record::probes(&args.rung)?;
     let target = args.target.find()?;
-    let mut sources = args.sources.load(Some(&probes))?;
+    let mut sources = args.sources.load(Some(&probes), &target)?;
     sources.extend(args.probes.source(Some(&probes), &target, false)?);
     let run = Run::create(&directory)?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
