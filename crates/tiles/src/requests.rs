@@ -113,6 +113,7 @@ fn slow_step(joiner: &Joiner, step: &weir_timeline::Step, origin_ns: u64) -> Slo
         Detail::Task(pid) => (pid, String::new()),
         Detail::Peer(address) => (0, address.to_string()),
         Detail::Named(number) => (0, cut(joiner.text(number))),
+        Detail::EndedConnection => (0, cut(weir_timeline::ENDED_CONNECTION)),
     };
     SlowStep {
         part: step.part.name().to_owned(),

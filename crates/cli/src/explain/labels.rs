@@ -65,6 +65,7 @@ pub(super) fn label(joiner: &Joiner, detail: Detail) -> String {
         Detail::None => String::new(),
         Detail::Peer(address) => address.to_string(),
         Detail::Named(number) => joiner.text(number).to_owned(),
+        Detail::EndedConnection => weir_timeline::ENDED_CONNECTION.to_owned(),
         Detail::Task(pid) => match joiner.task_name(pid) {
             Some(name) => format!("{} ({})", name.name, name.tgid),
             None => format!("task {pid}"),
