@@ -103,14 +103,18 @@ impl Samples {
 /// What stacks will lack of these processes, and what remains, for whoever asks for them; `None` where all can be had.
 #[must_use]
 pub fn missing_of_stacks(pids: &BTreeSet<u32>) -> Option<String> {
-    let closed = pids.iter().filter(|pid| memory::is_closed(**pid)).count();
-    (closed > 0).then(|| {
-        format!(
-            "stacks of {closed} of the server's {} processes will hold the kernel's functions alone, none of the program and none of PHP: {}; parts, causes and who waited for whom are not touched by it",
-            pids.len(),
-            memory::WHY_NOT
-        )
-    })
+    let those = |which: fn(u32) -> bool| pids.iter().filter(|pid| which(**pid)).count();
+    let (closed, sealed) = (those(memory::is_closed), those(memory::is_sealed));
+    let (count, what) = match (closed, sealed) {
+        (0, 0) => return None,
+        (0, sealed) => (sealed, "will lack the program's functions where a task is blocked, and functions of PHP"),
+        (closed, _) => (closed, "will hold the kernel's functions alone, none of the program and none of PHP"),
+    };
+    Some(format!(
+        "stacks of {count} of the server's {} processes {what}: {}; parts, causes and who waited for whom are not touched by it",
+        pids.len(),
+        memory::WHY_NOT
+    ))
 }
 
 impl EventSource for Samples {

@@ -70,14 +70,14 @@ fn looked_at(run: &Path, lock: &str, holder: &str, name: &str) {
     let said = browser.value(SAID);
     let said = said.as_str().expect("a text");
     assert!(said.contains(&format!("held by {holder}")) && said.contains("while others wait"), "{said}");
-    // Close up: who waited, and who had it then.
+    // Close up, at its longest wait: who waited, and who had it then.
     browser.press("/");
     browser.type_in(lock);
     browser.wait_for("document.querySelectorAll('#found button').length > 0");
     browser.press("Enter");
-    for _ in 0..12 {
-        browser.press("+");
-    }
+    let span = "(([a, b]) => b - a)(location.hash.match(/[0-9]+/g).map(Number))";
+    let span = browser.value(span).as_f64().expect("a span");
+    assert!((span - 2.0 * found["longest_ns"].as_f64().expect("a time")).abs() < 10.0, "{span} ns: {found:#}");
     browser.press("Escape");
     for (width, dark) in [(1280, false), (1280, true), (400, false), (400, true)] {
         browser.screen(width, 800, dark);

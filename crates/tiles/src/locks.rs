@@ -34,6 +34,8 @@ pub(crate) struct LockLine {
     pub(crate) waits: u64,
     pub(crate) waited_ns: u64,
     pub(crate) longest_ns: u64,
+    /// The begin of the longest wait, from the origin.
+    pub(crate) longest_from_ns: u64,
     /// From the first wait to the last, from the origin.
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
@@ -272,7 +274,9 @@ impl LockFollow {
         if let Some((line, ..)) = self.lines.get_mut(lock as usize) {
             line.waits += 1;
             line.waited_ns += waited_ns;
-            line.longest_ns = line.longest_ns.max(waited_ns);
+            if waited_ns > line.longest_ns {
+                (line.longest_ns, line.longest_from_ns) = (waited_ns, from_ns);
+            }
             line.last_ns = to_ns;
         }
         if self.waits.len() < MOST_WAITS {

@@ -43,6 +43,7 @@ fn a_lock_of_a_file_that_passes_from_one_to_the_next() {
     let one = |pid, from_ns, to_ns| Waited { lock: 0, pid, holder: 7, from_ns, to_ns };
     assert_eq!(waits, [one(8, 100, 300), one(9, 150, 400)]);
     assert_eq!((lines[0].waits, lines[0].waited_ns, lines[0].longest_ns, lines[0].held), (2, 450, 250, true));
+    assert_eq!(lines[0].longest_from_ns, 150);
     assert_eq!((lines[0].first_ns, lines[0].last_ns, lines[0].name.as_str()), (100, 400, "flock of a file"));
 }
 

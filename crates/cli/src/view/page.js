@@ -155,7 +155,7 @@ function search() {
       reveal(task.pid);
     },
     lock: (lock) => {
-      move(lock.first_ns, lock.last_ns);
+      move(lock.longest_from_ns - lock.longest_ns / 2, lock.longest_from_ns + 1.5 * lock.longest_ns);
       reveal(lock.id, "lock");
     },
   });

@@ -33,7 +33,7 @@ export function found(list, whole, query, choose) {
   const classes = Object.entries(whole.classes).filter(([name]) => has(name)).sort((a, b) => b[1].count - a[1].count);
   const tasks = whole.tasks.filter((task) => has(`${task.name} ${task.pid}`));
   const items = classes.slice(0, MOST_FOUND).map(([name, one]) => [`${name} - ${one.count} requests, slowest ${time(one.slowest[0][1])}`, () => choose.request(one.slowest[0])]);
-  items.push(...lanes_with(whole, has).map((lock) => [`${lock.name} - waited for ${lock.waits} times, ${time(lock.waited_ns)} in all, ${time(lock.longest_ns)} at most`, () => choose.lock(lock)]));
+  items.push(...lanes_with(whole, has).map((lock) => [`${lock.name} - waited for ${lock.waits} times, ${time(lock.waited_ns)} in all, the longest ${time(lock.longest_ns)}`, () => choose.lock(lock)]));
   items.push(...tasks.slice(0, MOST_FOUND).map((task) => [`${task.name || "?"} ${task.pid} - ran ${time(task.run_ns)}, waited ${time(task.ready_ns)} for a CPU`, () => choose.task(task)]));
   list.hidden = query === "";
   list.replaceChildren(
