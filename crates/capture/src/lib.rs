@@ -22,6 +22,7 @@ mod locks;
 mod named;
 mod names;
 pub mod packs;
+mod preempt_count;
 mod probes;
 mod proc_only;
 mod proc_task;

@@ -7,7 +7,7 @@ use crate::path::{Known, Span, Step, Walk};
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::served::{Arrival, Served};
 use crate::sockets::{Mark, Sockets};
-use crate::tasks::{TaskName, Tasks, Verb};
+use crate::tasks::{TaskName, Tasks, Verb, WokenIn};
 use crate::texts::Texts;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -211,7 +211,7 @@ impl Joiner {
                     self.tasks.switch(now_ns, record.lane, switch);
                 }
             }
-            Kind::Waking => self.tasks.waking(now_ns, low, high),
+            Kind::Waking => self.tasks.waking(now_ns, low, high, WokenIn::of(record.flags)),
             Kind::Fork => {
                 // Where the child's process is not told, a flag says that it is one of its own.
                 let own = (record.flags & 1 != 0).then_some(high);

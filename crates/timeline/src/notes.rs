@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use weir_wire::watched::{DiskRequest, LockWait, PAGE_FAULT};
+use weir_wire::watched::{DiskRequest, LockWait, NAMED_DEVICE, NAMED_FILE};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
 /// Notes of one task, or interrupts of one CPU, that are kept; the oldest go first, and what they would have told stays
@@ -17,6 +17,8 @@ const MOST_CPUS: usize = 8192;
 const BEAT_NS: u64 = 40_000_000;
 /// The probes of two sources on one event do not read the clock at the same time.
 pub(crate) const APART_NS: u64 = 50_000;
+/// A device's number is `major << 20 | minor`; file systems without a device have the major 0.
+const DEVICE_MINOR_BITS: u32 = 20;
 /// Sources' bits in [`Kind::Watched`].
 pub(crate) const INTERRUPTS: u64 = 4;
 
@@ -39,7 +41,7 @@ pub struct SourceCost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
     /// It waits in the way of storage, for this file (0 = not known).
-    File { key: u64, fault: bool },
+    File { key: u64, flags: u8 },
     /// It is to wait for a lock.
     Lock(LockWait),
     /// It has the kernel's lock that it waited for.
@@ -76,6 +78,8 @@ pub(crate) struct Notes {
     throttled: VecDeque<Throttled>,
     members: FxHashMap<u32, Vec<u64>>,
     names: FxHashMap<(u8, u64), Arc<str>>,
+    /// Of files that lie on no device of blocks: the number of their file system.
+    systems: FxHashMap<u64, u64>,
     watched: VecDeque<(u64, u64)>,
     costs: BTreeMap<u8, SourceCost>,
     /// Of each CPU: (time, stolen until then), first and last.
@@ -91,9 +95,12 @@ impl Notes {
         match kind {
             Kind::Named if self.names.len() < MOST_KNOWN => {
                 self.names.insert((record.flags, record.a), Arc::from(text_from_slots(payload)));
+                if record.flags == NAMED_FILE && record.b != 0 && record.b >> DEVICE_MINOR_BITS == 0 {
+                    self.systems.insert(record.a, record.b);
+                }
             }
             Kind::FileWait => {
-                self.note(low, now_ns, Note::File { key: record.b, fault: record.flags & PAGE_FAULT != 0 });
+                self.note(low, now_ns, Note::File { key: record.b, flags: record.flags });
             }
             Kind::LockWait => {
                 if let Some(wait) = LockWait::read(record) {
@@ -158,6 +165,11 @@ impl Notes {
         self.names.get(&(sort, key))
     }
 
+    /// The file system of a file, where it is none of a device's and has a name.
+    pub(crate) fn file_system(&self, key: u64) -> Option<&Arc<str>> {
+        self.systems.get(&key).and_then(|number| self.name(NAMED_DEVICE, *number))
+    }
+
     /// The notes of a task up to a time, latest first.
     pub(crate) fn back(&self, pid: u32, until_ns: u64) -> impl Iterator<Item = (u64, Note)> {
         let notes = self.tasks.get(&pid);
@@ -213,6 +225,7 @@ impl Notes {
             + self.throttled.len()
             + self.members.len()
             + self.names.len()
+            + self.systems.len()
             + self.watched.len()
     }
 
@@ -235,6 +248,7 @@ impl Notes {
         self.watched.drain(..keep);
         if self.names.len() >= MOST_KNOWN {
             self.names.clear();
+            self.systems.clear();
         }
     }
 

@@ -68,6 +68,13 @@ impl Stacks {
         frames
     }
 
+    /// Whether a stack's innermost frame is the kernel's: the task was in a system call, a fault or an interrupt.
+    #[must_use]
+    pub fn in_kernel(&self, number: u32) -> bool {
+        let innermost = number.checked_sub(1).and_then(|index| self.nodes.get(index as usize));
+        innermost.is_some_and(|(_, frame)| frame.object() == Frame::KERNEL)
+    }
+
     /// How many things are held in memory.
     #[must_use]
     pub fn held(&self) -> usize {
@@ -162,6 +169,7 @@ mod tests {
         tell(&mut stacks, symbol(Frame::new(1, 100), "main", 0));
         tell(&mut stacks, symbol(Frame::new(Frame::KERNEL, 7), "schedule", 0));
         assert_eq!(stacks.number(13), stacks.number(23));
+        assert_eq!([22, 23, 99].map(|told| stacks.in_kernel(stacks.number(told))), [true, false, false]);
         assert_eq!(names(&stacks, 23), ["main", "php: render (a.php:3)", "schedule_[k]", "[nginx]"]);
         assert_eq!((stacks.number(99), names(&stacks, 99).len()), (ROOT, 0));
     }

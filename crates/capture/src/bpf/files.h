@@ -16,6 +16,7 @@ struct super_block {
 	u32 s_dev;
 };
 struct inode {
+	unsigned short i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_generation;
