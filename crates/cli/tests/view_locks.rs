@@ -31,12 +31,12 @@ impl Drop for Viewing {
     }
 }
 
-/// Everything that is said of the lane at any height in the middle of the window, each once.
+/// Everything that is said of the lanes of CPUs and locks, each once.
 const SAID: &str = "(() => {
     const lanes = document.querySelector('#lanes');
     const box = lanes.getBoundingClientRect();
     const said = new Set();
-    for (let x = 160; x < box.width; x += 7) for (let y = 80; y < box.height; y += 2) {
+    for (let x = 160; x < box.width; x += 15) for (let y = 100; y < 240; y += 3) {
         lanes.dispatchEvent(new PointerEvent('pointermove', { clientX: box.x + x, clientY: box.y + y, pointerId: 7 }));
         const hint = document.querySelector('#hint');
         if (!hint.hidden) said.add(hint.textContent.replace(/, [0-9.]+ .?s from .*/, ''));
