@@ -213,8 +213,12 @@ impl Follow {
             }
         }
         if switch.next != 0 {
-            self.gone.remove(&switch.next);
+            // It had only lost the CPU on its way out, and is still on that way.
+            let leaves = self.gone.remove(&switch.next);
             self.change(switch.next, Doing::Running(cpu), now_ns, 0, sink);
+            if let Some(task) = self.tasks.get_mut(&switch.next).filter(|_| leaves) {
+                task.ended = true;
+            }
         }
     }
 
@@ -335,11 +339,15 @@ mod tests {
     fn who_has_ended_is_not_woken() {
         let (mut follow, mut noted) = (Follow::default(), Noted::default());
         let exit = Record { time_ns: 150, kind: Kind::Exit as u16, a: 7, ..Record::default() };
-        for record in [switch(100, 0, 7, 0), exit, switch(200, 7, 0, 1), waking(250, 9, 7)] {
+        // On its way out it loses the CPU once; the last switch of a task looks the same.
+        let lost = [switch(170, 7, 0, 0), switch(180, 0, 7, 0)];
+        for record in
+            [switch(100, 0, 7, 0), exit].into_iter().chain(lost).chain([switch(200, 7, 0, 0), waking(250, 9, 7)])
+        {
             follow.push(&record, &mut noted);
         }
         follow.flush(1_000, &mut noted);
-        assert_eq!(noted.tasks, [(7, Doing::Running(0), 100, 200, 0)]);
+        assert_eq!(noted.tasks, [(7, Doing::Running(0), 100, 170, 0), (7, Doing::Running(0), 180, 200, 0)]);
         // The number is given to another task.
         let fork = Record { time_ns: 1_100, kind: Kind::Fork as u16, a: 9 | 7 << 32, ..Record::default() };
         follow.push(&fork, &mut noted);

@@ -43,7 +43,7 @@ enum weir_kind {
 	WEIR_SOCKET_RECV = 0x0202, /* The running task took data from a socket, up to this position; flags: 1 = end of stream, 2 = error, 4 = peek, 8 = not TCP (position is a length), 16 = the connection's first bytes, the preface of HTTP/2, 32 = the same, a TLS handshake. */
 	WEIR_SOCKET_SEND = 0x0203, /* The running task gave data to a socket, up to this position; flags as for socket_recv. */
 	WEIR_SOCKET_STATE = 0x0204, /* A TCP socket changes its state: the running task begins to connect it, or it is closed. */
-	WEIR_SOCKET_OPEN = 0x0205, /* Who a socket is, and where its streams begin. */
+	WEIR_SOCKET_OPEN = 0x0205, /* Who a socket is, and where its streams begin; flags: 1 = it is older than this event. */
 	WEIR_LISTEN_READY = 0x0206, /* A connection is complete and waits at a listening socket; the backlog before it. */
 	WEIR_SOCKET_PEER = 0x0207, /* The two ends of a connection over a Unix socket: what one sends the other receives; flags: 1 = the first is the end that was accepted. */
 	WEIR_CLIENT_CONNECTION = 0x0301, /* The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed. */

@@ -27,13 +27,12 @@ static __always_inline void begin(u32 sort)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	u32 zero = 0;
-
-	if (!is_traced(task->tgid))
-		return;
 	struct begun *begun = bpf_map_lookup_elem(&now_at, &zero);
 
+	/* Of a stranger's it is noted that nothing begins: the probes of begin and end are attached one after the other, so
+	 * that the end of the one noted before may not have been told. */
 	if (begun)
-		begun->at[sort] = bpf_ktime_get_ns();
+		begun->at[sort] = is_traced(task->tgid) ? bpf_ktime_get_ns() : 0;
 }
 
 static __always_inline void end(u32 sort, u64 number)
@@ -47,7 +46,7 @@ static __always_inline void end(u32 sort, u64 number)
 	u64 time = bpf_ktime_get_ns(), duration = time - begun->at[sort];
 
 	begun->at[sort] = 0;
-	/* Longer than seconds is no interrupt: it began before the probes were detached and attached again. */
+	/* Longer than seconds is no interrupt: its begin is of the window before. */
 	if (duration >> 32)
 		return;
 	u64 at = __sync_fetch_and_add(&ring->position, 2);
