@@ -198,6 +198,8 @@ impl LockFollow {
                 }
             }
             Some(Kind::LockEnd | Kind::Exit) => self.goes_on(low, now_ns, true, sink),
+            // Between two windows nobody looks.
+            Some(Kind::Window) if record.flags != 0 => self.end_all(now_ns, sink),
             Some(Kind::Waking) => self.goes_on(high, now_ns, false, sink),
             Some(Kind::Switch) => {
                 // A wake-up may have overtaken the record of the wait; who runs does not wait.
@@ -221,8 +223,7 @@ impl LockFollow {
         task: impl Fn(u32) -> String,
         sink: &mut impl Holders,
     ) -> (Vec<LockLine>, Vec<Waited>, u64) {
-        let waiting: Vec<u32> = self.waiting.keys().copied().collect();
-        waiting.into_iter().for_each(|pid| self.goes_on(pid, end_ns, true, sink));
+        self.end_all(end_ns, sink);
         self.flush(end_ns, sink);
         let names = &self.names;
         let mut lines: Vec<LockLine> = self
@@ -259,6 +260,11 @@ impl LockFollow {
         self.sweeps.begin(lock, holder, now_ns, sink);
         let is_kernels = wait.sort.is_kernels();
         self.waiting.insert(wait.pid, Waiting { lock, holder, since_ns: now_ns, is_kernels });
+    }
+
+    fn end_all(&mut self, now_ns: u64, sink: &mut impl Holders) {
+        let waiting: Vec<u32> = self.waiting.keys().copied().collect();
+        waiting.into_iter().for_each(|pid| self.goes_on(pid, now_ns, true, sink));
     }
 
     /// A task goes on; `told` if the kernel says that it has the lock, or that the task is no more.

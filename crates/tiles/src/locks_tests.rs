@@ -52,6 +52,10 @@ fn a_lock_of_the_kernels_ends_when_the_kernel_says_so() {
     let end = Record { time_ns: 900, kind: Kind::LockEnd as u16, a: 8, ..Record::default() };
     let (_, waits, _) = followed(&[wait(100, 4, 8, 0, 55), waking(200, 8), runs(210, 8), end], 1_000);
     assert_eq!(waits.iter().map(|one| (one.from_ns, one.to_ns)).collect::<Vec<_>>(), [(100, 900)]);
+    // Nobody looks after the end of a window.
+    let over = Record { time_ns: 600, kind: Kind::Window as u16, flags: 1, ..Record::default() };
+    let (_, waits, _) = followed(&[wait(100, 4, 8, 0, 55), over], 1_000);
+    assert_eq!(waits[0].to_ns, 600);
     // And the end of the recording ends all that is left.
     let (_, waits, noted) = followed(&[wait(100, 4, 8, 0, 55)], 1_000);
     assert_eq!((waits.len(), waits[0].to_ns), (1, 1_000));
