@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use weir_wire::socket::SocketOpen;
-
-/// The upper half of an address that stands for a hash: of the block for local use (RFC 4193), `weir` in its letters.
-const PREFIX: u64 = 0xfd77_6569_7200_0000;
+use weir_wire::socket::{HASHED_CLIENT, SocketOpen};
 
 /// Which addresses are kept, and what takes the place of others: the same for the same address, within one recording.
 /// The key is random, lives in memory only and ends with the recording.
@@ -29,7 +26,7 @@ impl Redaction {
             return open;
         }
         let hash = self.key.hash_one(address);
-        let stands_for = Ipv6Addr::from_bits(u128::from(PREFIX) << 64 | u128::from(hash));
+        let stands_for = Ipv6Addr::from_bits(u128::from(HASHED_CLIENT) << 64 | u128::from(hash));
         SocketOpen { remote: SocketAddr::new(IpAddr::V6(stands_for), open.remote.port()), ..open }
     }
 }

@@ -31,7 +31,8 @@ fn a_client_that_reads_slowly() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
     eprintln!("{}", said(&report));
-    let (part, _) = first(&report);
+    let (part, who) = first(&report);
     assert_eq!(part, "wait_network", "{}", said(&report));
+    assert!(who.starts_with("a client that reads slowly: curl ("), "`{who}` is blamed: {}", said(&report));
     assert!(share(&report, "wait_network") > 0.5 && number(&report, "/response_ns/mean") > 100e6, "{}", said(&report));
 }
