@@ -63,6 +63,8 @@ fn client_run(directory: &Path, requests: u64) {
             outcome: Outcome::Done,
             opened_connection: false,
             encrypted: false,
+            retried: false,
+            http_version: 1,
         };
         let (record, slots) = request.write(0);
         stream.push(record, &slots, Some(0)).expect("it is written");

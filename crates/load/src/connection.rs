@@ -46,6 +46,8 @@ pub(crate) struct Batch {
     pub(crate) response_offset: u64,
     /// Whether it waited for its connection to be opened.
     pub(crate) opened: bool,
+    /// Whether it was sent before, on a connection that ended without answering it.
+    pub(crate) retried: bool,
 }
 
 /// A slot for a connection; slots are reused, their allocations with them.

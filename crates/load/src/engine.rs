@@ -442,6 +442,8 @@ impl<'a> Engine<'a> {
             outcome,
             opened_connection: batch.opened,
             encrypted,
+            retried: batch.retried,
+            http_version: 1,
         });
     }
 }

@@ -189,7 +189,7 @@ impl Engine<'_> {
         self.close(slot);
         if repeat {
             self.tally.reconnects += u64::from(batch.left);
-            self.open(batch);
+            self.open(Batch { retried: true, ..batch });
         } else {
             self.replace();
         }

@@ -10,7 +10,10 @@ const BATCHES: usize = 16;
 const T_95: f64 = 2.131;
 
 /// Sums of a value by slice of time.
-#[derive(Debug, Clone)]
+///
+/// Two folds merge to what one would be that had taken all values: exactly where these are whole numbers whose sums
+/// stay below 2^53 (in nanoseconds, 104 days), elsewhere but for the order in which they are summed.
+#[derive(Debug, Clone, PartialEq)]
 pub struct TrendFold {
     slice_ns: u64,
     slices: BTreeMap<u64, (u64, f64)>,
@@ -28,14 +31,36 @@ impl TrendFold {
         let (count, sum) = self.slices.entry(at_ns / self.slice_ns).or_default();
         *count += 1;
         *sum += value;
+        self.keep_bound();
+    }
+
+    /// Adds what another fold has taken.
+    pub fn merge(&mut self, other: &Self) {
+        // Widths are powers of two times one width, so the coarser one's slices are made of whole slices of the other.
+        while self.slice_ns < other.slice_ns {
+            self.coarsen();
+        }
+        for (slice, (count, sum)) in &other.slices {
+            let entry = self.slices.entry(slice / (self.slice_ns / other.slice_ns)).or_default();
+            entry.0 += count;
+            entry.1 += sum;
+        }
+        self.keep_bound();
+    }
+
+    fn keep_bound(&mut self) {
         while self.slices.len() > MOST_SLICES {
-            self.slice_ns *= 2;
-            let halved = std::mem::take(&mut self.slices);
-            for (slice, (count, sum)) in halved {
-                let entry = self.slices.entry(slice / 2).or_default();
-                entry.0 += count;
-                entry.1 += sum;
-            }
+            self.coarsen();
+        }
+    }
+
+    /// Puts each two neighbours together.
+    fn coarsen(&mut self) {
+        self.slice_ns *= 2;
+        for (slice, (count, sum)) in std::mem::take(&mut self.slices) {
+            let entry = self.slices.entry(slice / 2).or_default();
+            entry.0 += count;
+            entry.1 += sum;
         }
     }
 
@@ -68,6 +93,31 @@ impl TrendFold {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// However the values are dealt out to folds, and whenever these grow coarser, merged they are the one fold.
+        #[test]
+        fn merged_parts_are_the_whole(
+            values in proptest::collection::vec((0u64..4, 0u64..60, any::<u64>(), 0u32..1 << 20), 0..600),
+            order in 0usize..24,
+        ) {
+            let mut whole = TrendFold::default();
+            let mut parts = vec![TrendFold::default(); 4];
+            for (part, shift, time, value) in values {
+                // Times of all magnitudes, so that the parts differ in their slices' width.
+                let (at_ns, value) = (time >> shift, f64::from(value));
+                whole.push(at_ns, value);
+                parts[part as usize].push(at_ns, value);
+            }
+            let mut merged = parts.swap_remove(order % 4);
+            while !parts.is_empty() {
+                merged.merge(&parts.swap_remove(order % parts.len()));
+            }
+            prop_assert_eq!(&merged, &whole);
+            prop_assert_eq!(merged.noise(), whole.noise());
+        }
+    }
 
     #[test]
     fn a_steady_value_has_no_noise_and_a_drifting_one_has() {

@@ -33,6 +33,8 @@ pub struct Explanation {
     pub status: BTreeMap<String, u64>,
     /// Arrivals that the generator's queue had no room for.
     pub dropped: u64,
+    /// Answered requests that the client had sent before, on a kept-alive connection that ended without answering.
+    pub retried: u64,
     /// Response times of all answered requests.
     #[serde(serialize_with = "summary")]
     pub response_ns: Option<Summary>,

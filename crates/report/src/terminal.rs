@@ -90,6 +90,10 @@ fn figures(screen: &mut Screen, explanation: &Explanation) {
     if explanation.dropped > 0 {
         errors.push(format!("{} dropped by the generator's full queue", plural(explanation.dropped, "arrival")));
     }
+    if explanation.retried > 0 {
+        // No failure: the user has the answer, and what it took is in the parts.
+        errors.push(format!("{} sent again on a new connection", plural(explanation.retried, "request")));
+    }
     if !errors.is_empty() {
         screen.items("errors", &errors, |line| ink.alarm(line));
     }

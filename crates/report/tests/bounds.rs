@@ -50,6 +50,18 @@ fn colours_change_nothing_else() {
 }
 
 #[test]
+fn what_was_sent_again_is_said() {
+    for (retried, said) in
+        [(0, ""), (1, "1 request sent again on a new connection"), (1_234, "1,234 requests sent again")]
+    {
+        let explanation = Explanation { retried, ..hog() };
+        let text = terminal(&explanation, Style { colours: false, width: 120 });
+        assert!(text.contains(said) && text.contains("sent again") == (retried > 0), "{text}");
+        assert_eq!(html(&explanation).contains("sent again on a new connection"), retried > 0);
+    }
+}
+
+#[test]
 fn the_first_screen_is_a_screen() {
     for (explanation, most) in [(hog(), 40), (whole(), 46), (worker_queue(), 48)] {
         let lines = terminal(&explanation, Style { colours: false, width: 80 }).lines().count();

@@ -61,6 +61,8 @@ fn written(directory: &Path, switches: u32, seed: u64) -> Vec<Ran> {
             outcome: Outcome::Done,
             opened_connection: false,
             encrypted: false,
+            retried: false,
+            http_version: 1,
         };
         let (record, slots): (Record, _) = request.write(0);
         stream.push(record, &slots, Some(1)).expect("a record is written");

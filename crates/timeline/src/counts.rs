@@ -20,19 +20,29 @@ pub enum Unjoinable {
     EarlyAnswer,
     /// One of these is missing, and so are other events of the same moment: the recording has a gap there.
     Gap,
+    /// HTTP/2: responses of one connection are sent in pieces between each other, so that no position tells them apart.
+    Http2,
     /// The recording, or one of its windows, began or ended in the middle of it; told from the server's side only.
     Edge,
 }
 
 impl Unjoinable {
     /// All reasons.
-    pub const ALL: [Self; 7] =
-        [Self::NoSocket, Self::NoArrival, Self::NoPickUp, Self::NoSend, Self::EarlyAnswer, Self::Gap, Self::Edge];
+    pub const ALL: [Self; 8] = [
+        Self::NoSocket,
+        Self::NoArrival,
+        Self::NoPickUp,
+        Self::NoSend,
+        Self::EarlyAnswer,
+        Self::Gap,
+        Self::Http2,
+        Self::Edge,
+    ];
 
     /// Its name in JSON and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
-        ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer", "gap", "edge"][self as usize]
+        ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer", "gap", "http2", "edge"][self as usize]
     }
 }
 
@@ -47,6 +57,8 @@ pub struct Statistics {
     pub unjoinable: [u64; Unjoinable::ALL.len()],
     /// Requests that failed, by outcome's number.
     pub failed: [u64; Outcome::ALL.len()],
+    /// Those of the answered requests that the client had sent before, on a connection that ended without answering.
+    pub retried: u64,
     /// Arrivals that the generator dropped.
     pub dropped: u64,
     /// Boundaries that two clocks put in the wrong order, and that were moved to fit.

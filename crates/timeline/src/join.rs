@@ -13,8 +13,10 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_measure::part::Part;
-use weir_wire::client::{ClientConnection, ClientRequest, Outcome};
-use weir_wire::socket::{ACCEPTED, END_OF_STREAM, ERROR, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState};
+use weir_wire::client::{ClientConnection, ClientRequest};
+use weir_wire::socket::{
+    ACCEPTED, END_OF_STREAM, ERROR, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
+};
 use weir_wire::task::Switch;
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
@@ -386,23 +388,6 @@ impl Joiner {
         Known { tasks, sockets, conversations, phases }
     }
 
-    fn request(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>) {
-        let Some(request) = ClientRequest::read(record, payload) else { return };
-        let (first, _) = self.statistics.client_ns.unwrap_or((request.intended_ns, 0));
-        self.statistics.client_ns = Some((first.min(request.intended_ns), request.done_ns));
-        if request.outcome != Outcome::Done {
-            self.statistics.failed[request.outcome as usize] += 1;
-            return;
-        }
-        self.statistics.requests += 1;
-        self.statistics.bytes = self.statistics.bytes.saturating_add(request.response_bytes);
-        if let Some(connection) = self.connections.get_mut(&(record.lane, request.connection)) {
-            connection.waiting += 1;
-        }
-        let name = Arc::clone(name.unwrap_or(&self.nameless));
-        self.waiting.push_back(Waiting { request, lane: record.lane, name });
-    }
-
     fn touch(&mut self, record: &Record, verb: Verb) {
         let (id, position) = record.a_halves();
         let socket = self.sockets.get_mut(id);
@@ -416,6 +401,13 @@ impl Joiner {
         }
         let Some(socket) = socket else { return };
         socket.touch(record.time_ns);
+        if verb == Verb::Receive {
+            let [http2, encrypted] = [HTTP2, TLS].map(|flag| record.flags & flag != 0);
+            socket.http2 |= http2;
+            if let Some(served) = &mut self.served {
+                served.speaks(id, http2, encrypted);
+            }
+        }
         let aside = END_OF_STREAM | ERROR | NO_POSITION | if verb == Verb::Receive { PEEK } else { 0 };
         if server_side && record.flags & aside == 0 {
             let at_ns = record.time_ns;
@@ -444,7 +436,7 @@ impl Joiner {
         let request = &waiting.request;
         let joined = self.steps_of(&waiting, &mut steps);
         let unjoinable = joined.err().map(|reason| {
-            let missing = !matches!(reason, Unjoinable::EarlyAnswer | Unjoinable::NoSocket);
+            let missing = !matches!(reason, Unjoinable::EarlyAnswer | Unjoinable::NoSocket | Unjoinable::Http2);
             let gap = self.tasks.had_gap(request.sent_ns, request.done_ns.saturating_add(self.bounds.grace_ns));
             if missing && gap { Unjoinable::Gap } else { reason }
         });
@@ -490,8 +482,18 @@ impl Joiner {
 
     fn steps_of(&mut self, waiting: &Waiting, steps: &mut Vec<Step>) -> Result<AtServer, Unjoinable> {
         let request = &waiting.request;
+        match request.http_version {
+            0 | 1 => {}
+            2 => return Err(Unjoinable::Http2),
+            // HTTP/3 goes over no TCP socket, and what would come after it is not known.
+            _ => return Err(Unjoinable::NoSocket),
+        }
         let id = self.socket_of(waiting).ok_or(Unjoinable::NoSocket)?;
         let socket = self.sockets.get(id).ok_or(Unjoinable::NoSocket)?;
+        // Whatever the client says of itself, or does not.
+        if socket.http2 {
+            return Err(Unjoinable::Http2);
+        }
         // Under way when the recording began: its connection is older, and what was seen of it then is not its beginning.
         if request.request_offset > 0 && request.sent_ns < socket.opened_ns {
             return Err(Unjoinable::NoSocket);

@@ -33,7 +33,7 @@ pub use blocked::{Wait, wait_of};
 pub use counts::{Statistics, Unjoinable};
 pub use join::{AtServer, Bounds, Joiner, Response};
 pub use notes::SourceCost;
-pub use path::{Detail, Step};
+pub use path::{Detail, ENDED_CONNECTION, Step};
 pub use phases::{Ended, Passage, PhaseName, PhaseStretch, QueryRun};
 pub use refine::RunDivision;
 pub use samples::{Attributed, Samples};

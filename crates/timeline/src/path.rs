@@ -16,6 +16,9 @@ const MOST_DEPTH: u32 = 8;
 /// How many questions of a request, each asked by an event loop that went to others meanwhile, are followed.
 const MOST_QUESTIONS: usize = 256;
 
+/// What [`Detail::EndedConnection`] is, in words.
+pub const ENDED_CONNECTION: &str = "a kept-alive connection that ended without an answer";
+
 /// Who or what a stretch was spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Detail {
@@ -29,6 +32,8 @@ pub enum Detail {
     Reader(IpAddr, u32),
     /// A file, a lock, a query: the text is the joiner's of this number ([`crate::Joiner::text`]).
     Named(u32),
+    /// A connection that ended without the response, so that the request was sent again on another.
+    EndedConnection,
 }
 
 /// A stretch of a response's time.

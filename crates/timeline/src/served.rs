@@ -6,6 +6,7 @@
 //! the server's send has told of itself.
 //! Where several requests are taken before any is answered (pipelining, HTTP/2), no socket tells them apart: they are
 //! one *exchange*, counted as such and never guessed apart.
+//! A connection that is known to speak HTTP/2 is told of by counts alone: its frames are not even one request each.
 
 use crate::path::Step;
 use rustc_hash::FxHashMap;
@@ -87,6 +88,8 @@ pub(crate) struct Exchange {
     pub(crate) interim: bool,
     /// Its connection is encrypted, as far as sockets show.
     pub(crate) encrypted: bool,
+    /// Its connection speaks HTTP/2, as its first bytes have shown.
+    pub(crate) http2: bool,
     /// The end of the response before it on its connection.
     pub(crate) answered_ns: u64,
     /// Its name, if a probe has told one.
@@ -118,6 +121,8 @@ pub(crate) enum Sort {
     Cut,
     /// Its arrival is missing although it should be there.
     NoArrival,
+    /// Frames of HTTP/2: of no request, of one or of several at once.
+    Http2,
 }
 
 /// Counts of what sockets showed, beside the responses themselves.
@@ -131,6 +136,12 @@ pub struct Exchanges {
     pub several: u64,
     /// Exchanges before whose end the client had sent more: HTTP/2 or pipelining, or a protocol of another shape.
     pub overlapped: u64,
+    /// Exchanges on connections that began with the preface of HTTP/2: how many requests they were is not known.
+    pub http2: u64,
+    /// Such connections.
+    pub http2_connections: u64,
+    /// Responses on connections that are encrypted: whether HTTP/2 is spoken there, no socket shows.
+    pub encrypted: u64,
     /// Requests that were answered by `100 Continue` first.
     pub interim: u64,
     /// Requests that never were answered: the connection closed, or nothing came for minutes.
@@ -159,6 +170,7 @@ struct Connection {
     /// Exchanges so far, if it was seen from its beginning.
     ordinal: Option<u32>,
     encrypted: bool,
+    http2: bool,
     answered_ns: u64,
 }
 
@@ -211,6 +223,18 @@ impl Served {
         }
     }
 
+    /// The first bytes of a connection, about to be taken, are the preface of HTTP/2, or of a TLS handshake.
+    pub(crate) fn speaks(&mut self, socket: u32, http2: bool, encrypted: bool) {
+        if !(http2 || encrypted) {
+            return;
+        }
+        let Some(connection) = self.connection(socket) else { return };
+        connection.encrypted |= encrypted;
+        let fresh = http2 && !connection.http2;
+        connection.http2 |= http2;
+        self.counts.http2_connections += u64::from(fresh);
+    }
+
     /// A task takes bytes, up to a position.
     pub(crate) fn take(&mut self, socket: u32, at_ns: u64, position: u64, pid: u32) {
         if self.connection(socket).is_none() {
@@ -236,7 +260,7 @@ impl Served {
                 Some(sent) => {
                     connection.answered_ns = sent.last_ns;
                     let early = first.is_some_and(|next| next.at_ns.saturating_add(OVERLAP_NS) < sent.last_ns);
-                    counts.overlapped += u64::from(early);
+                    counts.overlapped += u64::from(early && !open.http2);
                     over.push_back((open, End::Told));
                 }
                 None => connection.open = Some(open),
@@ -268,6 +292,7 @@ impl Served {
             sent: None,
             interim: false,
             encrypted: connection.encrypted,
+            http2: connection.http2,
             answered_ns: connection.answered_ns,
             name: None,
             parked: None,
@@ -392,6 +417,7 @@ impl Exchange {
     pub(crate) fn sort(&self, end: End) -> Sort {
         let bytes = self.to.saturating_sub(self.from);
         match (self.sent, self.arrival, self.ordinal) {
+            _ if self.http2 => Sort::Http2,
             _ if end == End::Cut => Sort::Cut,
             // Of an older connection's first one, the bytes may have arrived before the recording.
             (_, None, None) if bytes == 0 => Sort::Cut,

@@ -99,6 +99,11 @@ impl Joiner {
                 let told = Told { steps: &[], phases: &[], server: None, unjoinable: Some(Unjoinable::Edge) };
                 self.give(&exchange, open, &request, told, take);
             }
+            Sort::Http2 => {
+                counts.http2 += 1;
+                self.statistics.requests += 1;
+                self.statistics.unjoinable[Unjoinable::Http2 as usize] += 1;
+            }
             Sort::NoArrival => {
                 let gap = self.tasks.had_gap(exchange.begun_ns().saturating_sub(self.bounds.grace_ns), self.last_ns);
                 let reason = if gap { Unjoinable::Gap } else { Unjoinable::NoArrival };
@@ -108,6 +113,7 @@ impl Joiner {
             Sort::Response => {
                 counts.several += u64::from(exchange.arrivals > 1);
                 counts.interim += u64::from(exchange.interim);
+                counts.encrypted += u64::from(exchange.encrypted);
                 let parked = exchange.parked.take().unwrap_or_default();
                 let mut steps = steps_of(self.known(), &exchange, parked).steps;
                 self.refine(&mut steps, 0);
@@ -188,6 +194,8 @@ impl Joiner {
             outcome: Outcome::Done,
             opened_connection: exchange.ordinal == Some(0),
             encrypted: exchange.encrypted,
+            retried: false,
+            http_version: 0,
         }
     }
 }

@@ -111,6 +111,8 @@ pub(crate) struct Socket {
     pub(crate) sent: Marks,
     /// When the response before was finished.
     pub(crate) answered_ns: u64,
+    /// Its first bytes were the preface of HTTP/2.
+    pub(crate) http2: bool,
 }
 
 impl Socket {
@@ -129,6 +131,7 @@ impl Socket {
             received: Marks::default(),
             sent: Marks::default(),
             answered_ns: 0,
+            http2: false,
         }
     }
 

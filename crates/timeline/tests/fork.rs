@@ -78,6 +78,8 @@ fn a_request_is_its_makers_before_its_task_is_made() {
         outcome: Outcome::Done,
         opened_connection: true,
         encrypted: false,
+        retried: false,
+        http_version: 1,
     };
     let (record, slots) = request.write(CLIENT);
     push(record, &slots);

@@ -78,6 +78,8 @@ fn any_record(choice: &mut Choice) -> Event {
                 outcome: weir_wire::client::Outcome::Done,
                 opened_connection: choice.below(2) == 0,
                 encrypted: choice.below(2) == 0,
+                retried: choice.below(2) == 0,
+                http_version: choice.below(4) as u8,
             };
             let (record, slots) = request.write(lane);
             (record, slots.to_vec())

@@ -47,6 +47,8 @@ fn request(connection: u64, number: u64, sent_ns: u64) -> (Record, Vec<Slot>) {
         outcome: Outcome::Done,
         opened_connection: number == 0,
         encrypted: false,
+        retried: false,
+        http_version: 1,
     };
     let (record, slots) = told.write(CLIENT);
     (record, slots.to_vec())

@@ -35,6 +35,7 @@ fn pieces(told: &Told) -> Vec<Piece> {
         Detail::Task(pid) => 1 + pid % 40,
         Detail::Peer(_) | Detail::Reader(..) => 45,
         Detail::Named(number) => 46 + number % 2,
+        Detail::EndedConnection => 48,
     };
     let piece = |step: &weir_timeline::Step| Piece {
         part: step.part,

@@ -117,6 +117,8 @@ fn request(outcome: Outcome, done_ns: u64) -> ClientRequest {
         outcome,
         opened_connection: outcome == Outcome::Done,
         encrypted: outcome == Outcome::Tls,
+        retried: outcome == Outcome::Done,
+        http_version: 1,
     }
 }
 

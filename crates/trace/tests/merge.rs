@@ -128,6 +128,8 @@ fn request(name: u32, done_ns: u64) -> ClientRequest {
         outcome: Outcome::Done,
         opened_connection: false,
         encrypted: false,
+        retried: false,
+        http_version: 1,
     }
 }
 

@@ -31,6 +31,8 @@ fn push(producer: &mut Producer, lane: u32, number: u64) -> bool {
         outcome: Outcome::Done,
         opened_connection: false,
         encrypted: false,
+        retried: false,
+        http_version: 1,
     };
     let (record, slots) = request.write(lane);
     producer.push(record, &slots)

@@ -10,6 +10,8 @@ pub const FAILED: u8 = 1;
 pub const OPENED_CONNECTION: u8 = 1;
 /// Flag of [`Kind::ClientRequest`]: the connection is encrypted, so offsets count the bytes of TLS records.
 pub const ENCRYPTED: u8 = 2;
+/// Flag of [`Kind::ClientRequest`]: it was sent before, on a connection that ended without its response.
+pub const RETRIED: u8 = 4;
 
 /// A [`Kind::ClientConnection`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +120,8 @@ pub struct ClientRequest {
     pub connection: u64,
     /// When the schedule wanted it sent; equal to `ready_ns` in a closed loop.
     pub intended_ns: u64,
-    /// When the generator began with it: took a connection, or began to open one.
+    /// When the generator began with it: took a connection, or began to open one; of a request that was sent again, the
+    /// first time that it did.
     pub started_ns: u64,
     /// Just before the system call that gave its first byte to the kernel; 0 if it never came so far.
     pub sent_ns: u64,
@@ -144,14 +147,20 @@ pub struct ClientRequest {
     pub opened_connection: bool,
     /// Whether offsets count bytes of TLS records.
     pub encrypted: bool,
+    /// Whether it was sent before, on a connection that ended without its response.
+    pub retried: bool,
+    /// The major version of HTTP that was spoken: 1, 2, 3; 0 where the client does not tell.
+    pub http_version: u8,
 }
 
 impl ClientRequest {
     /// The record and its slots.
     #[must_use]
     pub fn write(self, lane: u32) -> (Record, [Slot; 3]) {
-        let flags =
-            if self.opened_connection { OPENED_CONNECTION } else { 0 } | if self.encrypted { ENCRYPTED } else { 0 };
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        let flags = flag(self.opened_connection, OPENED_CONNECTION)
+            | flag(self.encrypted, ENCRYPTED)
+            | flag(self.retried, RETRIED);
         let record = Record {
             time_ns: self.done_ns,
             kind: Kind::ClientRequest as u16,
@@ -163,7 +172,8 @@ impl ClientRequest {
         };
         let times = [self.intended_ns, self.started_ns, self.sent_ns, self.first_byte_ns];
         let sizes = [self.response_offset, self.response_bytes, u64::from(self.request_bytes), 0];
-        let what = [u64::from(self.status) | (self.outcome as u64) << 16 | u64::from(self.name) << 32, 0, 0, 0];
+        let how = (self.outcome as u64) << 16 | u64::from(self.http_version) << 24;
+        let what = [u64::from(self.status) | how | u64::from(self.name) << 32, 0, 0, 0];
         (record, [times, sizes, what])
     }
 
@@ -190,6 +200,8 @@ impl ClientRequest {
             outcome: Outcome::from_code((what >> 16) as u8),
             opened_connection: record.flags & OPENED_CONNECTION != 0,
             encrypted: record.flags & ENCRYPTED != 0,
+            retried: record.flags & RETRIED != 0,
+            http_version: (what >> 24) as u8,
         })
     }
 }
@@ -216,10 +228,22 @@ mod tests {
             outcome: Outcome::Reset,
             opened_connection: true,
             encrypted: true,
+            retried: true,
+            http_version: 2,
         };
         let (record, slots) = request.write(5);
         assert_eq!(ClientRequest::read(&record, &slots), Some(request));
         assert_eq!(ClientRequest::read(&record, &slots[..2]), None);
+        // Each flag is one of its own.
+        let plain = ClientRequest { opened_connection: false, encrypted: false, retried: false, ..request };
+        for flagged in [
+            ClientRequest { opened_connection: true, ..plain },
+            ClientRequest { encrypted: true, ..plain },
+            ClientRequest { retried: true, ..plain },
+        ] {
+            let (record, slots) = flagged.write(5);
+            assert_eq!(ClientRequest::read(&record, &slots), Some(flagged));
+        }
     }
 
     #[test]

@@ -103,7 +103,7 @@ kinds! {
     SocketReady = 0x0201, bpf 6, "socket_ready", since (1, 0), a "socket | position << 32", b "", payload "",
         "Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet.";
     SocketRecv = 0x0202, bpf 7, "socket_recv", since (1, 0), a "socket | position << 32", b "", payload "",
-        "The running task took data from a socket, up to this position; flags: 1 = end of stream, 2 = error, 4 = peek, 8 = not TCP (position is a length).";
+        "The running task took data from a socket, up to this position; flags: 1 = end of stream, 2 = error, 4 = peek, 8 = not TCP (position is a length), 16 = the connection's first bytes, the preface of HTTP/2, 32 = the same, a TLS handshake.";
     SocketSend = 0x0203, bpf 8, "socket_send", since (1, 0), a "socket | position << 32", b "", payload "",
         "The running task gave data to a socket, up to this position; flags as for socket_recv.";
     SocketState = 0x0204, bpf 9, "socket_state", since (1, 0), a "socket | position << 32", b "old | new << 8", payload "",
@@ -117,7 +117,7 @@ kinds! {
 
     ClientConnection = 0x0301, bpf 0, "client_connection", since (1, 0), a "connection", b "connect_start_ns", payload "addresses and ports",
         "The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed.";
-    ClientRequest = 0x0302, bpf 0, "client_request", since (1, 0), a "connection", b "request_offset", payload "times, lengths, status, name",
+    ClientRequest = 0x0302, bpf 0, "client_request", since (1, 0), a "connection", b "request_offset", payload "times, lengths, status, version, name",
         "A request of the load generator is over (time = the last byte of its response).";
     ClientDropped = 0x0303, bpf 0, "client_dropped", since (1, 0), a "arrivals", b "intended_ns", payload "",
         "Arrivals that the generator's queue had no room for.";

@@ -13,6 +13,11 @@ pub const ERROR: u8 = 2;
 pub const PEEK: u8 = 4;
 /// Flag of [`Kind::SocketRecv`] and [`Kind::SocketSend`]: not TCP, so the position is a length.
 pub const NO_POSITION: u8 = 8;
+/// Flag of [`Kind::SocketRecv`]: these were the connection's first bytes, and they were the preface of HTTP/2
+/// (RFC 9113, section 3.4).
+pub const HTTP2: u8 = 16;
+/// Flag of [`Kind::SocketRecv`]: these were the connection's first bytes, and they were a TLS handshake's.
+pub const TLS: u8 = 32;
 
 /// Flag of [`Kind::SocketPeer`]: the first end is the one that was accepted.
 pub const ACCEPTED: u8 = 1;

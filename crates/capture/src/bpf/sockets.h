@@ -91,6 +91,47 @@ static __always_inline int ready(struct sock *sk)
 	return 0;
 }
 
+/* System calls that receive, and where their arguments name the place that they receive to. */
+#if defined(__TARGET_ARCH_x86)
+#define CALL_NUMBER(regs) ((regs)->orig_ax)
+#define SECOND_ARGUMENT(regs) ((regs)->si)
+enum { CALL_READ = 0, CALL_READV = 19, CALL_RECVFROM = 45, CALL_RECVMSG = 47 };
+#elif defined(__TARGET_ARCH_arm64)
+#define CALL_NUMBER(regs) ((regs)->syscallno)
+#define SECOND_ARGUMENT(regs) ((regs)->regs[1])
+enum { CALL_READ = 63, CALL_READV = 65, CALL_RECVFROM = 207, CALL_RECVMSG = 212 };
+#endif
+#define PREFACE_BYTES 24
+#define RECORD_HEAD_BYTES 5
+#define MESSAGE_VECTORS 16 /* struct user_msghdr: name, its length, then the vectors; on 64 bits */
+
+/* What the first bytes of a connection say of its protocol, when the running task has just taken them: the preface of
+ * HTTP/2, or a record of a TLS handshake. Looked at once for each connection; nothing of them is kept. */
+static __always_inline u32 protocol_of(int length)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	u64 call = CALL_NUMBER(regs), place = SECOND_ARGUMENT(regs);
+	u64 text[2] = {};
+
+	if (call != CALL_READ && call != CALL_RECVFROM && call != CALL_READV && call != CALL_RECVMSG)
+		return 0;
+	if (call == CALL_RECVMSG && bpf_probe_read_user(&place, sizeof(place), (void *)(place + MESSAGE_VECTORS)))
+		return 0;
+	if ((call == CALL_RECVMSG || call == CALL_READV) && bpf_probe_read_user(&place, sizeof(place), (void *)place))
+		return 0;
+	if (length < PREFACE_BYTES) {
+		bpf_probe_read_user(text, RECORD_HEAD_BYTES, (void *)place);
+	} else {
+		bpf_probe_read_user(text, sizeof(text), (void *)place);
+		/* "PRI * HTTP/2.0\r\n" */
+		if (text[0] == 0x5448202a20495250 && text[1] == 0x0a0d302e322f5054)
+			return WEIR_HTTP2;
+	}
+	/* A handshake, of any version of TLS. */
+	return (text[0] & 0xffff) == 0x0316 ? WEIR_TLS : 0;
+}
+
 /* The running task took from a socket or gave to it: `result` bytes, or an error. */
 static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 {
@@ -116,6 +157,9 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 	sub |= result > 0 ? 0 : result ? WEIR_ERROR : WEIR_END_OF_STREAM;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 
+	if (tcp && kind == WEIR_BPF_SOCKET_RECV && result >= RECORD_HEAD_BYTES &&
+	    tcp->copied_seq - (tcp->rcv_nxt - (u32)tcp->bytes_received) == (u32)result && is_server_side(sk))
+		sub |= protocol_of(result);
 	if (tcp)
 		emit(kind, sub, socket_id(sk) | (u64)(kind == WEIR_BPF_SOCKET_RECV ? tcp->copied_seq : tcp->write_seq) << 32);
 	else

@@ -191,7 +191,9 @@ impl Folds {
             self.first_ns = response.request.intended_ns;
         }
         let first_ns = self.first_ns;
-        self.examples.push(time_ns, || example(joiner, response, first_ns));
+        let request = response.request;
+        let id = [request.done_ns, request.connection, request.request_offset];
+        self.examples.push(time_ns, id, || example(joiner, response, first_ns));
         self.pieces = pieces;
     }
 
@@ -223,6 +225,7 @@ impl Folds {
             errors: failures(statistics),
             status: self.status.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
             dropped: statistics.dropped,
+            retried: statistics.retried,
             response_ns: Summary::of(self.all.times()),
             joined_fraction: statistics.joined as f64 / statistics.requests.max(1) as f64,
             unjoinable: unjoinable(statistics),
@@ -396,6 +399,13 @@ fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage, status
         ));
     }
     warnings.extend(damage.refused.iter().cloned());
+    let http2 = statistics.unjoinable[Unjoinable::Http2 as usize];
+    // From the server's side they are told of as exchanges.
+    if http2 > 0 && statistics.exchanges.http2 == 0 {
+        warnings.push(format!(
+            "{http2} requests went over HTTP/2: their streams overlap and are not told apart, so where their time went at the server is unattributed; the same load over HTTP/1.1 is explained"
+        ));
+    }
     // A few switches go missing on every virtual machine; they are worth a word where requests were missed for it.
     let missed = statistics.unjoinable[Unjoinable::Gap as usize];
     if missed * 1000 > statistics.requests {

@@ -141,13 +141,29 @@ pub(super) fn apply(explanation: &mut Explanation, statistics: &Statistics, watc
 /// What sockets showed beside the responses, by name; without what did not occur.
 fn beside(exchanges: &Exchanges, windows: u64) -> BTreeMap<String, u64> {
     let Exchanges {
-        handshakes, several, overlapped, interim, unanswered, cut, inner, unasked, resumed, forgotten, ..
+        handshakes,
+        several,
+        overlapped,
+        http2,
+        http2_connections,
+        encrypted,
+        interim,
+        unanswered,
+        cut,
+        inner,
+        unasked,
+        resumed,
+        forgotten,
+        ..
     } = *exchanges;
     let all = [
         ("windows", windows),
         ("tls_handshakes", handshakes),
         ("in_several_pieces", several),
         ("overlapped", overlapped),
+        ("http2", http2),
+        ("http2_connections", http2_connections),
+        ("encrypted", encrypted),
         ("after_100_continue", interim),
         ("unanswered", unanswered),
         ("cut_by_an_edge", cut),
@@ -167,6 +183,18 @@ fn warnings(statistics: &Statistics, view: &View) -> Vec<String> {
         warnings.push(format!(
             "before {} of {} responses had ended the client had sent more: HTTP/2 or pipelining, whose requests no socket tells apart; these are exchanges, of one or several requests, and their times are not those of requests",
             exchanges.overlapped, statistics.requests
+        ));
+    }
+    if exchanges.http2 > 0 {
+        warnings.push(format!(
+            "{} exchanges on {} connections are HTTP/2: streams overlap there and no socket tells their requests apart, so they are counted as unjoinable (http2) and are in no figure; a client that speaks HTTP/1.1 to this server (curl --http1.1, weir load) is explained",
+            exchanges.http2, exchanges.http2_connections
+        ));
+    }
+    if exchanges.encrypted > 0 {
+        warnings.push(format!(
+            "{} of {} responses came over TLS, where no socket shows whether HTTP/2 is spoken; with HTTP/2, streams that overlap are not told apart, and what counts as one response may be several",
+            exchanges.encrypted, statistics.requests
         ));
     }
     if exchanges.cut * 20 > requests {

@@ -69,6 +69,7 @@ pub(super) fn label(joiner: &Joiner, detail: Detail) -> String {
         Detail::Named(number) => joiner.text(number).to_owned(),
         Detail::Reader(client, 0) => format!("a client that reads slowly: {}", client_words(client)),
         Detail::Reader(_, task) => format!("a client that reads slowly: {}", label(joiner, Detail::Task(task))),
+        Detail::EndedConnection => weir_timeline::ENDED_CONNECTION.to_owned(),
         Detail::Task(pid) => match joiner.task_name(pid) {
             Some(name) => format!("{} ({})", name.name, name.tgid),
             None => format!("task {pid}"),

@@ -105,6 +105,7 @@ fn named(part: Part, who: &[(String, f64)]) -> String {
         }
         Part::WaitLock => "ended by",
         Part::WaitProcess | Part::WaitNetwork => "waited for",
+        Part::Connect => "spent on",
         _ => "with",
     };
     let list: Vec<String> = who.iter().map(|(label, share)| format!("{label} {:.0} %", 100.0 * share)).collect();

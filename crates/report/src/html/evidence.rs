@@ -132,6 +132,9 @@ pub(super) fn failures(explanation: &Explanation) -> String {
     if explanation.dropped > 0 {
         items.push(format!("dropped by the generator's full queue: {}", count(explanation.dropped)));
     }
+    if explanation.retried > 0 {
+        items.push(format!("sent again on a new connection: {}", count(explanation.retried)));
+    }
     if items.is_empty() {
         return String::new();
     }

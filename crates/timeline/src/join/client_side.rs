@@ -1,12 +1,38 @@
-//! The steps of a response that only the client knows: before its first byte is sent, and after the server's last one.
+//! What the client says of a request, and the steps of its response that only the client knows: before its first byte is
+//! sent, and after the server's last one.
 
 use super::{Joiner, Waiting};
 use crate::path::{Detail, Step};
 use crate::tasks::State;
+use std::sync::Arc;
 use weir_measure::part::Part;
+use weir_wire::client::{ClientRequest, Outcome};
+use weir_wire::{Record, Slot};
 
 impl Joiner {
+    /// A request is over for the client: it waits until all is told that happened at the server.
+    pub(super) fn request(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>) {
+        let Some(request) = ClientRequest::read(record, payload) else { return };
+        let (first, _) = self.statistics.client_ns.unwrap_or((request.intended_ns, 0));
+        self.statistics.client_ns = Some((first.min(request.intended_ns), request.done_ns));
+        if request.outcome != Outcome::Done {
+            self.statistics.failed[request.outcome as usize] += 1;
+            return;
+        }
+        self.statistics.requests += 1;
+        self.statistics.retried += u64::from(request.retried);
+        self.statistics.bytes = self.statistics.bytes.saturating_add(request.response_bytes);
+        if let Some(connection) = self.connections.get_mut(&(record.lane, request.connection)) {
+            connection.waiting += 1;
+        }
+        let name = Arc::clone(name.unwrap_or(&self.nameless));
+        self.waiting.push_back(Waiting { request, lane: record.lane, name });
+    }
+
     /// In the generator, and its connection being made: up to the send.
+    ///
+    /// A request that was sent again was already out of the generator, on a connection that ended without answering it:
+    /// that time is what getting a connection that holds has taken.
     pub(super) fn client_steps(&self, waiting: &Waiting, steps: &mut Vec<Step>, sent_ns: u64) {
         let request = &waiting.request;
         let connection = self.connections.get(&(waiting.lane, request.connection));
@@ -17,7 +43,17 @@ impl Joiner {
             // The TLS handshake belongs to the connection as much as TCP's own.
             to = if request.encrypted { sent_ns } else { connection.told.connected_ns.clamp(from, sent_ns) };
         }
-        push_step(steps, request.intended_ns, from, Part::Generator, 0);
+        let begun = if request.retried { request.started_ns.clamp(request.intended_ns, from) } else { from };
+        push_step(steps, request.intended_ns, begun, Part::Generator, 0);
+        let ended = Step {
+            from_ns: begun,
+            to_ns: from,
+            part: Part::Connect,
+            pid: 0,
+            waiter: 0,
+            detail: Detail::EndedConnection,
+        };
+        steps.extend((from > begun).then_some(ended));
         push_step(steps, from, to, Part::Connect, 0);
         push_step(steps, to, sent_ns, Part::Generator, 0);
     }

@@ -154,6 +154,8 @@ impl World {
                 outcome: Outcome::Done,
                 opened_connection: told.opened,
                 encrypted: false,
+                retried: false,
+                http_version: 1,
             };
             let (record, slots) = told.write(0);
             self.events.push((record, slots.to_vec()));

@@ -65,7 +65,8 @@ faults:
                            no server: a file system (FUSE) on the directory, in the process
                            weir-slow-fs; each fsync takes 20 ms; prints `mounted on DIRECTORY`
   misbehave KIND           close-in-body, reset, never, early, garbage, truncated-chunked,
-                           long-length, short-length or informational
+                           long-length, short-length, informational or close-unanswered (each
+                           third request of a connection)
 ";
 
 fn main() -> ExitCode {

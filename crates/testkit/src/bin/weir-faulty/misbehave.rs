@@ -9,6 +9,9 @@ use crate::blocking::{each_connection, next_head, next_request};
 use crate::http::{self, Inbox};
 use crate::options::{Failure, Options};
 
+/// So long a request is held that is not answered.
+const UNANSWERED: Duration = Duration::from_millis(10);
+
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Half of the promised body, then the end of the stream.
@@ -29,6 +32,8 @@ enum Kind {
     ShortLength,
     /// 100 and 103 before the final answer, which is a good one.
     Informational,
+    /// Each third request of a connection is taken in, and 10 ms later the connection closes.
+    CloseUnanswered,
 }
 
 pub(crate) fn run(mut options: Options) -> Result<(), Failure> {
@@ -43,6 +48,7 @@ pub(crate) fn run(mut options: Options) -> Result<(), Failure> {
         "long-length" => Kind::LongLength,
         "short-length" => Kind::ShortLength,
         "informational" => Kind::Informational,
+        "close-unanswered" => Kind::CloseUnanswered,
         other => return Err(Failure::Usage(format!("there is no kind `{other}`"))),
     };
     let listener = options.listen()?;
@@ -60,9 +66,16 @@ impl Kind {
         if matches!(self, Self::Early) {
             return answer_early(stream, &mut inbox);
         }
+        let mut answered = 0;
         while let Some(request) = next_request(&mut stream, &mut inbox)? {
             match self {
                 Self::Never => continue,
+                Self::CloseUnanswered if answered < 2 => {
+                    answered += 1;
+                    stream.write_all(&http::ok(&request))?;
+                    continue;
+                }
+                Self::CloseUnanswered => std::thread::sleep(UNANSWERED),
                 Self::Informational => {
                     stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                     stream.write_all(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n")?;
@@ -85,7 +98,7 @@ impl Kind {
             Self::TruncatedChunked => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n40\r\nwor",
             Self::LongLength => b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello",
             Self::ShortLength => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello",
-            Self::Reset | Self::Never | Self::Early | Self::Informational => b"",
+            Self::Reset | Self::Never | Self::Early | Self::Informational | Self::CloseUnanswered => b"",
         }
     }
 }
