@@ -80,6 +80,8 @@ fn waits(syscall: i64, flags: u8) -> (Part, Detail) {
         outcome: Outcome::Done,
         opened_connection: true,
         encrypted: false,
+        retried: false,
+        http_version: 1,
     };
     let (record, slots) = request.write(CLIENT);
     push(record, &slots);
