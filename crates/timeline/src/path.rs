@@ -492,7 +492,7 @@ impl Walk<'_> {
                 (Verb::Receive, _) => Awaited::Known(Part::RequestTransit, Detail::None),
                 // It answers now without having heard: what it waited for is no socket.
                 (Verb::Send, None) if self.has_sent(pid, spell.from_ns) => {
-                    Awaited::Known(Part::WaitNetwork, self.reader(spell))
+                    Awaited::Known(Part::WaitNetwork, self.reader(pid, spell))
                 }
                 (Verb::Send, None) => Awaited::Waker,
                 (Verb::Send, Some(peer)) => Awaited::Socket(peer),
@@ -510,13 +510,21 @@ impl Walk<'_> {
         waker != self.waiter && self.hands_over(waker, pid) && name(waker) != name(pid)
     }
 
-    /// The client that made room for more of its response.
-    fn reader(&self, spell: &Spell) -> Detail {
+    /// The client that made room for more of its response; where it is of this host and some of its wake-ups came in an
+    /// interrupt, by another of them.
+    fn reader(&self, pid: u32, spell: &Spell) -> Detail {
+        /// A response of many waits has told by then.
+        const MOST_WAITS: usize = 32;
         let Some(client) = self.known.sockets.get(self.span.socket).map(|known| known.open.remote.ip()) else {
             return Detail::None;
         };
-        let is_own = self.known.sockets.is_own(client) && spell.woken_in == WokenIn::Task;
-        Detail::Reader(client, if is_own { spell.woken_by } else { 0 })
+        if !self.known.sockets.is_own(client) {
+            return Detail::Reader(client, 0);
+        }
+        let others = self.known.tasks.spells_back(pid, self.span.begun_ns, self.span.sent_ns).take(MOST_WAITS);
+        let mut waits = std::iter::once(*spell).chain(others);
+        let reader = waits.find(|wait| wait.woken_in == WokenIn::Task && wait.woken_by != 0);
+        Detail::Reader(client, reader.map_or(0, |wait| wait.woken_by))
     }
 
     fn waker_of(&self, spell: &Spell) -> Detail {
