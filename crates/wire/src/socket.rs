@@ -144,7 +144,7 @@ pub const HASHED_CLIENT: u64 = 0xfd77_6569_7200_0000;
 pub fn client_words(address: IpAddr) -> String {
     match address {
         IpAddr::V6(v6) if (v6.to_bits() >> 64) as u64 == HASHED_CLIENT => {
-            format!("{:08x}… (address hashed; --keep-addresses names it)", (v6.to_bits() as u64) >> 32)
+            format!("{:08x}… (address hashed; weir record --keep-addresses names it)", (v6.to_bits() as u64) >> 32)
         }
         _ => address.to_string(),
     }
@@ -164,7 +164,10 @@ mod tests {
     #[test]
     fn a_hashed_client_says_so() {
         let hashed = Ipv6Addr::from_bits(u128::from(HASHED_CLIENT) << 64 | 0x0123_4567_89ab_cdef);
-        assert_eq!(client_words(IpAddr::V6(hashed)), "01234567… (address hashed; --keep-addresses names it)");
+        assert_eq!(
+            client_words(IpAddr::V6(hashed)),
+            "01234567… (address hashed; weir record --keep-addresses names it)"
+        );
         assert_eq!(client_words(IpAddr::from([198, 51, 100, 7])), "198.51.100.7");
     }
 
