@@ -32,6 +32,7 @@ mod redaction;
 mod ring;
 mod samples;
 mod servers;
+mod strangers;
 mod symbols;
 mod target;
 mod timers;

@@ -234,7 +234,7 @@ impl Joiner {
                         // Data that arrives tells which end was accepted.
                         self.conversations.connect([open.socket, peer], None, now_ns);
                     }
-                    self.serve_open(&open, now_ns);
+                    self.serve_open(&open, record);
                 }
             }
             Kind::SocketReady => {
@@ -257,9 +257,9 @@ impl Joiner {
                         socket.closed_ns = Some(now_ns);
                     }
                     self.conversations.close(low);
-                }
-                if let Some(served) = &mut self.served {
-                    served.close(low);
+                    if let Some(served) = &mut self.served {
+                        served.close(low);
+                    }
                     self.tell_served(take);
                 }
             }

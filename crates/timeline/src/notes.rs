@@ -124,10 +124,10 @@ impl Notes {
             }
             Kind::CgroupMember => self.member(low, record.b),
             Kind::Fork => {
-                // A process is under the quotas of the one that made it.
-                if let Some(cgroups) = self.members.get(&low).cloned() {
-                    cgroups.into_iter().for_each(|cgroup| self.member(high, cgroup));
-                }
+                // A process is under the quotas of the one that made it, whoever had its number before.
+                let cgroups = self.members.get(&low).cloned().unwrap_or_default();
+                self.members.remove(&high);
+                cgroups.into_iter().for_each(|cgroup| self.member(high, cgroup));
             }
             Kind::Watched => push_bounded(&mut self.watched, (now_ns, record.a)),
             Kind::CpuSteal if (record.lane as usize) < MOST_CPUS => {
@@ -246,9 +246,13 @@ impl Notes {
         self.throttled.drain(..self.throttled.partition_point(|one| one.to_ns < before_ns));
         let keep = self.watched.partition_point(|(at, _)| *at <= before_ns).saturating_sub(1);
         self.watched.drain(..keep);
+        // Both are told again every ten seconds.
         if self.names.len() >= MOST_KNOWN {
             self.names.clear();
             self.systems.clear();
+        }
+        if self.members.len() >= MOST_KNOWN {
+            self.members.clear();
         }
     }
 
@@ -291,4 +295,36 @@ fn push_bounded<T>(queue: &mut VecDeque<T>, item: T) {
         queue.pop_front();
     }
     queue.push_back(item);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(notes: &mut Notes, kind: Kind, a: u64, b: u64) {
+        notes.push(&Record { kind: kind as u16, a, b, ..Record::default() }, &[]);
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_is_under_its_makers_quotas_only() {
+        let mut notes = Notes::default();
+        told(&mut notes, Kind::CgroupMember, 7, 5);
+        told(&mut notes, Kind::Fork, 7 | 8 << 32, 0);
+        assert!(notes.share_quota(7, 8, 5));
+        told(&mut notes, Kind::Fork, 9 | 8 << 32, 0);
+        assert!(!notes.share_quota(7, 8, 5) && notes.share_quota(7, 7, 5));
+    }
+
+    #[test]
+    fn members_that_found_no_room_are_taken_when_they_are_told_again() {
+        let mut notes = Notes::default();
+        for process in 0..=MOST_KNOWN as u64 {
+            told(&mut notes, Kind::CgroupMember, process, 5);
+        }
+        let last = MOST_KNOWN as u32;
+        assert!(notes.members.len() == MOST_KNOWN && !notes.share_quota(last, last, 5));
+        notes.trim(0);
+        told(&mut notes, Kind::CgroupMember, u64::from(last), 5);
+        assert!(notes.share_quota(last, last, 5));
+    }
 }

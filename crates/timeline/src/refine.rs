@@ -19,6 +19,9 @@ pub struct RunDivision {
     pub watched_ns: u64,
     /// What interrupts took of it, nanoseconds.
     pub interrupt_ns: u64,
+    /// What the hypervisor took of it, nanoseconds; when within a turn on the CPU is not known, so that it is set at
+    /// the turn's end.
+    pub stolen_ns: u64,
 }
 
 /// Looks at steps with all that is known.
@@ -93,7 +96,7 @@ mod tests {
     use crate::tasks::WokenIn;
     use proptest::prelude::*;
     use weir_wire::task::Switch;
-    use weir_wire::watched::{NAMED_CGROUP, NAMED_DEVICE, NAMED_FILE, SOFT_INTERRUPT};
+    use weir_wire::watched::{NAMED_CGROUP, NAMED_DEVICE, NAMED_FILE, SOFT_INTERRUPT, STOLEN};
     use weir_wire::{Kind, Record, text_slots};
 
     fn record(time_ns: u64, kind: Kind, flags: u8, a: u64, b: u64) -> Record {
@@ -161,11 +164,33 @@ mod tests {
                 told(300, 400, Part::Run, ""),
             ]
         );
-        assert_eq!(known.division, RunDivision { watched_ns: 300, interrupt_ns: 100 });
+        assert_eq!(known.division, RunDivision { watched_ns: 300, interrupt_ns: 100, stolen_ns: 0 });
         // Outside of a window nothing is claimed.
         known.note(500, Kind::Watched, 0, 0, 0);
         known.refined(&[step(450, 600, Part::Run)]);
         assert_eq!(known.division.watched_ns, 300);
+    }
+
+    #[test]
+    fn the_hypervisors_time_is_cut_from_the_end_of_a_turn() {
+        let mut known = Known::default();
+        known.note(1, Kind::Watched, 0, 4, 0);
+        known.switch(100, 0, 7, 0, 0);
+        known.note(400, Kind::Interrupt, STOLEN, 120, 0);
+        known.switch(400, 7, 0, 0, 0);
+        // More than the turn: it began before.
+        known.switch(500, 0, 7, 0, 0);
+        known.note(600, Kind::Interrupt, STOLEN, 150, 0);
+        known.switch(600, 7, 0, 0, 0);
+        assert_eq!(
+            known.refined(&[step(100, 400, Part::Run), step(500, 600, Part::Run)]),
+            [
+                told(100, 280, Part::Run, ""),
+                told(280, 400, Part::Run, "the hypervisor"),
+                told(500, 600, Part::Run, "the hypervisor"),
+            ]
+        );
+        assert_eq!(known.division, RunDivision { watched_ns: 400, interrupt_ns: 0, stolen_ns: 220 });
     }
 
     #[test]

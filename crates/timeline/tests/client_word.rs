@@ -75,7 +75,10 @@ fn events(request: ClientRequest, flags: u8) -> Vec<Event> {
     ]
 }
 
-fn joined(mut joiner: Joiner, events: &[Event]) -> (Vec<(Vec<Step>, Option<Unjoinable>)>, Statistics) {
+/// Steps of each response, and why it could not be joined.
+type Told = Vec<(Vec<Step>, Option<Unjoinable>)>;
+
+fn joined(mut joiner: Joiner, events: &[Event]) -> (Told, Statistics) {
     let mut told = Vec::new();
     for (record, slots) in events {
         joiner.push(record, slots, None, &mut |_, one| told.push((one.steps.to_vec(), one.unjoinable)));

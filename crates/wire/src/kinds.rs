@@ -86,7 +86,7 @@ kinds! {
     LockEnd = 0x010a, bpf 15, "lock_end", since (1, 0), a "pid", b "", payload "",
         "A task of the server has a lock of the kernel's that it waited for, or has given up.";
     Interrupt = 0x010b, bpf 16, "interrupt", since (1, 0), a "duration_ns | number << 48", b "", payload "",
-        "An interrupt ends that took this CPU from a task of the server; flags: 0 = hard, 1 = soft, 2 = the CPU's own timer.";
+        "An interrupt ends that took this CPU from a task of the server; flags: 0 = hard, 1 = soft, 2 = the CPU's own timer, 3 = none, but the hypervisor had the CPU for so long since its last switch.";
     TimerWakeup = 0x010c, bpf 17, "timer_wakeup", since (1, 0), a "woken_pid", b "", payload "",
         "A timer makes a task of the server runnable.";
     Throttled = 0x010d, bpf 0, "throttled", since (1, 0), a "throttled_ns", b "cgroup", payload "",
@@ -109,7 +109,7 @@ kinds! {
     SocketState = 0x0204, bpf 9, "socket_state", since (1, 0), a "socket | position << 32", b "old | new << 8", payload "",
         "A TCP socket changes its state: the running task begins to connect it, or it is closed.";
     SocketOpen = 0x0205, bpf 10, "socket_open", since (1, 0), a "socket | receive_base << 32", b "send_base | local_port << 32 | remote_port << 48", payload "cookie, network namespace, addresses: local, remote",
-        "Who a socket is, and where its streams begin.";
+        "Who a socket is, and where its streams begin; flags: 1 = it is older than this event.";
     ListenReady = 0x0206, bpf 11, "listen_ready", since (1, 0), a "socket | backlog << 32", b "", payload "",
         "A connection is complete and waits at a listening socket; the backlog before it.";
     SocketPeer = 0x0207, bpf 20, "socket_peer", since (1, 0), a "socket | peer << 32", b "", payload "",

@@ -1,9 +1,11 @@
 /* Disk, by option: which file a task of the server waits for, and how long each request to a device takes. */
 #include "kernel.h"
 #include "disk.h"
+#include "registers.h"
 #include "ring.h"
 #include "targets.h"
 #include "files.h"
+#include "open_files.h"
 #include <bpf/bpf_tracing.h>
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -34,16 +36,6 @@ struct task_struct___io {
 const volatile u8 by_descriptor[64];
 /* sendfile reads from its second one. */
 const volatile u32 sendfile_call = 0x1ff;
-
-#if defined(__TARGET_ARCH_x86)
-#define CALL(regs) ((regs)->orig_ax)
-#define FIRST(regs) ((regs)->di)
-#define SECOND(regs) ((regs)->si)
-#elif defined(__TARGET_ARCH_arm64)
-#define CALL(regs) ((regs)->syscallno)
-#define FIRST(regs) ((regs)->orig_x0)
-#define SECOND(regs) ((regs)->regs[1])
-#endif
 
 #define NO_CALL 0x1ff
 #define TASK_INTERRUPTIBLE 1

@@ -1,6 +1,7 @@
 /* Scheduler and sockets, always on: who runs where, what a task is blocked in, and where requests begin and end. */
 #include "kernel.h"
 #include "spine.h"
+#include "registers.h"
 #include "ring.h"
 #include "targets.h"
 #include "sockets.h"
@@ -14,15 +15,6 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
  * socket of the server's gets its own when it is connected. */
 const volatile bool by_descriptor = 0;
 
-/* A descriptor that the task is blocked on, and the system call, without tracing system calls. */
-#if defined(__TARGET_ARCH_x86)
-#define BLOCKED_CALL(regs) ((regs)->orig_ax)
-#define BLOCKED_ARGUMENT(regs) ((regs)->di)
-#elif defined(__TARGET_ARCH_arm64)
-#define BLOCKED_CALL(regs) ((regs)->syscallno)
-#define BLOCKED_ARGUMENT(regs) ((regs)->orig_x0)
-#endif
-
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_struct *next, unsigned int state)
 {
@@ -32,10 +24,10 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_st
 
 	if (left_in && is_traced(prev->tgid)) {
 		struct pt_regs *regs = (void *)bpf_task_pt_regs(prev);
-		u64 number = BLOCKED_CALL(regs);
+		u64 number = CALL(regs);
 
 		call = number < WEIR_NO_SYSCALL ? number : WEIR_NO_SYSCALL;
-		argument = BLOCKED_ARGUMENT(regs) & 0xffff;
+		argument = FIRST(regs) & 0xffff; /* the descriptor, where the call has one */
 	}
 	/* Above the low five state bits lie TASK_PARKED, TASK_NOLOAD and the like: not asked for by anybody. */
 	emit(WEIR_BPF_SCHED_SWITCH, (left_in & 31) | call << 5,
@@ -63,7 +55,7 @@ static __always_inline u32 woken_in(struct task_struct *running)
 	if (!(count & SERVING_SOFT_INTERRUPT))
 		return WEIR_CONTEXT_TOLD;
 	u64 call = running->flags & PF_KTHREAD ? WEIR_NO_SYSCALL : /* the registers of none */
-		BLOCKED_CALL((struct pt_regs *)bpf_task_pt_regs(running));
+		CALL((struct pt_regs *)bpf_task_pt_regs(running));
 	bool sends = call < WEIR_NO_SYSCALL && sending[call >> 3 & 63] >> (call & 7) & 1;
 
 	return WEIR_CONTEXT_TOLD | WEIR_IN_SOFT_INTERRUPT | (sends ? 0 : WEIR_BY_INTERRUPT);
