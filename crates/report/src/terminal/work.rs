@@ -2,7 +2,7 @@
 
 use super::text::{Screen, fit};
 use crate::Explanation;
-use crate::units::{count, decimal, nanoseconds, percent, share};
+use crate::units::{count, figure, nanoseconds, percent, share};
 
 /// Items that a line names, the largest.
 const MOST: usize = 3;
@@ -40,10 +40,10 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
     }
     if futile {
         let text = format!(
-            "{} futile for each accepted connection ({} of {})",
-            decimal(wakeups.futile_per_accepted, 2),
+            "{} of {} for nothing, {} for each accepted connection",
             count(wakeups.futile),
             count(wakeups.wakeups),
+            figure(wakeups.futile_per_accepted),
         );
         screen.labelled("wake-ups", &text, str::to_owned);
     }
