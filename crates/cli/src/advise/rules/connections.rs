@@ -217,7 +217,8 @@ fn largest_buffer() -> Option<u64> {
     std::fs::read_to_string("/proc/sys/net/core/wmem_max").ok()?.trim().parse().ok()
 }
 
-/// An address with a port below those that clients get.
+/// An address with a port below those that clients get, unless it is said to be a client's.
 fn is_server_address(who: &str) -> bool {
-    who.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).is_some_and(|port| port < 32_768)
+    !who.starts_with("a client")
+        && who.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).is_some_and(|port| port < 32_768)
 }
