@@ -70,7 +70,8 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 	if (!is_traced(woken->tgid) && !is_traced(waker->tgid) &&
 	    !(woken->tgid < MOST_PIDS && bit(woken_too, woken->tgid & (MOST_PIDS - 1))))
 		return 0;
-	emit(WEIR_BPF_SCHED_WAKING, woken_in(waker), (u32)waker->pid | (u64)(u32)woken->pid << 32);
+	/* Whoever wakes a stranger is asked by nobody, and the look costs half as much as the event. */
+	emit(WEIR_BPF_SCHED_WAKING, is_traced(woken->tgid) ? woken_in(waker) : 0, (u32)waker->pid | (u64)(u32)woken->pid << 32);
 	return 0;
 }
 
