@@ -80,9 +80,19 @@ fn a_thundering_herd_is_counted() {
     assert_eq!(accepted, 300.0, "each request has a connection of its own");
     assert!(futile > 10.0 * accepted, "no herd: {futile} futile wake-ups");
     assert_eq!(number(&report, "/wakeups/accepted"), accepted);
-    for (what, own) in [("wakeups", wakeups), ("futile", futile), ("futile_per_accepted", futile / accepted)] {
+    // Where the machine itself was stopped for a moment, events are missing, and so many are said to be.
+    let unseen = number(&report, "/wakeups/unseen");
+    assert!(unseen <= 0.01 * futile, "{unseen} of {wakeups} were not seen");
+    for (what, own, most) in [("futile", futile, unseen), ("futile_per_accepted", futile / accepted, unseen / accepted)]
+    {
         let said = number(&report, &format!("/wakeups/{what}"));
-        // A task that is woken a second time before it runs sleeps once and may be counted twice.
-        assert!((said / own - 1.0).abs() < 0.01, "{what}: {said}, by hand {own}");
+        // What is seen is counted to the last one.
+        assert!((said - own).abs() <= most, "{what}: {said}, by hand {own}, {unseen} unseen");
     }
+    // Those that were not for descriptors are in the herd's own sum only.
+    let said = number(&report, "/wakeups/wakeups");
+    assert!(
+        (said - wakeups).abs() <= unseen + (after.other_sleeps - before.other_sleeps) as f64,
+        "{said}, by hand {wakeups}"
+    );
 }
