@@ -310,8 +310,7 @@ pub struct Wakeups {
     pub wakeups: u64,
     /// Those after which a task found nothing and waited again: semi-busy-waiting.
     pub futile: u64,
-    /// Times that such a task must have got or lost a CPU although no event told of it: the two counts above may be wrong
-    /// by as many.
+    /// Places at which switches of tasks must be missing from the recording: if there are none, the counts are exact.
     pub unseen: u64,
     /// Futile wake-ups for each accepted connection.
     pub futile_per_accepted: f64,

@@ -19,8 +19,8 @@ const ENDS: u8 = 1;
 /// The fold over a run's records.
 pub(super) struct WakeupCount {
     fold: WakeupFold,
-    /// Who has each CPU.
-    current: Vec<u32>,
+    /// Who has each CPU, where that is known.
+    current: Vec<Option<u32>>,
     /// Connections that nobody has received from, with when they were made.
     fresh: HashMap<u32, u64>,
     accepted: u64,
@@ -43,6 +43,12 @@ impl WakeupCount {
                 if let Some(told) = TaskState::read(record) {
                     let place = place_of(told.state, told.syscall, told.descriptor);
                     self.fold.found(told.pid, place);
+                }
+            }
+            Some(Kind::Lost) => {
+                self.fold.misses(record.a);
+                if let Some(current) = self.current.get_mut(record.lane as usize) {
+                    *current = None;
                 }
             }
             Some(Kind::Window) if record.flags & ENDS != 0 => {
@@ -71,7 +77,7 @@ impl WakeupCount {
     }
 
     fn running(&self, cpu: u32) -> u32 {
-        self.current.get(cpu as usize).copied().unwrap_or(0)
+        self.current.get(cpu as usize).copied().flatten().unwrap_or(0)
     }
 
     fn switch(&mut self, joiner: &Joiner, record: &Record, switch: Switch) {
@@ -80,9 +86,11 @@ impl WakeupCount {
             return;
         }
         if self.current.len() <= cpu {
-            self.current.resize(cpu + 1, 0);
+            self.current.resize(cpu + 1, None);
         }
-        self.current[cpu] = switch.next;
+        let before = self.current[cpu].replace(switch.next);
+        // A switch is missing, and with it perhaps many, of whomever.
+        self.fold.misses(u64::from(before.is_some_and(|known| known != switch.prev)));
         if switch.prev_state == 0 {
             self.fold.is_preempted(switch.prev);
         } else if switch.prev != 0 && (self.fold.follows(switch.prev) || joiner.serves(switch.prev)) {
