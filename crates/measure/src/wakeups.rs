@@ -28,7 +28,8 @@ pub struct Counts {
     pub wakeups: u64,
     /// Those for nothing.
     pub futile: u64,
-    /// Places at which switches must be missing: without any, the other counts are exact.
+    /// Events that must be missing: switches of these tasks, or lost ones of whomever. Without any, and unless a task was
+    /// woken and slept again entirely unseen, the other counts are exact.
     pub unseen: u64,
 }
 
@@ -161,6 +162,8 @@ mod tests {
 
     const LISTENING: Place = (232, 5);
 
+    type Event = Box<dyn Fn(&mut WakeupFold)>;
+
     /// Fig. 7 of the paper: all are woken, one serves, the others go back to sleep.
     #[test]
     fn a_herd_counts_all_but_the_one_that_serves() {
@@ -213,14 +216,14 @@ mod tests {
             for _ in 0..200 {
                 let pid = chance.u32(..3);
                 let busy = chance.u32(..4) == 0;
-                let events: [Box<dyn Fn(&mut WakeupFold)>; 3] = [
-                    Box::new(move |fold| drop(fold.runs(pid))),
+                let events: [Event; 3] = [
+                    Box::new(move |fold| _ = fold.runs(pid)),
                     Box::new(move |fold| {
                         if busy {
-                            fold.touched(pid)
+                            fold.touched(pid);
                         }
                     }),
-                    Box::new(move |fold| drop(fold.waits(pid, Some(LISTENING), 9))),
+                    Box::new(move |fold| _ = fold.waits(pid, Some(LISTENING), 9)),
                 ];
                 let skipped = (whole_again <= 0 && chance.u32(..20) == 0).then(|| [0, 2][chance.usize(..2)]);
                 whole_again = if skipped.is_some() { 6 } else { whole_again - 1 };

@@ -13,6 +13,7 @@ const CLIENT: u32 = 7;
 const TASK: u32 = 100;
 
 type Event = (Record, Vec<Slot>);
+type Told = (Vec<Step>, Option<Unjoinable>);
 
 fn address(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
@@ -75,7 +76,7 @@ fn events(request: ClientRequest, flags: u8) -> Vec<Event> {
     ]
 }
 
-fn joined(mut joiner: Joiner, events: &[Event]) -> (Vec<(Vec<Step>, Option<Unjoinable>)>, Statistics) {
+fn joined(mut joiner: Joiner, events: &[Event]) -> (Vec<Told>, Statistics) {
     let mut told = Vec::new();
     for (record, slots) in events {
         joiner.push(record, slots, None, &mut |_, one| told.push((one.steps.to_vec(), one.unjoinable)));

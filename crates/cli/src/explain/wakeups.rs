@@ -88,9 +88,7 @@ impl WakeupCount {
         if self.current.len() <= cpu {
             self.current.resize(cpu + 1, None);
         }
-        let before = self.current[cpu].replace(switch.next);
-        // A switch is missing, and with it perhaps many, of whomever.
-        self.fold.misses(u64::from(before.is_some_and(|known| known != switch.prev)));
+        self.current[cpu] = Some(switch.next);
         if switch.prev_state == 0 {
             self.fold.is_preempted(switch.prev);
         } else if switch.prev != 0 && (self.fold.follows(switch.prev) || joiner.serves(switch.prev)) {

@@ -113,10 +113,9 @@ pub(super) fn wakeups(explanation: &Explanation) -> String {
     ];
     let unseen = match wakeups.unseen {
         0 => String::new(),
-        some => format!(
-            " At {} places switches of tasks are missing from the recording: around these wake-ups may be missed.",
-            count(some)
-        ),
+        some => {
+            format!(" {} events are missing from the recording: around these, wake-ups may be missed.", count(some))
+        }
     };
     format!(
         "<section aria-labelledby=\"wakeups-h\"><h2 id=\"wakeups-h\">Wake-ups</h2><dl class=\"figures\">{}</dl>\

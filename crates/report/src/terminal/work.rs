@@ -39,7 +39,8 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
         screen.labelled("query", &format!("{figure}{}", fit(&query.text, room)), str::to_owned);
     }
     if futile {
-        let unseen = if wakeups.unseen > 0 { format!("; {} gaps", count(wakeups.unseen)) } else { String::new() };
+        let unseen =
+            if wakeups.unseen > 0 { format!("; {} events missing", count(wakeups.unseen)) } else { String::new() };
         let text = format!(
             "{} futile for each accepted connection ({} of {}{unseen})",
             decimal(wakeups.futile_per_accepted, 2),
