@@ -1,5 +1,6 @@
 //! The benchmarks run, on an input too small to mean anything.
 
+use std::path::Path;
 use std::process::Command;
 use weir_testkit::require;
 
@@ -15,4 +16,22 @@ fn observer_cost() {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{stderr}");
     assert!(stdout.contains("observer cost") && stdout.contains("0 events lost"), "{stdout}");
+}
+
+#[test]
+fn always_cost() {
+    if require::root_and_bpf().is_none() || require::apache().is_none() || require::php_fpm().is_none() {
+        return;
+    }
+    let weir = Path::new(env!("CARGO_BIN_EXE_always-cost")).with_file_name("weir");
+    if require::or_skip(weir.is_file(), "weir itself is not built: test the whole workspace").is_none() {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_always-cost"))
+        .args(["--rate", "50", "--seconds", "3"])
+        .output()
+        .expect("the benchmark starts");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    assert!(stdout.contains("together") && stdout.contains("MB an hour"), "{stdout}");
 }

@@ -1,7 +1,7 @@
 //! Disk, by option: the file that a task of the server waits for, and requests to block devices (`bpf/disk.bpf.c`).
 
 use crate::error::CaptureError;
-use crate::probes::{Probes, RING_MASK, refusal};
+use crate::probes::{Probes, RING_MASK, refusal, set_calls};
 use crate::programs::{Programs, has_tracepoint};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -51,11 +51,7 @@ pub(crate) fn load(probes: &Probes) -> Result<Programs, CaptureError> {
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         constants.ring_mask = RING_MASK;
         constants.sendfile_call = libc::SYS_sendfile as u32;
-        for call in BY_DESCRIPTOR {
-            if let Some(byte) = constants.by_descriptor.get_mut(*call as usize / 8) {
-                *byte |= 1 << (call % 8);
-            }
-        }
+        set_calls(&mut constants.by_descriptor, BY_DESCRIPTOR);
     }
     Ok(Programs::new(open.load().map_err(refused)?))
 }

@@ -1,6 +1,7 @@
 //! The seam for sources of events beside the spine: disk, locks, interrupts, stacks, user probes.
 
 use crate::error::CaptureError;
+use crate::target::Target;
 use weir_wire::{Record, Slot};
 
 /// A further source, a triplet of files of one name: program, `bpf/NAME.bpf.c`, shared `bpf/NAME.h`.
@@ -20,6 +21,11 @@ pub trait EventSource: Send + std::fmt::Debug {
 
     /// Detaches its programs; it may be attached again.
     fn detach(&mut self);
+
+    /// Who the server is from now on, told while nothing is attached: it may have been restarted.
+    fn retarget(&mut self, target: &Target) {
+        let _ = target;
+    }
 
     /// Sees each record of the kernel's on its way to the run, in the order of time on each CPU.
     fn see(&mut self, record: &Record, slots: &[Slot]) {

@@ -24,21 +24,22 @@ pub struct Footing {
     pub probes: Option<Probes>,
     /// Why the rungs above it are not used, and what it cannot tell, a sentence each; for the report.
     pub notes: Vec<String>,
-    forced: bool,
+    /// Whether it may yet come down to /proc: neither was this rung asked for, nor is that one forbidden.
+    may_fall: bool,
 }
 
 impl Footing {
     /// Comes down once more where the rung's probes do not know the server, which is known only now.
     ///
     /// # Errors
-    /// [`CaptureError::NoKnownServer`] where the rung was asked for.
+    /// [`CaptureError::NoKnownServer`] where the rung was asked for, or the one below is forbidden.
     pub fn settle(&mut self, target: &Target) -> Result<(), CaptureError> {
         if self.rung != Rung::UserProbes {
             return Ok(());
         }
         let pids: Vec<u32> = target.pids.iter().copied().collect();
         match servers::check(&pids) {
-            Err(why) if self.forced => Err(why),
+            Err(why) if !self.may_fall => Err(why),
             Err(why) => {
                 self.notes.push(format!("rung {:?} not used: {why}", self.rung.name()));
                 (self.rung, self.probes) = (Rung::ProcOnly, None);
@@ -69,9 +70,10 @@ impl Ladder {
     pub fn climb(&self) -> Result<Footing, CaptureError> {
         if let Some(rung) = self.forced {
             let probes = Self::step_on(rung)?;
-            return Ok(Footing { rung, probes, notes: what_is_missing(rung).into_iter().collect(), forced: true });
+            return Ok(Footing { rung, probes, notes: what_is_missing(rung).into_iter().collect(), may_fall: false });
         }
         let mut notes = Vec::new();
+        let may_fall = !self.forbidden.contains(&Rung::ProcOnly);
         let mut probes_refused = false;
         for rung in Rung::ALL {
             if self.forbidden.contains(&rung) {
@@ -84,7 +86,7 @@ impl Ladder {
             match Self::step_on(rung) {
                 Ok(probes) => {
                     notes.extend(what_is_missing(rung));
-                    return Ok(Footing { rung, probes, notes, forced: false });
+                    return Ok(Footing { rung, probes, notes, may_fall });
                 }
                 // What is missing to all probes is said once.
                 Err(why @ (CaptureError::NoPrivilege { .. } | CaptureError::NoBtf)) => {
@@ -94,7 +96,7 @@ impl Ladder {
                 Err(why) => notes.push(format!("rung {:?} not used: {why}", rung.name())),
             }
         }
-        Ok(Footing { rung: Rung::ClientOnly, probes: None, notes, forced: false })
+        Ok(Footing { rung: Rung::ClientOnly, probes: None, notes, may_fall: false })
     }
 
     fn step_on(rung: Rung) -> Result<Option<Probes>, CaptureError> {

@@ -4,10 +4,12 @@ use crate::symbols::Symbols;
 use std::collections::{HashSet, VecDeque};
 use std::fs;
 use weir_wire::watched::{
-    DiskRequest, HARD_INTERRUPT, LockWait, NAMED_DEVICE, NAMED_FUNCTION, NAMED_INTERRUPT, NAMED_TASK,
+    DiskRequest, HARD_INTERRUPT, LockWait, NAMED_DEVICE, NAMED_FILE, NAMED_FUNCTION, NAMED_INTERRUPT, NAMED_TASK,
 };
 use weir_wire::{Kind, Record, Slot, text_slots};
 
+/// A device's number is `major << 20 | minor`.
+const MINOR_BITS: u32 = 20;
 /// What was told may be in a segment that is gone: after this it is told again.
 const TELL_AGAIN_NS: u64 = 10_000_000_000;
 /// Numbers that are remembered as told.
@@ -31,7 +33,10 @@ impl Names {
 
     /// Takes note of the numbers in an event.
     pub(crate) fn see(&mut self, record: &Record) {
-        if let Some(request) = DiskRequest::read(record) {
+        if record.kind == Kind::Named as u16 && record.flags == NAMED_FILE && record.b >> MINOR_BITS == 0 {
+            // Not on a device of blocks: its file system is known by where it is mounted.
+            self.meet((NAMED_DEVICE, record.b));
+        } else if let Some(request) = DiskRequest::read(record) {
             self.meet((NAMED_DEVICE, u64::from(request.device)));
         } else if let Some(wait) = LockWait::read(record) {
             // Whoever holds a lock and sleeps is not told of by the scheduler.
@@ -55,6 +60,9 @@ impl Names {
     pub(crate) fn look(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot])) {
         for (sort, key) in std::mem::take(&mut self.pending) {
             let name = match sort {
+                NAMED_DEVICE if key >> MINOR_BITS == 0 => {
+                    file_system(key, &fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
+                }
                 NAMED_DEVICE => device(key),
                 NAMED_TASK => {
                     fs::read_to_string(format!("/proc/{key}/comm")).ok().map(|name| name.trim_end().to_owned())
@@ -81,6 +89,17 @@ fn device(number: u64) -> Option<String> {
     uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(str::to_owned)
 }
 
+/// A mounted file system by its number, from the text of /proc/self/mountinfo (proc(5)): what was mounted, and its sort.
+fn file_system(number: u64, text: &str) -> Option<String> {
+    let wanted = format!("0:{}", number & 0xf_ffff);
+    text.lines().find_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let mut system = system.split(' ');
+        let (sort, source) = (system.next()?, system.next()?);
+        (mount.split(' ').nth(2) == Some(&wanted)).then(|| format!("{source} ({sort})"))
+    })
+}
+
 /// The name of an interrupt in the text of /proc/interrupts: what follows the counts and the controller's columns.
 fn interrupt(number: u64, text: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(&format!("{number}:")))?;
@@ -98,6 +117,13 @@ mod tests {
         let text = "           CPU0       CPU1\n  4:          0         12   IO-APIC   4-edge      ttyS0\n 24:          7          0  PCI-MSI 1-edge virtio0-requests\n";
         assert_eq!(interrupt(24, text).as_deref(), Some("interrupt 24 virtio0-requests"));
         assert_eq!(interrupt(5, text), None);
+    }
+
+    #[test]
+    fn file_systems_without_a_device_are_named_by_what_is_mounted() {
+        let text = "25 1 254:0 / / rw - ext4 /dev/vda rw\n61 25 0:52 / /srv/slow rw,nosuid shared:9 - fuse weir-slow-fs rw,user_id=0\n";
+        assert_eq!(file_system(52, text).as_deref(), Some("weir-slow-fs (fuse)"));
+        assert_eq!(file_system(5, text), None);
     }
 
     #[test]
@@ -121,6 +147,7 @@ mod tests {
         #[test]
         fn no_text_breaks_it(text in "[ -~\n]{0,300}", number in 0u64..50) {
             let _ = interrupt(number, &text);
+            let _ = file_system(number, &text);
         }
     }
 }

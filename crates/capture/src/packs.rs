@@ -13,7 +13,7 @@ mod postgresql;
 mod weir;
 
 use crate::user_probes::{Dialect, ProbeError, Programs};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// A known server.
@@ -148,7 +148,7 @@ fn named(name: &str) -> Result<&'static Pack, ProbeError> {
 /// [`ProbeError::NoProgram`] for one that was asked for by name and fits none.
 pub(crate) fn fitting(choice: &PackChoice, programs: &Programs) -> Result<Vec<(&'static Pack, PathBuf)>, ProbeError> {
     let all = |pack: &'static Pack| {
-        programs.programs().filter(|path| pack.fits(path)).map(move |path| (pack, path.to_owned()))
+        programs.programs().filter(|(_, name)| pack.fits(name)).map(move |(path, _)| (pack, path.to_owned()))
     };
     match choice {
         PackChoice::None => Ok(Vec::new()),
@@ -168,9 +168,8 @@ pub(crate) fn fitting(choice: &PackChoice, programs: &Programs) -> Result<Vec<(&
 }
 
 impl Pack {
-    /// Whether a program is this server's.
-    fn fits(&self, path: &Path) -> bool {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    /// Whether a program of this name is the server's.
+    fn fits(&self, name: &str) -> bool {
         self.programs.iter().any(|program| match program.strip_suffix('*') {
             Some(begin) => name.starts_with(begin),
             None => name == *program,
@@ -193,9 +192,9 @@ mod tests {
         );
         let error = "nginx,iis".parse::<PackChoice>().expect_err("none of ours");
         assert!(error.to_string().contains("iis") && error.to_string().contains("postgresql"), "{error}");
-        assert!(php::PACK.fits(Path::new("/usr/sbin/php-fpm8.2")));
-        assert!(!php::PACK.fits(Path::new("/usr/bin/php8.2")));
-        assert!(!nginx::PACK.fits(Path::new("/usr/sbin/nginx-debug-tool")));
+        assert!(php::PACK.fits("php-fpm8.2"));
+        assert!(!php::PACK.fits("php8.2"));
+        assert!(!nginx::PACK.fits("nginx-debug-tool"));
         // Nothing of this process is a known server.
         let own = Programs::of([std::process::id()]);
         assert!(fitting(&PackChoice::Auto, &own).expect("nothing is no error").is_empty());

@@ -3,6 +3,7 @@
 use crate::bound::{self, Rung};
 use crate::boundaries::Boundaries;
 use crate::error::CaptureError;
+use crate::preempt_count;
 use crate::ring::Rings;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, OpenMapMut, OpenObject};
@@ -23,6 +24,23 @@ mod skeleton {
 const RING_WORDS: u64 = 1 << 19;
 /// What each object that shares the rings must have as its `ring_mask`.
 pub(crate) const RING_MASK: u64 = RING_WORDS - 1;
+
+/// System calls that may give something to a socket, or take leave of one.
+const SENDING: &[libc::c_long] = &[
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pwritev2,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_connect,
+    libc::SYS_shutdown,
+    libc::SYS_close,
+    libc::SYS_io_uring_enter,
+    libc::SYS_exit_group,
+];
 
 /// What is being done when a tracepoint turns out to be missing.
 const LOADING: &str = "loading them";
@@ -74,6 +92,8 @@ impl Probes {
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.ring_mask = RING_MASK;
             constants.by_descriptor = Boundaries::by_descriptor(rung);
+            set_calls(&mut constants.sending, SENDING);
+            constants.from_run_queue = preempt_count::distance().unwrap_or(0);
         }
         // A kernel without these tracepoints refuses the whole object for them.
         let progs = &mut open.progs;
@@ -223,6 +243,15 @@ impl Probes {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Sets the bits of these system calls, of those that the map has room for.
+pub(crate) fn set_calls(bits: &mut [u8], calls: &[libc::c_long]) {
+    for call in calls {
+        if let Some(byte) = bits.get_mut(*call as usize / 8) {
+            *byte |= 1 << (call % 8);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
+use crate::target::Target;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
@@ -55,7 +56,7 @@ impl Quotas {
     pub(crate) fn new(pids: &BTreeSet<u32>) -> Self {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         Self {
-            pids: pids.iter().copied().take(MOST_ASKED).collect(),
+            pids: asked(pids),
             hierarchy: Hierarchy::find(&mounts),
             watched: BTreeMap::new(),
             told: HashSet::new(),
@@ -120,6 +121,12 @@ impl EventSource for Quotas {
 
     fn detach(&mut self) {}
 
+    fn retarget(&mut self, target: &Target) {
+        self.pids = asked(&target.pids);
+        // New processes are looked for at once.
+        self.next_scan_ns = 0;
+    }
+
     fn look(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot])) {
         for quota in self.watched.values_mut() {
             let throttled_ns = read_throttled(&quota.counters);
@@ -177,6 +184,11 @@ impl Hierarchy {
     }
 }
 
+/// The processes whose cgroups are asked for.
+fn asked(pids: &BTreeSet<u32>) -> BTreeSet<u32> {
+    pids.iter().copied().take(MOST_ASKED).collect()
+}
+
 fn key_of(path: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     path.hash(&mut hasher);
@@ -231,6 +243,13 @@ mod tests {
         assert_eq!(throttled("nr_periods 5\nnr_throttled 3\nthrottled_usec 41\n"), 41_000);
         assert_eq!(throttled("nr_periods 5\nnr_throttled 3\nthrottled_time 4711\n"), 4711);
         assert_eq!(throttled("usage_usec 12\n"), 0);
+    }
+
+    #[test]
+    fn a_restarted_server_is_other_processes() {
+        let mut quotas = Quotas { next_scan_ns: 5, ..Quotas::new(&BTreeSet::from([1, 2])) };
+        quotas.retarget(&Target { pids: BTreeSet::from([3]), ..Target::default() });
+        assert_eq!((quotas.pids, quotas.next_scan_ns), (BTreeSet::from([3]), 0));
     }
 
     proptest! {

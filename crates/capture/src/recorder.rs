@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
-use weir_wire::socket::SocketOpen;
+use weir_wire::socket::OLDER;
 use weir_wire::task::Switch;
-use weir_wire::{Kind, Record, text_slots};
+use weir_wire::{Kind, Record, Slot, text_slots};
 
 /// Between two looks at the rings: a ring holds ten times as much of the busiest server.
 const POLL: Duration = Duration::from_millis(20);
@@ -96,7 +96,7 @@ impl Recorder {
         Self::start_with(probes, Vec::new(), target, run, limits)
     }
 
-    /// The same with further sources beside the spine; they are attached after it and detached before it.
+    /// The same with further sources beside the spine; they are attached and detached after it.
     ///
     /// # Errors
     /// As [`Recorder::start`], and what a source says that cannot be attached.
@@ -238,10 +238,11 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
         if stopping || collector.shared.pause.load(Ordering::Acquire) {
             if let Some(links) = attached.take() {
                 collector.end_window()?;
-                collector.sources.iter_mut().for_each(|source| source.detach());
-                // What they had still to tell, such as names that are looked up at the end.
-                collector.ask_sources(clock_ns(libc::CLOCK_MONOTONIC))?;
+                // Before the sources, which may look up names now: the server need not pay meanwhile.
                 drop(links);
+                collector.sources.iter_mut().for_each(|source| source.detach());
+                // What they had still to tell, such as those names.
+                collector.ask_sources(clock_ns(libc::CLOCK_MONOTONIC))?;
                 collector.discard();
             }
         } else if attached.is_none() {
@@ -290,6 +291,7 @@ impl Collector {
             self.probes.forget_targets();
             self.groups.clone_from(&target.groups);
             mark(&mut self.probes, target);
+            self.sources.iter_mut().for_each(|source| source.retarget(target));
         }
         let attached = self.probes.attach().ok().filter(|_| self.attach_sources())?;
         if let Some(target) = &target {
@@ -299,6 +301,7 @@ impl Collector {
         }
         // In the pause, connections came and went, and numbers of tasks were given to others.
         self.living = Living::default();
+        self.redaction.iter_mut().for_each(Redaction::forget_sockets);
         self.named.fill(0);
         self.probes.census().ok()?;
         Some(attached)
@@ -360,6 +363,11 @@ impl Collector {
             outcome?;
         }
         self.living.settle();
+        let dropped = self.redaction.as_mut().map_or(0, Redaction::take_dropped);
+        if let Some(stream) = self.streams.first_mut().filter(|_| dropped > 0) {
+            stream.lose(dropped);
+            self.shared.lost.fetch_add(dropped, Ordering::Relaxed);
+        }
         self.ask_sources(now_ns)?;
         // After the events, which are all older: a stream's records stand in the order of time.
         if now_ns >= self.next_second_ns {
@@ -398,7 +406,7 @@ impl Collector {
         }
         let (named, probes, living) = (&mut self.named, &self.probes, &mut self.living);
         let sources = &mut self.sources;
-        let (redaction, in_groups) = (&self.redaction, !self.groups.is_empty());
+        let (redaction, in_groups) = (&mut self.redaction, !self.groups.is_empty());
         let mut outcome = Ok(());
         for event in events {
             self.expanders[cpu].expand(*event, &mut |record, slots| {
@@ -408,15 +416,17 @@ impl Collector {
                 if rewritten(sources, &record, stream, &mut outcome) {
                     return;
                 }
-                let hidden = redaction.as_ref().and_then(|redaction| {
-                    let open = SocketOpen::read(&record, slots)?;
-                    let server_side = probes.is_watched(open.local.port());
-                    server_side.then(|| redaction.apply(open).write(record.time_ns, record.lane))
-                });
-                let (record, slots) = hidden.as_ref().map_or((record, slots), |(record, slots)| (*record, &slots[..]));
-                living.see(&record, slots);
-                sources.iter_mut().for_each(|source| source.see(&record, slots));
-                outcome = stream.push(record, slots, None);
+                let mut keep = |record: Record, slots: &[Slot]| {
+                    living.see(&record, slots);
+                    sources.iter_mut().for_each(|source| source.see(&record, slots));
+                    if outcome.is_ok() {
+                        outcome = stream.push(record, slots, None);
+                    }
+                };
+                match redaction.as_mut() {
+                    Some(redaction) => redaction.pass(record, slots, |port| probes.is_watched(port), &mut keep),
+                    None => keep(record, slots),
+                }
                 if let Some(switch) = Switch::read(&record)
                     && unnamed(named, switch.next)
                     && let Some((name, text)) = task_name(probes, switch.next, record.time_ns, cpu, in_groups)
@@ -447,7 +457,7 @@ impl Collector {
         let Some(stream) = self.streams.first_mut() else { return Ok(()) };
         for open in self.living.open() {
             let (record, slots) = open.write(now_ns, 0);
-            stream.push(record, &slots, None)?;
+            stream.push(Record { flags: OLDER, ..record }, &slots, None)?;
         }
         for peer in self.living.peers() {
             stream.push(Record { time_ns: now_ns, ..peer }, &[], None)?;

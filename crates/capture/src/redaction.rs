@@ -1,12 +1,17 @@
 //! Addresses of clients are people's: unless they are to be kept, a run holds keyed hashes in their place.
 
+use crate::strangers::Strangers;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use weir_wire::socket::SocketOpen;
+use weir_wire::socket::{OLDER, SocketOpen};
+use weir_wire::{Record, Slot};
 
 /// The upper half of an address that stands for a hash: of the block for local use (RFC 4193), `weir` in its letters.
 const PREFIX: u64 = 0xfd77_6569_7200_0000;
+
+/// Addresses of this host that are told apart; further ones are taken for clients'.
+const MOST_OWN: usize = 1 << 12;
 
 /// Which addresses are kept, and what takes the place of others: the same for the same address, within one recording.
 /// The key is random, lives in memory only and ends with the recording.
@@ -14,12 +19,52 @@ const PREFIX: u64 = 0xfd77_6569_7200_0000;
 pub(crate) struct Redaction {
     key: RandomState,
     own: BTreeSet<IpAddr>,
+    strangers: Strangers,
 }
 
 impl Redaction {
-    /// Keeps the addresses of this host's interfaces.
+    /// Keeps the addresses of this host's interfaces, and those that its sockets turn out to have.
     pub(crate) fn new() -> Self {
-        Self { key: RandomState::new(), own: own_addresses() }
+        Self { key: RandomState::new(), own: own_addresses(), strangers: Strangers::default() }
+    }
+
+    /// Gives a record on without the addresses of clients: of a connection at one of the server's ports the other end is
+    /// hidden, and any other is told when the server turns out to deal with it.
+    pub(crate) fn pass(
+        &mut self,
+        record: Record,
+        slots: &[Slot],
+        is_servers: impl Fn(u16) -> bool,
+        keep: &mut dyn FnMut(Record, &[Slot]),
+    ) {
+        let Some(open) = SocketOpen::read(&record, slots) else {
+            if let Some(open) = self.strangers.met(&record) {
+                let open = if is_servers(open.local.port()) { self.apply(open) } else { open };
+                let (told, slots) = open.write(record.time_ns, record.lane);
+                keep(Record { flags: OLDER, ..told }, &slots);
+            }
+            return keep(record, slots);
+        };
+        // Containers have addresses that no interface of ours has; what one asks of another is no client's.
+        if self.own.len() < MOST_OWN {
+            self.own.insert(open.local.ip());
+        }
+        if is_servers(open.local.port()) {
+            let (hidden, slots) = self.apply(open).write(record.time_ns, record.lane);
+            keep(Record { flags: record.flags, ..hidden }, &slots);
+        } else if !self.strangers.hold(open) {
+            keep(record, slots);
+        }
+    }
+
+    /// Nothing is known of any socket from here on.
+    pub(crate) fn forget_sockets(&mut self) {
+        self.strangers = Strangers::default();
+    }
+
+    /// Sockets that found no room since this was last asked, and will never be told.
+    pub(crate) fn take_dropped(&mut self) -> u64 {
+        self.strangers.take_dropped()
     }
 
     /// A client's connection without its client's address. The port stays: connections are told apart by it.
@@ -97,6 +142,53 @@ mod tests {
         assert_ne!(one.apply(open("192.0.2.1:80", "198.51.100.8:4000")).remote.ip(), hidden.remote.ip());
         // Two recordings do not tell whether it was the same one.
         assert_ne!(other.apply(stranger).remote.ip(), hidden.remote.ip());
+    }
+
+    #[test]
+    fn other_services_connections_are_told_only_where_the_server_uses_them() {
+        let mut redaction = Redaction::new();
+        let mut told = Vec::new();
+        let mut pass = |record: Record, slots: &[Slot]| {
+            let mut keep = |record: Record, slots: &[Slot]| told.push((record, SocketOpen::read(&record, slots)));
+            redaction.pass(record, slots, |port| port == 80, &mut keep);
+        };
+        let (client, login) = (open("192.0.2.1:80", "198.51.100.7:4000"), open("192.0.2.1:22", "198.51.100.7:5000"));
+        let (login, database) = (SocketOpen { socket: 2, ..login }, open("192.0.2.1:40000", "203.0.113.9:5432"));
+        let database = SocketOpen { socket: 3, ..database };
+        for one in [client, login, database] {
+            let (record, slots) = one.write(5, 1);
+            pass(record, &slots);
+        }
+        for socket in [1, 3] {
+            let record =
+                Record { time_ns: 9, kind: weir_wire::Kind::SocketSend as u16, a: socket, ..Record::default() };
+            pass(record, &[]);
+        }
+        let opens: Vec<_> =
+            told.iter().filter_map(|(record, open)| Some((record.time_ns, record.flags, (*open)?))).collect();
+        assert_eq!(opens.len(), 2, "{told:?}");
+        assert_eq!((opens[0].0, opens[0].1, opens[0].2.socket), (5, 0, 1));
+        assert_ne!(opens[0].2.remote.ip(), client.remote.ip());
+        assert_eq!(opens[1], (9, OLDER, database), "before the event that tells whose it is");
+        assert_eq!(told.len(), 4);
+        assert!(told[2].1.is_some() && told[3].1.is_none());
+    }
+
+    #[test]
+    fn what_one_container_asks_of_another_is_not_hidden() {
+        let mut redaction = Redaction::new();
+        let told = |redaction: &mut Redaction, one: SocketOpen| {
+            let (record, slots) = one.write(5, 1);
+            let mut told = None;
+            redaction
+                .pass(record, &slots, |port| port == 80, &mut |record, slots| told = SocketOpen::read(&record, slots));
+            told
+        };
+        let asked = open("198.51.100.3:80", "198.51.100.2:4000");
+        assert_ne!(told(&mut redaction, asked), Some(asked), "of its peer nothing is known yet");
+        let asks = open("198.51.100.2:4000", "198.51.100.3:80");
+        assert_eq!(told(&mut redaction, asks), None);
+        assert_eq!(told(&mut redaction, asked), Some(asked));
     }
 
     #[test]

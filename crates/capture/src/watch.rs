@@ -263,6 +263,7 @@ impl EventSource for Watch {
             if let Some(part) = self.parts.first_mut() {
                 part.events += 1;
             }
+            self.names.see(record);
         } else if let Some(source) = Watched::of_kind(record.kind)
             && let Some(part) = self.parts.iter_mut().find(|part| part.source == source)
         {

@@ -146,6 +146,9 @@ impl TargetArgs {
     }
 }
 
+/// Why a server is refused of which no connection would be seen.
+pub(crate) const NO_PORT: &str = "the target listens on no TCP port; name one with --port N (a server behind a Unix socket alone, such as php-fpm, is explained with the web server in front of it: name both)";
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.target.is_empty() && args.command.is_empty() {
@@ -173,7 +176,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         target = target.and(Target::of_pid(child.id()).context("the command ended at once")?);
     }
     if target.ports.is_empty() && child.is_none() {
-        bail!("the target listens on no TCP port; name one with --port N");
+        bail!(NO_PORT);
     }
     footing.settle(&target)?;
     let mut sources = args.sources.load(footing.probes.as_ref())?;

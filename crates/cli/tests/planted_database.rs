@@ -51,7 +51,7 @@ fn a_page_without_a_fault_is_attributed_through_all_three() {
 fn a_query_that_sleeps() {
     let _turn = undisturbed();
     let Some(stack) = Stack::start(PhpFpm::new()) else { return };
-    let report = stack.explained("/sleep.php?ms=20", &["--watch", "timers", "-c", "2", "-d", "3s"]);
+    let report = stack.explained("/sleep.php?ms=20", &["-c", "2", "-d", "3s"]);
     names_first(&report, "wait_timer", "postgres");
     assert!(number(&report, "/parts_ns/wait_timer") >= 19.5e6, "{}", said(&report));
 }

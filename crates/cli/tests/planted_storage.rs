@@ -30,7 +30,6 @@ fn logging_site(log: &Path, lines: u32) -> (RunningServer, RunningBackend, Site)
 /// `wait_process`, or that process's own sleep where it is followed, says the mechanism. In each of them the culprit
 /// must be named: the file's path, or the process that serves it.
 #[test]
-#[ignore = "the part is right, but the page is blamed instead of its file: stands in PROMISES.md as short"]
 fn a_log_on_a_slow_file_system() {
     let _turn = undisturbed();
     if require::root_and_bpf().is_none() || require::nginx().is_none() || require::php_fpm().is_none() {

@@ -55,6 +55,14 @@ fn a_target_that_is_not_there_is_1() {
     let port = closed_port().to_string();
     refused(&output(&["record", "--run", run, "--port", &port]), 1, &["nothing listens", &port]);
     refused(&output(&["record", "--run", run, "--", "/no/such/program"]), 1, &["/no/such/program"]);
+    // Without a TCP port nothing of its connections would be told.
+    let mut portless = Command::new("sleep").arg("60").spawn().expect("a process starts");
+    let pid = portless.id().to_string();
+    for command in ["record", "explain"] {
+        let refusal = output(&[command, "-d", "1s", "--run", &format!("{run}/{command}"), "--pid", &pid]);
+        refused(&refusal, 1, &["listens on no TCP port", "Unix socket", "name both"]);
+    }
+    portless.kill().and_then(|()| portless.wait()).expect("it ends");
     let url = format!("http://127.0.0.1:{port}/");
     refused(&output(&["explain", "--run", run, "--load", &url, "--port", &port]), 1, &["nothing listens"]);
     refused(&output(&["explain", "--run", run, "--load", &url, "--", "false"]), 1, &["ended before it answered"]);

@@ -25,6 +25,14 @@ fn in_order(frames: &[&str], wanted: &[&str]) -> bool {
     wanted.iter().all(|want| rest.any(|frame| frame.contains(want)))
 }
 
+/// The share of a process's CPU time that it had in its program (proc_pid_stat(5), fields 14 and 15).
+fn share_in_program(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
+    let fields = stat.rsplit(')').next().expect("fields").split_ascii_whitespace().skip(11).take(2);
+    let ticks: Vec<f64> = fields.map(|field| field.parse().expect("ticks")).collect();
+    ticks[0] / (ticks[0] + ticks[1])
+}
+
 #[test]
 fn two_hot_functions_have_their_shares_of_the_samples() {
     let _turn = alone();
@@ -49,6 +57,13 @@ fn two_hot_functions_have_their_shares_of_the_samples() {
     // 6 ms and 2 ms of CPU time; four standard deviations of the binomial distribution.
     let (share, deviation) = (hot / all, (0.75 * 0.25 / all).sqrt());
     assert!((share - 0.75).abs() < 4.0 * deviation, "{hot} of {all} samples, not 75 %");
+    // The kernel's own count of both, by its tick.
+    let (run, user) = (number(&report, "/parts_ns/run"), number(&report, "/run_parts_ns/run_user"));
+    let kernel = number(&report, "/run_parts_ns/run_kernel");
+    let counted = share_in_program(server.pid());
+    assert!((user + kernel - run).abs() < 1.0, "{user} and {kernel} ns of {run} ns");
+    assert!((user / run - counted).abs() < 0.12, "{user} of {run} ns, the kernel counts {counted:.3}");
+    assert!(!report["not_observed"].as_array().expect("a list").contains(&Value::from("run_user")));
     let lines = std::fs::read_to_string(folded).expect("the folded stacks");
     let line = lines.lines().find(|line| line.starts_with("GET /;run;weir-faulty;") && line.contains("hot_function"));
     let (names, count) = line.and_then(|line| line.rsplit_once(' ')).expect("a line of the hot function");

@@ -110,6 +110,29 @@ fn a_poll_that_only_time_ends() {
     assert!(number(&report, "/parts_ns/wait_timer") >= 4.9e6, "{}", report["parts_ns"]);
 }
 
+/// Without the timers' source it is told by the interrupt in which the task was woken: on CPUs that are never idle some
+/// task has one then, and is not to blame.
+#[test]
+fn a_poll_that_only_time_ends_while_others_have_the_cpus() {
+    let _turn = support::planted::undisturbed();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let busy = |_| {
+        let mut command = std::process::Command::new("chrt");
+        command.args(["--idle", "0", "sh", "-c", "while :; do :; done"]);
+        support::planted::Beside::spawn(command)
+    };
+    let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+    let _others: Vec<_> = (0..cpus).map(busy).collect();
+    let server = Faulty::new("sleep").args(["--ms", "5", "--poll"]).start().expect("the server starts");
+    let report = explained(&server, "/", &["-c", "2", "-d", "2s"]);
+    assert_eq!(blamed(&report, "wait_timer"), "weir-faulty");
+    // The sleep, all of it and nothing else; on a busy machine waiting for a CPU comes on top.
+    assert!(number(&report, "/parts_ns/wait_timer") >= 4.9e6, "{}", report["parts_ns"]);
+    assert!(number(&report, "/parts_ns/wait_process") < 0.1e6, "{}", report["parts_ns"]);
+}
+
 /// Every response over loopback passes the soft interrupt for received packets on the server's CPU.
 #[test]
 fn soft_interrupts_under_load_are_a_part_of_run() {

@@ -31,6 +31,23 @@ struct End {
     forgotten: bool,
 }
 
+impl End {
+    /// How many dealings lie before a time; they stand in the order in which they were told, which is that of time.
+    fn before(&self, at_ns: u64) -> usize {
+        self.dealings.partition_point(|dealing| dealing.at_ns < at_ns)
+    }
+
+    /// The last sending before a time.
+    fn sent_before(&self, at_ns: u64) -> Option<Dealing> {
+        self.dealings.range(..self.before(at_ns)).rev().find(|dealing| dealing.verb == Verb::Send).copied()
+    }
+
+    /// The first sending from a time on.
+    fn sent_from(&self, at_ns: u64) -> Option<Dealing> {
+        self.dealings.range(self.before(at_ns)..).find(|dealing| dealing.verb == Verb::Send).copied()
+    }
+}
+
 /// All ends, by their socket's short id.
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
@@ -80,8 +97,8 @@ impl Conversations {
     /// The first task that received at a socket for an answer that was given at a time, or is the next one after it:
     /// since the answer before.
     pub(crate) fn picked(&self, socket: u32, answered_ns: u64) -> Option<Dealing> {
-        let dealings = &self.ends.get(&socket)?.dealings;
-        let first_not_before = dealings.partition_point(|dealing| dealing.at_ns < answered_ns);
+        let end = self.ends.get(&socket)?;
+        let (dealings, first_not_before) = (&end.dealings, end.before(answered_ns));
         let is_answer = |index: &usize| dealings[*index].verb == Verb::Send;
         let answer = (first_not_before..dealings.len()).find(is_answer).unwrap_or(dealings.len());
         let since = (0..answer).rev().find(is_answer).map_or(0, |before| before + 1);
@@ -94,24 +111,20 @@ impl Conversations {
         /// A call that sends returns soon after its wake-up, unless its task loses the CPU.
         const RETURN_NS: u64 = 5_000_000;
         let end = self.ends.get(&socket)?;
-        let sends = || end.dealings.iter().filter(|dealing| dealing.verb == Verb::Send);
-        let before = sends().rev().find(|one| (from_ns..at_ns).contains(&one.at_ns)).copied();
-        let after = sends().find(|one| (at_ns..at_ns.saturating_add(RETURN_NS)).contains(&one.at_ns)).copied();
+        let before = || end.sent_before(at_ns).filter(|one| one.at_ns >= from_ns);
+        let after = end.sent_from(at_ns).filter(|one| one.at_ns < at_ns.saturating_add(RETURN_NS));
         // Both: an answer in pieces, whose first piece ended the wait before the one asked for.
-        after.or(before)
+        after.or_else(before)
     }
 
     /// The first sending at a socket after a time.
     pub(crate) fn sent(&self, socket: u32, after_ns: u64) -> Option<Dealing> {
-        let sent = |dealing: &&Dealing| dealing.verb == Verb::Send && dealing.at_ns > after_ns;
-        self.ends.get(&socket)?.dealings.iter().find(sent).copied()
+        self.ends.get(&socket)?.sent_from(after_ns.saturating_add(1))
     }
 
     /// When something was last sent at a socket, up to a time.
     pub(crate) fn asked_ns(&self, socket: u32, until_ns: u64) -> Option<u64> {
-        let dealings = &self.ends.get(&socket)?.dealings;
-        let sent = |dealing: &&Dealing| dealing.verb == Verb::Send && dealing.at_ns <= until_ns;
-        dealings.iter().rev().find(sent).map(|dealing| dealing.at_ns)
+        self.ends.get(&socket)?.sent_before(until_ns.saturating_add(1)).map(|dealing| dealing.at_ns)
     }
 
     /// Whether nothing had happened at a socket before a time.
@@ -157,6 +170,7 @@ impl Conversations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn dealing(at_ns: u64, verb: Verb, pid: u32) -> Dealing {
         Dealing { at_ns, verb, pid }
@@ -182,6 +196,30 @@ mod tests {
         assert!(!conversations.is_new(8, 100));
         conversations.trim(65);
         assert_eq!(conversations.held(), 3);
+    }
+
+    proptest! {
+        /// What is found by the order of time is what a look at every dealing finds.
+        #[test]
+        fn no_dealing_is_overlooked(
+            told in proptest::collection::vec((0u64..4, any::<bool>()), 0..40), at_ns in 0u64..80, from_ns in 0u64..80,
+        ) {
+            let (mut conversations, mut dealings, mut now_ns) = (Conversations::default(), Vec::new(), 0);
+            conversations.connect([7, 8], None, 0);
+            for (later, sends) in told {
+                now_ns += later;
+                let one = dealing(now_ns, if sends { Verb::Send } else { Verb::Receive }, 1);
+                conversations.touch(8, one);
+                dealings.push(one);
+            }
+            let sends = || dealings.iter().filter(|one| one.verb == Verb::Send).copied();
+            prop_assert_eq!(conversations.sent(8, at_ns), sends().find(|one| one.at_ns > at_ns));
+            let asked = sends().rfind(|one| one.at_ns <= at_ns).map(|one| one.at_ns);
+            prop_assert_eq!(conversations.asked_ns(8, at_ns), asked);
+            let before = sends().rfind(|one| (from_ns..at_ns).contains(&one.at_ns));
+            let answered = sends().find(|one| one.at_ns >= at_ns).or(before);
+            prop_assert_eq!(conversations.answered(8, from_ns, at_ns), answered);
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! What interrupts took of a task's time on the CPU.
+//! What interrupts and the hypervisor took of a task's time on the CPU.
 
 use crate::notes::{INTERRUPTS, Interrupt};
 use crate::path::Step;
 use crate::refine::Refine;
 use crate::tasks::State;
-use weir_wire::watched::{NAMED_INTERRUPT, SOFT_INTERRUPT, TICK};
+use weir_wire::watched::{NAMED_INTERRUPT, SOFT_INTERRUPT, STOLEN, TICK};
 
 /// No interrupt lasts longer: beyond this none is looked for that may have begun before.
 const LONGEST_NS: u64 = 10_000_000;
@@ -43,7 +43,9 @@ pub(crate) fn divide(refine: &mut Refine<'_>, step: Step, steps: &mut Vec<Step>)
         }
         let text = words(refine, &one);
         steps.push(refine.named(Step { from_ns, to_ns, ..step }, &text));
-        if watched {
+        if watched && one.sort == STOLEN {
+            refine.division.stolen_ns += to_ns - from_ns;
+        } else if watched {
             refine.division.interrupt_ns += to_ns - from_ns;
         }
         at_ns = to_ns;
@@ -60,6 +62,7 @@ fn words(refine: &Refine<'_>, interrupt: &Interrupt) -> String {
             format!("soft interrupt {name}")
         }
         TICK => "the CPU's timer interrupt".to_owned(),
+        STOLEN => "the hypervisor".to_owned(),
         _ => match refine.notes.name(NAMED_INTERRUPT, interrupt.number) {
             Some(name) => name.to_string(),
             None => format!("interrupt {}", interrupt.number),

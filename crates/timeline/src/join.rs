@@ -7,7 +7,7 @@ use crate::path::{Known, Span, Step, Walk};
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::served::{Arrival, Served};
 use crate::sockets::{Mark, Sockets};
-use crate::tasks::{TaskName, Tasks, Verb};
+use crate::tasks::{TaskName, Tasks, Verb, WokenIn};
 use crate::texts::Texts;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -212,7 +212,7 @@ impl Joiner {
                 }
             }
             Kind::TaskState => TaskState::read(record).into_iter().for_each(|told| self.tasks.found(now_ns, told)),
-            Kind::Waking => self.tasks.waking(now_ns, low, high),
+            Kind::Waking => self.tasks.waking(now_ns, low, high, WokenIn::of(record.flags)),
             Kind::Fork => {
                 // Where the child's process is not told, a flag says that it is one of its own.
                 let own = (record.flags & 1 != 0).then_some(high);
@@ -235,7 +235,7 @@ impl Joiner {
                         // Data that arrives tells which end was accepted.
                         self.conversations.connect([open.socket, peer], None, now_ns);
                     }
-                    self.serve_open(&open, now_ns);
+                    self.serve_open(&open, record);
                 }
             }
             Kind::SocketReady => {
@@ -258,9 +258,9 @@ impl Joiner {
                         socket.closed_ns = Some(now_ns);
                     }
                     self.conversations.close(low);
-                }
-                if let Some(served) = &mut self.served {
-                    served.close(low);
+                    if let Some(served) = &mut self.served {
+                        served.close(low);
+                    }
                     self.tell_served(take);
                 }
             }

@@ -38,4 +38,4 @@ pub use refine::RunDivision;
 pub use samples::{Attributed, Samples};
 pub use served::Exchanges;
 pub use stacks::Stacks;
-pub use tasks::{State, TaskName};
+pub use tasks::{State, TaskName, WokenIn};

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use weir_wire::watched::{DiskRequest, LockWait, PAGE_FAULT};
+use weir_wire::watched::{DiskRequest, LockWait, NAMED_DEVICE, NAMED_FILE};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
 /// Notes of one task, or interrupts of one CPU, that are kept; the oldest go first, and what they would have told stays
@@ -17,6 +17,8 @@ const MOST_CPUS: usize = 8192;
 const BEAT_NS: u64 = 40_000_000;
 /// The probes of two sources on one event do not read the clock at the same time.
 pub(crate) const APART_NS: u64 = 50_000;
+/// A device's number is `major << 20 | minor`; file systems without a device have the major 0.
+const DEVICE_MINOR_BITS: u32 = 20;
 /// Sources' bits in [`Kind::Watched`].
 pub(crate) const INTERRUPTS: u64 = 4;
 
@@ -39,7 +41,7 @@ pub struct SourceCost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
     /// It waits in the way of storage, for this file (0 = not known).
-    File { key: u64, fault: bool },
+    File { key: u64, flags: u8 },
     /// It is to wait for a lock.
     Lock(LockWait),
     /// It has the kernel's lock that it waited for.
@@ -76,6 +78,8 @@ pub(crate) struct Notes {
     throttled: VecDeque<Throttled>,
     members: FxHashMap<u32, Vec<u64>>,
     names: FxHashMap<(u8, u64), Arc<str>>,
+    /// Of files that lie on no device of blocks: the number of their file system.
+    systems: FxHashMap<u64, u64>,
     watched: VecDeque<(u64, u64)>,
     costs: BTreeMap<u8, SourceCost>,
     /// Of each CPU: (time, stolen until then), first and last.
@@ -91,9 +95,12 @@ impl Notes {
         match kind {
             Kind::Named if self.names.len() < MOST_KNOWN => {
                 self.names.insert((record.flags, record.a), Arc::from(text_from_slots(payload)));
+                if record.flags == NAMED_FILE && record.b != 0 && record.b >> DEVICE_MINOR_BITS == 0 {
+                    self.systems.insert(record.a, record.b);
+                }
             }
             Kind::FileWait => {
-                self.note(low, now_ns, Note::File { key: record.b, fault: record.flags & PAGE_FAULT != 0 });
+                self.note(low, now_ns, Note::File { key: record.b, flags: record.flags });
             }
             Kind::LockWait => {
                 if let Some(wait) = LockWait::read(record) {
@@ -117,10 +124,10 @@ impl Notes {
             }
             Kind::CgroupMember => self.member(low, record.b),
             Kind::Fork => {
-                // A process is under the quotas of the one that made it.
-                if let Some(cgroups) = self.members.get(&low).cloned() {
-                    cgroups.into_iter().for_each(|cgroup| self.member(high, cgroup));
-                }
+                // A process is under the quotas of the one that made it, whoever had its number before.
+                let cgroups = self.members.get(&low).cloned().unwrap_or_default();
+                self.members.remove(&high);
+                cgroups.into_iter().for_each(|cgroup| self.member(high, cgroup));
             }
             Kind::Watched => push_bounded(&mut self.watched, (now_ns, record.a)),
             Kind::CpuSteal if (record.lane as usize) < MOST_CPUS => {
@@ -156,6 +163,11 @@ impl Notes {
     /// The name of a sort's key.
     pub(crate) fn name(&self, sort: u8, key: u64) -> Option<&Arc<str>> {
         self.names.get(&(sort, key))
+    }
+
+    /// The file system of a file, where it is none of a device's and has a name.
+    pub(crate) fn file_system(&self, key: u64) -> Option<&Arc<str>> {
+        self.systems.get(&key).and_then(|number| self.name(NAMED_DEVICE, *number))
     }
 
     /// The notes of a task up to a time, latest first.
@@ -213,6 +225,7 @@ impl Notes {
             + self.throttled.len()
             + self.members.len()
             + self.names.len()
+            + self.systems.len()
             + self.watched.len()
     }
 
@@ -233,8 +246,13 @@ impl Notes {
         self.throttled.drain(..self.throttled.partition_point(|one| one.to_ns < before_ns));
         let keep = self.watched.partition_point(|(at, _)| *at <= before_ns).saturating_sub(1);
         self.watched.drain(..keep);
+        // Both are told again every ten seconds.
         if self.names.len() >= MOST_KNOWN {
             self.names.clear();
+            self.systems.clear();
+        }
+        if self.members.len() >= MOST_KNOWN {
+            self.members.clear();
         }
     }
 
@@ -277,4 +295,36 @@ fn push_bounded<T>(queue: &mut VecDeque<T>, item: T) {
         queue.pop_front();
     }
     queue.push_back(item);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(notes: &mut Notes, kind: Kind, a: u64, b: u64) {
+        notes.push(&Record { kind: kind as u16, a, b, ..Record::default() }, &[]);
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_is_under_its_makers_quotas_only() {
+        let mut notes = Notes::default();
+        told(&mut notes, Kind::CgroupMember, 7, 5);
+        told(&mut notes, Kind::Fork, 7 | 8 << 32, 0);
+        assert!(notes.share_quota(7, 8, 5));
+        told(&mut notes, Kind::Fork, 9 | 8 << 32, 0);
+        assert!(!notes.share_quota(7, 8, 5) && notes.share_quota(7, 7, 5));
+    }
+
+    #[test]
+    fn members_that_found_no_room_are_taken_when_they_are_told_again() {
+        let mut notes = Notes::default();
+        for process in 0..=MOST_KNOWN as u64 {
+            told(&mut notes, Kind::CgroupMember, process, 5);
+        }
+        let last = MOST_KNOWN as u32;
+        assert!(notes.members.len() == MOST_KNOWN && !notes.share_quota(last, last, 5));
+        notes.trim(0);
+        told(&mut notes, Kind::CgroupMember, u64::from(last), 5);
+        assert!(notes.share_quota(last, last, 5));
+    }
 }

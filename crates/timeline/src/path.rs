@@ -3,7 +3,7 @@
 use crate::blocked::{Wait, wait_of};
 use crate::conversations::Conversations;
 use crate::sockets::Sockets;
-use crate::tasks::{Spell, State, Tasks, Touch, Verb};
+use crate::tasks::{Spell, State, Tasks, Touch, Verb, WokenIn};
 use std::net::SocketAddr;
 use weir_measure::part::Part;
 
@@ -168,6 +168,7 @@ impl Walk<'_> {
                     }
                     State::Blocked { state, syscall } => {
                         let part = match wait_of(state, syscall) {
+                            Wait::Lock if timed_out(&spell, syscall) => Part::WaitTimer,
                             Wait::Lock => Part::WaitLock,
                             Wait::Timer => Part::WaitTimer,
                             Wait::Disk if self.is_sibling(woken_by, pid) => Part::WaitLock,
@@ -268,6 +269,8 @@ impl Walk<'_> {
             Awaited::Socket(socket) if self.follow(pid, spell, Some(*socket)) => return,
             Awaited::Waker if self.follow(pid, spell, None) => return,
             Awaited::Socket(socket) => self.towards(*socket, spell),
+            // Something came over a network, to a socket of which nothing is told.
+            Awaited::Waker if spell.woken_in == WokenIn::SoftInterrupt => (Part::WaitNetwork, Detail::None),
             // No task ended it but an interrupt, in which no socket was given anything: time has passed.
             Awaited::Waker if spell.woken_by == 0 => (Part::WaitTimer, Detail::None),
             Awaited::Waker => (Part::WaitProcess, self.waker_of(spell)),
@@ -453,6 +456,7 @@ impl Walk<'_> {
         }
         let waker = self.waker_of(spell);
         match wait_of(state, syscall) {
+            Wait::Lock if timed_out(spell, syscall) => Awaited::Known(Part::WaitTimer, Detail::None),
             Wait::Lock => Awaited::Known(Part::WaitLock, waker),
             Wait::Timer => Awaited::Known(Part::WaitTimer, Detail::None),
             Wait::Process => Awaited::Waker,
@@ -535,4 +539,10 @@ impl Walk<'_> {
             Some(known) => (Part::WaitNetwork, Detail::Peer(known.open.remote)),
         }
     }
+}
+
+/// Whether a wait for a lock was given up because its time was over. Locks of files have no time-out.
+fn timed_out(spell: &Spell, syscall: u16) -> bool {
+    let waits_for_ever = [libc::SYS_flock, libc::SYS_fcntl].contains(&i64::from(syscall));
+    spell.woken_in == WokenIn::Interrupt && !waits_for_ever
 }

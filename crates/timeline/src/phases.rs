@@ -354,7 +354,8 @@ impl Phases {
             let after = Step { from_ns: to_ns, ..step };
             let pieces = [before, named, after].into_iter().filter(|piece| piece.to_ns > piece.from_ns);
             steps.splice(index..=index, pieces);
-            index += 1 + usize::from(from_ns > step.from_ns);
+            // What comes after it may be another query's.
+            index += usize::from(from_ns > step.from_ns) + usize::from(to_ns > from_ns);
         }
     }
 

@@ -18,6 +18,9 @@ pub struct RunDivision {
     pub watched_ns: u64,
     /// What interrupts took of it, nanoseconds.
     pub interrupt_ns: u64,
+    /// What the hypervisor took of it, nanoseconds; when within a turn on the CPU is not known, so that it is set at
+    /// the turn's end.
+    pub stolen_ns: u64,
 }
 
 /// Looks at steps with all that is known.
@@ -49,9 +52,11 @@ impl Refine<'_> {
                 Part::WaitCpu => steps.push(quota::name(self, step)),
                 Part::WaitDisk => steps.push(locks::name(self, step).unwrap_or_else(|| disk::name(self, step))),
                 Part::WaitLock | Part::WaitProcess | Part::WaitNetwork | Part::Unattributed => {
-                    let timed = locks::ended_by_timer(self, step).or_else(|| locks::name(self, step));
-                    steps.push(timed.unwrap_or(step));
+                    let served = disk::served(self, step).or_else(|| locks::ended_by_timer(self, step));
+                    let told = served.or_else(|| locks::name(self, step));
+                    steps.push(told.unwrap_or(step));
                 }
+                Part::WaitTimer => steps.push(disk::served(self, step).unwrap_or(step)),
                 _ => steps.push(step),
             }
         }
@@ -85,9 +90,10 @@ impl Refine<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tasks::WokenIn;
     use proptest::prelude::*;
     use weir_wire::task::Switch;
-    use weir_wire::watched::{NAMED_CGROUP, NAMED_DEVICE, NAMED_FILE, SOFT_INTERRUPT};
+    use weir_wire::watched::{NAMED_CGROUP, NAMED_DEVICE, NAMED_FILE, SOFT_INTERRUPT, STOLEN};
     use weir_wire::{Kind, Record, text_slots};
 
     fn record(time_ns: u64, kind: Kind, flags: u8, a: u64, b: u64) -> Record {
@@ -154,11 +160,33 @@ mod tests {
                 told(300, 400, Part::Run, ""),
             ]
         );
-        assert_eq!(known.division, RunDivision { watched_ns: 300, interrupt_ns: 100 });
+        assert_eq!(known.division, RunDivision { watched_ns: 300, interrupt_ns: 100, stolen_ns: 0 });
         // Outside of a window nothing is claimed.
         known.note(500, Kind::Watched, 0, 0, 0);
         known.refined(&[step(450, 600, Part::Run)]);
         assert_eq!(known.division.watched_ns, 300);
+    }
+
+    #[test]
+    fn the_hypervisors_time_is_cut_from_the_end_of_a_turn() {
+        let mut known = Known::default();
+        known.note(1, Kind::Watched, 0, 4, 0);
+        known.switch(100, 0, 7, 0, 0);
+        known.note(400, Kind::Interrupt, STOLEN, 120, 0);
+        known.switch(400, 7, 0, 0, 0);
+        // More than the turn: it began before.
+        known.switch(500, 0, 7, 0, 0);
+        known.note(600, Kind::Interrupt, STOLEN, 150, 0);
+        known.switch(600, 7, 0, 0, 0);
+        assert_eq!(
+            known.refined(&[step(100, 400, Part::Run), step(500, 600, Part::Run)]),
+            [
+                told(100, 280, Part::Run, ""),
+                told(280, 400, Part::Run, "the hypervisor"),
+                told(500, 600, Part::Run, "the hypervisor"),
+            ]
+        );
+        assert_eq!(known.division, RunDivision { watched_ns: 400, interrupt_ns: 0, stolen_ns: 220 });
     }
 
     #[test]
@@ -170,11 +198,11 @@ mod tests {
         known.note(2_000_000, Kind::FileWait, 1, 7, 77);
         known.switch(2_000_000, 7, 0, 2, libc::SYS_read);
         known.note(2_900_000, Kind::DiskRequest, 0, 7 | 254 << 52, 500_000 | 8 << 40);
-        known.tasks.waking(3_000_000, 0, 7);
+        known.tasks.waking(3_000_000, 0, 7, WokenIn::Untold);
         known.switch(3_000_001, 0, 7, 0, 0);
         known.switch(5_000_000, 7, 0, 2, libc::SYS_fsync);
         known.note(5_900_000, Kind::DiskRequest, 2, 99 | 254 << 52, 500_000 | 8 << 40);
-        known.tasks.waking(6_000_000, 0, 7);
+        known.tasks.waking(6_000_000, 0, 7, WokenIn::Untold);
         let steps = [step(2_000_000, 3_000_000, Part::WaitDisk), step(5_000_000, 6_000_000, Part::WaitDisk)];
         assert_eq!(
             known.refined(&steps),
@@ -193,11 +221,11 @@ mod tests {
         known.switch(1_000_000, 0, 7, 0, 0);
         known.note(1_990_000, Kind::LockWait, 2, 7 | 9 << 32, 77);
         known.switch(2_000_000, 7, 0, 1, libc::SYS_flock);
-        known.tasks.waking(3_000_000, 9, 7);
+        known.tasks.waking(3_000_000, 9, 7, WokenIn::Untold);
         // Another call than the note's is another lock.
         known.switch(3_000_001, 0, 7, 0, 0);
         known.switch(4_000_000, 7, 0, 1, libc::SYS_semop);
-        known.tasks.waking(5_000_000, 9, 7);
+        known.tasks.waking(5_000_000, 9, 7, WokenIn::Untold);
         let steps = [step(2_000_000, 3_000_000, Part::WaitLock), step(4_000_000, 5_000_000, Part::WaitLock)];
         assert_eq!(
             known.refined(&steps),
@@ -214,11 +242,11 @@ mod tests {
         known.switch(1_000_000, 0, 7, 0, 0);
         known.note(1_990_000, Kind::LockWait, 4, 7, 0xff00);
         known.switch(2_000_000, 7, 0, 2, libc::SYS_write);
-        known.tasks.waking(3_000_000, 0, 7);
+        known.tasks.waking(3_000_000, 0, 7, WokenIn::Untold);
         known.switch(3_000_001, 0, 7, 0, 0);
         known.note(3_000_100, Kind::LockEnd, 0, 7, 0);
         known.switch(4_000_000, 7, 0, 2, libc::SYS_write);
-        known.tasks.waking(5_000_000, 0, 7);
+        known.tasks.waking(5_000_000, 0, 7, WokenIn::Untold);
         let steps = [step(2_000_000, 3_000_000, Part::WaitDisk), step(4_000_000, 5_000_000, Part::WaitDisk)];
         assert_eq!(
             known.refined(&steps),
@@ -234,7 +262,7 @@ mod tests {
         let mut known = Known::default();
         known.switch(1_000_000, 0, 7, 0, 0);
         known.switch(2_000_000, 7, 0, 1, libc::SYS_ppoll);
-        known.tasks.waking(3_000_000, 0, 7);
+        known.tasks.waking(3_000_000, 0, 7, WokenIn::Untold);
         known.note(3_000_300, Kind::TimerWakeup, 0, 7, 0);
         assert_eq!(
             known.refined(&[step(2_000_000, 3_000_000, Part::WaitProcess)]),

@@ -8,7 +8,7 @@ use crate::served::{End, Exchange, Parked, Served, Sort};
 use std::sync::Arc;
 use weir_wire::Record;
 use weir_wire::client::{ClientRequest, Outcome};
-use weir_wire::socket::SocketOpen;
+use weir_wire::socket::{OLDER, SocketOpen};
 
 /// Flag of [`weir_wire::Kind::Window`]: the window ends.
 const WINDOW_ENDS: u8 = 1;
@@ -27,14 +27,16 @@ struct Told<'a> {
 type Take<'a> = dyn FnMut(&Joiner, &Response<'_>) + 'a;
 
 impl Joiner {
-    pub(crate) fn serve_open(&mut self, open: &SocketOpen, at_ns: u64) {
+    pub(crate) fn serve_open(&mut self, open: &SocketOpen, record: &Record) {
         let port = open.local.port();
         let server_side = self.sockets.get(open.socket).is_some_and(|socket| socket.server_side);
         // Whether it is a client's connection, an older one shows by its first arrival.
         if let Some(served) = &mut self.served
             && (server_side || self.window_ns.is_some())
         {
-            served.open(open.socket, port, self.window_ns.is_some_and(|begin_ns| at_ns >= begin_ns));
+            // Of one that was used before, the beginning was not seen whenever it is told.
+            let in_window = self.window_ns.is_some_and(|begin_ns| record.time_ns >= begin_ns);
+            served.open(open.socket, port, in_window && record.flags & OLDER == 0);
         }
     }
 

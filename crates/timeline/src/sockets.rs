@@ -98,6 +98,8 @@ pub(crate) struct Socket {
     pub(crate) closed_ns: Option<u64>,
     /// The last event at it.
     touched_ns: u64,
+    /// A task took from it or gave to it.
+    dealt_with: bool,
     /// It is a client's connection: data arrived here that the probes told of.
     pub(crate) server_side: bool,
     /// Our client told of a connection with these addresses.
@@ -122,6 +124,7 @@ impl Socket {
             opened_ns,
             closed_ns: None,
             touched_ns: opened_ns,
+            dealt_with: false,
             server_side: false,
             expected: false,
             claimed: false,
@@ -172,7 +175,7 @@ impl Socket {
 
     /// A task dealt with it.
     pub(crate) fn touch(&mut self, at_ns: u64) {
-        self.touched_ns = at_ns;
+        (self.touched_ns, self.dealt_with) = (at_ns, true);
     }
 
     /// Forgets marks that belong to bytes before these positions.
@@ -253,7 +256,7 @@ impl Sockets {
         let others = self.by_address.get(&(open.remote, open.local)).into_iter().flatten();
         let mut others = others.filter_map(|id| self.by_id.get(id));
         // Of a socket that is not the server's side, only traced tasks' events are told.
-        others.any(|other| other.open.netns == open.netns && !other.server_side && other.touched_ns > other.opened_ns)
+        others.any(|other| other.open.netns == open.netns && !other.server_side && other.dealt_with)
     }
 
     /// Nothing is known of any socket from here on.

@@ -68,6 +68,13 @@ impl Stacks {
         frames
     }
 
+    /// Whether a stack's innermost frame is the kernel's: the task was in a system call, a fault or an interrupt.
+    #[must_use]
+    pub fn in_kernel(&self, number: u32) -> bool {
+        let innermost = number.checked_sub(1).and_then(|index| self.nodes.get(index as usize));
+        innermost.is_some_and(|(_, frame)| frame.object() == Frame::KERNEL)
+    }
+
     /// How many things are held in memory.
     #[must_use]
     pub fn held(&self) -> usize {
@@ -101,18 +108,24 @@ impl Stacks {
     }
 
     fn symbol(&mut self, frame: Frame, name: &str) {
-        if self.names.len() >= MOST_NAMES {
-            return;
-        }
+        let has_room = self.names.len() < MOST_NAMES;
         if frame.object() != Frame::NAMED {
-            self.names.insert(frame, Arc::from(name));
+            if has_room {
+                self.names.insert(frame, Arc::from(name));
+            }
             return;
         }
-        let next = self.named.len() as u64 + 1;
-        let number = *self.named.entry(Arc::from(name)).or_insert(next);
-        if number == next {
-            self.names.insert(Frame::new(Frame::NAMED, number), Arc::from(name));
-        }
+        let number = match self.named.get(name) {
+            Some(number) => *number,
+            // Its number may have been another name's in the generation before: now it is none's.
+            None if !has_room => 0,
+            None => {
+                let (number, name) = (self.named.len() as u64 + 1, Arc::<str>::from(name));
+                self.named.insert(Arc::clone(&name), number);
+                self.names.insert(Frame::new(Frame::NAMED, number), name);
+                number
+            }
+        };
         if self.told_named.len() < MOST_NAMES || self.told_named.contains_key(&frame.offset()) {
             self.told_named.insert(frame.offset(), number);
         }
@@ -162,8 +175,27 @@ mod tests {
         tell(&mut stacks, symbol(Frame::new(1, 100), "main", 0));
         tell(&mut stacks, symbol(Frame::new(Frame::KERNEL, 7), "schedule", 0));
         assert_eq!(stacks.number(13), stacks.number(23));
+        assert_eq!([22, 23, 99].map(|told| stacks.in_kernel(stacks.number(told))), [true, false, false]);
         assert_eq!(names(&stacks, 23), ["main", "php: render (a.php:3)", "schedule_[k]", "[nginx]"]);
         assert_eq!((stacks.number(99), names(&stacks, 99).len()), (ROOT, 0));
+    }
+
+    #[test]
+    fn a_name_without_room_is_none_and_not_another_ones() {
+        let mut stacks = Stacks::default();
+        let php = Frame::new(Frame::NAMED, 1);
+        tell(&mut stacks, symbol(php, "php: first", 0));
+        for offset in 0..MOST_NAMES as u64 {
+            tell(&mut stacks, symbol(Frame::new(1, offset), "f", 0));
+        }
+        // A generation later the same number is another name's.
+        tell(&mut stacks, symbol(php, "php: second", 0));
+        stacks.push(&StackNode { node: 1, parent: ROOT, frame: php }.write(0), &[]);
+        assert_eq!(names(&stacks, 1), ["[no file]"]);
+        tell(&mut stacks, symbol(php, "php: first", 0));
+        stacks.push(&StackNode { node: 2, parent: ROOT, frame: php }.write(0), &[]);
+        assert_eq!(names(&stacks, 2), ["php: first"]);
+        assert!(stacks.names.len() <= MOST_NAMES);
     }
 
     proptest! {

@@ -3,12 +3,43 @@
 use crate::blocked::{Wait, amounts_to, wait_of};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use weir_wire::task::{NO_SYSCALL, Switch, TaskState};
+use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, IN_SOFT_INTERRUPT, NO_SYSCALL, Switch, TaskState};
 
 /// Changes that a task's history may hold; the oldest go first, and what they would have told is unattributed.
 const MOST_CHANGES: usize = 1 << 18;
 /// A wake-up this shortly before a task blocks was meant for that block: the two CPUs' events overtook each other.
 const WAKE_RACE_NS: u64 = 20_000;
+
+/// In what a wake-up was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WokenIn {
+    /// The recording does not tell: then the waker may have been interrupted only.
+    #[default]
+    Untold,
+    /// The waker did it itself.
+    Task,
+    /// A timer's interrupt or a device's: nobody did it.
+    Interrupt,
+    /// A soft interrupt, in which what comes over a network is received: nobody of this host did it.
+    SoftInterrupt,
+}
+
+impl WokenIn {
+    /// What the flags of a wake-up say.
+    pub(crate) fn of(flags: u8) -> Self {
+        match (flags & CONTEXT_TOLD, flags & BY_INTERRUPT, flags & IN_SOFT_INTERRUPT) {
+            (0, ..) => Self::Untold,
+            (_, 0, _) => Self::Task,
+            (.., 0) => Self::Interrupt,
+            _ => Self::SoftInterrupt,
+        }
+    }
+
+    /// Whether it is known that the task that ran did nothing for it.
+    fn is_nobodys(self) -> bool {
+        matches!(self, Self::Interrupt | Self::SoftInterrupt)
+    }
+}
 
 /// What a task is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,8 +53,10 @@ pub enum State {
     },
     /// It could run.
     Runnable {
-        /// Who woke it; 0 if it lost the CPU without having blocked.
+        /// Who woke it; 0 if nobody did, or if it lost the CPU without having blocked.
         waker: u32,
+        /// In what it was woken.
+        woken_in: WokenIn,
     },
     /// It waits.
     Blocked {
@@ -42,6 +75,8 @@ pub(crate) struct Spell {
     pub(crate) state: State,
     /// Who ended it by a wake-up, 0 if nobody did.
     pub(crate) woken_by: u32,
+    /// In what that wake-up was made.
+    pub(crate) woken_in: WokenIn,
     /// The CPU that the task got next, for a runnable spell.
     pub(crate) next_cpu: Option<u32>,
     /// Who made the task at the spell's end: the task did not exist before. 0 if it did, or if that is not known.
@@ -51,7 +86,15 @@ pub(crate) struct Spell {
 impl Spell {
     /// A stretch in which what a task does itself is of no matter.
     pub(crate) fn of_nothing(from_ns: u64, to_ns: u64) -> Self {
-        Self { from_ns, to_ns, state: State::Unknown, woken_by: 0, next_cpu: None, parent: 0 }
+        Self {
+            from_ns,
+            to_ns,
+            state: State::Unknown,
+            woken_by: 0,
+            woken_in: WokenIn::Untold,
+            next_cpu: None,
+            parent: 0,
+        }
     }
 }
 
@@ -80,7 +123,7 @@ struct Task {
     touches: VecDeque<Touch>,
     /// The client's connection that it was last at: what it does at other sockets is done for that one's request.
     at: u32,
-    woken_while_running: Option<(u64, u32)>,
+    woken_while_running: Option<(u64, State)>,
     /// It belongs to the server: it was seen to serve, or a wake-up of a traced task told so.
     serves: bool,
     /// When it was made, and by whom.
@@ -159,8 +202,8 @@ impl Tasks {
             let state = match (switch.prev_state, woken) {
                 // Whether it has lost the CPU once more or left it for good, the recording does not tell.
                 (0, _) if task.ended => State::Unknown,
-                (0, _) => State::Runnable { waker: 0 },
-                (_, Some((_, waker))) => State::Runnable { waker },
+                (0, _) => State::Runnable { waker: 0, woken_in: WokenIn::Untold },
+                (_, Some((_, runnable))) => runnable,
                 (state, None) => State::Blocked { state, syscall: amounts_to(switch.syscall, switch.descriptor) },
             };
             let ran_here = matches!(task.changes.back(), Some((_, State::Running { cpu: on })) if *on == cpu);
@@ -194,20 +237,21 @@ impl Tasks {
         }
     }
 
-    /// A task is made runnable.
-    pub(crate) fn waking(&mut self, time_ns: u64, waker: u32, woken: u32) {
+    /// A task is made runnable; nobody is named as the waker where an interrupt was.
+    pub(crate) fn waking(&mut self, time_ns: u64, waker: u32, woken: u32, woken_in: WokenIn) {
+        let runnable = State::Runnable { waker: if woken_in.is_nobodys() { 0 } else { waker }, woken_in };
         let task = self.tasks.entry(woken).or_default();
         match task.changes.back() {
-            Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, waker)),
+            Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, runnable)),
             Some((_, State::Runnable { .. })) => {}
             Some((_, State::Blocked { state, syscall })) => {
                 // By a futex threads also hand requests to each other: what it does next may be for another one.
                 if task.at != 0 && wait_of(*state, *syscall) == Wait::Lock {
                     task.at = 0;
                 }
-                task.push(time_ns, State::Runnable { waker });
+                task.push(time_ns, runnable);
             }
-            _ => task.push(time_ns, State::Runnable { waker }),
+            _ => task.push(time_ns, runnable),
         }
     }
 
@@ -218,7 +262,7 @@ impl Tasks {
         }
         let task = self.tasks.entry(child).or_default();
         *task = Task { born: Some((time_ns, parent)), ..Task::default() };
-        task.push(time_ns, State::Runnable { waker: parent });
+        task.push(time_ns, State::Runnable { waker: parent, woken_in: WokenIn::Task });
         // It has its parent's name until it takes another, or ends too soon for anybody to ask for it.
         let inherited = self.names.get(&parent).cloned();
         self.names.remove(&child);
@@ -360,14 +404,14 @@ impl Tasks {
             let next = at(index).map(|(_, state)| state);
             // Of a task that was never seen nothing is known all the time.
             let (begin, state) = index.checked_sub(1).and_then(at).unwrap_or((from_ns, State::Unknown));
-            let (woken_by, next_cpu) = match next {
-                Some(State::Runnable { waker }) => (waker, None),
-                Some(State::Running { cpu }) => (0, Some(cpu)),
-                _ => (0, None),
+            let (woken_by, woken_in, next_cpu) = match next {
+                Some(State::Runnable { waker, woken_in }) => (waker, woken_in, None),
+                Some(State::Running { cpu }) => (0, WokenIn::Untold, Some(cpu)),
+                _ => (0, WokenIn::Untold, None),
             };
             let unborn = born.filter(|(at, _)| index == 0 && *at == end);
             let parent = unborn.map_or(0, |(_, parent)| parent);
-            let spell = Spell { from_ns: begin.max(from_ns), to_ns: end, state, woken_by, next_cpu, parent };
+            let spell = Spell { from_ns: begin.max(from_ns), to_ns: end, state, woken_by, woken_in, next_cpu, parent };
             end = spell.from_ns;
             index = index.saturating_sub(1);
             Some(spell)

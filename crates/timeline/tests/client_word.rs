@@ -13,7 +13,6 @@ const CLIENT: u32 = 7;
 const TASK: u32 = 100;
 
 type Event = (Record, Vec<Slot>);
-type Told = (Vec<Step>, Option<Unjoinable>);
 
 fn address(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
@@ -76,7 +75,10 @@ fn events(request: ClientRequest, flags: u8) -> Vec<Event> {
     ]
 }
 
-fn joined(mut joiner: Joiner, events: &[Event]) -> (Vec<Told>, Statistics) {
+/// Steps of each response, and why it could not be joined.
+type Told = Vec<(Vec<Step>, Option<Unjoinable>)>;
+
+fn joined(mut joiner: Joiner, events: &[Event]) -> (Told, Statistics) {
     let mut told = Vec::new();
     for (record, slots) in events {
         joiner.push(record, slots, None, &mut |_, one| told.push((one.steps.to_vec(), one.unjoinable)));

@@ -6,6 +6,7 @@ mod world;
 use std::sync::Arc;
 use weir_measure::part::{Part, PartTimes};
 use weir_timeline::{AtServer, Bounds, Joiner, Statistics, Unjoinable};
+use weir_wire::socket::{OLDER, SocketOpen};
 use weir_wire::{Kind, Record};
 use world::{Event, Plan, Told, base_seed, join, simulate};
 
@@ -89,6 +90,59 @@ fn any_world_without_pipelining_is_told_as_with_the_client() {
         }
     }
     assert!(told_in_all > 10_000);
+}
+
+const SERVERS: u32 = 1;
+const ASKERS: u32 = 2;
+
+/// A connection of the host with itself: the server's end, or that of who asks it.
+fn open(time_ns: u64, socket: u32, flags: u8) -> Event {
+    let address = |port: u16| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let (local, remote) = if socket == SERVERS { (80, 5000) } else { (5000, 80) };
+    let (local, remote, cookie) = (address(local), address(remote), u64::from(socket));
+    let (record, slots) =
+        SocketOpen { socket, receive_base: 0, send_base: 0, cookie, netns: 0, local, remote }.write(time_ns, 0);
+    (Record { flags, ..record }, slots.to_vec())
+}
+
+fn at_socket(time_ns: u64, kind: Kind, socket: u32, position: u64) -> Event {
+    let a = u64::from(socket) | position << 32;
+    (Record { time_ns, kind: kind as u16, a, ..Record::default() }, Vec::new())
+}
+
+/// A request of 10 bytes and its response of 20, behind 100 bytes that came before.
+fn exchange() -> [Event; 4] {
+    [
+        at_socket(20, Kind::SocketReady, SERVERS, 110),
+        at_socket(30, Kind::SocketRecv, SERVERS, 110),
+        at_socket(40, Kind::SocketSend, SERVERS, 220),
+        window(100_000_000, 100_000_000, true),
+    ]
+}
+
+#[test]
+fn of_a_connection_that_was_used_before_the_beginning_is_not_known() {
+    for (flags, request_bytes) in [(0, 110), (OLDER, 0)] {
+        let events = [window(1, 1, false), open(10, SERVERS, flags)].into_iter().chain(exchange()).collect::<Vec<_>>();
+        let (told, _) = serve(&events, often());
+        let [one] = &told[..] else { panic!("{told:#?}") };
+        assert_eq!((one.request.request_bytes, one.request.opened_connection), (request_bytes, flags == 0));
+        assert!(one.server.is_some_and(|at| at.arrived_ns == 20 && at.sent_ns == 40), "{one:#?}");
+    }
+}
+
+/// Who asks is told of when it first deals with its end, at that very time.
+#[test]
+fn what_a_captured_process_asks_is_part_of_another_response() {
+    for asks in [true, false] {
+        let mut events = vec![window(1, 1, false), open(10, SERVERS, 0), open(15, ASKERS, OLDER)];
+        if asks {
+            events.push(at_socket(15, Kind::SocketSend, ASKERS, 110));
+        }
+        events.extend(exchange());
+        let (told, statistics) = serve(&events, often());
+        assert_eq!((statistics.exchanges.inner, told.len()), if asks { (1, 0) } else { (0, 1) });
+    }
 }
 
 /// Requests that were taken together are one exchange, from the first one's arrival to the last one's end; no request

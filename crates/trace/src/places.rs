@@ -1,10 +1,10 @@
 //! Where the blocks of a segment lie, by their heads alone: with it a window of time is read without all before it.
 
-use crate::block::{self, HEADER_BYTES};
+use crate::block::{self, HEADER_BYTES, MAGIC};
 use crate::error::ReadError;
 use crate::segment::SegmentReader;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Take};
+use std::io::{Read, Seek, SeekFrom, Take};
 use std::path::Path;
 use weir_wire::SLOT_BYTES;
 
@@ -13,7 +13,7 @@ use weir_wire::SLOT_BYTES;
 pub struct BlockPlace {
     /// Bytes of the file before it.
     pub offset: u64,
-    /// Its bytes, head and body, as far as the file holds them.
+    /// Its bytes, head and body.
     pub bytes: u64,
     /// Time of its earliest record, nanoseconds.
     pub base_ns: u64,
@@ -27,8 +27,8 @@ pub struct BlockPlace {
 
 /// Looks up the blocks of a segment in the order of the file, reading 64 bytes of each.
 ///
-/// From where the heads do not follow each other any more, the rest of the file is one place that spans all time: a
-/// reader that begins there finds the whole blocks in it, as [`SegmentReader`] does.
+/// From the last head behind which no other follows, the rest of the file is one place that spans all time: a reader
+/// that begins there finds the whole blocks in it, as [`SegmentReader`] does.
 ///
 /// # Errors
 /// [`ReadError::Io`] if the system refuses.
@@ -41,26 +41,21 @@ pub fn block_places(path: &Path) -> Result<Vec<BlockPlace>, ReadError> {
     while offset < length {
         file.seek(SeekFrom::Start(offset)).map_err(io)?;
         let mut head = [0; HEADER_BYTES];
-        let whole = match file.read_exact(&mut head) {
-            Ok(()) => true,
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => false,
-            Err(error) => return Err(io(error)),
-        };
-        let Some(sizes) = block::sizes(&head).filter(|_| whole) else {
-            places.push(BlockPlace {
-                offset,
-                bytes: length - offset,
-                base_ns: 0,
-                end_ns: u64::MAX,
-                records: 0,
-                crc: 0,
-            });
+        let left = usize::try_from(length - offset).unwrap_or(usize::MAX).min(HEADER_BYTES);
+        file.read_exact(&mut head[..left]).map_err(io)?;
+        let bytes_of = |sizes: block::Sizes| (HEADER_BYTES + sizes.dictionary + sizes.slots * SLOT_BYTES) as u64;
+        let bytes = block::sizes(&head).filter(|_| left == HEADER_BYTES).map(bytes_of);
+        let Some(bytes) = bytes.filter(|bytes| *bytes <= length - offset) else {
+            // Unless the file just ends here, it may be the head before that lies about its length.
+            let is_cut = head[..left].starts_with(&MAGIC[..left.min(MAGIC.len())]);
+            let before = if is_cut { None } else { places.pop() };
+            let offset = before.map_or(offset, |before: BlockPlace| before.offset);
+            let (base_ns, end_ns) = (0, u64::MAX);
+            places.push(BlockPlace { offset, bytes: length - offset, base_ns, end_ns, records: 0, crc: 0 });
             break;
         };
-        let bytes = (HEADER_BYTES + sizes.dictionary + sizes.slots * SLOT_BYTES) as u64;
         let (base_ns, end_ns, records, crc) = block::summary_of(&head);
-        // The last one may be cut.
-        places.push(BlockPlace { offset, bytes: bytes.min(length - offset), base_ns, end_ns, records, crc });
+        places.push(BlockPlace { offset, bytes, base_ns, end_ns, records, crc });
         offset += bytes;
     }
     Ok(places)

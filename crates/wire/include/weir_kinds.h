@@ -23,16 +23,16 @@ enum weir_kind {
 	WEIR_CPU_STEAL = 0x0004, /* Time that the hypervisor took from this CPU since boot, sampled each second. */
 	WEIR_WINDOW = 0x0008, /* The probes are all attached from edge_ns on; flags: 1 = they are to be detached, and what follows up to the next window is not whole. */
 	WEIR_SCHED_SWITCH = 0x0101, /* A CPU passes from one task to another; the outgoing one's state (0 = runnable) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument. */
-	WEIR_SCHED_WAKING = 0x0102, /* A task is made runnable; flags: 1 = by an interrupt, where the source can tell, which the present probes cannot. */
+	WEIR_SCHED_WAKING = 0x0102, /* A task is made runnable; flags: 1 = by an interrupt, so that the waker is only who ran then; 2 = in a soft interrupt; 4 = the source can tell these. */
 	WEIR_FORK = 0x0103, /* A task is made; flags: 1 = a process of its own, else a thread; child_tgid 0 = not told. */
 	WEIR_EXEC = 0x0104, /* A process runs another program. */
 	WEIR_EXIT = 0x0105, /* A task ends. */
 	WEIR_NAMED = 0x0106, /* The name of something that other events refer to by its key; flags: 1 = file, 2 = device (key: major << 20 | minor), 3 = function of the kernel (key: its address), 4 = interrupt (key: number), 5 = cgroup, 6 = task (key: number). */
 	WEIR_DISK_REQUEST = 0x0107, /* A request to a block device is done, handed to it by this task so long ago; flags: 0 = read, 1 = write, 2 = flush, 3 = another. */
-	WEIR_FILE_WAIT = 0x0108, /* A task of the server begins to wait in the way of storage, for the file of this key (0 = not known); flags: 1 = the kernel counts it as waiting for a device, 2 = by a page fault. */
+	WEIR_FILE_WAIT = 0x0108, /* A task of the server begins to wait in the way of storage, for the file of this key (0 = not known); flags: 1 = the kernel counts it as waiting for a device, 2 = by a page fault, 4 = a signal would end it, as where a process or another host serves the file system. */
 	WEIR_LOCK_WAIT = 0x0109, /* A task of the server is to wait for a lock, which the holder has (0 = not known); flags: 1 = futex (key: address), 2 = flock, 3 = fcntl (key: the file's), 4 = mutex, 5 = semaphore, 7 = another of the kernel's (key: the function that asks for it), 6 = of the address space. */
 	WEIR_LOCK_END = 0x010a, /* A task of the server has a lock of the kernel's that it waited for, or has given up. */
-	WEIR_INTERRUPT = 0x010b, /* An interrupt ends that took this CPU from a task of the server; flags: 0 = hard, 1 = soft, 2 = the CPU's own timer. */
+	WEIR_INTERRUPT = 0x010b, /* An interrupt ends that took this CPU from a task of the server; flags: 0 = hard, 1 = soft, 2 = the CPU's own timer, 3 = none, but the hypervisor had the CPU for so long since its last switch. */
 	WEIR_TIMER_WAKEUP = 0x010c, /* A timer makes a task of the server runnable. */
 	WEIR_THROTTLED = 0x010d, /* So much time passed since the record before in which the CPU quota of a cgroup held its tasks back, the sum over CPUs. */
 	WEIR_CGROUP_MEMBER = 0x010e, /* A process is under the CPU quota of a cgroup. */
@@ -44,7 +44,7 @@ enum weir_kind {
 	WEIR_SOCKET_RECV = 0x0202, /* The running task took data from a socket, up to this position; flags: 1 = end of stream, 2 = error, 4 = peek, 8 = not TCP (position is a length), 16 = the connection's first bytes, the preface of HTTP/2, 32 = the same, a TLS handshake. */
 	WEIR_SOCKET_SEND = 0x0203, /* The running task gave data to a socket, up to this position; flags as for socket_recv. */
 	WEIR_SOCKET_STATE = 0x0204, /* A TCP socket changes its state: the running task begins to connect it, or it is closed. */
-	WEIR_SOCKET_OPEN = 0x0205, /* Who a socket is, and where its streams begin. */
+	WEIR_SOCKET_OPEN = 0x0205, /* Who a socket is, and where its streams begin; flags: 1 = it is older than this event. */
 	WEIR_LISTEN_READY = 0x0206, /* A connection is complete and waits at a listening socket; the backlog before it. */
 	WEIR_SOCKET_PEER = 0x0207, /* The two ends of a connection over a Unix socket: what one sends the other receives; flags: 1 = the first is the end that was accepted. */
 	WEIR_CLIENT_CONNECTION = 0x0301, /* The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed. */

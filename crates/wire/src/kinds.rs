@@ -67,7 +67,7 @@ kinds! {
     Switch = 0x0101, bpf 1, "sched_switch", since (1, 0), a "prev_pid | next_pid << 32", b "prev_state | syscall << 8 | descriptor << 32", payload "",
         "A CPU passes from one task to another; the outgoing one's state (0 = runnable) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument.";
     Waking = 0x0102, bpf 2, "sched_waking", since (1, 0), a "waker_pid | woken_pid << 32", b "", payload "",
-        "A task is made runnable; flags: 1 = by an interrupt, where the source can tell, which the present probes cannot.";
+        "A task is made runnable; flags: 1 = by an interrupt, so that the waker is only who ran then; 2 = in a soft interrupt; 4 = the source can tell these.";
     Fork = 0x0103, bpf 3, "fork", since (1, 0), a "parent_pid | child_pid << 32", b "child_tgid", payload "",
         "A task is made; flags: 1 = a process of its own, else a thread; child_tgid 0 = not told.";
     Exec = 0x0104, bpf 4, "exec", since (1, 0), a "pid", b "", payload "",
@@ -80,13 +80,13 @@ kinds! {
     DiskRequest = 0x0107, bpf 12, "disk_request", since (1, 0), a "pid | device << 32", b "duration_ns | sectors << 40", payload "",
         "A request to a block device is done, handed to it by this task so long ago; flags: 0 = read, 1 = write, 2 = flush, 3 = another.";
     FileWait = 0x0108, bpf 13, "file_wait", since (1, 0), a "pid", b "key", payload "",
-        "A task of the server begins to wait in the way of storage, for the file of this key (0 = not known); flags: 1 = the kernel counts it as waiting for a device, 2 = by a page fault.";
+        "A task of the server begins to wait in the way of storage, for the file of this key (0 = not known); flags: 1 = the kernel counts it as waiting for a device, 2 = by a page fault, 4 = a signal would end it, as where a process or another host serves the file system.";
     LockWait = 0x0109, bpf 14, "lock_wait", since (1, 0), a "pid | holder << 32", b "key", payload "",
         "A task of the server is to wait for a lock, which the holder has (0 = not known); flags: 1 = futex (key: address), 2 = flock, 3 = fcntl (key: the file's), 4 = mutex, 5 = semaphore, 7 = another of the kernel's (key: the function that asks for it), 6 = of the address space.";
     LockEnd = 0x010a, bpf 15, "lock_end", since (1, 0), a "pid", b "", payload "",
         "A task of the server has a lock of the kernel's that it waited for, or has given up.";
     Interrupt = 0x010b, bpf 16, "interrupt", since (1, 0), a "duration_ns | number << 48", b "", payload "",
-        "An interrupt ends that took this CPU from a task of the server; flags: 0 = hard, 1 = soft, 2 = the CPU's own timer.";
+        "An interrupt ends that took this CPU from a task of the server; flags: 0 = hard, 1 = soft, 2 = the CPU's own timer, 3 = none, but the hypervisor had the CPU for so long since its last switch.";
     TimerWakeup = 0x010c, bpf 17, "timer_wakeup", since (1, 0), a "woken_pid", b "", payload "",
         "A timer makes a task of the server runnable.";
     Throttled = 0x010d, bpf 0, "throttled", since (1, 0), a "throttled_ns", b "cgroup", payload "",
@@ -111,7 +111,7 @@ kinds! {
     SocketState = 0x0204, bpf 9, "socket_state", since (1, 0), a "socket | position << 32", b "old | new << 8", payload "",
         "A TCP socket changes its state: the running task begins to connect it, or it is closed.";
     SocketOpen = 0x0205, bpf 10, "socket_open", since (1, 0), a "socket | receive_base << 32", b "send_base | local_port << 32 | remote_port << 48", payload "cookie, network namespace, addresses: local, remote",
-        "Who a socket is, and where its streams begin.";
+        "Who a socket is, and where its streams begin; flags: 1 = it is older than this event.";
     ListenReady = 0x0206, bpf 11, "listen_ready", since (1, 0), a "socket | backlog << 32", b "", payload "",
         "A connection is complete and waits at a listening socket; the backlog before it.";
     SocketPeer = 0x0207, bpf 20, "socket_peer", since (1, 0), a "socket | peer << 32", b "", payload "",

@@ -19,6 +19,9 @@ pub const HTTP2: u8 = 16;
 /// Flag of [`Kind::SocketRecv`]: these were the connection's first bytes, and they were a TLS handshake's.
 pub const TLS: u8 = 32;
 
+/// Flag of [`Kind::SocketOpen`]: the socket is older than this event, and has been used before.
+pub const OLDER: u8 = 1;
+
 /// Flag of [`Kind::SocketPeer`]: the first end is the one that was accepted.
 pub const ACCEPTED: u8 = 1;
 

@@ -5,6 +5,14 @@ use crate::{Kind, Record, Slot};
 /// The system-call number that stands for "in none": a page fault, or a task that is not traced.
 pub const NO_SYSCALL: u16 = 0x1ff;
 
+/// Flag of [`Kind::Waking`]: an interrupt made the task runnable; who is named as the waker only had the CPU then.
+pub const BY_INTERRUPT: u8 = 1;
+/// Flag of [`Kind::Waking`]: it was done in a soft interrupt. Without [`BY_INTERRUPT`] on top of a call of the waker's
+/// that sends, as when both ends of a connection are on this host.
+pub const IN_SOFT_INTERRUPT: u8 = 2;
+/// Flag of [`Kind::Waking`]: the source can tell the two others.
+pub const CONTEXT_TOLD: u8 = 4;
+
 /// A [`Kind::Switch`] taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch {

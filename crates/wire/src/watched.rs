@@ -20,12 +20,17 @@ pub const IO_WAIT: u8 = 1;
 /// Flag of [`Kind::FileWait`]: a page of a mapped file is missing.
 pub const PAGE_FAULT: u8 = 2;
 
+/// Flag of [`Kind::FileWait`]: a signal would end it, as where a process (FUSE) or another host serves the file system.
+pub const SERVED: u8 = 4;
+
 /// Flag of [`Kind::Interrupt`]: a device's.
 pub const HARD_INTERRUPT: u8 = 0;
 /// Flag of [`Kind::Interrupt`]: work that interrupts put off.
 pub const SOFT_INTERRUPT: u8 = 1;
 /// Flag of [`Kind::Interrupt`]: the CPU's own timer.
 pub const TICK: u8 = 2;
+/// Flag of [`Kind::Interrupt`](crate::Kind::Interrupt): none, but the hypervisor had the CPU.
+pub const STOLEN: u8 = 3;
 
 /// What sort of lock a task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

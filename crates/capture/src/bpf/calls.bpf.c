@@ -4,15 +4,12 @@
  * socket's positions are those after the call. */
 #include "kernel.h"
 #include "descriptor.h"
+#include "registers.h"
 #include <bpf/bpf_tracing.h>
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #if defined(__TARGET_ARCH_x86)
-#define CALL(regs) ((regs)->orig_ax)
-#define FIRST(regs) ((regs)->di)
-#define THIRD(regs) ((regs)->dx)
-#define FOURTH(regs) ((regs)->r10)
 enum {
 	READ = 0, WRITE = 1, READV = 19, WRITEV = 20, SENDFILE = 40, SENDTO = 44, RECVFROM = 45, SENDMSG = 46,
 	RECVMSG = 47, SPLICE = 275, RECVMMSG = 299, SENDMMSG = 307, PREADV2 = 327, PWRITEV2 = 328,
@@ -34,10 +31,6 @@ static __always_inline bool is_foreign_abi(void)
 	return BPF_CORE_READ(task, thread_info.status) & TS_COMPAT;
 }
 #elif defined(__TARGET_ARCH_arm64)
-#define CALL(regs) ((regs)->syscallno)
-#define FIRST(regs) ((regs)->orig_x0)
-#define THIRD(regs) ((regs)->regs[2])
-#define FOURTH(regs) ((regs)->regs[3])
 enum {
 	READ = 63, WRITE = 64, READV = 65, WRITEV = 66, SENDFILE = 71, SPLICE = 76, SENDTO = 206, RECVFROM = 207,
 	SENDMSG = 211, RECVMSG = 212, RECVMMSG = 243, SENDMMSG = 269, PREADV2 = 286, PWRITEV2 = 287,

@@ -4,6 +4,7 @@
  * is read here is read as memory. */
 #pragma once
 #include "kernel.h"
+#include "open_files.h"
 #include "ring.h"
 #include "spine.h"
 #include "targets.h"
@@ -16,16 +17,6 @@ struct inode;
 struct file {
 	void *private_data;
 	struct inode *f_inode;
-};
-struct fdtable {
-	unsigned int max_fds;
-	struct file **fd;
-};
-struct files_struct {
-	struct fdtable *fdt;
-};
-struct task_struct___descriptor {
-	struct files_struct *files;
 };
 struct socket {
 	struct sock *sk;
@@ -45,14 +36,8 @@ struct sock___descriptor {
 /* The socket behind a descriptor of the running task, 0 where it is none. */
 static __always_inline struct sock *socket_behind(u32 descriptor)
 {
-	struct task_struct___descriptor *task = (void *)bpf_get_current_task();
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **slot, *file = 0;
+	struct file *file = file_of((void *)bpf_get_current_task(), descriptor);
 
-	if (descriptor >= BPF_CORE_READ(table, max_fds))
-		return 0;
-	slot = BPF_CORE_READ(table, fd) + descriptor;
-	bpf_probe_read_kernel(&file, sizeof(file), slot);
 	if (!file)
 		return 0;
 	/* A socket and its inode are one allocation: of no other file can it be said. */

@@ -1,9 +1,11 @@
 /* Disk, by option: which file a task of the server waits for, and how long each request to a device takes. */
 #include "kernel.h"
 #include "disk.h"
+#include "registers.h"
 #include "ring.h"
 #include "targets.h"
 #include "files.h"
+#include "open_files.h"
 #include <bpf/bpf_tracing.h>
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -35,18 +37,12 @@ const volatile u8 by_descriptor[64];
 /* sendfile reads from its second one. */
 const volatile u32 sendfile_call = 0x1ff;
 
-#if defined(__TARGET_ARCH_x86)
-#define CALL(regs) ((regs)->orig_ax)
-#define FIRST(regs) ((regs)->di)
-#define SECOND(regs) ((regs)->si)
-#elif defined(__TARGET_ARCH_arm64)
-#define CALL(regs) ((regs)->syscallno)
-#define FIRST(regs) ((regs)->orig_x0)
-#define SECOND(regs) ((regs)->regs[1])
-#endif
-
 #define NO_CALL 0x1ff
+#define TASK_INTERRUPTIBLE 1
 #define TASK_UNINTERRUPTIBLE 2
+#define S_IFMT 0170000
+#define S_IFREG 0100000
+#define S_IFDIR 0040000
 
 /* The file whose page a task of this CPU faulted on last. */
 struct faulted {
@@ -109,22 +105,52 @@ int BPF_PROG(on_page, struct folio *folio)
 	return 0;
 }
 
+static __always_inline bool works_on_file(u64 call)
+{
+	return call == sendfile_call || by_descriptor[call >> 3 & 63] >> (call & 7) & 1;
+}
+
+/* The key of the regular file that a call works on; 0 where it works on none. A device's file is waited for without
+ * regard to signals; whoever waits for one and could be interrupted waits for a process (FUSE) or a host (NFS) that
+ * serves it. Of sockets and pipes, for which tasks wait in the same way, it is not the business. */
+static __always_inline u64 served_file_key(struct task_struct *task, struct pt_regs *regs, u64 call)
+{
+	if (call >= NO_CALL || !works_on_file(call))
+		return 0;
+	struct file *file = file_of(task, call == sendfile_call ? SECOND(regs) : FIRST(regs));
+	struct inode *inode = file ? BPF_CORE_READ(file, f_inode) : 0;
+
+	if (!inode)
+		return 0;
+	u32 sort = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+
+	if (sort != S_IFREG && sort != S_IFDIR)
+		return 0;
+	return file_key(inode, BPF_CORE_READ(file, f_path.dentry));
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_struct *next, unsigned int state)
 {
-	if (preempted || !(state & TASK_UNINTERRUPTIBLE) || !is_traced(prev->tgid))
+	if (preempted || !(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)) || !is_traced(prev->tgid))
 		return 0;
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(prev);
 	u64 call = CALL(regs), key = 0;
 	u32 zero = 0, flags = BPF_CORE_READ_BITFIELD((struct task_struct___io *)prev, in_iowait) ? WEIR_IO_WAIT : 0;
 
+	if (!(state & TASK_UNINTERRUPTIBLE)) {
+		key = served_file_key(prev, regs, call);
+		if (key)
+			emit_pair(WEIR_BPF_FILE_WAIT, WEIR_SERVED, (u32)prev->pid, key);
+		return 0;
+	}
 	if (call >= NO_CALL) {
 		struct faulted *slot = bpf_map_lookup_elem(&faults, &zero);
 
 		flags |= WEIR_PAGE_FAULT;
 		if (slot && slot->pid == prev->pid)
 			key = slot->key;
-	} else if (call == sendfile_call || by_descriptor[call >> 3 & 63] >> (call & 7) & 1) {
+	} else if (works_on_file(call)) {
 		struct file *file = file_of(prev, call == sendfile_call ? SECOND(regs) : FIRST(regs));
 		struct inode *inode = file ? BPF_CORE_READ(file, f_inode) : 0;
 

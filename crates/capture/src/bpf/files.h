@@ -16,6 +16,7 @@ struct super_block {
 	u32 s_dev;
 };
 struct inode {
+	unsigned short i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_generation;
@@ -37,16 +38,6 @@ struct path {
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
-};
-struct fdtable {
-	unsigned int max_fds;
-	struct file **fd;
-};
-struct files_struct {
-	struct fdtable *fdt;
-};
-struct task_struct___files {
-	struct files_struct *files;
 };
 #pragma clang attribute pop
 
@@ -128,17 +119,4 @@ static __always_inline u64 file_key(struct inode *inode, struct dentry *dentry)
 	put(ring, at + 2, head_of(now, WEIR_BPF_NAMED, WEIR_NAMED_DEVICE), device);
 	tell_path(dentry, now, ring);
 	return key;
-}
-
-/* The file behind a descriptor of a task, or null. */
-static __always_inline struct file *file_of(struct task_struct *task, u32 descriptor)
-{
-	struct files_struct *files = BPF_CORE_READ((struct task_struct___files *)task, files);
-	struct fdtable *table = BPF_CORE_READ(files, fdt);
-	struct file **slots = BPF_CORE_READ(table, fd), *file = 0;
-
-	if (!slots || descriptor >= BPF_CORE_READ(table, max_fds))
-		return 0;
-	bpf_probe_read_kernel(&file, sizeof(file), slots + descriptor);
-	return file;
 }

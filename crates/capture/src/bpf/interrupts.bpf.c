@@ -1,4 +1,5 @@
-/* Interrupts, by option: which part of a task's time on the CPU was taken by hard and soft interrupts. */
+/* Interrupts, by option: which part of a task's time on the CPU was taken by hard and soft interrupts, and by the
+ * hypervisor. */
 #include "kernel.h"
 #include "interrupts.h"
 #include "ring.h"
@@ -9,9 +10,11 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 enum { BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
 
-/* When the interrupt of each sort began that a CPU is at. */
+/* When the interrupt of each sort began that a CPU is at; and what had been stolen from it when it last switched. */
 struct begun {
 	u64 at[3];
+	u64 stolen;
+	u64 switched;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -24,13 +27,12 @@ static __always_inline void begin(u32 sort)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	u32 zero = 0;
-
-	if (!is_traced(task->tgid))
-		return;
 	struct begun *begun = bpf_map_lookup_elem(&now_at, &zero);
 
+	/* Of a stranger's it is noted that nothing begins: the probes of begin and end are attached one after the other, so
+	 * that the end of the one noted before may not have been told. */
 	if (begun)
-		begun->at[sort] = bpf_ktime_get_ns();
+		begun->at[sort] = is_traced(task->tgid) ? bpf_ktime_get_ns() : 0;
 }
 
 static __always_inline void end(u32 sort, u64 number)
@@ -44,7 +46,7 @@ static __always_inline void end(u32 sort, u64 number)
 	u64 time = bpf_ktime_get_ns(), duration = time - begun->at[sort];
 
 	begun->at[sort] = 0;
-	/* Longer than seconds is no interrupt: it began before the probes were detached and attached again. */
+	/* Longer than seconds is no interrupt: its begin is of the window before. */
 	if (duration >> 32)
 		return;
 	u64 at = __sync_fetch_and_add(&ring->position, 2);
@@ -92,5 +94,38 @@ SEC("?tp_btf/local_timer_exit")
 int BPF_PROG(on_tick_exit)
 {
 	end(WEIR_TICK, 0);
+	return 0;
+}
+
+/* What KVM counts for its guest, for each CPU: the time that it wanted to run and could not. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct kvm_steal_time {
+	u64 steal;
+};
+#pragma clang attribute pop
+extern const struct kvm_steal_time steal_time __ksym __weak;
+
+/* A longer one is not seen as one: the probes were not attached when it began. */
+#define LONGEST_NS 1000000000
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_stolen, bool preempted, struct task_struct *prev)
+{
+	u32 zero = 0;
+	struct begun *begun = bpf_map_lookup_elem(&now_at, &zero);
+	struct largest_ring *ring = own_ring();
+
+	if (!&steal_time || !begun || !ring)
+		return 0;
+	const struct kvm_steal_time *counted = bpf_this_cpu_ptr(&steal_time);
+	u64 time = bpf_ktime_get_ns(), since = time - begun->switched, duration = counted->steal - begun->stolen;
+
+	begun->switched = time;
+	begun->stolen += duration;
+	if (!duration || duration > since || since > LONGEST_NS || !is_traced(prev->tgid))
+		return 0;
+	u64 at = __sync_fetch_and_add(&ring->position, 2);
+
+	put(ring, at, head_of(time, WEIR_BPF_INTERRUPT, WEIR_STOLEN), duration);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* Locks, by option: which lock a task of the server waits for, and who holds it where that can be known. */
 #include "kernel.h"
 #include "locks.h"
+#include "registers.h"
 #include "ring.h"
 #include "targets.h"
 #include "files.h"
@@ -60,16 +61,6 @@ const volatile u32 futex_call = 0x1ff;
 #define FUTEX_LOCK_PI2 13
 #define FUTEX_WAITERS 0x80000000u
 #define FUTEX_TID_MASK 0x3fffffffu
-
-#if defined(__TARGET_ARCH_x86)
-#define CALL(regs) ((regs)->orig_ax)
-#define FIRST(regs) ((regs)->di)
-#define SECOND(regs) ((regs)->si)
-#elif defined(__TARGET_ARCH_arm64)
-#define CALL(regs) ((regs)->syscallno)
-#define FIRST(regs) ((regs)->orig_x0)
-#define SECOND(regs) ((regs)->regs[1])
-#endif
 
 static __always_inline void tell(u32 sort, u32 pid, u32 holder, u64 key)
 {

@@ -19,6 +19,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* nginx: ngx_http_request_t.connection and ngx_connection_t.fd. */
 #define NGINX_REQUEST_CONNECTION 8
 #define NGINX_CONNECTION_DESCRIPTOR 24
+#define NO_DESCRIPTOR ~0u
 
 static __always_inline u64 pointer_at(u64 address)
 {
@@ -31,10 +32,10 @@ static __always_inline u64 pointer_at(u64 address)
 
 static __always_inline u32 number_at(u64 address)
 {
-	u32 value = ~0u;
+	u32 value;
 
-	bpf_probe_read_user(&value, sizeof(value), (void *)address);
-	return value;
+	/* What cannot be read comes back as zeros, which is a descriptor like any other. */
+	return bpf_probe_read_user(&value, sizeof(value), (void *)address) ? NO_DESCRIPTOR : value;
 }
 
 static __always_inline bool is_servers(void)
@@ -49,7 +50,7 @@ static __always_inline u32 apache_descriptor(u64 connection)
 {
 	u64 core = pointer_at(pointer_at(connection + CONNECTION_CONFIGURATION));
 
-	return core ? number_at(core + SOCKET_DESCRIPTOR) : ~0u;
+	return core ? number_at(core + SOCKET_DESCRIPTOR) : NO_DESCRIPTOR;
 }
 
 /* ap_process_async_request(request): of both kinds of Apache, once the head is read. */
@@ -99,7 +100,7 @@ static __always_inline u32 nginx_descriptor(u64 request)
 {
 	u64 connection = pointer_at(request + NGINX_REQUEST_CONNECTION);
 
-	return connection ? number_at(connection + NGINX_CONNECTION_DESCRIPTOR) : ~0u;
+	return connection ? number_at(connection + NGINX_CONNECTION_DESCRIPTOR) : NO_DESCRIPTOR;
 }
 
 /* ngx_http_process_request(request): the head is read. */

@@ -3,6 +3,7 @@
  * The socket tracepoints and the probes at TCP's own functions both end here, so that they tell the same. */
 #pragma once
 #include "kernel.h"
+#include "registers.h"
 #include "ring.h"
 #include "spine.h"
 #include "targets.h"
@@ -91,14 +92,10 @@ static __always_inline int ready(struct sock *sk)
 	return 0;
 }
 
-/* System calls that receive, and where their arguments name the place that they receive to. */
+/* System calls that receive: their second argument names the place that they receive to. */
 #if defined(__TARGET_ARCH_x86)
-#define CALL_NUMBER(regs) ((regs)->orig_ax)
-#define SECOND_ARGUMENT(regs) ((regs)->si)
 enum { CALL_READ = 0, CALL_READV = 19, CALL_RECVFROM = 45, CALL_RECVMSG = 47 };
 #elif defined(__TARGET_ARCH_arm64)
-#define CALL_NUMBER(regs) ((regs)->syscallno)
-#define SECOND_ARGUMENT(regs) ((regs)->regs[1])
 enum { CALL_READ = 63, CALL_READV = 65, CALL_RECVFROM = 207, CALL_RECVMSG = 212 };
 #endif
 #define PREFACE_BYTES 24
@@ -111,7 +108,7 @@ static __always_inline u32 protocol_of(int length)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
-	u64 call = CALL_NUMBER(regs), place = SECOND_ARGUMENT(regs);
+	u64 call = CALL(regs), place = SECOND(regs);
 	u64 text[2] = {};
 
 	if (call != CALL_READ && call != CALL_RECVFROM && call != CALL_READV && call != CALL_RECVMSG)

@@ -1,9 +1,11 @@
 /* Scheduler and sockets, always on: who runs where, what a task is blocked in, and where requests begin and end. */
 #include "kernel.h"
 #include "spine.h"
+#include "registers.h"
 #include "ring.h"
 #include "targets.h"
 #include "sockets.h"
+#include "context.h"
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
@@ -13,25 +15,17 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
  * socket of the server's gets its own when it is connected. */
 const volatile bool by_descriptor = 0;
 
-/* A descriptor that the task is blocked on, and the system call, without tracing system calls. */
-#if defined(__TARGET_ARCH_x86)
-#define BLOCKED_CALL(regs) ((regs)->orig_ax)
-#define BLOCKED_ARGUMENT(regs) ((regs)->di)
-#elif defined(__TARGET_ARCH_arm64)
-#define BLOCKED_CALL(regs) ((regs)->syscallno)
-#define BLOCKED_ARGUMENT(regs) ((regs)->orig_x0)
-#endif
-
 struct blocked {
 	u64 call, argument;
 };
 
+/* The system call that a task is blocked in, and its first argument: the descriptor, where the call has one. */
 static __always_inline struct blocked blocked_in(struct task_struct *task)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
-	u64 number = BLOCKED_CALL(regs);
+	u64 number = CALL(regs);
 
-	return (struct blocked){ number < WEIR_NO_SYSCALL ? number : WEIR_NO_SYSCALL, BLOCKED_ARGUMENT(regs) & 0xffff };
+	return (struct blocked){ number < WEIR_NO_SYSCALL ? number : WEIR_NO_SYSCALL, FIRST(regs) & 0xffff };
 }
 
 SEC("tp_btf/sched_switch")
@@ -49,6 +43,29 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_st
 	return 0;
 }
 
+/* Calls that may give something to a socket, a bit each; the numbers are the architecture's. */
+const volatile u8 sending[64];
+
+/* Whether the running task wakes the other by what it does, or was only interrupted: flags of a wake-up.
+ *
+ * What a task sends within the host is received in a soft interrupt that runs on top of its own call: then it is the
+ * waker. On top of whatever else, it has nothing to do with it. */
+static __always_inline u32 woken_in(struct task_struct *running)
+{
+	u32 count;
+
+	if (!read_preempt_count(running, &count))
+		return 0;
+	if (count & IN_HARD_INTERRUPT)
+		return WEIR_CONTEXT_TOLD | WEIR_BY_INTERRUPT;
+	if (!(count & SERVING_SOFT_INTERRUPT))
+		return WEIR_CONTEXT_TOLD;
+	u64 call = CALL((struct pt_regs *)bpf_task_pt_regs(running));
+	bool sends = call < WEIR_NO_SYSCALL && sending[call >> 3 & 63] >> (call & 7) & 1;
+
+	return WEIR_CONTEXT_TOLD | WEIR_IN_SOFT_INTERRUPT | (sends ? 0 : WEIR_BY_INTERRUPT);
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *woken)
 {
@@ -58,7 +75,7 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 	if (!is_traced(woken->tgid) && !is_traced(waker->tgid) &&
 	    !(woken->tgid < MOST_PIDS && bit(woken_too, woken->tgid & (MOST_PIDS - 1))))
 		return 0;
-	emit(WEIR_BPF_SCHED_WAKING, 0, (u32)waker->pid | (u64)(u32)woken->pid << 32);
+	emit(WEIR_BPF_SCHED_WAKING, woken_in(waker), (u32)waker->pid | (u64)(u32)woken->pid << 32);
 	return 0;
 }
 

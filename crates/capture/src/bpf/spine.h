@@ -23,4 +23,9 @@ enum weir_open_piece {
 #define WEIR_TLS 32
 #define WEIR_ACCEPTED 1
 
+/* Flags of a wake-up's sub-code, as in weir_wire::task. */
+#define WEIR_BY_INTERRUPT 1
+#define WEIR_IN_SOFT_INTERRUPT 2
+#define WEIR_CONTEXT_TOLD 4
+
 #define WEIR_NO_SYSCALL 0x1ff

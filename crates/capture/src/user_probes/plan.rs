@@ -240,10 +240,8 @@ impl Planner<'_> {
                     let value = reads
                         .number()
                         .and_then(|number| probe.arguments.get(usize::from(number) - 1).copied().flatten());
-                    if cost >= HitCost::Stepped && !allow_slow {
-                        let (place, instruction) = (format!("{}:{provider}:{name}", file.display()), "nop".to_owned());
-                        return Err(ProbeError::Slow { place, instruction });
-                    }
+                    let placed = Placed { shift, cost, instruction: "nop".to_owned() };
+                    check(&placed, &format!("{}:{provider}:{name}", file.display()), allow_slow)?;
                     sites.push(Site { semaphore: probe.semaphore, ..site(probe.offset + shift, value, cost) });
                 }
                 Ok(sites)

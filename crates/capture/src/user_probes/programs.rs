@@ -12,8 +12,10 @@ const MOST_FILES: usize = 4096;
 /// What the processes of a server run and map.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Programs {
-    /// Programs, by the path under which they can be opened.
-    programs: BTreeSet<PathBuf>,
+    /// Programs by the path under which they can be opened, with their names.
+    programs: BTreeMap<PathBuf, String>,
+    /// The same by device and inode: each is opened under one path.
+    known: BTreeSet<(u64, u64)>,
     /// By their names in the processes' own view: programs and libraries.
     files: BTreeMap<String, PathBuf>,
 }
@@ -24,16 +26,29 @@ impl Programs {
     pub fn of(pids: impl IntoIterator<Item = u32>) -> Self {
         let mut found = Self::default();
         for pid in pids {
-            if let Ok(exe) = fs::read_link(format!("/proc/{pid}/exe"))
-                && let Some(path) = found.note(pid, &exe)
-            {
-                found.programs.insert(path);
-            }
+            found.program(pid);
             for path in mapped(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default()) {
                 found.note(pid, Path::new(path));
             }
         }
         found
+    }
+
+    /// Remembers the program that a process runs.
+    fn program(&mut self, pid: u32) -> Option<()> {
+        let link = PathBuf::from(format!("/proc/{pid}/exe"));
+        let (told, own) = (fs::read_link(&link).ok()?, identity(&link)?);
+        if !self.known.insert(own) {
+            return Some(());
+        }
+        let path = self.note(pid, &told).filter(|path| identity(path) == Some(own));
+        // One that an update has replaced since, or of the same name as another container's: it is what the process runs.
+        let path = path.unwrap_or(link);
+        let name = told.file_name()?.to_str()?;
+        let name = name.strip_suffix(" (deleted)").unwrap_or(name).to_owned();
+        self.files.entry(name.clone()).or_insert_with(|| path.clone());
+        self.programs.insert(path, name);
+        Some(())
     }
 
     /// Remembers a file by its name; returns where it can be opened.
@@ -47,7 +62,6 @@ impl Programs {
         }
         // A process in a container has files of its own; they can be opened through it.
         let through = PathBuf::from(format!("/proc/{pid}/root{}", path.display()));
-        let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
         let path = match (identity(path), identity(&through)) {
             (Some(here), Some(there)) if here == there => path.to_owned(),
             (_, Some(_)) => through,
@@ -58,9 +72,9 @@ impl Programs {
         Some(path)
     }
 
-    /// The programs that the processes run.
-    pub fn programs(&self) -> impl Iterator<Item = &Path> {
-        self.programs.iter().map(PathBuf::as_path)
+    /// The programs that the processes run: where each can be opened, and its name.
+    pub fn programs(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.programs.iter().map(|(path, name)| (path.as_path(), name.as_str()))
     }
 
     /// The file of a path, or the one of this name that a process runs or maps.
@@ -73,6 +87,11 @@ impl Programs {
         }
         self.files.get(name).cloned().ok_or_else(|| ProbeError::NotMapped { name: name.to_owned() })
     }
+}
+
+/// Device and inode, by which a file is the same under all its paths.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).map(|found| (found.dev(), found.ino())).ok()
 }
 
 /// The files that a table of mappings (proc(5)) holds instructions of.
@@ -92,12 +111,34 @@ mod tests {
     fn this_process_runs_its_own_program_and_maps_the_library() {
         let programs = Programs::of([std::process::id()]);
         let own = std::env::current_exe().expect("a program");
-        assert_eq!(programs.programs().collect::<Vec<_>>(), [own.as_path()]);
+        let name = own.file_name().and_then(|name| name.to_str()).expect("its name");
+        assert_eq!(programs.programs().collect::<Vec<_>>(), [(own.as_path(), name)]);
         let library = programs.file("libc.so.6").expect("the C library is mapped");
         assert!(library.is_file());
         assert_eq!(programs.file("/a/b").expect("a path is taken as it is"), Path::new("/a/b"));
         let error = programs.file("no-such-library.so").expect_err("nobody maps it");
         assert!(error.to_string().contains("no-such-library.so"));
+    }
+
+    /// As after an update of a server that was not restarted.
+    #[test]
+    fn a_program_that_was_replaced_is_still_the_one_that_runs() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let program = folder.path().join("nginx");
+        fs::copy("/bin/sleep", &program).expect("a program");
+        let mut processes: Vec<_> =
+            (0..2).map(|_| std::process::Command::new(&program).arg("30").spawn().expect("it starts")).collect();
+        fs::remove_file(&program).expect("it was there");
+        fs::copy("/bin/cat", &program).expect("another program");
+        let programs = Programs::of(processes.iter().map(std::process::Child::id));
+        let found: Vec<_> = programs.programs().map(|(path, name)| (fs::read(path).ok(), name.to_owned())).collect();
+        let by_name = programs.file("nginx").ok().and_then(|path| fs::read(path).ok());
+        for process in &mut processes {
+            process.kill().and_then(|()| process.wait()).expect("it ends");
+        }
+        let sleep = fs::read("/bin/sleep").expect("readable");
+        assert!(found == [(Some(sleep.clone()), "nginx".to_owned())], "one program, and the one that runs");
+        assert!(by_name == Some(sleep));
     }
 
     #[test]

@@ -110,6 +110,9 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     let (probes, rung, notes) = crate::record::probes(&args.rung)?;
     let target = args.target.find()?;
+    if target.ports.is_empty() {
+        bail!(crate::record::NO_PORT);
+    }
     let mut sources = args.sources.load(Some(&probes))?;
     sources.extend(args.probes.source(Some(&probes), &target, false)?);
     let run = Run::create(&directory)?;

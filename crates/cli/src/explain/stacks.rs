@@ -35,6 +35,15 @@ pub(super) struct StackSection {
     now_ns: u64,
 }
 
+/// Samples of responses' time on the CPU, by where the task was.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Modes {
+    /// In the program.
+    pub(super) user: Seen,
+    /// In the kernel.
+    pub(super) kernel: Seen,
+}
+
 /// Counts by place, with the names of processes.
 struct Counts {
     fold: StackFold,
@@ -73,6 +82,18 @@ impl StackSection {
     /// What the sampler remarked.
     pub(super) fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// What the samples say of responses' time on the CPU.
+    pub(super) fn modes(&self) -> Modes {
+        let mut modes = Modes::default();
+        for (place, seen) in self.seen.fold.snapshot() {
+            if place.class.is_some() && place.part == Some(Part::Run) && place.stack != Place::OTHER {
+                let mode = if self.stacks.in_kernel(place.stack) { &mut modes.kernel } else { &mut modes.user };
+                add(mode, seen);
+            }
+        }
+        modes
     }
 
     /// The stacks that stand for the most time, the others of their class and part as one; `classes` are the names.

@@ -107,6 +107,23 @@ fn a_query_is_named_from_its_begin_to_its_end() {
 }
 
 #[test]
+fn a_query_that_took_no_time_hides_none() {
+    let (tasks, mut phases, mut texts) = (running(), Phases::default(), Texts::default());
+    let status = told("db", "statement", QUERY);
+    for (at_ns, text) in [(10, "select ?"), (10, "commit"), (20, "")] {
+        phases.hit(0, at_ns, u64::from(!text.is_empty()), &status, &tasks);
+        if !text.is_empty() {
+            phases.text(0, at_ns, text, &mut texts);
+        }
+    }
+    let mut steps = vec![step(5, 30, Part::Run)];
+    phases.name_queries(&mut steps);
+    let named = |step: &Step| matches!(step.detail, Detail::Named(number) if texts.text(number) == "commit");
+    let told: Vec<_> = steps.iter().map(|step| (step.from_ns, step.to_ns, named(step))).collect();
+    assert_eq!(told, [(5, 10, false), (10, 20, true), (20, 30, false)]);
+}
+
+#[test]
 fn what_is_told_is_of_the_task_and_the_time() {
     let (tasks, mut phases, mut texts) = (running(), Phases::default(), Texts::default());
     phases.hit(0, 10, 1, &told("s", "request", REQUEST), &tasks);

@@ -11,14 +11,14 @@ fn spells_follow_the_scheduler() {
     let mut tasks = Tasks::default();
     tasks.switch(100, 0, switch(0, 7, 0));
     tasks.switch(200, 0, switch(7, 9, 1));
-    tasks.waking(250, 9, 7);
+    tasks.waking(250, 9, 7, WokenIn::Untold);
     tasks.switch(300, 0, switch(9, 7, 0));
     let spells: Vec<_> = tasks.spells_back(7, 50, 350).map(|s| (s.from_ns, s.to_ns, s.state, s.woken_by)).collect();
     assert_eq!(
         spells,
         [
             (300, 350, State::Running { cpu: 0 }, 0),
-            (250, 300, State::Runnable { waker: 9 }, 0),
+            (250, 300, State::Runnable { waker: 9, woken_in: WokenIn::Untold }, 0),
             (200, 250, State::Blocked { state: 1, syscall: NO_SYSCALL }, 9),
             (100, 200, State::Running { cpu: 0 }, 0),
             (50, 100, State::Unknown, 0),
@@ -46,7 +46,7 @@ fn what_a_cpu_lost_is_unknown_but_for_what_others_tell() {
     tasks.seen(150, 0);
     tasks.switch(180, 1, switch(8, 11, 0));
     tasks.lost(200, 0);
-    tasks.waking(250, 3, 9);
+    tasks.waking(250, 3, 9, WokenIn::Untold);
     let spells = |pid| {
         let spells: Vec<_> = tasks.spells_back(pid, 105, 300).map(|s| (s.from_ns, s.to_ns, s.state)).collect();
         spells
@@ -57,7 +57,7 @@ fn what_a_cpu_lost_is_unknown_but_for_what_others_tell() {
     assert_eq!(
         spells(9),
         [
-            (250, 300, State::Runnable { waker: 3 }),
+            (250, 300, State::Runnable { waker: 3, woken_in: WokenIn::Untold }),
             (200, 250, blocked(NO_SYSCALL)),
             (150, 200, State::Unknown),
             (110, 150, blocked(lock)),
@@ -73,9 +73,12 @@ fn what_a_cpu_lost_is_unknown_but_for_what_others_tell() {
 fn a_wake_up_that_overtakes_the_block_is_not_lost() {
     let mut tasks = Tasks::default();
     tasks.switch(100, 0, switch(0, 7, 0));
-    tasks.waking(199, 3, 7);
+    tasks.waking(199, 3, 7, WokenIn::Untold);
     tasks.switch(200, 0, switch(7, 0, 1));
-    assert_eq!(tasks.spells_back(7, 200, 300).next().map(|s| s.state), Some(State::Runnable { waker: 3 }));
+    assert_eq!(
+        tasks.spells_back(7, 200, 300).next().map(|s| s.state),
+        Some(State::Runnable { waker: 3, woken_in: WokenIn::Untold })
+    );
 }
 
 #[test]
@@ -93,7 +96,10 @@ fn a_number_that_is_given_again_is_another_task() {
     assert_eq!(tasks.named(7), Some(&name("parent", true)));
     assert_eq!(tasks.touches(7, 0, 400).count(), 0);
     let spells: Vec<_> = tasks.spells_back(7, 50, 350).map(|s| (s.from_ns, s.to_ns, s.state, s.parent)).collect();
-    assert_eq!(spells, [(300, 350, State::Runnable { waker: 3 }, 0), (50, 300, State::Unknown, 3)]);
+    assert_eq!(
+        spells,
+        [(300, 350, State::Runnable { waker: 3, woken_in: WokenIn::Task }, 0), (50, 300, State::Unknown, 3)]
+    );
 }
 
 #[test]

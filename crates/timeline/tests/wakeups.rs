@@ -1,0 +1,119 @@
+//! A wake-up out of an interrupt: whoever had the CPU then is not to blame for it.
+
+use std::net::SocketAddr;
+use weir_measure::part::Part;
+use weir_timeline::{Bounds, Detail, Joiner, Step};
+use weir_wire::client::{ClientConnection, ClientRequest, Outcome};
+use weir_wire::socket::SocketOpen;
+use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, IN_SOFT_INTERRUPT, NO_SYSCALL, Switch};
+use weir_wire::{Kind, Record, Slot, text_slots};
+
+const WORKER: u32 = 100;
+/// Another process of the server, which happens to have a CPU.
+const OTHER: u32 = 101;
+const CLIENT: u32 = 7;
+
+fn plain(time_ns: u64, lane: u32, kind: Kind, flags: u8, low: u32, high: u32) -> Record {
+    Record { time_ns, kind: kind as u16, flags, lane, a: u64::from(low) | u64::from(high) << 32, ..Record::default() }
+}
+
+fn switch(time_ns: u64, lane: u32, prev: u32, next: u32, syscall: u16) -> Record {
+    let prev_state = u8::from(syscall != NO_SYSCALL);
+    Switch { prev, next, prev_state, syscall, descriptor: 3 }.write(time_ns, lane)
+}
+
+/// A request within which its worker waits in a call, from 2,000 to 5,000 ns, and is woken on the CPU of the other.
+fn waits(syscall: i64, flags: u8) -> (Part, Detail) {
+    let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    let mut joiner = Joiner::new(Bounds::default());
+    let mut steps: Vec<Step> = Vec::new();
+    let mut push = |record: Record, slots: &[Slot]| {
+        joiner.push(&record, slots, None, &mut |_, one| steps.extend(one.steps));
+    };
+    for (pid, name) in [(WORKER, "worker"), (OTHER, "other")] {
+        let slots = text_slots(name);
+        push(Record { slots: slots.len() as u8, ..plain(5, 0, Kind::TaskName, 1, pid, pid) }, &slots);
+    }
+    push(switch(10, 1, 0, OTHER, NO_SYSCALL), &[]);
+    push(switch(30, 0, 0, WORKER, NO_SYSCALL), &[]);
+    let (connection, socket) = (1, 5);
+    let open = SocketOpen {
+        socket,
+        receive_base: 0,
+        send_base: 0,
+        cookie: 5,
+        netns: 0,
+        local: address(80),
+        remote: address(40_000),
+    };
+    let (record, slots) = open.write(1_050, 0);
+    push(record, &slots);
+    let told = ClientConnection {
+        connection,
+        connect_start_ns: 1_000,
+        connected_ns: 1_100,
+        failed: false,
+        local: address(40_000),
+        remote: address(80),
+    };
+    let (record, slots) = told.write(CLIENT);
+    push(record, &slots);
+    push(plain(1_200, 0, Kind::SocketReady, 0, socket, 50), &[]);
+    push(plain(1_400, 0, Kind::SocketRecv, 0, socket, 50), &[]);
+    push(switch(2_000, 0, WORKER, 0, syscall as u16), &[]);
+    push(plain(5_000, 1, Kind::Waking, flags, OTHER, WORKER), &[]);
+    push(switch(5_000, 0, 0, WORKER, NO_SYSCALL), &[]);
+    push(plain(5_500, 0, Kind::SocketSend, 0, socket, 70), &[]);
+    let request = ClientRequest {
+        connection,
+        intended_ns: 1_000,
+        started_ns: 1_000,
+        sent_ns: 1_150,
+        first_byte_ns: 5_600,
+        done_ns: 5_600,
+        request_offset: 0,
+        request_bytes: 50,
+        response_offset: 0,
+        response_bytes: 70,
+        status: 200,
+        name: 0,
+        outcome: Outcome::Done,
+        opened_connection: true,
+        encrypted: false,
+        retried: false,
+        http_version: 1,
+    };
+    let (record, slots) = request.write(CLIENT);
+    push(record, &slots);
+    joiner.finish(&mut |_, one| steps.extend(one.steps));
+    let step = steps.iter().find(|step| step.from_ns == 2_000).expect("the wait");
+    assert_eq!(step.to_ns, 5_000, "{steps:?}");
+    (step.part, step.detail)
+}
+
+#[test]
+fn a_time_out_is_told_by_the_interrupt_that_ended_the_wait() {
+    let by_interrupt = CONTEXT_TOLD | BY_INTERRUPT;
+    let own = Detail::Task(WORKER);
+    assert_eq!(waits(libc::SYS_ppoll, by_interrupt), (Part::WaitTimer, own));
+    assert_eq!(waits(libc::SYS_futex, by_interrupt), (Part::WaitTimer, own));
+    assert_eq!(waits(libc::SYS_rt_sigtimedwait, by_interrupt), (Part::WaitTimer, own));
+    // A file's lock is waited for until it is there.
+    assert_eq!(waits(libc::SYS_flock, by_interrupt), (Part::WaitLock, Detail::None));
+    assert_eq!(waits(libc::SYS_fsync, by_interrupt), (Part::WaitDisk, Detail::None));
+}
+
+#[test]
+fn what_comes_over_a_network_is_no_ones_who_was_interrupted() {
+    let received = CONTEXT_TOLD | BY_INTERRUPT | IN_SOFT_INTERRUPT;
+    assert_eq!(waits(libc::SYS_ppoll, received), (Part::WaitNetwork, Detail::None));
+}
+
+#[test]
+fn whoever_woke_by_itself_is_followed() {
+    // What the other did meanwhile stands in the place of the wait: it ran.
+    for flags in [CONTEXT_TOLD, CONTEXT_TOLD | IN_SOFT_INTERRUPT, 0] {
+        assert_eq!(waits(libc::SYS_ppoll, flags), (Part::Run, Detail::Task(OTHER)), "{flags}");
+        assert_eq!(waits(libc::SYS_futex, flags), (Part::WaitLock, Detail::Task(OTHER)), "{flags}");
+    }
+}
