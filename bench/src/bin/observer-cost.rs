@@ -225,10 +225,12 @@ fn report(arguments: &Arguments, pairs: &[Pair], lost: u64) -> anyhow::Result<()
     Ok(())
 }
 
-/// What is watched beside scheduler and sockets, in words.
+/// What is recorded beside scheduler and sockets, in words.
 fn watching(arguments: &Arguments) -> String {
-    let names = arguments.watch.iter().flat_map(|list| list.0.iter().map(|source| source.name()));
-    let names: Vec<&str> = names.collect();
+    let sources = arguments.watch.iter().flat_map(|list| list.0.iter().map(|source| source.name().to_owned()));
+    let packs = (arguments.packs != PackChoice::None).then(|| "packs".to_owned());
+    let stacks = arguments.stacks.map(|hz| format!("stacks at {hz} Hz"));
+    let names: Vec<String> = sources.chain(packs).chain(stacks).collect();
     if names.is_empty() { String::new() } else { format!(" with {}", names.join(", ")) }
 }
 

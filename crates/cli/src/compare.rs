@@ -19,7 +19,7 @@ const WORSE: u8 = 3;
 const PROGRESS_EACH: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
-EXAMPLES
+Examples:
   Two servers, on ports of their own:
     weir compare --a \"nginx -c /etc/a.conf -g 'daemon off;'\" \\
         --b 'weir serve --listen 127.0.0.1:8082 site' -c 100 \\
@@ -39,7 +39,7 @@ EXAMPLES
         --a 'wrk -t1 -c{connections} -d{seconds}s {url}' \\
         --b 'weir load {url} -c {connections} -d {seconds} --json'
 
-THE VERDICT
+The verdict:
   Each block measures A and B one right after the other. What counts is the
   median of the ratios B/A, with a bootstrap interval over blocks; the noise
   floor is the same for A against itself. For a cost, B is worse when the whole
@@ -47,8 +47,8 @@ THE VERDICT
   better likewise below, and the same when interval and noise floor lie within
   the smallest effect; else one cannot tell.
 
-EXIT CODES
-  0 done, 1 failure, 2 usage, 3 B is worse in something (--fail-if-worse)";
+Exit status: 0 if it was measured, 1 if not, 2 for wrong usage, 3 if B is worse
+in something (--fail-if-worse).";
 
 /// Hold two servers, configurations or load generators against each other, so that the answer holds on a noisy
 /// machine.
@@ -174,7 +174,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn usage(error: &anyhow::Error) -> ExitCode {
-    eprintln!("weir: {error:#}");
+    eprintln!("weir compare: {}", crate::output::causes(error));
     ExitCode::from(USAGE)
 }
 
@@ -304,18 +304,12 @@ pub(crate) fn stop_on_signals(interrupt: &Interrupt) -> anyhow::Result<()> {
 }
 
 fn print(outcome: &Outcome, command: &str, json: bool) -> anyhow::Result<()> {
-    let mut stdout = io::stdout().lock();
     let text = if json {
         format!("{:#}\n", weir_compare::json_report(outcome, command)?)
     } else {
-        let colours = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        weir_compare::terminal_report(outcome, command, colours)
+        weir_compare::terminal_report(outcome, command, crate::output::colours())
     };
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // Whoever read it has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("writing the report"),
-    }
+    crate::output::print(&text)
 }
 
 /// Tells progress on standard error: one line renewed on a terminal, else a line each few seconds.

@@ -45,8 +45,8 @@ the schedule), so a server that stalls cannot hide it by holding the generator
 back. `uncorrected` counts from when the request was really sent, or from the
 connect call where it opened its connection.
 
-Exit status: 0 if any request was answered, 1 if none was or the server cannot be
-reached, 2 for wrong usage.";
+Exit status: 0 if any request was answered, 1 if none was or the server cannot
+be reached, 2 for wrong usage.";
 
 /// Load a web server over HTTP/1.1 and report what its users feel.
 #[derive(Debug, clap::Args)]
@@ -227,7 +227,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = match args.load.options(&args.url) {
         Ok(options) => options,
         Err(Usage(error)) => {
-            eprintln!("weir load: {error:#}");
+            eprintln!("weir load: {}", crate::output::causes(&error));
             return Ok(ExitCode::from(2));
         }
     };
@@ -238,9 +238,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => watched(options, &stop, args.quiet, args.verbose)?,
     };
     if args.json {
-        crate::output::print(&format!("{:#}\n", as_json(&report, &heading)));
+        crate::output::print(&format!("{:#}\n", as_json(&report, &heading)))?;
     } else {
-        crate::output::print(&screen::text(&report, &heading, args.verbose, screen::Colours::of_stdout()));
+        crate::output::print(&screen::text(&report, &heading, args.verbose, screen::Colours::of_stdout()))?;
     }
     Ok(if report.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

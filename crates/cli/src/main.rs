@@ -29,10 +29,20 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const START: &str = "\
 Start here:
-  weir explain --load http://127.0.0.1/ --port 80     where does each request's time go?
-  weir load http://127.0.0.1/                         how much load does it take?
-  weir compare --a 'SERVER' --b 'SERVER' --url URL    which one is faster, really?
-  weir serve .                                        a fast static server, to try all this on
+  weir explain --load http://127.0.0.1/ --port 80
+      where does each request's time go?
+  weir explain --port 80
+      the same of the requests that come anyway
+  weir advise
+      what should I change?
+  weir view weir-runs/0001
+      the whole run in the browser, down to single events
+  weir load http://127.0.0.1/
+      how much load does it take?
+  weir compare --a 'SERVER' --b 'SERVER' --url URL
+      which one is faster, really?
+  weir serve .
+      a fast static server, to try all this on
 
 Each command has examples: weir explain --help";
 
@@ -67,10 +77,10 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Man(args) => manual::man(&args),
-        Command::Completions(args) => Ok(manual::completions(&args)),
+        Command::Completions(args) => manual::completions(&args),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("weir: {error:#}");
+        eprintln!("weir: {}", output::causes(&error));
         ExitCode::FAILURE
     })
 }

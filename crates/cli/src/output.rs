@@ -1,11 +1,33 @@
 //! Printing reports.
 
-use std::io::{IsTerminal, Write};
+use anyhow::Context;
+use std::io::{ErrorKind, IsTerminal, Write};
 
-/// Prints to stdout; whoever reads may close the pipe early, as `head` does, and that is no error.
-pub(crate) fn print(text: &str) {
+/// Prints to stdout; whoever reads may close the pipe early, as `head` does, and that is no error. A full disk is one:
+/// half a report must not look like a whole one.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("standard output cannot be written"),
+        _ => Ok(()),
+    }
+}
+
+/// Columns of the terminal, within what reads well.
+pub(crate) fn columns() -> usize {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: TIOCGWINSZ writes a winsize, which is what the pointer is to.
+    let answered = unsafe { libc::ioctl(1, libc::TIOCGWINSZ, &raw mut size) } == 0;
+    if answered && size.ws_col > 0 { usize::from(size.ws_col).clamp(64, 140) } else { 100 }
+}
+
+/// An error with its causes, each said once: many an error names its cause in its own sentence.
+pub(crate) fn causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match said.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => said.to_owned(),
+        said => format!("{said}: {cause}"),
+    })
 }
 
 /// Whether stdout wants colours: a terminal that can show them, and no NO_COLOR (no-color.org: set and not empty).
@@ -13,4 +35,18 @@ pub(crate) fn colours() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     std::io::stdout().is_terminal() && !refused && !dumb
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let full = || std::io::Error::from(ErrorKind::StorageFull);
+        let own = weir_trace::WriteError::Io { path: "runs/a".into(), source: full() };
+        let said = causes(&anyhow::Error::from(own).context("recording"));
+        assert_eq!(said.matches(&full().to_string()).count(), 1, "{said}");
+        assert!(said.starts_with("recording: runs/a: "), "{said}");
+    }
 }

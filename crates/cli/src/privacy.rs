@@ -13,15 +13,18 @@ pub(crate) fn without_query(target: &str) -> String {
     }
 }
 
+/// Options whose value may be a secret as a whole: the addresses of webhooks have their key in the path.
+const SECRET: [&str; 3] = ["--header", "--body", "--webhook"];
+
 fn redacted(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut hide_next = false;
     arguments
         .map(|argument| {
-            let hide = std::mem::replace(&mut hide_next, matches!(argument.as_str(), "--header" | "--body"));
-            let attached = ["--header=", "--body="].iter().find(|option| argument.starts_with(**option));
+            let hide = std::mem::replace(&mut hide_next, SECRET.contains(&argument.as_str()));
+            let attached = argument.split_once('=').filter(|(option, _)| SECRET.contains(option));
             match attached {
                 _ if hide => "(redacted)".to_owned(),
-                Some(option) => format!("{option}(redacted)"),
+                Some((option, _)) => format!("{option}=(redacted)"),
                 None if is_bundle_with_header(&argument) => {
                     let header = argument.find('H').unwrap_or(1);
                     // `-qH` takes its value from the next argument, `-qHName: value` has it attached.
@@ -69,6 +72,9 @@ mod tests {
             "http://me:pw@host:80/x?token=3",
             "-c",
             "4",
+            "--webhook",
+            "https://h/services/key1",
+            "--webhook=https://h/services/key2",
         ];
         let kept = redacted(line.iter().map(|&argument| argument.to_owned()));
         assert_eq!(
@@ -82,7 +88,10 @@ mod tests {
                 "-H(redacted)",
                 "http://(redacted)@host:80/x?(redacted)",
                 "-c",
-                "4"
+                "4",
+                "--webhook",
+                "(redacted)",
+                "--webhook=(redacted)"
             ]
         );
     }

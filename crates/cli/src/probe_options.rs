@@ -1,6 +1,5 @@
 //! The options for probes in the server's own programs.
 
-use anyhow::bail;
 use std::time::{Duration, Instant};
 use weir_capture::packs::PackChoice;
 use weir_capture::user_probes::{Plan, ProbeRequest, Programs, Release, UserProbes, Wanted};
@@ -33,23 +32,31 @@ pub(crate) struct ProbeArgs {
 }
 
 impl ProbeArgs {
+    fn wanted(&self) -> Wanted {
+        Wanted { probes: self.probe.clone(), packs: self.packs.clone(), allow_slow: self.allow_slow_probes }
+    }
+
+    /// An option that asks for probes, if one was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        if self.wanted().is_empty() {
+            return None;
+        }
+        Some(if self.probe.is_empty() { "--packs" } else { "--probe" })
+    }
+
     /// The source for what is wanted, none if nothing is; says what it sets and what it left out.
     ///
     /// `just_started` says that the server may not yet have mapped all of its files.
-    pub(crate) fn source(
+    pub(crate) fn load(
         &self,
-        probes: Option<&Probes>,
+        probes: &Probes,
         target: &Target,
         just_started: bool,
     ) -> anyhow::Result<Option<Box<dyn EventSource>>> {
-        let wanted =
-            Wanted { probes: self.probe.clone(), packs: self.packs.clone(), allow_slow: self.allow_slow_probes };
+        let wanted = self.wanted();
         if wanted.is_empty() {
             return Ok(None);
         }
-        let Some(probes) = probes else {
-            bail!("--probe and --packs need the kernel's probes, which this rung does without (see --rung)");
-        };
         let deadline = Instant::now() + if just_started { MAPPED } else { Duration::ZERO };
         let plan = loop {
             let programs = Programs::of(target.pids.iter().flat_map(|pid| tree(*pid)));

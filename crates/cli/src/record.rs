@@ -16,23 +16,30 @@ pub(crate) const DISK_MIB: u64 = 4096;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir record --port 80 -d 10                    ten seconds of whatever listens on port 80
-  weir record --run runs/a --comm apache2        until Ctrl-C, into the directory runs/a
-  weir record --pid 4711                         a process with its children and threads
+  weir record --port 80 -d 10
+      ten seconds of whatever listens on port 80
+  weir record --run runs/a --comm apache2
+      until Ctrl-C, into the directory runs/a
   weir record --pid 4711 --packs auto --probe libphp.so:php_mail
-                                                 with phases and queries of known servers, and a mark at a function
-  weir record --unit shop                        the systemd unit shop.service, whatever runs in it
-  weir record --always --port 80 --slo 'p99<200ms' --webhook https://example.com/alert
-                                                 in short windows, for ever, within bounds of disk and CPU time
+      a process with its children and threads, with phases and queries of known
+      servers, and a mark at a function
+  weir record --unit shop
+      the systemd unit shop.service, whatever runs in it
   weir record --run runs/b -- nginx -g 'daemon off;'
-                                                 start a server, and record it until it ends
+      start a server, and record it until it ends
+  weir record --always --port 80 --slo 'p99<200ms' --webhook https://h/alert
+      in short windows, for ever, within bounds of disk and CPU time
 
-The run is read by `weir explain RUN`. To join requests with a client's view, let the load write to the same run:
+The run is read by `weir explain RUN`. To join requests with a client's view,
+let the load write to the same run:
   weir load --run runs/a http://127.0.0.1/
 
-Exit status: 0 if it was recorded to the end, 1 if not or if the command failed by itself, 2 for wrong usage.
-Needs Linux 5.18 or later, and root or CAP_BPF and CAP_PERFMON (else /proc alone is looked at: see --rung); to find another user's server by its port also
-CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.";
+Needs Linux 5.18 or later, and root or CAP_BPF and CAP_PERFMON (else /proc alone
+is looked at: see --rung); to find another user's server by its port also
+CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
+
+Exit status: 0 if it was recorded to the end, 1 if not or if the command failed
+by itself, 2 for wrong usage.";
 
 /// Record kernel events of a server: who runs, who waits for what, where requests begin and end.
 #[derive(Debug, clap::Args)]
@@ -46,27 +53,9 @@ pub(crate) struct Args {
     #[arg(short = 'd', long, value_name = "TIME", value_parser = crate::units::duration)]
     duration: Option<Duration>,
 
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-
-    #[command(flatten)]
-    pub(crate) always: crate::always::AlwaysArgs,
-
     /// Write the addresses of clients as they are; without it, keyed hashes take their place
     #[arg(long)]
     pub(crate) keep_addresses: bool,
-
-    #[command(flatten)]
-    watch: crate::watch::WatchArgs,
-
-    #[command(flatten)]
-    probes: crate::probe_options::ProbeArgs,
-
-    #[command(flatten)]
-    pub(crate) rung: RungArgs,
-
-    #[command(flatten)]
-    sources: crate::sources::SourceArgs,
 
     /// Disk space for the kernel's events, MiB; the oldest are removed beyond it
     #[arg(long, value_name = "MIB", default_value_t = DISK_MIB, value_parser = clap::value_parser!(u64).range(256..))]
@@ -75,10 +64,24 @@ pub(crate) struct Args {
     /// The server to start and record
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+
+    // From here on each has a heading of its own in the help.
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+
+    #[command(flatten)]
+    sources: crate::sources::SourceArgs,
+
+    #[command(flatten)]
+    pub(crate) rung: RungArgs,
+
+    #[command(flatten)]
+    pub(crate) always: crate::always::AlwaysArgs,
 }
 
 /// Which server is meant.
 #[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Server")]
 pub(crate) struct TargetArgs {
     /// The server listens on this TCP port
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -146,9 +149,6 @@ impl TargetArgs {
     }
 }
 
-/// Why a server is refused of which no connection would be seen.
-pub(crate) const NO_PORT: &str = "the target listens on no TCP port; name one with --port N (a server behind a Unix socket alone, such as php-fpm, is explained with the web server in front of it: name both)";
-
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.target.is_empty() && args.command.is_empty() {
@@ -158,6 +158,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     if args.always.always {
+        if let Some(option) = args.sources.given() {
+            eprintln!(
+                "weir record: --always records scheduler and sockets alone: {option} is for recordings with an end"
+            );
+            return Ok(ExitCode::from(2));
+        }
         return crate::always::run(args);
     }
     let stop = Stop::on_signals()?;
@@ -175,16 +181,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(child) = &child {
         target = target.and(Target::of_pid(child.id()).context("the command ended at once")?);
     }
-    if target.ports.is_empty() && child.is_none() {
-        bail!(NO_PORT);
+    if child.is_none() {
+        must_listen(&target)?;
     }
     footing.settle(&target)?;
-    let mut sources = args.sources.load(footing.probes.as_ref())?;
-    sources.extend(args.probes.source(footing.probes.as_ref(), &target, child.is_some())?);
-    // Not before: a target that is refused leaves no run behind.
+    let sources = args.sources.load(footing.probes.as_ref(), &target, child.is_some())?;
+    // Not before: what is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(footing.rung.name()), None)?;
-    sources.extend(args.watch.load(footing.probes.as_ref())?);
     let recorder = match footing.probes {
         Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?,
         None => Recorder::sample(&target, &run, limits(args.disk))?,
@@ -207,6 +211,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         run.directory().display()
     );
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Without a TCP port no request of a server that runs already would be seen.
+pub(crate) fn must_listen(target: &Target) -> anyhow::Result<()> {
+    if target.ports.is_empty() {
+        bail!("the target listens on no TCP port; name one with --port N");
+    }
+    Ok(())
 }
 
 /// The probes of the highest rung that works, with the reasons why none above it does, where nothing can be done without

@@ -4,6 +4,7 @@ use weir_capture::{Ladder, Rung};
 
 /// Where request boundaries come from.
 #[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "What else to record")]
 pub(crate) struct RungArgs {
     /// Where request boundaries come from: auto (the highest that works), or tracepoints, fentry, syscalls, userprobes,
     /// proc, client

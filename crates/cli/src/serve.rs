@@ -12,18 +12,27 @@ use weir_server::{AccessLog, BindError, Counts, ListenAddr, LogFormat, LogTarget
 
 const EXAMPLES: &str = "\
 Examples:
-  weir serve                                  the current directory, for this machine only
-  weir serve --listen :8080 /srv/www          for every interface
+  weir serve
+      the current directory, for this machine only
+  weir serve --listen :8080 /srv/www
+      for every interface
   weir serve --listen '[::1]:8080' --listen 127.0.0.1:8080 site
-  weir serve --listen 127.0.0.1:0 site        any free port; the line at the start says which
+      at two addresses
+  weir serve --listen 127.0.0.1:0 site
+      any free port; the line at the start says which
   weir serve --access-log access.log --log-queries site
+      with a log of all requests, queries included
 
 Files in memory are looked at again at most once a second.
 Symbolic links that leave DIR, and absolute ones, are refused.
-SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one ends at once.
-SIGHUP or SIGUSR1 opens the access log again, for log rotation.";
+SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one
+ends at once.
+SIGHUP or SIGUSR1 opens the access log again, for log rotation.
 
-/// Serve a directory over HTTP
+Exit status: 0 if it was asked to stop, 1 if it cannot listen or serve, 2 for
+wrong usage.";
+
+/// Serve a directory over HTTP.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

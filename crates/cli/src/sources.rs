@@ -1,34 +1,57 @@
 //! The sources of events beside the spine that a user may ask for, by option.
 
+use crate::probe_options::ProbeArgs;
+use crate::watch::WatchArgs;
 use anyhow::bail;
-use weir_capture::{EventSource, MOST_HZ, Probes, Samples};
+use weir_capture::{EventSource, MOST_HZ, Probes, Samples, Target};
 
 /// What else to record.
-#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "What else to record")]
 pub(crate) struct SourceArgs {
+    #[command(flatten)]
+    probes: ProbeArgs,
+
+    #[command(flatten)]
+    watch: WatchArgs,
+
     /// Sample stacks as well, on the CPUs and off them, so many times a second of each CPU
     #[arg(
         long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "99",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_HZ))
     )]
-    pub(crate) stacks: Option<u32>,
+    stacks: Option<u32>,
 }
 
 impl SourceArgs {
-    /// Loads the sources that were asked for, which share the spine's targets; a rung without probes has none.
-    pub(crate) fn load(&self, probes: Option<&Probes>) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
-        let Some(probes) = probes else {
-            if *self != Self::default() {
-                bail!(
-                    "stacks and other sources beside the rung need the kernel's probes, which this rung does without (see --rung)"
-                );
+    /// Loads all that was asked for, which share the spine's targets; a rung without probes has none.
+    ///
+    /// To be called before a run is made, so that what is refused leaves none behind. `just_started` says that the
+    /// server may not yet have mapped all of its files.
+    pub(crate) fn load(
+        &self,
+        probes: Option<&Probes>,
+        target: &Target,
+        just_started: bool,
+    ) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
+        let Some(loaded) = probes else {
+            if let Some(option) = self.given() {
+                bail!("{option} needs the kernel's probes, which this rung does without (see --rung)");
             }
             return Ok(Vec::new());
         };
         let mut sources: Vec<Box<dyn EventSource>> = Vec::new();
         if let Some(hz) = self.stacks {
-            sources.push(Box::new(Samples::load(probes, hz)?));
+            sources.push(Box::new(Samples::load(loaded, hz)?));
         }
+        sources.extend(self.probes.load(loaded, target, just_started)?);
+        sources.extend(self.watch.load(loaded)?);
         Ok(sources)
+    }
+
+    /// One of these options that was given, if any was.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let stacks = self.stacks.map(|_| "--stacks");
+        stacks.or_else(|| self.probes.given()).or_else(|| self.watch.given())
     }
 }

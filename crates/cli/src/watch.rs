@@ -1,6 +1,5 @@
 //! Optional sources of a recording: `--watch` and `--watch-windows`.
 
-use anyhow::bail;
 use std::time::Duration;
 use weir_capture::{EventSource, Probes, Watch, Watched, Windows};
 
@@ -22,16 +21,15 @@ pub(crate) struct WatchArgs {
 struct Sources(Vec<Watched>);
 
 impl WatchArgs {
-    /// Loads the sources; a rung without probes has none.
-    pub(crate) fn load(&self, probes: Option<&Probes>) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
+    /// The option, if it was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        self.watch.as_ref().map(|_| "--watch")
+    }
+
+    /// Loads the sources, if any are wanted.
+    pub(crate) fn load(&self, probes: &Probes) -> anyhow::Result<Option<Box<dyn EventSource>>> {
         let sources = self.watch.as_ref().map_or(&[][..], |sources| &sources.0);
-        let Some(probes) = probes else {
-            if !sources.is_empty() {
-                bail!("--watch needs the kernel's probes, which this rung does without (see --rung)");
-            }
-            return Ok(Vec::new());
-        };
-        Ok(Watch::load(probes, sources, self.watch_windows)?.into_iter().collect())
+        Ok(Watch::load(probes, sources, self.watch_windows)?)
     }
 }
 

@@ -4,10 +4,8 @@
 mod support;
 
 use serde_json::Value;
-use std::net::TcpListener;
-use std::process::Command;
 use support::{alone, explain, number};
-use weir_testkit::{Apache, Faulty, Nginx, RunningServer, WeirServe, require};
+use weir_testkit::{Apache, Certificate, Faulty, Nginx, RunningServer, WeirServe, require};
 
 const SECONDS: &str = "3s";
 
@@ -95,39 +93,12 @@ fn nginx_with_tls() {
     if require::root_and_bpf().is_none() || require::nginx().is_none() || require::program("openssl").is_none() {
         return;
     }
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let path = folder.path().to_str().expect("a readable path");
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
-        .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .args(["-keyout", &format!("{path}/key.pem"), "-out", &format!("{path}/cert.pem")])
-        .output()
-        .expect("openssl starts");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-    let configuration = format!(
-        "daemon off; worker_processes 1; user root; pid {path}/pid; error_log {path}/error.log;\n\
-         events {{ worker_connections 1024; }}\n\
-         http {{ access_log off; keepalive_requests 1000000000; server {{ listen 127.0.0.1:{port} ssl; root {path};\n\
-         ssl_certificate {path}/cert.pem; ssl_certificate_key {path}/key.pem; }} }}\n"
-    );
-    std::fs::write(folder.path().join("nginx.conf"), configuration).expect("the configuration is written");
-    std::fs::write(folder.path().join("1k.txt"), [b'x'; 1024]).expect("a file is written");
-    let (url, configuration) = (format!("https://127.0.0.1:{port}/1k.txt"), format!("{path}/nginx.conf"));
-    for more in [&["-c", "10"][..], &["-c", "10", "--no-keepalive"]] {
-        let run = tempfile::tempdir().expect("a temporary directory");
-        let run = run.path().to_str().expect("a readable path");
-        let (certificate, server) = (format!("{path}/cert.pem"), ["--", "nginx", "-c", &configuration, "-p", path]);
-        let mut arguments = vec!["explain", "--json", "--load", &url, "--run", run, "-d", "2s", "--ca", &certificate];
-        arguments.extend(more);
-        arguments.extend(server);
-        let output = support::output(&arguments);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
-        assert!(number(&report, "/requests") > 100.0);
-        assert!(number(&report, "/joined_fraction") >= 0.999, "{}", report["unjoinable"]);
-        assert!(number(&report, "/parts_ns/unattributed") < 0.05 * number(&report, "/response_ns/mean"));
+    let certificate = Certificate::self_signed().expect("openssl makes a certificate");
+    let server = Nginx::new().tls(&certificate).start().expect("nginx starts");
+    let file = certificate.certificate();
+    let trusted = ["--ca", file.to_str().expect("a readable path")];
+    for keep_alive in [true, false] {
+        check(&server, keep_alive, "10", &trusted);
     }
 }
 

@@ -35,6 +35,27 @@ fn wrong_usage_is_2_and_says_how_it_is_meant() {
     refused(&output(&["record", "--port", "0"]), 2, &["--port"]);
     refused(&output(&["record", "-d", "5 minutes", "--port", "80"]), 2, &["10s"]);
     refused(&output(&["no-such-command"]), 2, &["--help"]);
+    refused(&output(&["explain", "--port", "80", "--slo", "p99=5ms"]), 2, &["'p99<200ms'"]);
+}
+
+/// What an option asks for is done or refused, never passed over.
+#[test]
+fn options_that_do_not_belong_together_are_refused() {
+    for option in [&["--stacks"][..], &["--watch", "all"], &["--packs", "auto"], &["--rate", "5"], &["--rung", "proc"]]
+    {
+        refused(&output(&[&["explain", "runs/a"], option].concat()), 2, &["[RUN]", option[0]]);
+    }
+    for option in [&["--stacks"][..], &["--watch", "all"], &["--probe", "x:y"]] {
+        refused(&output(&[&["record", "--always", "--port", "80"], option].concat()), 2, &["--always", option[0]]);
+    }
+}
+
+/// Half a report must not look like a whole one.
+#[test]
+fn a_report_that_cannot_be_written_is_1() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("the kernel has it");
+    let output = weir().args(["completions", "bash"]).stdout(full).stderr(Stdio::piped()).output();
+    refused(&output.expect("the command starts"), 1, &["cannot be written", "space"]);
 }
 
 #[test]
@@ -48,21 +69,21 @@ fn a_target_that_is_not_there_is_1() {
     if require::root_and_bpf().is_none() {
         return;
     }
-    let run = tempfile::tempdir().expect("a temporary directory");
-    let run = run.path().to_str().expect("a readable path");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let run = folder.path().to_str().expect("a readable path");
     refused(&output(&["record", "--run", run, "--pid", "4194303"]), 1, &["no process 4194303"]);
     refused(&output(&["record", "--run", run, "--comm", "no-such-server"]), 1, &["no-such-server"]);
     let port = closed_port().to_string();
     refused(&output(&["record", "--run", run, "--port", &port]), 1, &["nothing listens", &port]);
     refused(&output(&["record", "--run", run, "--", "/no/such/program"]), 1, &["/no/such/program"]);
-    // Without a TCP port nothing of its connections would be told.
-    let mut portless = Command::new("sleep").arg("60").spawn().expect("a process starts");
-    let pid = portless.id().to_string();
-    for command in ["record", "explain"] {
-        let refusal = output(&[command, "-d", "1s", "--run", &format!("{run}/{command}"), "--pid", &pid]);
-        refused(&refusal, 1, &["listens on no TCP port", "Unix socket", "name both"]);
-    }
-    portless.kill().and_then(|()| portless.wait()).expect("it ends");
+    // What is refused leaves no run behind.
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let (listening, left) = (server.port.to_string(), folder.path().join("left"));
+    let left_text = left.to_str().expect("a readable path");
+    let arguments =
+        ["record", "--port", &listening, "--rung", "proc", "-d", "1s", "--run", left_text, "--watch", "disk"];
+    refused(&output(&arguments), 1, &["--watch", "--rung"]);
+    assert!(!left.exists());
     let url = format!("http://127.0.0.1:{port}/");
     refused(&output(&["explain", "--run", run, "--load", &url, "--port", &port]), 1, &["nothing listens"]);
     refused(&output(&["explain", "--run", run, "--load", &url, "--", "false"]), 1, &["ended before it answered"]);
@@ -74,7 +95,7 @@ fn without_privilege_it_says_which_one_is_missing() {
         return;
     }
     let run = std::env::temp_dir();
-    let mut command = copy_for_others();
+    let (mut command, _copy) = copy_for_others();
     command.args(["record", "--run", "weir-run", "--port", "80"]).current_dir(run).uid(65534).gid(65534);
     refused(&command.output().expect("the command starts"), 1, &["CAP_BPF", "CAP_PERFMON", "root"]);
 }
@@ -89,7 +110,7 @@ fn without_privilege_proc_tells_what_it_can() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(folder.path().join("index.html"), "hello").expect("a page is written");
     std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).expect("the directory is given away");
-    let mut command = copy_for_others();
+    let (mut command, _copy) = copy_for_others();
     let program = command.get_program().to_string_lossy().into_owned();
     let (port, site) = (closed_port(), folder.path().to_str().expect("a readable path"));
     let (url, listen) = (format!("http://127.0.0.1:{port}/"), format!("127.0.0.1:{port}"));
@@ -109,7 +130,7 @@ fn two_capabilities_do_instead_of_root() {
         return;
     }
     let server = Faulty::new("plain").start().expect("the server starts");
-    let mut command = copy_for_others();
+    let (mut command, _copy) = copy_for_others();
     let program = command.get_program().to_owned();
     let capabilities = "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep";
     let given = Command::new("setcap").arg(capabilities).arg(&program).status().expect("setcap starts");
@@ -218,16 +239,17 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// The command where an ordinary user may run it: build directories are often closed to others.
-fn copy_for_others() -> Command {
+/// The command where an ordinary user may run it: build directories are often closed to others. The copy goes with the
+/// directory.
+fn copy_for_others() -> (Command, tempfile::TempDir) {
     use std::os::unix::fs::PermissionsExt;
-    let directory = tempfile::tempdir().expect("a temporary directory").keep();
-    let copy = directory.join("weir");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let copy = directory.path().join("weir");
     std::fs::copy(env!("CARGO_BIN_EXE_weir"), &copy).expect("the command can be copied");
-    for path in [&directory, &copy] {
+    for path in [directory.path(), &copy] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions can be set");
     }
-    Command::new(copy)
+    (Command::new(copy), directory)
 }
 
 #[test]

@@ -5,9 +5,9 @@ mod support;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use support::{alone, explain, number, output, weir};
-use weir_testkit::{Apache, Faulty, Nginx, RunningServer, WeirServe, require};
+use weir_testkit::{Apache, Certificate, Faulty, Nginx, RunningServer, WeirServe, require};
 use weir_timeline::{AtServer, Bounds, Joiner, Statistics};
 use weir_trace::RunReader;
 use weir_wire::client::ClientRequest;
@@ -123,7 +123,7 @@ fn a_server_is_explained_without_a_generator() {
         .stdout(Stdio::null())
         .spawn()
         .expect("the load starts");
-    let slo = ["--slo", "p99<1ms", "--slo", "p50<500ms"];
+    let slo = ["--slo", "p99<1ms", "--slo", "p50<500ms", "--watch", "timers"];
     let mut arguments = vec!["explain", "--json", "--port", &port, "-d", "2s", "--run", run];
     arguments.extend(slo);
     let explained = output(&arguments);
@@ -134,6 +134,7 @@ fn a_server_is_explained_without_a_generator() {
     assert!(report["boundary"].as_str().expect("a text").contains("arrival"), "{report:#}");
     assert_eq!(report["causes"][0]["part"], "wait_timer", "{:#}", report["causes"]);
     assert_eq!(report["transactions"][0]["name"], format!(":{port}"));
+    assert_eq!(report["observer_cost"]["sources"][0]["name"], "timers");
     assert_eq!((&report["objectives"][0]["met"], &report["objectives"][1]["met"]), (&false.into(), &true.into()));
     assert!(number(&report, "/objectives/0/burn_rate") > 50.0);
     assert!((number(&report, "/sum_of_parts_over_response/mean") - 1.0).abs() < 1e-9);
@@ -148,34 +149,13 @@ fn tls_handshakes_are_told_apart() {
     if require::root_and_bpf().is_none() || require::nginx().is_none() || require::program("openssl").is_none() {
         return;
     }
+    let certificate = Certificate::self_signed().expect("openssl makes a certificate");
+    let server = Nginx::new().tls(&certificate).directive("keepalive_requests 20;").start().expect("nginx starts");
+    let (port, file) = (server.port, certificate.certificate());
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let path = folder.path().to_str().expect("a readable path");
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
-        .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .args(["-keyout", &format!("{path}/key.pem"), "-out", &format!("{path}/cert.pem")])
-        .output()
-        .expect("openssl starts");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
-    let configuration = format!(
-        "daemon off; worker_processes 1; user root; pid {path}/pid; error_log {path}/error.log;\n\
-         events {{ worker_connections 1024; }}\n\
-         http {{ access_log off; keepalive_requests 20; server {{ listen 127.0.0.1:{port} ssl; root {path};\n\
-         ssl_certificate {path}/cert.pem; ssl_certificate_key {path}/key.pem; }} }}\n"
-    );
-    std::fs::write(folder.path().join("nginx.conf"), configuration).expect("the configuration is written");
-    std::fs::write(folder.path().join("1k.txt"), [b'x'; 1024]).expect("a file is written");
-    let (url, configuration) = (format!("https://127.0.0.1:{port}/1k.txt"), format!("{path}/nginx.conf"));
-    let run = tempfile::tempdir().expect("a temporary directory");
-    let run = run.path().to_str().expect("a readable path");
-    let certificate = format!("{path}/cert.pem");
-    let arguments = ["explain", "--json", "--load", &url, "--run", run, "-n", "4000", "-c", "4", "--ca", &certificate];
-    let mut arguments = arguments.to_vec();
-    arguments.extend(["--", "nginx", "-c", &configuration, "-p", path]);
-    let with_client = output(&arguments);
-    assert!(with_client.status.success(), "{}", String::from_utf8_lossy(&with_client.stderr));
+    let load = ["-n", "4000", "-c", "4", "--ca", file.to_str().expect("a readable path")];
+    explain(&server.url("/1k.txt"), port, folder.path(), &load);
+    let run = folder.path().to_str().expect("a readable path");
     let explained = output(&["explain", "--json", "--server-side", "--tls-port", &port.to_string(), run]);
     assert!(explained.status.success(), "{}", String::from_utf8_lossy(&explained.stderr));
     let report: Value = serde_json::from_slice(&explained.stdout).expect("a report");

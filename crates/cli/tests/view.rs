@@ -2,15 +2,17 @@
 
 mod support;
 
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::OnceLock;
-use support::{alone, output, weir};
+use support::{alone, number, output, weir};
 use tempfile::TempDir;
 use weir_testkit::browser::Browser;
 use weir_testkit::{Apache, require};
+use weir_tiles::RunTiles;
 
 /// A run of Apache under load with its report, made once for all tests here.
 fn recorded() -> Option<&'static Path> {
@@ -140,6 +142,29 @@ fn the_report_of_a_real_run_is_without_errors() {
         shoot(&mut browser, &format!("report-{width}-{}", if dark { "dark" } else { "light" }), true);
     }
     assert_eq!(browser.errors(), &[] as &[String]);
+}
+
+/// Where no generator wrote to the run, its requests are those that the server's sockets tell.
+#[test]
+fn a_run_without_a_generator_has_its_requests_too() {
+    if require::socket_tracepoints().is_none() || require::apache().is_none() {
+        return;
+    }
+    let _turn = alone();
+    let server = Apache::prefork().workers(4).start().expect("Apache starts");
+    let folder = TempDir::new().expect("a directory");
+    let run = folder.path().join("run");
+    let (path, port) = (run.to_str().expect("a readable path"), server.port.to_string());
+    let load = ["load", "-q", "--rate", "200", "-d", "3s", &server.url("/1k.txt")].map(str::to_owned);
+    let mut load = weir().args(load).stdout(Stdio::null()).spawn().expect("the load starts");
+    let recorded = output(&["record", "--port", &port, "-d", "1500ms", "--run", path]);
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    assert!(load.wait().expect("the load ends").success());
+    let tiles = RunTiles::open(&run, &mut |_| true).expect("the run is read");
+    let whole: Value = serde_json::from_slice(tiles.whole_json()).expect("JSON");
+    assert!(number(&whole, "/requests") > 100.0, "{:#}", whole["requests"]);
+    assert_eq!(whole["slowest"][0]["name"], format!(":{port}"));
+    assert!(whole["slowest"][0]["steps"].as_array().is_some_and(|steps| steps.len() > 1), "{:#}", whole["slowest"][0]);
 }
 
 #[test]

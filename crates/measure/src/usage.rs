@@ -54,6 +54,10 @@ impl UsageFold {
     /// Takes an event; the times of a pair must not run back.
     pub fn push(&mut self, verb: Verb, requester: u64, object: u64, at_ns: u64) {
         let key = (requester, object);
+        // What was never asked for nor taken up has nothing to finish: after a loss, or after the pair was let go.
+        if matches!(verb, Verb::Finish | Verb::Wait) && !self.by_pair.contains_key(&key) {
+            return;
+        }
         if !self.by_pair.contains_key(&key) && self.by_pair.len() >= self.most {
             self.evicted += 1;
             return;
@@ -81,6 +85,11 @@ impl UsageFold {
     #[must_use]
     pub fn snapshot(&self, requester: u64, object: u64) -> Usage {
         self.by_pair.get(&(requester, object)).copied().unwrap_or_default()
+    }
+
+    /// Lets go of a pair whose requester is gone, which makes room for another one.
+    pub fn evict(&mut self, requester: u64, object: u64) {
+        self.by_pair.remove(&(requester, object));
     }
 
     /// All pairs: (requester, object), what the one had of the other.
@@ -130,5 +139,18 @@ mod tests {
             fold.push(Verb::Request, task, CPU, 1);
         }
         assert_eq!((fold.iter().count(), fold.evicted()), (2, 3));
+    }
+
+    #[test]
+    fn those_that_are_gone_make_room() {
+        let mut fold = UsageFold::new(2);
+        for task in 0..5 {
+            fold.push(Verb::Accept, task, CPU, 1);
+            fold.evict(task, CPU);
+            // A task leaves the CPU for the last time when it is gone already.
+            fold.push(Verb::Finish, task, CPU, 2);
+            fold.push(Verb::Wait, task, CPU, 2);
+        }
+        assert_eq!((fold.iter().count(), fold.evicted()), (0, 0));
     }
 }

@@ -13,5 +13,5 @@ pub use explanation::{
     ServerCpu, SlowCause, SourceCost, Stack, Transaction, WaitingEdge, Wakeups,
 };
 pub use html::{colour, html};
-pub use terminal::{Style, terminal};
+pub use terminal::{Style, hanging, terminal};
 pub use units::{count, nanoseconds};

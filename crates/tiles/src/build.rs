@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use weir_timeline::{Bounds, Joiner};
+use weir_timeline::{Bounds, Joiner, Response, Unjoinable};
 use weir_trace::{Entry, RunReader, Source};
 use weir_wire::client::ClientRequest;
 use weir_wire::{Kind, text_from_slots};
@@ -80,6 +80,13 @@ struct Building {
 }
 
 impl Building {
+    /// Takes a response that only the server's sockets told of.
+    fn response(&mut self, response: &Response<'_>) {
+        if response.unjoinable != Some(Unjoinable::Edge) {
+            self.filling.request(response.request.done_ns, response.time_ns());
+        }
+    }
+
     fn line(&mut self, pid: u32) -> Option<&mut TaskLine> {
         if self.tasks.len() >= MOST_TASKS && !self.tasks.contains_key(&pid) {
             self.left_out += 1;
@@ -162,7 +169,10 @@ pub(crate) fn build(
     let mut levels = Levels { directory, waiting: Vec::new() };
     let mut building =
         Building { filling: Filling::new(origin_ns, bucket_ns), tasks: FxHashMap::default(), origin_ns, left_out: 0 };
-    let (mut follow, mut slowest, mut joiner) = (Follow::default(), Slowest::default(), Joiner::new(Bounds::default()));
+    // Where no client has told of its requests, the server's sockets do.
+    let served = !places.hold_clients();
+    let mut joiner = if served { Joiner::of_server(Bounds::default(), &[]) } else { Joiner::new(Bounds::default()) };
+    let (mut follow, mut slowest) = (Follow::default(), Slowest::default());
     let (mut events, mut written, mut outcome) = (0u64, 0u64, Ok(()));
     run_tiles::write(&directory.join(run_tiles::states_file(0)), b"[]")?;
     let mut merge = reader.merge();
@@ -192,7 +202,12 @@ pub(crate) fn build(
         }
         let told = [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&record.kind).then_some(record.b as u32);
         let name = request.map(|request| request.name).or(told).and_then(|name| sourced.name(name));
-        joiner.push(record, sourced.payload, name, &mut |joiner, response| slowest.push(joiner, response, origin_ns));
+        joiner.push(record, sourced.payload, name, &mut |joiner, response| {
+            slowest.push(joiner, response, origin_ns);
+            if served {
+                building.response(response);
+            }
+        });
         if sourced.source == Source::Kernel {
             follow.push(record, &mut building);
             if record.kind == Kind::TaskName as u16 {
@@ -211,7 +226,12 @@ pub(crate) fn build(
         outcome.is_ok()
     });
     outcome?;
-    joiner.finish(&mut |joiner, response| slowest.push(joiner, response, origin_ns));
+    joiner.finish(&mut |joiner, response| {
+        slowest.push(joiner, response, origin_ns);
+        if served {
+            building.response(response);
+        }
+    });
     follow.flush(end_ns + 1, &mut building);
     let last = building.filling.finish();
     let cpus = last.cpus.keys().copied().collect();

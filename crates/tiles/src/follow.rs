@@ -13,6 +13,8 @@ const MOST_CPUS: usize = 8192;
 const WAKE_RACE_NS: u64 = 20_000;
 /// Codes of states from here on mean running on CPU `code - RUNNING`.
 const RUNNING: u32 = 16;
+/// Flag of [`Kind::Window`]: it ends.
+const WINDOW_ENDS: u8 = 1;
 /// Stands for a task that is not known in a CPU's lane.
 pub(crate) const UNKNOWN_TASK: u32 = u32::MAX;
 
@@ -118,7 +120,8 @@ impl Follow {
     /// The task that a CPU has; `None` where it is idle or not known.
     #[must_use]
     pub fn current(&self, cpu: u32) -> Option<u32> {
-        self.cpus.get(cpu as usize).copied().flatten().map(|(pid, _)| pid).filter(|pid| *pid != 0)
+        let (pid, _) = self.cpus.get(cpu as usize).copied().flatten()?;
+        (pid != 0 && pid != UNKNOWN_TASK).then_some(pid)
     }
 
     /// Events of tasks that found no room.
@@ -145,6 +148,7 @@ impl Follow {
                 }
             }
             Some(Kind::Lost) => self.lost(now_ns, record.lane, sink),
+            Some(Kind::Window) if record.flags & WINDOW_ENDS != 0 => self.pause(now_ns, sink),
             _ => {}
         }
     }
@@ -220,12 +224,23 @@ impl Follow {
     /// Events of a CPU are missing: who has it is not known from its last event on.
     fn lost(&mut self, now_ns: u64, cpu: u32, sink: &mut impl Sink) {
         let Some(slot) = self.slot(cpu) else { return };
-        if let Some((pid, since_ns)) = slot.take() {
+        if let Some((pid, since_ns)) = slot.replace((UNKNOWN_TASK, now_ns)) {
             if now_ns > since_ns {
                 sink.cpu(cpu, UNKNOWN_TASK, since_ns, now_ns);
             }
             self.doubt(pid, cpu, now_ns, sink);
         }
+    }
+
+    /// Nobody looks until the next window: what tasks do and CPUs have is not known from now on.
+    fn pause(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        self.flush(now_ns, sink);
+        for pid in self.tasks.keys() {
+            // However short: a lane goes on as it was left.
+            sink.task(*pid, Doing::Unknown, now_ns, now_ns + 1, 0);
+        }
+        self.tasks.clear();
+        self.cpus.iter_mut().flatten().for_each(|(pid, _)| *pid = UNKNOWN_TASK);
     }
 
     /// A task was believed to have a CPU and has it no more: since when is not known.
@@ -319,6 +334,26 @@ mod tests {
         follow.push(&switch(200, 8, 9, 1), &mut noted);
         assert_eq!(noted.cpus, [(0, UNKNOWN_TASK, 100, 200)]);
         assert_eq!(noted.tasks, [(7, Doing::Unknown, 100, 200, 0)]);
+    }
+
+    #[test]
+    fn what_happens_between_windows_is_unknown() {
+        let window = |time_ns, flags| Record { time_ns, kind: Kind::Window as u16, flags, ..Record::default() };
+        let (mut follow, mut noted) = (Follow::default(), Noted::default());
+        for record in [window(50, 0), switch(100, 8, 7, 0), window(200, 1), window(9_000, 0), switch(9_100, 7, 8, 1)] {
+            follow.push(&record, &mut noted);
+        }
+        assert_eq!(noted.cpus, [(0, 7, 100, 200), (0, UNKNOWN_TASK, 200, 9_100)]);
+        noted.tasks.sort_by_key(|(pid, ..)| *pid);
+        assert_eq!(
+            noted.tasks,
+            [
+                (7, Doing::Running(0), 100, 200, 0),
+                (7, Doing::Unknown, 200, 201, 0),
+                (8, Doing::Ready, 100, 200, 0),
+                (8, Doing::Unknown, 200, 201, 0)
+            ]
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Take;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_trace::{BlockPlace, Merge, ReadError, RunReader, SegmentReader, block_places, read_from};
 
 /// Blocks of all streams.
@@ -23,6 +23,11 @@ impl Places {
             streams.push(placed);
         }
         Ok(Self { streams })
+    }
+
+    /// Whether a client has told of its requests.
+    pub(crate) fn hold_clients(&self) -> bool {
+        self.streams.iter().flatten().any(|(path, _)| is_clients(path))
     }
 
     fn blocks(&self) -> impl Iterator<Item = &BlockPlace> {
@@ -53,8 +58,7 @@ impl Places {
         for segments in &self.streams {
             let mut readers: VecDeque<SegmentReader<Take<File>>> = VecDeque::new();
             for (path, places) in segments {
-                let is_client = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("client-"));
-                let to_ns = if is_client { clients_to_ns } else { to_ns };
+                let to_ns = if is_clients(path) { clients_to_ns } else { to_ns };
                 let within = |place: &&BlockPlace| place.base_ns <= to_ns && place.end_ns >= from_ns;
                 let first = places.iter().find(within);
                 let last = places.iter().rfind(within);
@@ -69,4 +73,9 @@ impl Places {
         }
         Ok(Merge::new(streams))
     }
+}
+
+/// Whether a segment is a client's, by its name.
+fn is_clients(segment: &Path) -> bool {
+    segment.file_name().is_some_and(|name| name.to_string_lossy().starts_with("client-"))
 }

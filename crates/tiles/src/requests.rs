@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_measure::class::Grouping;
-use weir_timeline::{Detail, Joiner, Response};
+use weir_timeline::{Detail, Joiner, Response, Unjoinable};
 
 /// The slowest of the run that are kept.
 const MOST: usize = 200;
@@ -22,7 +22,7 @@ pub struct Slow {
     pub name: String,
     /// Its class: method and pattern of the path.
     pub class: String,
-    /// Status code.
+    /// Status code; 0 where only the server's sockets told of it.
     pub status: u16,
     /// Its intended time, nanoseconds from the begin of the run.
     pub from_ns: u64,
@@ -72,6 +72,9 @@ pub(crate) struct Slowest {
 
 impl Slowest {
     pub(crate) fn push(&mut self, joiner: &Joiner, response: &Response<'_>, origin_ns: u64) {
+        if response.unjoinable == Some(Unjoinable::Edge) {
+            return; // Its time is not known, only that it took at least so long.
+        }
         let response_ns = response.time_ns();
         let from_ns = response.request.intended_ns.saturating_sub(origin_ns);
         self.count += 1;

@@ -68,7 +68,9 @@ pub enum OpenRunError {
 #[derive(Debug, Error)]
 pub enum WriteError {
     /// The system refused; a full disk among other reasons. What was written before stays readable.
-    #[error("{path}: cannot be written: {source}; what was recorded before stays readable")]
+    #[error(
+        "{path}: cannot be written: {source}; --run DIR names another place, and what was recorded before stays readable"
+    )]
     Io {
         /// The file or directory.
         path: PathBuf,

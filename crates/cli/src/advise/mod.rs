@@ -21,20 +21,28 @@ use weir_report::Explanation;
 const EXAMPLES: &str = "\
 Examples:
   weir advise --load http://127.0.0.1/ --port 80
-                              load a running server for 10 s, record it meanwhile, say what to change
+      load a running server for 10 s, record it meanwhile, say what to change
   weir advise --port 80 -d 10s
-                              the same for what really comes to the server
-  weir advise runs/a          the same of a run that was recorded before
-  weir advise                 of the last run in weir-runs
-  weir advise runs/a --try    prove the first finding: it is applied to a copy of the configuration, and servers with
-                              the copy and with the original are held against each other on ports of their own
-  weir advise runs/a --try 2  the second
+      the same for what really comes to the server
+  weir advise runs/a
+      of a run that was recorded before
+  weir advise
+      of the last run in weir-runs
+  weir advise runs/a --try
+      prove the first finding: it is applied to a copy of the configuration, and
+      servers with the copy and with the original are held against each other on
+      ports of their own
+  weir advise runs/a --try 2
+      the second
   weir advise --json runs/a | jq '.findings[0].settings'
+      figures for a program
 
-Servers' configurations are found by their processes and only read; yours is never changed, nor is your server
-restarted or stopped. Expected effects are estimates, with their range and how they were reckoned.
+Servers' configurations are found by their processes and only read; yours is
+never changed, nor is your server restarted or stopped. Expected effects are
+estimates, with their range and how they were reckoned.
 
-Exit status: 0 if anything could be explained, with or without findings, 1 if not or if a trial fails, 2 for wrong usage.";
+Exit status: 0 if anything could be explained, with or without findings, 1 if
+not or if a trial fails, 2 for wrong usage.";
 
 /// Say what to change in the servers' configurations, and prove it.
 #[derive(Debug, clap::Args)]
@@ -86,7 +94,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         match trial::run(&case, finding, explain.url.as_deref(), &how, explain.json) {
             Ok(outcome) => {
                 if !explain.json {
-                    crate::output::print(&outcome.text);
+                    crate::output::print(&outcome.text)?;
                     return Ok(ExitCode::SUCCESS);
                 }
                 advice.trial = Some(outcome.json);
@@ -101,9 +109,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     if explain.json {
-        crate::output::print(&format!("{}\n", serde_json::to_string_pretty(&advice)?));
+        crate::output::print(&format!("{}\n", serde_json::to_string_pretty(&advice)?))?;
     } else {
-        crate::output::print(&view::text(&advice));
+        crate::output::print(&view::text(&advice, crate::output::columns()))?;
     }
     Ok(code)
 }

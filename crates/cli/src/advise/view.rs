@@ -1,10 +1,26 @@
 //! Advice for a terminal.
 
 use super::finding::{Advice, Finding, Setting};
-use weir_report::nanoseconds;
+use weir_report::{hanging, nanoseconds};
 
-/// The whole as text.
-pub(crate) fn text(advice: &Advice) -> String {
+/// Columns of what stands at the left of a finding's lines.
+const LABEL: usize = 13;
+/// Lines of which something is copied stay whole, however long.
+const WHOLE: [&str; 3] = ["   change ", "     and ", "   run "];
+
+/// The whole as text, within so many columns.
+pub(crate) fn text(advice: &Advice, width: usize) -> String {
+    let lines = lines(advice);
+    let shown = lines.iter().map(|line| match line {
+        line if WHOLE.iter().any(|label| line.starts_with(label)) => hanging(line, usize::MAX, width),
+        line if line.starts_with("   ") => hanging(line, LABEL, width),
+        line if line.starts_with("  - ") => hanging(line, 4, width),
+        line => hanging(line, 0, width),
+    });
+    shown.collect::<Vec<String>>().join("\n")
+}
+
+fn lines(advice: &Advice) -> Vec<String> {
     let mut lines = vec![advice.subject.clone()];
     let servers: Vec<String> = advice
         .servers
@@ -31,7 +47,7 @@ pub(crate) fn text(advice: &Advice) -> String {
         lines.push(format!("Prove it: weir advise {} --try {}", advice.run, first.number));
     }
     lines.push(String::new());
-    lines.join("\n")
+    lines
 }
 
 fn section(lines: &mut Vec<String>, title: &str, texts: &[String]) {

@@ -127,7 +127,12 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let notes = watch.judge.take().map(Judge::finish).unwrap_or_default();
     notes.iter().for_each(|note| eprintln!("weir record: {note}"));
     ended?;
-    eprintln!("recorded {0} windows in {1}\nread them: weir explain {1}/TIME", watch.windows, directory.display());
+    let plural = if watch.windows == 1 { "" } else { "s" };
+    eprintln!(
+        "recorded {0} window{plural} in {1}\nread them: weir explain {1}/TIME",
+        watch.windows,
+        directory.display()
+    );
     Ok(ExitCode::SUCCESS)
 }
 

@@ -73,23 +73,26 @@ impl Webhook {
 
 fn deliver(url: &Url, waiting: &Receiver<Value>, counts: &Counts) {
     for alert in waiting {
-        let body = alert.to_string().into_bytes();
-        let mut pause = FIRST_PAUSE;
-        let delivered = (1..=TRIES).any(|number| match post(url.clone(), &body) {
-            Ok(()) => true,
-            Err(error) => {
-                let last = number == TRIES || counts.ending.load(Ordering::Acquire);
-                eprintln!("weir record: the webhook: {error:#}{}", if last { "" } else { "; it is tried again" });
-                if !last {
-                    std::thread::sleep(pause);
-                    pause *= 2;
-                }
-                false
-            }
-        });
-        let counter = if delivered { &counts.sent } else { &counts.failed };
+        let counter =
+            if delivered(url, &alert.to_string().into_bytes(), counts) { &counts.sent } else { &counts.failed };
         counter.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Tries until it is taken, the tries are used up, or the command ends.
+fn delivered(url: &Url, body: &[u8], counts: &Counts) -> bool {
+    let mut pause = FIRST_PAUSE;
+    for number in 1..=TRIES {
+        let Err(error) = post(url.clone(), body) else { return true };
+        let last = number == TRIES || counts.ending.load(Ordering::Acquire);
+        eprintln!("weir record: the webhook: {error:#}{}", if last { "" } else { "; it is tried again" });
+        if last {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pause *= 2;
+    }
+    false
 }
 
 /// One try: any status of success is an answer.
@@ -105,5 +108,35 @@ fn post(url: Url, body: &[u8]) -> anyhow::Result<()> {
         Some((200..300, _)) => Ok(()),
         Some((status, _)) => bail!("it answered with status {status}"),
         None => bail!("it did not answer ({})", report.errors.first().map_or("no reason", |(kind, _)| kind.name())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn at_the_end_each_alert_gets_one_more_try() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}/", listener.local_addr().expect("its address"));
+        let tries = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&tries);
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let _request = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(b"HTTP/1.1 500 Full\r\nContent-Length: 0\r\n\r\n");
+            }
+        });
+        let webhook = Webhook::start(&url).expect("it starts");
+        (0..3).for_each(|number| webhook.send(serde_json::json!({ "number": number })));
+        while tries.load(Ordering::SeqCst) == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let said = webhook.finish().expect("something was not delivered");
+        assert!(said.starts_with("3 alerts could not be delivered"), "{said}");
+        let tries = tries.load(Ordering::SeqCst);
+        assert!((3..=4).contains(&tries), "{tries} tries");
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn explain(
         let name = phases::name_of(&sourced);
         joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| folds.push(joiner, response));
         folds.work.settle(&mut joiner, false);
-        server_side.push(&joiner, &sourced);
+        server_side.push(&joiner, sourced.source, &sourced.record, sourced.payload);
         wakeups.push(&joiner, &sourced.record);
         if let Some(edge_ns) = watched.push(&sourced.record) {
             folds.objectives.edge(edge_ns);

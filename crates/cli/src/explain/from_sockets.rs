@@ -38,6 +38,11 @@ impl View {
     }
 }
 
+/// When a window ends, if that is what a record says.
+pub(super) fn window_end_ns(record: &Record) -> Option<u64> {
+    (record.kind == Kind::Window as u16 && record.flags & ENDS != 0).then_some(record.b)
+}
+
 /// For how long a run was watched, window by window.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
@@ -51,16 +56,14 @@ impl Watched {
     /// Takes a record; the edge of a window that ends.
     pub(super) fn push(&mut self, record: &Record) -> Option<u64> {
         self.last_ns = record.time_ns;
-        if record.kind != Kind::Window as u16 {
-            return None;
-        }
-        if record.flags & ENDS == 0 {
+        let end_ns = window_end_ns(record);
+        if let Some(end_ns) = end_ns {
+            self.sum_ns += self.open_ns.take().map_or(0, |open_ns| end_ns.saturating_sub(open_ns));
+        } else if record.kind == Kind::Window as u16 {
             self.open_ns = Some(record.b);
             self.windows += 1;
-            return None;
         }
-        self.sum_ns += self.open_ns.take().map_or(0, |open_ns| record.b.saturating_sub(open_ns));
-        Some(record.b)
+        end_ns
     }
 
     /// The seconds that were watched, if these were windows with pauses between them.

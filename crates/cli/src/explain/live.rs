@@ -32,7 +32,7 @@ pub(super) enum Outcome {
 pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     let options = match args.load.options(url) {
         Ok(options) => options,
-        Err(Usage(error)) => return Ok(Outcome::Usage(format!("{error:#}"))),
+        Err(Usage(error)) => return Ok(Outcome::Usage(crate::output::causes(&error))),
     };
     if args.target.is_empty() && args.command.is_empty() {
         let example = format!("--port {}", options.url.port);
@@ -88,12 +88,10 @@ fn recorder(
         found => found?,
     };
     footing.settle(&target)?;
-    let mut sources = args.sources.load(footing.probes.as_ref())?;
-    sources.extend(args.probes.source(footing.probes.as_ref(), &target, false)?);
+    let sources = args.sources.load(footing.probes.as_ref(), &target, false)?;
     let run = Run::create(directory)?;
     let (rung, limits) = (footing.rung.name(), crate::record::limits(crate::record::DISK_MIB));
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
-    sources.extend(args.watch.load(footing.probes.as_ref())?);
     Ok(Some(match footing.probes.take() {
         Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits)?,
         None => Recorder::sample(&target, &run, limits)?,
@@ -110,11 +108,8 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     let (probes, rung, notes) = crate::record::probes(&args.rung)?;
     let target = args.target.find()?;
-    if target.ports.is_empty() {
-        bail!(crate::record::NO_PORT);
-    }
-    let mut sources = args.sources.load(Some(&probes))?;
-    sources.extend(args.probes.source(Some(&probes), &target, false)?);
+    crate::record::must_listen(&target)?;
+    let sources = args.sources.load(Some(&probes), &target, false)?;
     let run = Run::create(&directory)?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
     let limits = crate::record::limits(crate::record::DISK_MIB);

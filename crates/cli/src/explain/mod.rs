@@ -28,48 +28,86 @@ use weir_report::{Explanation, Style};
 const EXAMPLES: &str = "\
 Examples:
   weir explain --load http://127.0.0.1:8080/ --port 8080
-                                       load a running server for 10 s, record it meanwhile, explain
-  weir explain --load http://127.0.0.1:8080/ -c 100 -d 5s -- nginx -g 'daemon off;'
-                                       start the server, too
-  weir explain --port 80 -d 10s        record for 10 s what is there, without a load of ours, and explain it
-                                       from the server's side
+      load a running server for 10 s, record it meanwhile, and explain it
+  weir explain --load http://127.0.0.1:8080/ -d 5s -- ./server --port 8080
+      start the server, too
+  weir explain --port 80 -d 10s
+      what comes anyway, without a load of ours: told from the server's side
   weir explain --slo 'p99<200ms' runs/a
-                                       exit status 3 if the objective was missed
-  weir explain --load http://127.0.0.1/ --port 80 --packs auto
-                                       with the phases and queries of known servers
-  weir explain runs/a                  explain a run that `weir record --run runs/a` and `weir load --run runs/a` made
-  weir explain --load http://127.0.0.1:8080/ --port 8080 --stacks --folded stacks.txt
-                                       sample stacks, too, and write them for flamegraph.pl or speedscope
+      exit status 3 if the objective was missed
+  weir explain --load http://127.0.0.1/ --port 80 --comm postgres --packs auto
+      followed into the database, with phases and queries
+  weir explain --load http://127.0.0.1/ --port 80 --stacks --folded stacks.txt
+      sample stacks, too, and write them for flamegraph.pl or speedscope
+  weir explain runs/a
+      a run that `weir record --run runs/a` and `weir load --run runs/a` made
   weir explain --json runs/a | jq '.causes[0]'
+      figures for a program
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
-                                       put paths together into transaction classes
+      put paths together into transaction classes
 
 Parts of a response, in the order in which it passes them:
-  generator        from the time that the schedule intended to the time that the generator sent
-  connect          the connection being made
-  request_transit  on the way to the server's socket, and bytes of the request that the server waited for
-  accept_queue     arrived, but nobody had accepted its connection
-  worker_queue     behind other requests of the same worker
-  run              the server's task had the CPU
-  wait_cpu         it could run, but another task had the CPU
-  wait_disk, wait_lock, wait_timer
-  wait_process     another process of this host (pipe, Unix socket, loopback TCP)
-  wait_network     another host, or a client that takes its response slowly
-  response_transit on the way to the client
-  client_wakeup    arrived at the client, whose task was not there yet
-  unattributed     what the recording cannot tell
+  generator         from the intended time to when the generator sent
+  connect           the connection being made
+  request_transit   on the way to the server's socket, and bytes of the request
+                    that the server waited for
+  accept_queue      arrived, but nobody had accepted its connection
+  worker_queue      behind other requests of the same worker
+  run               the server's task had the CPU
+  wait_cpu          it could run, but another task had the CPU
+  wait_disk         for storage
+  wait_lock         for a lock
+  wait_process      for another process of this host that is not recorded
+  wait_network      for another host, or a client that takes it slowly
+  wait_timer        asleep
+  response_transit  on the way to the client
+  client_wakeup     at the client, whose task was not there yet
+  unattributed      what the recording cannot tell
 
-From the server's side (without --load, or with --server-side) a response counts from the arrival of its first byte at
-the server's socket to its last send; generator, connect, response_transit and client_wakeup are then not known.
+From the server's side (without --load, or with --server-side) a response counts
+from the arrival of its first byte at the server's socket to its last send;
+generator, connect, response_transit and client_wakeup are then not known.
 
-Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if an objective (--slo) was missed.";
+Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if
+an objective (--slo) was missed.";
+
+/// Options that say how a run is made: with one that is there already they would be passed over in silence.
+const OF_MAKING_A_RUN: [&str; 27] = [
+    "url",
+    "stacks",
+    "watch",
+    "watch_windows",
+    "probe",
+    "packs",
+    "allow_slow_probes",
+    "keep_queries",
+    "rung",
+    "without_rung",
+    "connections",
+    "requests",
+    "duration",
+    "rate",
+    "poisson",
+    "seed",
+    "queue",
+    "no_keepalive",
+    "pipeline",
+    "threads",
+    "cpu",
+    "timeout",
+    "method",
+    "headers",
+    "body",
+    "insecure",
+    "ca",
+];
 
 /// Explain where the time of a server's requests goes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A run directory to explain
-    #[arg(value_name = "RUN", conflicts_with = "url")]
+    #[arg(value_name = "RUN", conflicts_with_all = OF_MAKING_A_RUN)]
     pub(crate) recorded: Option<PathBuf>,
 
     /// Load this URL and record the server meanwhile
@@ -79,24 +117,6 @@ pub(crate) struct Args {
     /// Where the run is written [default: a new directory in weir-runs]
     #[arg(long, value_name = "DIR", conflicts_with = "recorded")]
     run: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-
-    #[command(flatten)]
-    probes: crate::probe_options::ProbeArgs,
-
-    #[command(flatten)]
-    watch: crate::watch::WatchArgs,
-
-    #[command(flatten)]
-    rung: RungArgs,
-
-    #[command(flatten)]
-    load: LoadArgs,
-
-    #[command(flatten)]
-    sources: crate::sources::SourceArgs,
 
     /// A pattern of paths that belong together: * within a segment, ** across; may be repeated, the first match counts
     #[arg(long, value_name = "PATTERN")]
@@ -129,6 +149,19 @@ pub(crate) struct Args {
     /// The server to start
     #[arg(last = true, value_name = "SERVER COMMAND", requires = "url")]
     pub(crate) command: Vec<String>,
+
+    // From here on each has a heading of its own in the help.
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+
+    #[command(flatten)]
+    sources: crate::sources::SourceArgs,
+
+    #[command(flatten)]
+    rung: RungArgs,
+
+    #[command(flatten)]
+    load: LoadArgs,
 }
 
 /// An objective, as it was given and as it is meant.
@@ -222,15 +255,15 @@ fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
 /// Prints the report and writes the HTML, beside the run if nobody said where.
 fn show(explanation: &Explanation, html: Option<&Path>, run: &Path, json: bool) -> anyhow::Result<()> {
     if json {
-        crate::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?));
+        crate::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?))?;
     } else {
-        let style = Style { colours: crate::output::colours(), width: columns() };
-        crate::output::print(&weir_report::terminal(explanation, style));
+        let style = Style { colours: crate::output::colours(), width: crate::output::columns() };
+        crate::output::print(&weir_report::terminal(explanation, style))?;
     }
     let path = html.map_or_else(|| run.join("report.html"), Path::to_owned);
     match std::fs::write(&path, weir_report::html(explanation)) {
         Ok(()) if json => {}
-        Ok(()) => crate::output::print(&format!("report: {}\n", path.display())),
+        Ok(()) => crate::output::print(&format!("report: {}\n", path.display()))?,
         // Somebody else's run can be read all the same.
         Err(error) if html.is_none() => {
             eprintln!(
@@ -241,12 +274,4 @@ fn show(explanation: &Explanation, html: Option<&Path>, run: &Path, json: bool) 
         Err(error) => return Err(error).with_context(|| format!("cannot write {}", path.display())),
     }
     Ok(())
-}
-
-/// Columns of the terminal, within what reads well.
-fn columns() -> usize {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: TIOCGWINSZ writes a winsize, which is what the pointer is to.
-    let answered = unsafe { libc::ioctl(1, libc::TIOCGWINSZ, &raw mut size) } == 0;
-    if answered && size.ws_col > 0 { usize::from(size.ws_col).clamp(64, 140) } else { 100 }
 }

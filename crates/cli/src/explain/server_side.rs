@@ -1,11 +1,13 @@
 //! What the server's tasks had of the CPUs, and what observing wrote, while clients' requests were under way.
 
+use super::from_sockets::window_end_ns;
 use super::proc_side::ProcSide;
 use weir_measure::slices::SliceFold;
-use weir_measure::usage::UsageFold;
+use weir_measure::usage::{UsageFold, Verb};
 use weir_report::ServerCpu;
 use weir_timeline::{Joiner, Object, abstract_events};
-use weir_trace::{Source, Sourced};
+use weir_trace::Source;
+use weir_wire::{Kind, Record, Slot};
 
 /// Tasks whose use of the CPUs is followed at a time.
 const MOST_TASKS: usize = 1 << 16;
@@ -28,28 +30,51 @@ impl ServerSide {
     }
 
     /// Takes a record. Tasks and CPUs only: what clients and connections had of each other is the joiner's to say.
-    pub(super) fn push(&mut self, joiner: &Joiner, sourced: &Sourced<'_>) {
-        if sourced.source == Source::Kernel {
-            self.slices.push(sourced.record.time_ns, EVENTS, 1);
+    pub(super) fn push(&mut self, joiner: &Joiner, source: Source, record: &Record, payload: &[Slot]) {
+        if source == Source::Kernel {
+            self.slices.push(record.time_ns, EVENTS, 1);
         }
         let slices = &mut self.slices;
-        self.sampled.push(&sourced.record, sourced.payload, |used| {
+        self.sampled.push(record, payload, |used| {
             slices.push(used.at_ns, USED, used.run_ns);
             slices.push(used.at_ns, WAITED, used.wait_ns);
             slices.push(used.at_ns, SWITCHES, used.slices);
         });
-        abstract_events(&sourced.record, sourced.payload, |event| {
-            let (Object::Task(pid), Object::Cpus) = (event.requester, event.object) else { return };
-            let before = self.cpus.snapshot(u64::from(pid), 0);
-            self.cpus.push(event.verb, u64::from(pid), 0, event.at_ns);
-            // Asked now, not at the end: a task made for one connection is forgotten by then.
-            if joiner.serves(pid) {
-                let after = self.cpus.snapshot(u64::from(pid), 0);
-                self.slices.push(event.at_ns, USED, after.used_ns - before.used_ns);
-                self.slices.push(event.at_ns, WAITED, after.waited_ns - before.waited_ns);
-                self.slices.push(event.at_ns, SWITCHES, after.accepts - before.accepts);
+        if let Some(edge_ns) = window_end_ns(record) {
+            self.pause(joiner, edge_ns);
+        }
+        abstract_events(record, payload, |event| {
+            if let (Object::Task(pid), Object::Cpus) = (event.requester, event.object) {
+                self.event(joiner, event.verb, pid, event.at_ns);
             }
         });
+        if record.kind == Kind::Exit as u16 {
+            // Tasks come and go for as long as it is recorded: only those that are there take room.
+            let (pid, _) = record.a_halves();
+            self.event(joiner, Verb::Finish, pid, record.time_ns);
+            self.cpus.evict(u64::from(pid), 0);
+        }
+    }
+
+    fn event(&mut self, joiner: &Joiner, verb: Verb, pid: u32, at_ns: u64) {
+        let task = u64::from(pid);
+        let before = self.cpus.snapshot(task, 0);
+        self.cpus.push(verb, task, 0, at_ns);
+        // Asked now, not at the end: a task made for one connection is forgotten by then.
+        if joiner.serves(pid) {
+            let after = self.cpus.snapshot(task, 0);
+            self.slices.push(at_ns, USED, after.used_ns - before.used_ns);
+            self.slices.push(at_ns, WAITED, after.waited_ns - before.waited_ns);
+            self.slices.push(at_ns, SWITCHES, after.accepts - before.accepts);
+        }
+    }
+
+    /// Nobody looks from now on: what a task had goes up to here, and what it does until the next window is not known.
+    fn pause(&mut self, joiner: &Joiner, edge_ns: u64) {
+        let tasks: Vec<u64> = self.cpus.iter().map(|((task, _), _)| task).collect();
+        // Their numbers were made of 32 bits.
+        tasks.into_iter().for_each(|task| self.event(joiner, Verb::Finish, task as u32, edge_ns));
+        self.cpus = UsageFold::new(MOST_TASKS);
     }
 
     /// What its tasks were seen to do within a window, where samples were all that could be had.
@@ -69,5 +94,70 @@ impl ServerSide {
             switches_per_request: sums[SWITCHES] as f64 / requests,
         };
         (cpu, sums[EVENTS])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_timeline::Bounds;
+    use weir_wire::task::{NO_SYSCALL, Switch};
+
+    fn switch(time_ns: u64, prev: u32, next: u32, prev_state: u8) -> Record {
+        Switch { prev, next, prev_state, syscall: NO_SYSCALL, descriptor: 0 }.write(time_ns, 0)
+    }
+
+    fn window(time_ns: u64, flags: u8) -> Record {
+        Record { time_ns, kind: Kind::Window as u16, flags, b: time_ns, ..Record::default() }
+    }
+
+    /// Task 7 has the CPU and task 8 waits for it when the first window ends; both have gone on when the next begins.
+    #[test]
+    fn what_happens_between_windows_is_nobodys() {
+        let mut joiner = Joiner::new(Bounds::default());
+        let mut side = ServerSide::new();
+        let (ms, text) = (1_000_000, weir_wire::text_slots("worker"));
+        let name = |pid: u32| {
+            let a = u64::from(pid) | u64::from(pid) << 32;
+            Record {
+                time_ns: 1,
+                kind: Kind::TaskName as u16,
+                flags: 1,
+                a,
+                slots: text.len() as u8,
+                ..Record::default()
+            }
+        };
+        for pid in [7, 8] {
+            joiner.push(&name(pid), &text, None, &mut |_, _| {});
+            assert!(joiner.serves(pid));
+        }
+        for record in [
+            window(ms, 0),
+            switch(2 * ms, 8, 7, 0),
+            window(4 * ms, 1),
+            window(60_000 * ms, 0),
+            switch(60_001 * ms, 7, 8, 1),
+            switch(60_002 * ms, 8, 0, 1),
+        ] {
+            side.push(&joiner, Source::Kernel, &record, &[]);
+        }
+        let (cpu, events) = side.within((0, 60_010 * ms), 1);
+        assert_eq!((cpu.used_ns_per_request, cpu.waited_ns_per_request), (3e6, 0.0));
+        assert_eq!(events, 6);
+    }
+
+    /// As with a process for each request: each has the CPU for a microsecond and ends.
+    #[test]
+    fn any_number_of_tasks_may_come_and_go() {
+        let (joiner, mut side) = (Joiner::new(Bounds::default()), ServerSide::new());
+        for pid in 1..=100_000u32 {
+            let at_ns = u64::from(pid) * 2_000;
+            let exit = Record { time_ns: at_ns + 900, kind: Kind::Exit as u16, a: u64::from(pid), ..Record::default() };
+            for record in [switch(at_ns, 0, pid, 0), exit, switch(at_ns + 1_000, pid, 0, 16)] {
+                side.push(&joiner, Source::Kernel, &record, &[]);
+            }
+        }
+        assert_eq!((side.cpus.iter().count(), side.cpus.evicted()), (0, 0));
     }
 }

@@ -3,9 +3,9 @@
 use super::Heading;
 use crate::units::nanoseconds;
 use std::fmt::Write;
-use std::io::IsTerminal;
 use weir_load::{Histogram, LoadReport};
 use weir_measure::summary::Summary;
+use weir_report::count as grouped;
 
 /// Rows of the picture of the latencies.
 const ROWS: usize = 10;
@@ -19,10 +19,9 @@ pub(super) struct Colours {
 }
 
 impl Colours {
-    /// Colours where standard output is a terminal and the user has not asked for none (NO_COLOR).
+    /// Colours where standard output shows them and the user has not asked for none.
     pub(super) fn of_stdout() -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { on: std::io::stdout().is_terminal() && !refused }
+        Self { on: crate::output::colours() }
     }
 
     fn paint(self, code: &str, text: &str) -> String {
@@ -170,19 +169,6 @@ fn list(items: impl Iterator<Item = (String, u64)>) -> String {
     if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }
 
-/// A number with its thousands apart.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// An amount of data in decimal units.
 fn bytes(amount: f64) -> String {
     let mut scaled = amount;
@@ -202,7 +188,6 @@ mod tests {
 
     #[test]
     fn numbers_are_readable() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([12.0, 1234.0, 123_456.0, 5e12].map(bytes), ["12 B", "1.2 kB", "123 kB", "5.0 TB"]);
     }
 

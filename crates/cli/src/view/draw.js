@@ -6,6 +6,8 @@ export const RUNNING = 16;
 export const UNKNOWN = 0xffffffff;
 // Parts whose colours the states of a task have, by code; 5 waits for a socket or another descriptor, mostly idle.
 const STATES = ["unattributed", "wait_cpu", "wait_lock", "wait_timer", "wait_process", "idle", "wait_disk", "other"];
+const IDLE = 5;
+const OTHER = 7;
 const WORDS = [
   "not known", "could run, waits for a CPU", "waits for a lock", "sleeps", "waits for a process or a signal",
   "waits for a socket, a pipe or another descriptor", "waits for a disk", "waits, for what is not told",
@@ -196,6 +198,11 @@ export class Drawing {
     this.context.fillRect(this.x(from), this.y(row) + row.height / 2, (to - from) * this.scale, 1);
   }
 
+  // Idle, as far as one can tell: of a task outside of the server it is not recorded what it waits for.
+  waits_in_a_line(row, key) {
+    return key === IDLE || (key === OTHER && !row.task.traced);
+  }
+
   bucket(row, from, to, shares, place, count) {
     const x = this.x(from);
     const width = Math.max((to - from) * this.scale, 0.7);
@@ -205,8 +212,8 @@ export class Drawing {
     for (let index = 0; index < count; index++) {
       const key = shares[place + 2 * index];
       const share = shares[place + 2 * index + 1] / 255;
-      if (row.sort === "task" && (key === 5 || key === 0)) {
-        idle += key === 5 ? share : 0;
+      if (row.sort === "task" && (key === 0 || this.waits_in_a_line(row, key))) {
+        idle += key === 0 ? 0 : share;
         continue;
       }
       if (row.sort === "cpu" && key === 0) continue;
@@ -233,9 +240,9 @@ export class Drawing {
       const key = lane[place + 2];
       const x = this.x(from);
       const width = Math.max((to - from) * this.scale, 0.7);
-      if (row.sort === "task" && key === 5) {
+      if (row.sort === "task" && this.waits_in_a_line(row, key)) {
         this.line(row, from, to);
-      } else if (row.sort === "task" ? key !== 0 : key !== 0) {
+      } else if (key !== 0) {
         this.context.fillStyle = row.sort === "cpu" ? this.of_task(key, this.view.by_pid.get(key)) : key >= RUNNING ? this.running : this.states[key];
         this.context.fillRect(x, this.y(row), width > 4 ? width - 0.5 : width, row.height);
       }

@@ -11,15 +11,21 @@ use weir_tiles::{OpenError, RunTiles};
 
 const EXAMPLES: &str = "\
 Examples:
-  weir view runs/a              prints an address for your browser; Ctrl-C ends it
-  weir view --port 8090 runs/a  always at the same port
+  weir view runs/a
+      prints an address for your browser; Ctrl-C ends it
+  weir view --port 8090 runs/a
+      always at the same port
   ssh -L 8090:127.0.0.1:8090 host weir view --port 8090 runs/a
-                                a run on another host, in the browser here
+      a run on another host, in the browser here
 
-In the page, ? shows its keys: + and - zoom, arrows move, n goes to the next slowest request, / searches.
-The first view of a run reads it once and keeps levels of detail in RUN/derived, about 1 % of its bytes;
-the folder may be removed at any time.
-Only this host can reach the page, and only with the random word in its address.";
+In the page, ? shows its keys: + and - zoom, arrows move, n goes to the next
+slowest request, / searches.
+The first view of a run reads it once and keeps levels of detail in RUN/derived,
+about 1 % of its bytes; the folder may be removed at any time.
+Only this host can reach the page, and only with the random word in its address.
+
+Exit status: 0 if it was asked to stop, 1 if the run cannot be read or shown, 2
+for wrong usage, 130 if it was stopped before the run was read.";
 
 /// Show a whole run in the browser, from minutes down to single events.
 #[derive(Debug, clap::Args)]
@@ -60,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "{} at http://127.0.0.1:{port}{} (Ctrl-C ends it)\n",
         args.run.display(),
         site.path()
-    ));
+    ))?;
     while !stop.asked() {
         let Some(request) = listener.recv_timeout(LOOK).context("taking a request")? else { continue };
         let header = |name: &'static str| {

@@ -118,7 +118,7 @@ function scroll(by) {
 }
 
 function slowest(step) {
-  if (whole.slowest.length === 0) return void (status.textContent = "The run holds no requests of a load generator.");
+  if (whole.slowest.length === 0) return void (status.textContent = "The run holds no request.");
   chosen = (chosen + step + whole.slowest.length) % whole.slowest.length;
   choose(whole.slowest[chosen], `Slowest ${chosen + 1} of ${whole.slowest.length}`);
 }

@@ -4,7 +4,7 @@ import { time, RUNNING, UNKNOWN, state_words } from "./draw.js";
 
 const LEGEND = [
   ["runs", "run"], ["waits for a CPU", "wait_cpu"], ["lock", "wait_lock"], ["sleeps", "wait_timer"], ["process", "wait_process"],
-  ["disk", "wait_disk"], ["socket or other descriptor (a line)", "idle"], ["not known", "unattributed"],
+  ["disk", "wait_disk"], ["anything else", "edge"], ["socket, other descriptor (a line)", "idle"], ["not known", "unattributed"],
 ];
 const MOST_FOUND = 40;
 
@@ -66,7 +66,7 @@ export function show(panel, request, place, by_pid) {
     );
     row.cells[2].style.setProperty("--colour", `var(--${step.part})`);
   }
-  panel.replaceChildren(element("h2", `${place}: ${request.name} - ${time(request.response_ns)}, status ${request.status}`), table);
+  panel.replaceChildren(element("h2", `${place}: ${request.name} - ${time(request.response_ns)}${request.status ? `, status ${request.status}` : ""}`), table);
 }
 
 // What a box says when it is pointed at.

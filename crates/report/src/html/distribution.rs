@@ -1,6 +1,6 @@
 //! The distribution of response times: percentiles on a logarithmic axis.
 
-use super::escape::{extent, time};
+use super::escape::{escaped, extent, time};
 use super::tables::framed;
 use crate::Explanation;
 use weir_measure::summary::Summary;
@@ -36,10 +36,16 @@ pub(super) fn section(explanation: &Explanation) -> String {
         "<section aria-labelledby=\"distribution-h\"><h2 id=\"distribution-h\">Distribution of response times</h2>{}\
          <thead><tr><th scope=\"col\">Of the responses</th><th scope=\"col\" class=\"n\">Time</th>\
          <th scope=\"col\" class=\"dots\">{}</th></tr></thead>\n<tbody>{rows}</tbody></table></div>\
-         <p class=\"note\">The axis is logarithmic. Standard deviation {}. Times count from when the request was intended.</p></section>\n",
+         <p class=\"note\">The axis is logarithmic. Standard deviation {}.{}</p></section>\n",
         framed("Distribution of response times"),
         axis.labels(),
-        time(times.stdev)
+        time(times.stdev),
+        // From the server's side that is another stretch than from the client's.
+        if explanation.boundary.is_empty() {
+            String::new()
+        } else {
+            format!(" Times count {}.", escaped(&explanation.boundary))
+        }
     )
 }
 

@@ -1,7 +1,6 @@
 //! Text of others, and figures, in markup.
 
 use crate::units::{is_unsafe, join_units, nanoseconds, percent};
-use std::fmt::Write;
 
 /// Characters of one text; what is longer is no name or sentence any more, and its end is left out.
 const MOST_TEXT: usize = 4000;
@@ -41,15 +40,6 @@ pub(super) fn unbroken(text: &str) -> String {
     escaped(text).replace(' ', "\u{a0}")
 }
 
-/// The same with digits enough to zoom in by a factor of thousands.
-pub(super) fn fraction(share: f64) -> String {
-    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
-    let mut text = format!("{:.6}", 100.0 * share);
-    text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
-    text.push('%');
-    text
-}
-
 /// Text of others as far as a page has room for one: the beginning, with dots where some is left out.
 pub(super) fn short(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
@@ -61,11 +51,19 @@ pub(super) fn short(text: &str, most: usize) -> String {
 
 /// A place or a length in per cent of the whole, as CSS and SVG write it.
 pub(super) fn extent(share: f64) -> String {
+    per_cent(share, 3)
+}
+
+/// The same with digits enough to zoom in by a factor of thousands.
+pub(super) fn fraction(share: f64) -> String {
+    per_cent(share, 6)
+}
+
+fn per_cent(share: f64, decimals: usize) -> String {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
-    let mut text = format!("{:.3}", 100.0 * share);
+    let mut text = format!("{:.decimals$}", 100.0 * share);
     text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
-    // Writing to a string cannot fail.
-    let _infallible = write!(text, "%");
+    text.push('%');
     text
 }
 
@@ -89,5 +87,6 @@ mod tests {
         assert_eq!(extent(1.0 / 3.0), "33.333%");
         assert_eq!(extent(f64::NAN), "0%");
         assert_eq!(extent(7.0), "100%");
+        assert_eq!(fraction(1.0 / 3.0), "33.333333%");
     }
 }

@@ -15,11 +15,13 @@ const MOST_ROWS: usize = 100;
 /// Layers from left to right.
 const MOST_LAYERS: usize = 8;
 /// Units of the drawing, about pixels.
-const NODE: (f64, f64) = (160.0, 34.0);
-const PITCH: (f64, f64) = (280.0, 76.0);
+const NODE: (f64, f64) = (150.0, 34.0);
+const PITCH: (f64, f64) = (290.0, 76.0);
+/// How far below their nodes lines lead back, each further below the one before.
+const BELOW: f64 = 32.0;
 const MARGIN: f64 = 12.0;
 /// Characters of a node's name.
-const MOST_NAME: usize = 24;
+const MOST_NAME: usize = 21;
 
 /// The section.
 pub(super) fn section(explanation: &Explanation) -> String {
@@ -68,12 +70,44 @@ fn layers<'a>(edges: &[&'a WaitingEdge]) -> Vec<(&'a str, usize)> {
     nodes
 }
 
+/// All edges of one to another, the largest first: one line.
+struct Pair<'a> {
+    edges: Vec<&'a WaitingEdge>,
+    ns: f64,
+}
+
+impl<'a> Pair<'a> {
+    fn all(shown: &[&'a WaitingEdge]) -> Vec<Self> {
+        let mut pairs: Vec<Self> = Vec::new();
+        for edge in shown {
+            match pairs.iter_mut().find(|pair| pair.from() == edge.from && pair.to() == edge.to) {
+                Some(pair) => {
+                    pair.edges.push(edge);
+                    pair.ns += edge.mean_ns;
+                }
+                None => pairs.push(Self { edges: vec![edge], ns: edge.mean_ns }),
+            }
+        }
+        pairs
+    }
+
+    // A pair has one edge at least.
+    fn from(&self) -> &'a str {
+        &self.edges[0].from
+    }
+
+    fn to(&self) -> &'a str {
+        &self.edges[0].to
+    }
+}
+
 fn drawing(edges: &[WaitingEdge]) -> String {
     let mut shown: Vec<&WaitingEdge> = edges.iter().filter(|edge| edge.from != edge.to).collect();
     shown.sort_by(|a, b| b.mean_ns.total_cmp(&a.mean_ns));
     shown.truncate(MOST_EDGES);
     let nodes = layers(&shown);
-    let most_ns = shown.iter().map(|edge| edge.mean_ns).fold(0.0, f64::max);
+    let pairs = Pair::all(&shown);
+    let most_ns = pairs.iter().map(|pair| pair.ns).fold(0.0, f64::max);
     let mut filled = [0usize; MOST_LAYERS + 1];
     let placed: Vec<(&str, f64, f64)> = nodes
         .iter()
@@ -83,16 +117,15 @@ fn drawing(edges: &[WaitingEdge]) -> String {
         })
         .collect();
     let at = |name: &str| placed.iter().find(|(known, ..)| *known == name).map(|(_, x, y)| (*x, *y));
-    let leads_back = |edge: &&&WaitingEdge| at(&edge.from).zip(at(&edge.to)).is_some_and(|(from, to)| to.0 <= from.0);
-    let back = shown.iter().any(|edge| leads_back(&edge));
-    let lines: Vec<_> = shown
-        .iter()
-        .enumerate()
-        .filter_map(|(index, edge)| {
-            let parallel = shown[..index].iter().filter(|other| other.from == edge.from && other.to == edge.to).count();
-            Some(line(edge, at(&edge.from)?, at(&edge.to)?, parallel, most_ns))
-        })
-        .collect();
+    let (mut lines, mut back) = (Vec::new(), 0);
+    for (index, pair) in pairs.iter().enumerate() {
+        let (Some(from), Some(to)) = (at(pair.from()), at(pair.to())) else { continue };
+        let leads_back = to.0 <= from.0;
+        // What ends at the same place takes turns, and says where it comes from.
+        let before = if leads_back { back } else { pairs[..index].iter().filter(|one| one.to() == pair.to()).count() };
+        back += usize::from(leads_back);
+        lines.push(line(pair, from, to, before, most_ns));
+    }
     if lines.is_empty() {
         return String::new();
     }
@@ -111,7 +144,7 @@ fn drawing(edges: &[WaitingEdge]) -> String {
         })
         .collect();
     let right = placed.iter().map(|(_, x, _)| x + NODE.0).fold(0.0, f64::max) + MARGIN;
-    let bottom = placed.iter().map(|(.., y)| y + NODE.1).fold(0.0, f64::max) + if back { 40.0 } else { MARGIN };
+    let bottom = placed.iter().map(|(.., y)| y + NODE.1).fold(0.0, f64::max) + MARGIN + BELOW * back as f64;
     let summary: Vec<String> = shown
         .iter()
         .take(6)
@@ -125,42 +158,63 @@ fn drawing(edges: &[WaitingEdge]) -> String {
     )
 }
 
-/// An edge as a curve with its time; one that leads back runs below.
-fn line(edge: &WaitingEdge, from: (f64, f64), to: (f64, f64), parallel: usize, most_ns: f64) -> String {
-    let part = part_named(&edge.part).unwrap_or(Part::Unattributed);
-    let aside = 15.0 * parallel as f64;
-    let (y1, y2) = (from.1 + NODE.1 / 2.0 + aside, to.1 + NODE.1 / 2.0 + aside);
-    let (path, x, y) = if to.0 > from.0 {
+/// A pair as a curve with its times at its end, where curves from one node have parted; one that leads back runs below.
+/// `before` counts those that are labelled at the same place already.
+fn line(pair: &Pair<'_>, from: (f64, f64), to: (f64, f64), before: usize, most_ns: f64) -> String {
+    let part = |edge: &WaitingEdge| part_named(&edge.part).unwrap_or(Part::Unattributed).name();
+    let (main, others) = (pair.edges[0], &pair.edges[1..]);
+    let width = 1.5 + 6.0 * share(pair.ns, most_ns).clamp(0.0, 1.0).sqrt();
+    let mut first = format!("{} {}", time(main.mean_ns), part(main));
+    let second = match others {
+        [] => String::new(),
+        [one] => format!("{} {}", time(one.mean_ns), part(one)),
+        all => format!("{} {}, {} more", time(all[0].mean_ns), part(all[0]), all.len() - 1),
+    };
+    let (path, head, labels) = if to.0 > from.0 {
         let (x1, x2) = (from.0 + NODE.0, to.0 - 7.0);
+        let (y1, y2) = (from.1 + NODE.1 / 2.0, to.1 + NODE.1 / 2.0);
         let half = (x1 + x2) / 2.0;
-        // The label stands nearer to the end, where edges from one node have parted.
-        (format!("M{x1} {y1}C{half} {y1} {half} {y2} {x2} {y2}"), x1 + 0.576 * (x2 - x1), y1 + 0.648 * (y2 - y1) - 10.5)
+        let path = format!("M{x1} {y1}C{half} {y1} {half} {y2} {x2} {y2}");
+        if before > 0 {
+            first = format!("{}: {first}", short(pair.from(), MOST_NAME / 2));
+        }
+        // On the side from which the curve does not come.
+        let (near, step) = (11.0 + width / 2.0, 14.0);
+        let row = |index: usize| (index + 2 * before) as f64 * step;
+        let ys = match y2 - y1 {
+            rise if rise > 0.0 => [y2 + near + row(0), y2 + near + row(1)],
+            rise if rise < 0.0 => [y2 - near - row(1), y2 - near - row(0)],
+            _ => [y2 - near - row(0), y2 + near + row(0)],
+        };
+        (path, format!("M{} {y2}l-9 -6v12z", to.0), ys.map(|y| (to.0 - 4.0, y, "end")))
     } else {
         let (x1, x2) = (from.0 + NODE.0 / 2.0, to.0 + NODE.0 / 2.0 + 20.0);
-        let low = from.1.max(to.1) + NODE.1 + 22.0 + aside;
-        let ends = (from.1 + NODE.1, to.1 + NODE.1 + 6.0);
-        (format!("M{x1} {}C{x1} {low} {x2} {low} {x2} {}", ends.0, ends.1), (x1 + x2) / 2.0, low - 14.0)
+        let low = from.1.max(to.1) + NODE.1 + BELOW * (before + 1) as f64;
+        let path = format!("M{x1} {}C{x1} {low} {x2} {low} {x2} {}", from.1 + NODE.1, to.1 + NODE.1 + 6.0);
+        if !second.is_empty() {
+            first = format!("{first}, {second}");
+        }
+        // A curve of this shape goes three quarters of the way down.
+        let label = ((x1 + x2) / 2.0, low - BELOW / 4.0 + 12.0, "mid");
+        (path, format!("M{x2} {}l-6 9h12z", to.1 + NODE.1), [label; 2])
     };
-    let width = 1.5 + 6.0 * share(edge.mean_ns, most_ns).clamp(0.0, 1.0).sqrt();
-    let hint = format!(
-        "{} waited for {}: {} of each response, {} times",
-        edge.from,
-        edge.to,
-        nanoseconds(edge.mean_ns),
-        count(edge.count)
-    );
-    let head = if to.0 > from.0 {
-        format!("M{} {y2}l-9 -6v12z", to.0)
-    } else {
-        format!("M{} {}l-6 9h12z", to.0 + NODE.0 / 2.0 + 20.0, to.1 + NODE.1)
+    let hints: Vec<String> = pair
+        .edges
+        .iter()
+        .map(|edge| {
+            format!("{} of each response as {}, {} times", nanoseconds(edge.mean_ns), part(edge), count(edge.count))
+        })
+        .collect();
+    let text = |(x, y, class): (f64, f64, &str), text: &str| {
+        format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>")
     };
+    let second = if second.is_empty() || to.0 <= from.0 { String::new() } else { text(labels[1], &second) };
     format!(
         "<g class=\"edge e-{0}\" data-part=\"{0}\"><title>{1}</title><path class=\"way\" d=\"{path}\" stroke-width=\"{width:.1}\"/>\
-         <path class=\"head\" d=\"{head}\"/><text x=\"{x}\" y=\"{y}\">{2}</text><text x=\"{x}\" y=\"{3}\">{0}</text></g>",
-        part.name(),
-        escaped(&hint),
-        time(edge.mean_ns),
-        y + 21.0
+         <path class=\"head\" d=\"{head}\"/>{2}{second}</g>",
+        part(main),
+        escaped(&format!("{} waited for {}: {}", pair.from(), pair.to(), hints.join("; "))),
+        text(labels[0], &first),
     )
 }
 
@@ -212,6 +266,20 @@ mod tests {
         assert_eq!(nodes, [("apache", 0), ("php", 1), ("postgres", 2)]);
         let drawn = drawing(&edges);
         assert_eq!((drawn.matches("class=\"node\"").count(), drawn.matches("class=\"way\"").count()), (3, 4));
+    }
+
+    #[test]
+    fn waits_of_several_parts_are_one_line_with_all_of_them() {
+        let part = |part: &str, mean_ns| WaitingEdge { part: part.to_owned(), ..edge("nginx", "php", mean_ns) };
+        let drawn = drawing(&[part("wait_process", 7e6), part("wait_cpu", 5e4), part("wait_lock", 3e4)]);
+        assert_eq!(drawn.matches("class=\"way\"").count(), 1);
+        for text in [
+            "7.00\u{a0}ms wait_process<",
+            "50.0\u{a0}us wait_cpu, 1 more<",
+            "30.0\u{a0}us of each response as wait_lock",
+        ] {
+            assert!(drawn.contains(text), "{text} is missing in {drawn}");
+        }
     }
 
     #[test]

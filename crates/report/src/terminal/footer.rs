@@ -10,9 +10,13 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
     screen.labelled("joined", &joined(explanation), str::to_owned);
     if !explanation.exchanges.is_empty() {
         screen.labelled("counted", &explanation.boundary, str::to_owned);
+        // One window is a recording like any other.
+        let told = explanation.exchanges.iter().filter(|(what, number)| *what != "windows" || **number > 1);
         let beside: Vec<String> =
-            explanation.exchanges.iter().map(|(what, number)| format!("{} {what}", count(*number))).collect();
-        screen.labelled("beside", &beside.join(", "), str::to_owned);
+            told.map(|(what, number)| format!("{} {}", count(*number), what.replace('_', " "))).collect();
+        if !beside.is_empty() {
+            screen.labelled("beside", &beside.join(", "), str::to_owned);
+        }
     }
     let cost = &explanation.observer_cost;
     let lost = if cost.lost == 0 { "none lost".to_owned() } else { format!("{} LOST", count(cost.lost)) };

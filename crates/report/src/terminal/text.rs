@@ -104,6 +104,17 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines.iter().map(|line| line.replace('\u{a0}', " ")).collect()
 }
 
+/// A line as lines of at most `width` columns, the further ones set in by `hang`; what a terminal would obey is taken
+/// out of it.
+#[must_use]
+pub fn hanging(line: &str, hang: usize, width: usize) -> String {
+    let at = line.char_indices().nth(hang).map_or(line.len(), |(at, _)| at);
+    let (head, rest) = line.split_at(at);
+    // However little room there is, a line gets on.
+    let lines = wrap(rest, width.saturating_sub(columns(head)).max(20));
+    clean(head) + &lines.join(&format!("\n{}", " ".repeat(columns(head))))
+}
+
 /// The beginning of text that fits, with dots where some is left out.
 pub(super) fn fit(text: &str, width: usize) -> String {
     let text = clean(text);
@@ -160,6 +171,14 @@ mod tests {
         assert_eq!(wrap("it took 15 ms, then 3 ms", 11), ["it took", "15 ms, then", "3 ms"]);
         assert_eq!(wrap("abcdefgh ij", 4), ["abcd", "efgh", "ij"]);
         assert_eq!(wrap("", 10), [""]);
+    }
+
+    #[test]
+    fn further_lines_hang_below_the_first() {
+        assert_eq!(hanging("note  a word and another one", 6, 26), "note  a word and another\n      one");
+        assert_eq!(hanging("note", 6, 26), "note");
+        assert_eq!(hanging("a line that stays whole", usize::MAX, 10), "a line that stays whole");
+        assert_eq!(hanging("no\x1bte  x", 7, 26), "no\u{fffd}te  x");
     }
 
     #[test]

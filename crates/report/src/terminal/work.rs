@@ -2,7 +2,7 @@
 
 use super::text::{Screen, fit};
 use crate::Explanation;
-use crate::units::{count, decimal, nanoseconds, percent, share};
+use crate::units::{count, figure, nanoseconds, percent, share};
 
 /// Items that a line names, the largest.
 const MOST: usize = 3;
@@ -42,10 +42,10 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
         let unseen =
             if wakeups.unseen > 0 { format!("; {} events missing", count(wakeups.unseen)) } else { String::new() };
         let text = format!(
-            "{} futile for each accepted connection ({} of {}{unseen})",
-            decimal(wakeups.futile_per_accepted, 2),
+            "{} of {} for nothing, {} for each accepted connection{unseen}",
             count(wakeups.futile),
             count(wakeups.wakeups),
+            figure(wakeups.futile_per_accepted),
         );
         screen.labelled("wake-ups", &text, str::to_owned);
     }

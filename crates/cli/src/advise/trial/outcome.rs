@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use weir_compare::{BlockKind, Judgement, Metric, Outcome};
 use weir_load::Url;
 use weir_measure::comparison::Verdict;
+use weir_report::hanging;
 
+/// Columns of what stands at the left of a line.
+const LABEL: usize = 12;
 /// Above this share of failed requests the sides are not alike.
 const MANY_ERRORS: f64 = 0.01;
 
@@ -74,7 +77,9 @@ pub(super) fn shown(finding: &Finding, case: &Case<'_>, url: &Url, outcome: &Out
         "errors": {"original": errors.0, "changed": errors.1},
         "verdict": verdict,
     });
-    Shown { text: lines.join("\n"), json }
+    let width = crate::output::columns();
+    let text: Vec<String> = lines.iter().map(|line| hanging(line, LABEL, width)).collect();
+    Shown { text: text.join("\n"), json }
 }
 
 fn servers(case: &Case<'_>) -> String {
