@@ -110,8 +110,8 @@ struct Example {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct Step {
-    part: String,
     task: String,
+    part: String,
     who: String,
 }
 
@@ -175,18 +175,17 @@ impl Observed {
         all.map(|label| label.split(" (").next().unwrap_or(label)).filter(|name| !name.is_empty()).collect()
     }
 
-    /// (name, process number) of everybody who is named with a number and had a request, or was waited for by one who
-    /// had. Whoever merely took a CPU may be a stranger.
+    /// (name, process number) of everybody who is named with a number, but for who merely had a CPU: a neighbour is no
+    /// server of this site, even if it is one of another.
     pub(crate) fn named(&self) -> Vec<(String, u32)> {
-        let serves = |part: &str| part != Part::WaitCpu.name();
+        let asked = |part: &str| part != Part::WaitCpu.name();
         let steps = self.examples.iter().flat_map(|example| &example.steps);
-        let steps = steps.flat_map(|step| [Some(&step.task), serves(&step.part).then_some(&step.who)]);
-        let causes = self.causes.iter().filter(|cause| serves(&cause.part));
-        let causes = causes.flat_map(|cause| cause.who.iter().map(|(who, _)| Some(who)));
+        let steps = steps.flat_map(|step| std::iter::once(&step.task).chain(asked(&step.part).then_some(&step.who)));
+        let causes = self.causes.iter().filter(|cause| asked(&cause.part));
+        let causes = causes.flat_map(|cause| cause.who.iter().map(|(who, _)| who));
         let edges = self.waiting.iter();
-        let edges = edges.flat_map(|edge| [Some(&edge.from), serves(&edge.part).then_some(&edge.to)]);
-        let all = steps.chain(causes).chain(edges).flatten();
-        let mut named: Vec<_> = all.filter_map(|label| numbered(label)).collect();
+        let edges = edges.flat_map(|edge| std::iter::once(&edge.from).chain(asked(&edge.part).then_some(&edge.to)));
+        let mut named: Vec<_> = steps.chain(causes).chain(edges).filter_map(|label| numbered(label)).collect();
         named.sort();
         named.dedup();
         named
@@ -207,7 +206,8 @@ mod tests {
     fn an_older_explanation_lacks_sections_and_is_read_all_the_same() {
         let text = r#"{"requests": 8, "rate_per_s": 100.0, "response_ns": {"mean": 80e6},
             "parts_ns": {"run": 1e6, "wait_process": 79e6},
-            "causes": [{"part": "wait_process", "mean_ns": 79e6, "who": [["php-fpm8.2 (12)", 0.9], ["x (3 processes)", 0.1]]}]}"#;
+            "causes": [{"part": "wait_process", "mean_ns": 79e6, "who": [["php-fpm8.2 (12)", 0.9], ["x (3 processes)", 0.1]]},
+                       {"part": "wait_cpu", "mean_ns": 1e6, "who": [["nginx (13)", 1.0]]}]}"#;
         let observed: Observed = serde_json::from_str(text).expect("an explanation");
         assert!((observed.in_flight() - 8.0).abs() < 1e-9);
         assert!((observed.of_whom("wait_process", |who| who.starts_with("php")) - 71.1e6).abs() < 1.0);

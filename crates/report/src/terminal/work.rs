@@ -39,9 +39,11 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
         screen.labelled("query", &format!("{figure}{}", fit(&query.text, room)), str::to_owned);
     }
     if futile {
+        let unseen =
+            if wakeups.unseen > 0 { format!("; {} events missing", count(wakeups.unseen)) } else { String::new() };
         let (futile_each, of_what) = wakeups.futile_for_each(explanation.requests);
         let text = format!(
-            "{} of {} for nothing, {} for each {of_what}",
+            "{} of {} for nothing, {} for each {of_what}{unseen}",
             count(wakeups.futile),
             count(wakeups.wakeups),
             figure(futile_each),
