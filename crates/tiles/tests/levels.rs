@@ -88,12 +88,12 @@ fn without_arrivals(directory: &Path) {
     stream.push(switch.write(ORIGIN_NS + 20, 0), &[], None).expect("a record is written");
     // Which port is the server's is told by the first arrival; of those after it none is told.
     let first =
-        Record { time_ns: ORIGIN_NS + 500, kind: Kind::SocketReady as u16, a: 9 | 100 << 32, ..Record::default() };
+        Record { time_ns: ORIGIN_NS + 500, kind: Kind::SocketReady as u16, a: 9 | (100 << 32), ..Record::default() };
     stream.push(first, &[], None).expect("a record is written");
     for number in 0..10u64 {
         for (kind, later_ns, bytes) in [(Kind::SocketRecv, 0, 100), (Kind::SocketSend, 50_000, 500)] {
             let time_ns = ORIGIN_NS + 1_000 + number * 100_000 + later_ns;
-            let a = 9 | (number + 1) * bytes << 32;
+            let a = 9 | (((number + 1) * bytes) << 32);
             stream.push(Record { time_ns, kind: kind as u16, a, ..Record::default() }, &[], None).expect("a record");
         }
     }
