@@ -25,8 +25,13 @@ const RING_WORDS: u64 = 1 << 19;
 /// What each object that shares the rings must have as its `ring_mask`.
 pub(crate) const RING_MASK: u64 = RING_WORDS - 1;
 
-/// System calls that may give something to a socket, or take leave of one.
+/// System calls that may send something: data, the end of a connection, or that there is room again for data.
 const SENDING: &[libc::c_long] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
     libc::SYS_write,
     libc::SYS_writev,
     libc::SYS_pwritev2,

@@ -4,11 +4,8 @@ use crate::strangers::Strangers;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use weir_wire::socket::{OLDER, SocketOpen};
+use weir_wire::socket::{HASHED_CLIENT, OLDER, SocketOpen};
 use weir_wire::{Record, Slot};
-
-/// The upper half of an address that stands for a hash: of the block for local use (RFC 4193), `weir` in its letters.
-const PREFIX: u64 = 0xfd77_6569_7200_0000;
 
 /// Addresses of this host that are told apart; further ones are taken for clients'.
 const MOST_OWN: usize = 1 << 12;
@@ -74,7 +71,7 @@ impl Redaction {
             return open;
         }
         let hash = self.key.hash_one(address);
-        let stands_for = Ipv6Addr::from_bits(u128::from(PREFIX) << 64 | u128::from(hash));
+        let stands_for = Ipv6Addr::from_bits(u128::from(HASHED_CLIENT) << 64 | u128::from(hash));
         SocketOpen { remote: SocketAddr::new(IpAddr::V6(stands_for), open.remote.port()), ..open }
     }
 }

@@ -115,6 +115,8 @@ fn slow_step(joiner: &Joiner, step: &weir_timeline::Step, origin_ns: u64) -> Slo
         Detail::None => (0, String::new()),
         Detail::Task(pid) => (pid, String::new()),
         Detail::Peer(address) => (0, address.to_string()),
+        Detail::Reader(_, task) if task != 0 => (task, String::new()),
+        Detail::Reader(client, _) => (0, format!("client {}", weir_wire::socket::client_words(client))),
         Detail::Named(number) => (0, cut(joiner.text(number))),
         Detail::EndedConnection => (0, cut(weir_timeline::ENDED_CONNECTION)),
     };

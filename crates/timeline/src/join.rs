@@ -384,7 +384,8 @@ impl Joiner {
 
     /// What a request's way is walked over.
     pub(crate) fn known(&self) -> Known<'_> {
-        Known { tasks: &self.tasks, sockets: &self.sockets, conversations: &self.conversations }
+        let Self { tasks, sockets, conversations, phases, .. } = self;
+        Known { tasks, sockets, conversations, phases }
     }
 
     fn touch(&mut self, record: &Record, verb: Verb) {

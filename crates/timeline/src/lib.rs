@@ -15,6 +15,7 @@ mod join;
 mod lanes;
 mod locks;
 mod notes;
+mod own_locks;
 mod path;
 mod phases;
 mod quota;

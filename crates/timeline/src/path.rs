@@ -2,9 +2,11 @@
 
 use crate::blocked::{Wait, wait_of};
 use crate::conversations::Conversations;
+use crate::own_locks;
+use crate::phases::Phases;
 use crate::sockets::Sockets;
 use crate::tasks::{Spell, State, Tasks, Touch, Verb, WokenIn};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use weir_measure::part::Part;
 
 /// How many tasks a request may pass through before its chain of wake-ups is given up.
@@ -26,6 +28,8 @@ pub enum Detail {
     Task(u32),
     /// The peer that was waited for.
     Peer(SocketAddr),
+    /// The client that takes its response slowly: its address, and its task where that is of this host (else 0).
+    Reader(IpAddr, u32),
     /// A file, a lock, a query: the text is the joiner's of this number ([`crate::Joiner::text`]).
     Named(u32),
     /// A connection that ended without the response, so that the request was sent again on another.
@@ -84,6 +88,7 @@ pub(crate) struct Known<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) sockets: &'a Sockets,
     pub(crate) conversations: &'a Conversations,
+    pub(crate) phases: &'a Phases,
 }
 
 /// Walks requests; holds what is known and the steps found.
@@ -454,6 +459,10 @@ impl Walk<'_> {
         if let Some(stretch) = foreign.iter().find(|one| one.from_ns <= spell.from_ns && spell.to_ns <= one.to_ns) {
             return stretch.awaited.map_or(Awaited::Known(Part::WorkerQueue, Detail::None), Awaited::Socket);
         }
+        // However the kernel sees it.
+        if let Some(holder) = own_locks::holder(self.known, pid, spell) {
+            return Awaited::Known(Part::WaitLock, holder);
+        }
         let waker = self.waker_of(spell);
         match wait_of(state, syscall) {
             Wait::Lock if timed_out(spell, syscall) => Awaited::Known(Part::WaitTimer, Detail::None),
@@ -483,7 +492,7 @@ impl Walk<'_> {
                 (Verb::Receive, _) => Awaited::Known(Part::RequestTransit, Detail::None),
                 // It answers now without having heard: what it waited for is no socket.
                 (Verb::Send, None) if self.has_sent(pid, spell.from_ns) => {
-                    Awaited::Known(Part::WaitNetwork, Detail::None)
+                    Awaited::Known(Part::WaitNetwork, self.reader(pid, spell))
                 }
                 (Verb::Send, None) => Awaited::Waker,
                 (Verb::Send, Some(peer)) => Awaited::Socket(peer),
@@ -499,6 +508,23 @@ impl Walk<'_> {
         let waker = spell.woken_by;
         let name = |task| self.known.tasks.named(task).map(|known| known.name.as_str());
         waker != self.waiter && self.hands_over(waker, pid) && name(waker) != name(pid)
+    }
+
+    /// The client that made room for more of its response; where it is of this host and some of its wake-ups came in an
+    /// interrupt, by another of them.
+    fn reader(&self, pid: u32, spell: &Spell) -> Detail {
+        /// A response of many waits has told by then.
+        const MOST_WAITS: usize = 32;
+        let Some(client) = self.known.sockets.get(self.span.socket).map(|known| known.open.remote.ip()) else {
+            return Detail::None;
+        };
+        if !self.known.sockets.is_own(client) {
+            return Detail::Reader(client, 0);
+        }
+        let others = self.known.tasks.spells_back(pid, self.span.begun_ns, self.span.sent_ns).take(MOST_WAITS);
+        let mut waits = std::iter::once(*spell).chain(others);
+        let reader = waits.find(|wait| wait.woken_in == WokenIn::Task && wait.woken_by != 0);
+        Detail::Reader(client, reader.map_or(0, |wait| wait.woken_by))
     }
 
     fn waker_of(&self, spell: &Spell) -> Detail {

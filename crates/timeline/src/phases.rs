@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_measure::part::{Part, PartTimes};
-use weir_wire::probe::{BY_HAND, END, INTERLEAVED, PHASE, ProbePoint, QUERY, QUERY_END, REQUEST};
+use weir_wire::probe::{BY_HAND, END, INTERLEAVED, LOCK, PHASE, ProbePoint, QUERY, QUERY_END, REQUEST};
 
 /// Marks of a task that are remembered; the oldest go first, and what was before them is in no phase.
 const MOST_MARKS: usize = 1 << 14;
@@ -62,6 +62,16 @@ pub struct QueryRun {
     pub ns: u64,
 }
 
+/// A task's wait for a lock that its server keeps by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LockWindow {
+    pub(crate) from_ns: u64,
+    /// The largest time while it waits.
+    pub(crate) to_ns: u64,
+    /// The server's number ([`Phases::server`]).
+    pub(crate) server: u32,
+}
+
 /// What has ended since it was last asked.
 #[derive(Debug, Default)]
 pub struct Ended {
@@ -109,9 +119,20 @@ struct Marks {
     queries: VecDeque<Query>,
     /// (time, number of the text): names of requests that the task took up.
     requests: VecDeque<(u64, u32)>,
+    locks: VecDeque<LockWindow>,
 }
 
 impl Marks {
+    /// A wait for a lock begins or ends; an end that was not told is there when the next one begins.
+    fn lock(&mut self, at_ns: u64, point: Point) {
+        if let Some(open) = self.locks.back_mut().filter(|open| open.to_ns == u64::MAX) {
+            open.to_ns = at_ns.max(open.from_ns);
+        }
+        if point.roles & END == 0 {
+            push_bounded(&mut self.locks, LockWindow { from_ns: at_ns, to_ns: u64::MAX, server: point.server });
+        }
+    }
+
     /// Ends the query that runs, if one does.
     fn end_query(&mut self, at_ns: u64) -> Option<QueryRun> {
         let query = self.queries.back_mut().filter(|query| query.to_ns == u64::MAX)?;
@@ -191,6 +212,9 @@ impl Phases {
             self.make_room();
         }
         let marks = self.tasks.entry(pid).or_default();
+        if point.roles & LOCK != 0 {
+            return marks.lock(at_ns, point);
+        }
         if point.roles & QUERY_END != 0 || (point.roles & QUERY != 0 && argument == 0) {
             self.ended.query(marks.end_query(at_ns));
         }
@@ -270,6 +294,25 @@ impl Phases {
     pub(crate) fn name(&self, phase: u32) -> &PhaseName {
         // Number 0 is always there: it stands for none.
         self.names.get(phase as usize).unwrap_or(&self.names[0])
+    }
+
+    /// A server's name.
+    pub(crate) fn server(&self, number: u32) -> &str {
+        self.servers.get(number as usize).map_or("", String::as_str)
+    }
+
+    /// The wait for a lock that a task was in at a time.
+    pub(crate) fn lock_window(&self, pid: u32, at_ns: u64) -> Option<LockWindow> {
+        let locks = &self.tasks.get(&pid)?.locks;
+        let at = locks.partition_point(|window| window.to_ns <= at_ns);
+        locks.get(at).filter(|window| window.from_ns <= at_ns).copied()
+    }
+
+    /// The statement that a task was at, or had been at last, at a time: its text's number.
+    pub(crate) fn statement(&self, pid: u32, at_ns: u64) -> Option<u32> {
+        let queries = &self.tasks.get(&pid)?.queries;
+        let begun = queries.partition_point(|query| query.from_ns <= at_ns);
+        begun.checked_sub(1).and_then(|last| queries.get(last)).map(|query| query.text)
     }
 
     /// What has ended since.
@@ -366,6 +409,8 @@ impl Phases {
             marks.marks.drain(..keep);
             let keep = marks.queries.partition_point(|query| query.to_ns <= before_ns);
             marks.queries.drain(..keep);
+            let keep = marks.locks.partition_point(|window| window.to_ns <= before_ns);
+            marks.locks.drain(..keep);
             let keep = marks.requests.partition_point(|(at, _)| *at < before_ns);
             marks.requests.drain(..keep);
         }
@@ -373,7 +418,8 @@ impl Phases {
 
     /// How many things are held in memory.
     pub(crate) fn held(&self) -> usize {
-        let of_tasks = |marks: &Marks| 1 + marks.marks.len() + marks.queries.len() + marks.requests.len();
+        let of_tasks =
+            |marks: &Marks| 1 + marks.marks.len() + marks.queries.len() + marks.requests.len() + marks.locks.len();
         self.tasks.values().map(of_tasks).sum::<usize>() + self.ended.passages.len() + self.ended.queries.len()
     }
 

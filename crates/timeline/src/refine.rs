@@ -5,9 +5,10 @@
 use crate::join::Joiner;
 use crate::notes::Notes;
 use crate::path::{Detail, Step};
+use crate::phases::Phases;
 use crate::tasks::{State, Tasks};
 use crate::texts::Texts;
-use crate::{disk, interrupts, locks, quota};
+use crate::{disk, interrupts, locks, own_locks, quota};
 use weir_measure::part::Part;
 use weir_wire::watched::NAMED_TASK;
 
@@ -27,6 +28,7 @@ pub struct RunDivision {
 pub(crate) struct Refine<'a> {
     pub(crate) notes: &'a Notes,
     pub(crate) tasks: &'a Tasks,
+    pub(crate) phases: &'a Phases,
     pub(crate) texts: &'a mut Texts,
     pub(crate) division: &'a mut RunDivision,
 }
@@ -34,15 +36,15 @@ pub(crate) struct Refine<'a> {
 impl Joiner {
     /// Refines a response's steps from an index on.
     pub(crate) fn refine(&mut self, steps: &mut Vec<Step>, from: usize) {
-        let (notes, tasks, texts) = (&self.notes, &self.tasks, &mut self.texts);
-        Refine { notes, tasks, texts, division: &mut self.statistics.run }.steps(steps, from);
+        let (notes, tasks, phases, texts) = (&self.notes, &self.tasks, &self.phases, &mut self.texts);
+        Refine { notes, tasks, phases, texts, division: &mut self.statistics.run }.steps(steps, from);
     }
 }
 
 impl Refine<'_> {
     /// Refines the steps from an index on.
     pub(crate) fn steps(&mut self, steps: &mut Vec<Step>, from: usize) {
-        if self.notes.is_empty() {
+        if self.notes.is_empty() && self.phases.is_empty() {
             return;
         }
         let plain = steps.split_off(from.min(steps.len()));
@@ -51,6 +53,7 @@ impl Refine<'_> {
                 Part::Run => interrupts::divide(self, step, steps),
                 Part::WaitCpu => steps.push(quota::name(self, step)),
                 Part::WaitDisk => steps.push(locks::name(self, step).unwrap_or_else(|| disk::name(self, step))),
+                Part::WaitLock if let Some(named) = own_locks::name(self, step) => steps.push(named),
                 Part::WaitLock | Part::WaitProcess | Part::WaitNetwork | Part::Unattributed => {
                     let served = disk::served(self, step).or_else(|| locks::ended_by_timer(self, step));
                     let told = served.or_else(|| locks::name(self, step));
@@ -105,6 +108,7 @@ mod tests {
     struct Known {
         notes: Notes,
         tasks: Tasks,
+        phases: Phases,
         texts: Texts,
         division: RunDivision,
     }
@@ -125,8 +129,8 @@ mod tests {
 
         fn refined(&mut self, steps: &[Step]) -> Vec<(u64, u64, Part, String)> {
             let mut steps = steps.to_vec();
-            let Self { notes, tasks, texts, division } = self;
-            Refine { notes, tasks, texts, division }.steps(&mut steps, 0);
+            let Self { notes, tasks, phases, texts, division } = self;
+            Refine { notes, tasks, phases, texts, division }.steps(&mut steps, 0);
             let text = |detail| match detail {
                 Detail::Named(number) => self.texts.text(number).to_owned(),
                 Detail::Task(pid) => format!("task {pid}"),

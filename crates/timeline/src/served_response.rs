@@ -73,11 +73,11 @@ impl Joiner {
 
     /// Keeps the memory of the server's side within its bounds; the oldest time that may still be asked for.
     pub(crate) fn sweep_served(&mut self, now_ns: u64) -> Option<u64> {
-        let Self { served, tasks, sockets, conversations, .. } = self;
+        let Self { served, tasks, sockets, conversations, phases, .. } = self;
         let served = served.as_mut()?;
         served.sweep(now_ns, |exchange| {
             let parked = exchange.parked.clone().unwrap_or_default();
-            steps_of(Known { tasks, sockets, conversations }, exchange, parked)
+            steps_of(Known { tasks, sockets, conversations, phases }, exchange, parked)
         })
     }
 

@@ -33,7 +33,7 @@ fn pieces(told: &Told) -> Vec<Piece> {
     let detail = |detail| match detail {
         Detail::None => 0,
         Detail::Task(pid) => 1 + pid % 40,
-        Detail::Peer(_) => 45,
+        Detail::Peer(_) | Detail::Reader(..) => 45,
         Detail::Named(number) => 46 + number % 2,
         Detail::EndedConnection => 48,
     };

@@ -14,9 +14,12 @@ pub const REQUEST: u8 = 16;
 pub const INTERLEAVED: u8 = 32;
 /// A probe by hand: it counts for a response only from its first hit within it.
 pub const BY_HAND: u8 = 64;
+/// The task begins to wait for a lock that its server keeps by itself; with [`END`] it has it, or has given up. No phase
+/// begins or ends there.
+pub const LOCK: u8 = 128;
 
 /// The names of the roles, by their bits.
-const NAMES: [&str; 7] = ["phase", "end", "query", "query_end", "request", "interleaved", "by_hand"];
+const NAMES: [&str; 8] = ["phase", "end", "query", "query_end", "request", "interleaved", "by_hand", "lock"];
 
 /// What a probe stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn points_come_back(server in "[a-z ]{0,9}", name in "[A-Za-z_:. ]{0,30}", roles in 0u8..128) {
+        fn points_come_back(server in "[a-z ]{0,9}", name in "[A-Za-z_:. ]{0,30}", roles: u8) {
             let point = ProbePoint { server, name, roles };
             prop_assert_eq!(ProbePoint::read(&point.write()), Some(point));
         }

@@ -137,6 +137,22 @@ impl SocketState {
     }
 }
 
+/// The upper half of an address that stands for a hash of a client's: of the block for local use (RFC 4193), `weir` in its
+/// letters.
+pub const HASHED_CLIENT: u64 = 0xfd77_6569_7200_0000;
+
+/// A client by its address in a report: as it is, or where a hash stands for it by its first eight digits and how to have
+/// the address.
+#[must_use]
+pub fn client_words(address: IpAddr) -> String {
+    match address {
+        IpAddr::V6(v6) if (v6.to_bits() >> 64) as u64 == HASHED_CLIENT => {
+            format!("{:08x}… (address hashed; weir record --keep-addresses names it)", (v6.to_bits() as u64) >> 32)
+        }
+        _ => address.to_string(),
+    }
+}
+
 /// An address that stands for "unknown".
 #[must_use]
 pub fn unknown_address() -> SocketAddr {
@@ -147,6 +163,16 @@ pub fn unknown_address() -> SocketAddr {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_hashed_client_says_so() {
+        let hashed = Ipv6Addr::from_bits(u128::from(HASHED_CLIENT) << 64 | 0x0123_4567_89ab_cdef);
+        assert_eq!(
+            client_words(IpAddr::V6(hashed)),
+            "01234567… (address hashed; weir record --keep-addresses names it)"
+        );
+        assert_eq!(client_words(IpAddr::from([198, 51, 100, 7])), "198.51.100.7");
+    }
 
     proptest! {
         #[test]

@@ -108,7 +108,8 @@ extern const struct kvm_steal_time steal_time __ksym __weak;
 /* A longer one is not seen as one: the probes were not attached when it began. */
 #define LONGEST_NS 1000000000
 
-SEC("tp_btf/sched_switch")
+/* Only where the kernel finds the count by its name: it refuses the program otherwise, weak or not. */
+SEC("?tp_btf/sched_switch")
 int BPF_PROG(on_stolen, bool preempted, struct task_struct *prev)
 {
 	u32 zero = 0;

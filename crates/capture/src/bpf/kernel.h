@@ -50,6 +50,7 @@ struct pt_regs {
 };
 #endif
 struct task_struct {
+	unsigned int flags;
 	int pid;
 	int tgid;
 };

@@ -35,7 +35,9 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_st
 	return 0;
 }
 
-/* Calls that may give something to a socket, a bit each; the numbers are the architecture's. */
+#define PF_KTHREAD 0x00200000
+
+/* Calls that may send something over a socket, a bit each; the numbers are the architecture's. */
 const volatile u8 sending[64];
 
 /* Whether the running task wakes the other by what it does, or was only interrupted: flags of a wake-up.
@@ -52,7 +54,8 @@ static __always_inline u32 woken_in(struct task_struct *running)
 		return WEIR_CONTEXT_TOLD | WEIR_BY_INTERRUPT;
 	if (!(count & SERVING_SOFT_INTERRUPT))
 		return WEIR_CONTEXT_TOLD;
-	u64 call = CALL((struct pt_regs *)bpf_task_pt_regs(running));
+	u64 call = running->flags & PF_KTHREAD ? WEIR_NO_SYSCALL : /* the registers of none */
+		CALL((struct pt_regs *)bpf_task_pt_regs(running));
 	bool sends = call < WEIR_NO_SYSCALL && sending[call >> 3 & 63] >> (call & 7) & 1;
 
 	return WEIR_CONTEXT_TOLD | WEIR_IN_SOFT_INTERRUPT | (sends ? 0 : WEIR_BY_INTERRUPT);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use weir_timeline::{Detail, Joiner};
+use weir_wire::socket::client_words;
 
 /// Labels that are told apart; what comes after is nobody in particular.
 const MOST_LABELS: usize = 4096;
@@ -38,7 +39,8 @@ impl Labels {
             }
         };
         // A task may get its name later: only a name that is known is kept for it.
-        if !matches!(detail, Detail::Task(pid) if joiner.task_name(pid).is_none()) {
+        if !matches!(detail, Detail::Task(pid) | Detail::Reader(_, pid) if pid != 0 && joiner.task_name(pid).is_none())
+        {
             self.by_detail.insert(detail, number);
         }
         number
@@ -65,6 +67,8 @@ pub(super) fn label(joiner: &Joiner, detail: Detail) -> String {
         Detail::None => String::new(),
         Detail::Peer(address) => address.to_string(),
         Detail::Named(number) => joiner.text(number).to_owned(),
+        Detail::Reader(client, 0) => format!("a client that reads slowly: {}", client_words(client)),
+        Detail::Reader(_, task) => format!("a client that reads slowly: {}", label(joiner, Detail::Task(task))),
         Detail::EndedConnection => weir_timeline::ENDED_CONNECTION.to_owned(),
         Detail::Task(pid) => match joiner.task_name(pid) {
             Some(name) => format!("{} ({})", name.name, name.tgid),

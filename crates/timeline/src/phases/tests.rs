@@ -65,6 +65,31 @@ fn an_event_loops_marks_are_for_the_request_that_it_is_at() {
 }
 
 #[test]
+fn a_wait_for_a_servers_own_lock_lasts_until_it_is_had() {
+    let (tasks, mut phases, mut texts) = (running(), Phases::default(), Texts::default());
+    let pid = tasks.current(0).expect("a task");
+    let (begin, end) = (told("db", "lock", LOCK), told("db", "lock", LOCK | END));
+    phases.hit(0, 5, 0, &told("db", "work", PHASE), &tasks);
+    phases.hit(0, 8, 1, &told("db", "statement", QUERY), &tasks);
+    phases.text(0, 8, "update", &mut texts);
+    phases.hit(0, 10, 0, &begin, &tasks);
+    let within = |phases: &Phases, at_ns| phases.lock_window(pid, at_ns).map(|window| (window.from_ns, window.to_ns));
+    assert_eq!(within(&phases, 15), Some((10, u64::MAX)), "it waits still");
+    phases.hit(0, 30, 0, &end, &tasks);
+    phases.hit(0, 40, 0, &begin, &tasks);
+    // The end of this one was not told.
+    phases.hit(0, 60, 0, &begin, &tasks);
+    assert_eq!([9, 10, 29, 30, 50].map(|at_ns| within(&phases, at_ns).is_some()), [false, true, true, false, true]);
+    assert_eq!((within(&phases, 50), within(&phases, 61)), (Some((40, 60)), Some((60, u64::MAX))));
+    assert_eq!(phases.statement(pid, 20).map(|number| texts.text(number)), Some("update"));
+    assert_eq!(phases.statement(pid, 7), None);
+    // It is in its phase meanwhile.
+    assert_eq!(stretches(&phases, &[step(10, 30, Part::WaitLock)], 1), owned(&[("work", 10, 30, true)]));
+    phases.trim(45);
+    assert_eq!((within(&phases, 20), within(&phases, 50)), (None, Some((40, 60))));
+}
+
+#[test]
 fn a_query_is_named_from_its_begin_to_its_end() {
     let (tasks, mut phases, mut texts) = (running(), Phases::default(), Texts::default());
     let status = told("db", "statement", QUERY);
