@@ -4,7 +4,7 @@ use crate::named::Naming;
 use crate::ring::RawEvent;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weir_wire::socket::SocketOpen;
-use weir_wire::task::Switch;
+use weir_wire::task::{Switch, TaskState};
 use weir_wire::{Kind, Record, Slot};
 
 /// Pieces of a socket's opening, as numbered in spine.h.
@@ -62,6 +62,16 @@ impl Expander {
                     descriptor: (argument >> 24) as u16,
                 };
                 take(switch.write(event.time_ns, self.cpu), &[]);
+            }
+            Kind::TaskState => {
+                let told = TaskState {
+                    pid: argument as u32 & 0xff_ffff,
+                    tgid: (argument >> 40) as u32,
+                    state: (sub & 31) as u8,
+                    syscall: (sub >> 5) as u16,
+                    descriptor: (argument >> 24) as u16,
+                };
+                take(told.write(event.time_ns, self.cpu), &[]);
             }
             Kind::SocketOpen => self.piece(event.time_ns, sub as usize, argument, take),
             Kind::Named => {
@@ -172,6 +182,14 @@ mod tests {
         let switch = Switch { prev: 4_000_000, next: 12, prev_state: 1, syscall: 232, descriptor: 0xabcd };
         assert_eq!(Switch::read(&out[0].0), Some(switch));
         assert_eq!(out[0].0.lane, 3);
+    }
+
+    #[test]
+    fn a_tasks_state_keeps_all_its_parts() {
+        let (pid, descriptor, tgid) = (4_000_000u64, 0xabcdu64, 3_999_999u64);
+        let out = expand(&[(head(9, Kind::TaskState, 1 | 232 << 5), pid | descriptor << 24 | tgid << 40)]);
+        let told = TaskState { pid: 4_000_000, tgid: 3_999_999, state: 1, syscall: 232, descriptor: 0xabcd };
+        assert_eq!(TaskState::read(&out[0].0), Some(told));
     }
 
     #[test]

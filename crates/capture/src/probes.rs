@@ -235,15 +235,17 @@ impl Probes {
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
             state.strangers = 0;
         }
-        let refused = |error: libbpf_rs::Error| refusal("listing open sockets", &error);
-        for program in [&self.skel.progs.census, &self.skel.progs.census_unix] {
+        let refused = |error: libbpf_rs::Error| refusal("listing open sockets and tasks", &error);
+        let progs = &self.skel.progs;
+        for program in [&progs.census, &progs.census_unix, &progs.census_tasks] {
             let link = program.attach().map_err(refused)?;
             let mut sockets = Iter::new(&link).map_err(refused)?;
             // The program writes to the rings, never to the reader: reading only drives it.
             let mut nothing = Vec::new();
-            sockets
-                .read_to_end(&mut nothing)
-                .map_err(|error| CaptureError::Refused { doing: "listing open sockets", reason: error.to_string() })?;
+            sockets.read_to_end(&mut nothing).map_err(|error| CaptureError::Refused {
+                doing: "listing open sockets and tasks",
+                reason: error.to_string(),
+            })?;
         }
         Ok(())
     }

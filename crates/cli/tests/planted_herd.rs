@@ -2,6 +2,7 @@
 
 mod support;
 
+use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -53,6 +54,32 @@ fn at_rest(file: &Path, server: &RunningServer) -> Count {
     }
 }
 
+/// What one load is counted as.
+struct Counted {
+    accepted: f64,
+    futile: f64,
+    wakeups: f64,
+    /// Sleeps for other things than a connection, inside accept among them.
+    other: f64,
+}
+
+fn load(file: &Path, server: &RunningServer) -> (Counted, Value) {
+    let before = at_rest(file, server);
+    let port = server.port.to_string();
+    let options = ["--port", &port, "--rate", "100", "-n", "300", "--no-keepalive"];
+    let report = explained(&server.url("/"), &options);
+    let after = at_rest(file, server);
+
+    // Whoever sleeps now had slept before the load, too: each sleep between has ended with a wake-up.
+    let accepted = (after.accepted - before.accepted) as f64;
+    let wakeups = (after.sleeps - before.sleeps) as f64;
+    let other = (after.other_sleeps - before.other_sleeps) as f64;
+    let futile = wakeups - other - (after.useful - before.useful) as f64;
+    eprintln!("the herd's own count: {accepted} accepted, {wakeups} wake-ups, {futile} futile; {before:?} {after:?}");
+    eprintln!("the report's: {}", report["wakeups"]);
+    (Counted { accepted, futile, wakeups, other }, report)
+}
+
 #[test]
 fn a_thundering_herd_is_counted() {
     let _turn = alone();
@@ -64,25 +91,24 @@ fn a_thundering_herd_is_counted() {
     let path = file.to_str().expect("a readable path");
     let server = Faulty::new("herd").args([path, "--processes", &PROCESSES.to_string()]);
     let server = server.start().expect("the server starts");
-    let before = at_rest(&file, &server);
-    let port = server.port.to_string();
-    let options = ["--port", &port, "--rate", "100", "-n", "300", "--no-keepalive"];
-    let report = explained(&server.url("/"), &options);
-    let after = at_rest(&file, &server);
-
-    // Whoever sleeps now had slept before the load, too: each sleep between has ended with a wake-up.
-    let accepted = (after.accepted - before.accepted) as f64;
-    let wakeups = (after.sleeps - before.sleeps) as f64;
-    let for_accepting = wakeups - (after.other_sleeps - before.other_sleeps) as f64;
-    let futile = for_accepting - (after.useful - before.useful) as f64;
-    eprintln!("the herd's own count: {accepted} accepted, {wakeups} wake-ups, {futile} futile; {before:?} {after:?}");
-    eprintln!("the report's: {}", report["wakeups"]);
-    assert_eq!(accepted, 300.0, "each request has a connection of its own");
-    assert!(futile > 10.0 * accepted, "no herd: {futile} futile wake-ups");
-    assert_eq!(number(&report, "/wakeups/accepted"), accepted);
-    for (what, own) in [("wakeups", wakeups), ("futile", futile), ("futile_per_accepted", futile / accepted)] {
-        let said = number(&report, &format!("/wakeups/{what}"));
-        // A task that is woken a second time before it runs sleeps once and may be counted twice.
-        assert!((said / own - 1.0).abs() < 0.01, "{what}: {said}, by hand {own}");
+    // A virtual machine is stopped for a moment now and then, with its probes: then switches are missing, as the report
+    // says, and what was not seen cannot be counted.
+    for _ in 0..6 {
+        let (own, report) = load(&file, &server);
+        assert_eq!(own.accepted, 300.0, "each request has a connection of its own");
+        assert!(own.futile > 10.0 * own.accepted, "no herd: {} futile wake-ups", own.futile);
+        assert_eq!(number(&report, "/wakeups/accepted"), own.accepted);
+        let said = |what: &str| number(&report, &format!("/wakeups/{what}"));
+        assert!((said("futile") / own.futile - 1.0).abs() < 0.01, "by hand {}: {}", own.futile, report["wakeups"]);
+        if said("unseen") > 0.0 {
+            continue;
+        }
+        // What was seen is counted to the last one.
+        assert_eq!(said("futile"), own.futile);
+        assert_eq!(said("futile_per_accepted"), own.futile / own.accepted);
+        // Locks inside accept are no wait for a connection.
+        assert!((own.wakeups - own.other..=own.wakeups).contains(&said("wakeups")), "by hand {}", own.wakeups);
+        return;
     }
+    panic!("in none of six recordings all switches were told");
 }

@@ -310,6 +310,9 @@ pub struct Wakeups {
     pub wakeups: u64,
     /// Those after which a task found nothing and waited again: semi-busy-waiting.
     pub futile: u64,
+    /// Events that must be missing from the recording, switches of such tasks or lost ones: without any, and unless a
+    /// task was woken and slept again entirely unseen, the counts are exact.
+    pub unseen: u64,
     /// Futile wake-ups for each accepted connection.
     pub futile_per_accepted: f64,
 }

@@ -17,7 +17,7 @@ use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::socket::{
     ACCEPTED, END_OF_STREAM, ERROR, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
 };
-use weir_wire::task::Switch;
+use weir_wire::task::{Switch, TaskState};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
 mod client_side;
@@ -211,6 +211,7 @@ impl Joiner {
                     self.tasks.switch(now_ns, record.lane, switch);
                 }
             }
+            Kind::TaskState => TaskState::read(record).into_iter().for_each(|told| self.tasks.found(now_ns, told)),
             Kind::Waking => self.tasks.waking(now_ns, low, high, WokenIn::of(record.flags)),
             Kind::Fork => {
                 // Where the child's process is not told, a flag says that it is one of its own.

@@ -3,7 +3,7 @@
 use crate::blocked::{Wait, amounts_to, wait_of};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, IN_SOFT_INTERRUPT, NO_SYSCALL, Switch};
+use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, IN_SOFT_INTERRUPT, NO_SYSCALL, Switch, TaskState};
 
 /// Changes that a task's history may hold; the oldest go first, and what they would have told is unattributed.
 const MOST_CHANGES: usize = 1 << 18;
@@ -224,6 +224,16 @@ impl Tasks {
         cpu.history.push_back((time_ns, switch.next));
         if cpu.history.len() > MOST_CHANGES {
             cpu.history.pop_front();
+        }
+    }
+
+    /// A task of the server is told of at the beginning of the recording: what it sleeps in, no switch has told.
+    pub(crate) fn found(&mut self, time_ns: u64, told: TaskState) {
+        let task = self.tasks.entry(told.pid).or_default();
+        task.serves = true;
+        if told.state != 0 && task.changes.is_empty() {
+            let syscall = amounts_to(told.syscall, told.descriptor);
+            task.push(time_ns, State::Blocked { state: told.state, syscall });
         }
     }
 

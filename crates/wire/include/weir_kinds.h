@@ -39,6 +39,7 @@ enum weir_kind {
 	WEIR_WATCHED = 0x010f, /* Which of the optional sources tell from here on, a bit each: 1 = disk, 2 = locks, 4 = interrupts, 8 = timers. */
 	WEIR_SOURCE_COST = 0x0110, /* What an optional source has cost since the recording began: its events, how long it was attached, and in how much of that its programs were measured to take how much CPU time in how many runs; flags: the source's bit in watched. */
 	WEIR_TASK_USAGE = 0x0120, /* What /proc told of a task of the server when it was looked at: its time on a CPU and waiting for one and its turns, since it began; state 0 = runnable, 1 = waiting, 2 = waiting without being woken by signals, 0xff = not looked at. */
+	WEIR_TASK_STATE = 0x0121, /* What a task of the traced server was at when a window of the recording began: state 0 = it ran or could run, else what it was blocked in, as in sched_switch. */
 	WEIR_SOCKET_READY = 0x0201, /* Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet. */
 	WEIR_SOCKET_RECV = 0x0202, /* The running task took data from a socket, up to this position; flags: 1 = end of stream, 2 = error, 4 = peek, 8 = not TCP (position is a length), 16 = the connection's first bytes, the preface of HTTP/2, 32 = the same, a TLS handshake. */
 	WEIR_SOCKET_SEND = 0x0203, /* The running task gave data to a socket, up to this position; flags as for socket_recv. */

@@ -99,6 +99,8 @@ kinds! {
         "What an optional source has cost since the recording began: its events, how long it was attached, and in how much of that its programs were measured to take how much CPU time in how many runs; flags: the source's bit in watched.";
     TaskUsage = 0x0120, bpf 0, "task_usage", since (1, 0), a "pid | tgid << 32", b "state | syscall << 8 | descriptor << 32", payload "run_ns, wait_ns, slices",
         "What /proc told of a task of the server when it was looked at: its time on a CPU and waiting for one and its turns, since it began; state 0 = runnable, 1 = waiting, 2 = waiting without being woken by signals, 0xff = not looked at.";
+    TaskState = 0x0121, bpf 21, "task_state", since (1, 0), a "pid | tgid << 32", b "state | syscall << 8 | descriptor << 32", payload "",
+        "What a task of the traced server was at when a window of the recording began: state 0 = it ran or could run, else what it was blocked in, as in sched_switch.";
 
     SocketReady = 0x0201, bpf 6, "socket_ready", since (1, 0), a "socket | position << 32", b "", payload "",
         "Data arrived at a socket, up to this stream position; flags: 1 = its connection is not accepted yet.";

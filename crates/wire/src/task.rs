@@ -115,12 +115,62 @@ impl TaskUsage {
     }
 }
 
+/// A [`Kind::TaskState`] taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskState {
+    /// The task.
+    pub pid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// 0 for one that ran or could, else the kernel's `TASK_*` bits.
+    pub state: u8,
+    /// The system call that it was blocked in, [`NO_SYSCALL`] for none.
+    pub syscall: u16,
+    /// The call's first argument, cut to 16 bits.
+    pub descriptor: u16,
+}
+
+impl TaskState {
+    /// The operands of a record, if it is one.
+    #[must_use]
+    pub fn read(record: &Record) -> Option<Self> {
+        let (pid, tgid) = record.a_halves();
+        (record.kind == Kind::TaskState as u16).then_some(Self {
+            pid,
+            tgid,
+            state: record.b as u8,
+            syscall: (record.b >> 8) as u16,
+            descriptor: (record.b >> 32) as u16,
+        })
+    }
+
+    /// The record.
+    #[must_use]
+    pub fn write(self, time_ns: u64, cpu: u32) -> Record {
+        Record {
+            time_ns,
+            kind: Kind::TaskState as u16,
+            lane: cpu,
+            a: u64::from(self.pid) | u64::from(self.tgid) << 32,
+            b: u64::from(self.state) | u64::from(self.syscall) << 8 | u64::from(self.descriptor) << 32,
+            ..Record::default()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn a_state_survives_the_round_trip(pid: u32, tgid: u32, state: u8, syscall: u16, descriptor: u16) {
+            let told = TaskState { pid, tgid, state, syscall, descriptor };
+            prop_assert_eq!(TaskState::read(&told.write(9, 1)), Some(told));
+            prop_assert_eq!(Switch::read(&told.write(9, 1)), None);
+        }
+
         #[test]
         fn a_usage_survives_the_round_trip(pid: u32, tgid: u32, counts: (u64, u64, u64), state: u8, syscall: u16, descriptor: u16) {
             let (run_ns, wait_ns, slices) = counts;

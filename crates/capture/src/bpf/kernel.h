@@ -53,6 +53,8 @@ struct task_struct {
 	unsigned int flags;
 	int pid;
 	int tgid;
+	unsigned int __state;
+	int on_cpu;
 };
 struct in6_addr {
 	union {
@@ -106,6 +108,10 @@ struct bpf_iter_meta;
 struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 struct bpf_iter__unix {
 	struct bpf_iter_meta *meta;

@@ -29,10 +29,6 @@ struct seq_file;
 struct bpf_iter_meta___weir {
 	struct seq_file *seq;
 };
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-};
 #pragma clang attribute pop
 
 /* The context of a program of a performance event begins with the registers of whom it interrupted. */

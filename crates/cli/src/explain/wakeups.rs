@@ -1,10 +1,10 @@
 //! Wake-ups of the server's tasks that wait for work, and those for nothing.
 
 use std::collections::HashMap;
-use weir_measure::wakeups::WakeupFold;
+use weir_measure::wakeups::{Place, WakeupFold};
 use weir_report::Wakeups;
 use weir_timeline::{Joiner, Wait, wait_of};
-use weir_wire::task::Switch;
+use weir_wire::task::{Switch, TaskState};
 use weir_wire::{Kind, Record};
 
 /// Tasks that are followed.
@@ -13,12 +13,14 @@ const MOST_TASKS: usize = 1 << 16;
 const MOST_CPUS: usize = 8192;
 /// Connections whose first byte is awaited.
 const MOST_CONNECTIONS: usize = 1 << 16;
+/// Flag of [`Kind::Window`]: it ends.
+const ENDS: u8 = 1;
 
 /// The fold over a run's records.
 pub(super) struct WakeupCount {
     fold: WakeupFold,
-    /// Who has each CPU.
-    current: Vec<u32>,
+    /// Who has each CPU, where that is known.
+    current: Vec<Option<u32>>,
     /// Connections that nobody has received from, with when they were made.
     fresh: HashMap<u32, u64>,
     accepted: u64,
@@ -35,10 +37,24 @@ impl WakeupCount {
             self.switch(joiner, record, switch);
             return;
         }
-        let (low, high) = record.a_halves();
+        let (low, _) = record.a_halves();
         match Kind::from_code(record.kind) {
-            Some(Kind::Waking) => {
-                self.fold.woken(high);
+            Some(Kind::TaskState) => {
+                if let Some(told) = TaskState::read(record) {
+                    let place = place_of(told.state, told.syscall, told.descriptor);
+                    self.fold.found(told.pid, place);
+                }
+            }
+            Some(Kind::Lost) => {
+                self.fold.misses(record.a);
+                if let Some(current) = self.current.get_mut(record.lane as usize) {
+                    *current = None;
+                }
+            }
+            Some(Kind::Window) if record.flags & ENDS != 0 => {
+                self.fold.pause();
+                self.current.clear();
+                self.fresh.clear();
             }
             Some(Kind::Exit) => self.fold.ended(low),
             Some(Kind::ListenReady) => self.accepted += 1,
@@ -61,7 +77,7 @@ impl WakeupCount {
     }
 
     fn running(&self, cpu: u32) -> u32 {
-        self.current.get(cpu as usize).copied().unwrap_or(0)
+        self.current.get(cpu as usize).copied().flatten().unwrap_or(0)
     }
 
     fn switch(&mut self, joiner: &Joiner, record: &Record, switch: Switch) {
@@ -70,15 +86,17 @@ impl WakeupCount {
             return;
         }
         if self.current.len() <= cpu {
-            self.current.resize(cpu + 1, 0);
+            self.current.resize(cpu + 1, None);
         }
-        self.current[cpu] = switch.next;
-        if switch.prev_state == 0 || switch.prev == 0 || !joiner.serves(switch.prev) {
-            return;
+        self.current[cpu] = Some(switch.next);
+        if switch.prev_state == 0 {
+            self.fold.is_preempted(switch.prev);
+        } else if switch.prev != 0 && (self.fold.follows(switch.prev) || joiner.serves(switch.prev)) {
+            let place = place_of(switch.prev_state, switch.syscall, switch.descriptor);
+            self.fold.waits(switch.prev, place, record.time_ns);
         }
-        let for_descriptors = wait_of(switch.prev_state, switch.syscall) == Wait::Descriptor;
-        let place = for_descriptors.then_some((switch.syscall, switch.descriptor));
-        self.fold.waits(switch.prev, place, record.time_ns);
+        // Who waited and has a CPU was woken; when it was, is of no matter here.
+        self.fold.runs(switch.next);
     }
 
     /// The counts of the whole recording.
@@ -88,7 +106,13 @@ impl WakeupCount {
             accepted: self.accepted,
             wakeups: counts.wakeups,
             futile: counts.futile,
+            unseen: counts.unseen,
             futile_per_accepted: counts.futile as f64 / self.accepted.max(1) as f64,
         }
     }
+}
+
+/// Where a task waits, if it waits for descriptors.
+fn place_of(state: u8, syscall: u16, descriptor: u16) -> Option<Place> {
+    (state != 0 && wait_of(state, syscall) == Wait::Descriptor).then_some((syscall, descriptor))
 }

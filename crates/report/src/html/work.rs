@@ -111,9 +111,15 @@ pub(super) fn wakeups(explanation: &Explanation) -> String {
         key_figure("For nothing", &count(wakeups.futile), &format!("{} of them", super::escape::part_of(futile))),
         key_figure("Accepted", &figure(wakeups.accepted as f64), "connections"),
     ];
+    let unseen = match wakeups.unseen {
+        0 => String::new(),
+        some => {
+            format!(" {} events are missing from the recording: around these, wake-ups may be missed.", count(some))
+        }
+    };
     format!(
         "<section aria-labelledby=\"wakeups-h\"><h2 id=\"wakeups-h\">Wake-ups</h2><dl class=\"figures\">{}</dl>\
-         <p class=\"note\">A wake-up is futile if the task found nothing to accept or to receive and waited again: many tasks wait at one socket, and one is served.</p></section>\n",
+         <p class=\"note\">A wake-up is futile if the task found nothing to accept or to receive and waited again: many tasks wait at one socket, and one is served.{unseen}</p></section>\n",
         figures.concat()
     )
 }

@@ -39,8 +39,10 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
         screen.labelled("query", &format!("{figure}{}", fit(&query.text, room)), str::to_owned);
     }
     if futile {
+        let unseen =
+            if wakeups.unseen > 0 { format!("; {} events missing", count(wakeups.unseen)) } else { String::new() };
         let text = format!(
-            "{} of {} for nothing, {} for each accepted connection",
+            "{} of {} for nothing, {} for each accepted connection{unseen}",
             count(wakeups.futile),
             count(wakeups.wakeups),
             figure(wakeups.futile_per_accepted),

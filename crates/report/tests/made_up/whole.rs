@@ -140,7 +140,7 @@ pub(crate) fn whole() -> Explanation {
                 90,
             ),
         ],
-        wakeups: Wakeups { accepted: 35_127, wakeups: 81_400, futile: 46_273, futile_per_accepted: 1.317 },
+        wakeups: Wakeups { accepted: 35_127, wakeups: 81_400, futile: 46_273, unseen: 0, futile_per_accepted: 1.317 },
         boundary: "from the time that the schedule intended to the last byte at the client".to_owned(),
         examples: vec![
             page("typical", 412, 30),
