@@ -237,7 +237,7 @@ fn stolen_time_is_told_where_it_was_taken() {
         return;
     }
     let counted = || {
-        let stat = std::fs::read_to_string("/proc/stat").expect("/proc/stat");
+        let stat = fs::read_to_string("/proc/stat").expect("/proc/stat");
         let all = stat.lines().next().and_then(|line| line.split_ascii_whitespace().nth(8)?.parse::<u64>().ok());
         all.expect("the eighth number of the first line")
     };
