@@ -1,5 +1,6 @@
 //! Targets by control group (version 2): a systemd unit's, a container's, or any other.
 
+use crate::containers::{self, Runtimes, Search};
 use crate::error::TargetError;
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,11 +34,50 @@ pub fn of_unit(unit: &str) -> Result<PathBuf, TargetError> {
     only(unit, "unit", groups().into_iter().filter(|path| name_of(path) == named))
 }
 
-/// The group of a container: its id or the first characters of it, or its name where the runtime names groups by it.
+/// The group of a container: its id or the first characters of it, or its name, as the runtime's files tell it or as
+/// the group itself is named.
 ///
 /// # Errors
-/// [`TargetError::NoGroup`].
+/// [`TargetError::NoContainer`] tells what was looked at, and [`TargetError::SeveralGroups`] if it is not clear which
+/// is meant.
 pub fn of_container(container: &str) -> Result<PathBuf, TargetError> {
+    let search = Runtimes::below(Path::new("/")).search(container);
+    match search.ids.as_slice() {
+        [] => by_group(container).map_err(|error| match error {
+            TargetError::NoGroup { name, .. } => TargetError::NoContainer { name, why: unknown(&search) },
+            other => other,
+        }),
+        [id] => by_group(id).map_err(|error| match error {
+            TargetError::NoGroup { .. } => TargetError::NoContainer {
+                name: container.to_owned(),
+                why: format!(
+                    "the container of this name is {id}, which has no control group: it does not run, so start it first"
+                ),
+            },
+            other => other,
+        }),
+        ids => Err(TargetError::SeveralGroups { what: "container", name: container.to_owned(), found: ids.join(", ") }),
+    }
+}
+
+/// Why no container is known by a name.
+fn unknown(search: &Search) -> String {
+    let by_id = "its id is understood, too (`docker ps`, `podman ps` tell it), or the first 6 characters of it";
+    if !search.closed.is_empty() {
+        return format!(
+            "names of containers could not be read ({}): run as root, or with CAP_DAC_READ_SEARCH; {by_id}",
+            search.closed.join("; ")
+        );
+    }
+    let looked: Vec<String> = search.looked.iter().map(|path| path.display().to_string()).collect();
+    if looked.is_empty() {
+        let places = "/var/lib/docker/containers, /var/lib/containers/storage or a user's .local/share/containers";
+        return format!("no runtime has written down names of containers in {places}; {by_id}");
+    }
+    format!("{} know no container of this name; {by_id}", looked.join(" and "))
+}
+
+fn by_group(container: &str) -> Result<PathBuf, TargetError> {
     let is_it = |path: &PathBuf| {
         let name = name_of(path);
         AFFIXES.iter().any(|(before, behind)| {
@@ -82,23 +122,26 @@ pub fn processes(group: &Path) -> BTreeSet<u32> {
 pub fn name_of_process(pid: u32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    path.rsplit('/').find_map(group_name)
+    path.rsplit('/').find_map(|name| group_name(name, containers::name_of))
 }
 
-/// What a group's name says to people.
-fn group_name(name: &str) -> Option<String> {
+/// What a group's name says to people; `known` tells the name of a container by its id, where it can be known.
+fn group_name(name: &str, known: impl Fn(&str) -> Option<String>) -> Option<String> {
     if name.ends_with(".service") {
         return Some(name.to_owned());
     }
     AFFIXES.iter().find_map(|(before, behind)| {
         let id = name.strip_prefix(before)?.strip_suffix(behind)?;
-        let readable = if is_id(id) { format!("container {}", id.get(..12)?) } else { format!("container {id}") };
-        (is_id(id) || !before.is_empty()).then_some(readable)
+        if !is_id(id) {
+            return (!before.is_empty()).then(|| format!("container {id}"));
+        }
+        let readable = known(id).or_else(|| id.get(..12).map(str::to_owned))?;
+        Some(format!("container {readable}"))
     })
 }
 
 /// Whether a text is a container's whole id: 64 hexadecimal digits.
-fn is_id(text: &str) -> bool {
+pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
@@ -162,19 +205,29 @@ mod tests {
     #[test]
     fn groups_have_names_for_people() {
         let id = "0123456789abcdef".repeat(4);
-        assert_eq!(group_name("shop.service").as_deref(), Some("shop.service"));
-        assert_eq!(group_name(&format!("docker-{id}.scope")).as_deref(), Some("container 0123456789ab"));
-        assert_eq!(group_name(&id).as_deref(), Some("container 0123456789ab"));
-        assert_eq!(group_name("machine-mail.scope").as_deref(), Some("container mail"));
-        assert_eq!(group_name("system.slice"), None);
-        assert_eq!(group_name("session-1.scope"), None);
+        let none = |name: &str| group_name(name, |_| None);
+        assert_eq!(none("shop.service").as_deref(), Some("shop.service"));
+        assert_eq!(none(&format!("docker-{id}.scope")).as_deref(), Some("container 0123456789ab"));
+        assert_eq!(none(&id).as_deref(), Some("container 0123456789ab"));
+        assert_eq!(none("machine-mail.scope").as_deref(), Some("container mail"));
+        assert_eq!(none("system.slice"), None);
+        assert_eq!(none("session-1.scope"), None);
+        let shop = |of: &str| (of == id).then(|| "shop".to_owned());
+        for group in [format!("docker-{id}.scope"), format!("libpod-{id}.scope"), id.clone()] {
+            assert_eq!(group_name(&group, shop).as_deref(), Some("container shop"));
+        }
     }
 
     #[test]
     fn what_is_not_there_is_refused_in_words() {
         let error = of_unit("no-such-unit-here").expect_err("there is none");
         assert!(error.to_string().contains("no-such-unit-here"), "{error}");
-        assert!(of_container("0123456789abcdef").is_err());
+        let error = of_container("no-such-container-here").expect_err("there is none").to_string();
+        assert!(error.contains("no-such-container-here") && error.contains("its id is understood"), "{error}");
+        let closed = Search { closed: vec!["/x: Permission denied".to_owned()], ..Search::default() };
+        assert!(unknown(&closed).contains("/x: Permission denied") && unknown(&closed).contains("CAP_DAC_READ_SEARCH"));
+        let looked = Search { looked: vec!["/x".into()], ..Search::default() };
+        assert!(unknown(&looked).starts_with("/x know no container"));
         assert!(of_path(Path::new("/sys/fs/cgroup/no/such/group")).is_err());
         assert!(of_path(Path::new("/")).is_err(), "everything is no target");
     }

@@ -85,6 +85,14 @@ pub enum TargetError {
         /// As it was named.
         name: String,
     },
+    /// No such container.
+    #[error("no container {name:?}: {why}")]
+    NoContainer {
+        /// As it was named.
+        name: String,
+        /// What was looked at, and the remedy.
+        why: String,
+    },
     /// Several, of which none is the other's.
     #[error("the {what} {name:?} is not one control group but several: {found}; name one by --cgroup")]
     SeveralGroups {

@@ -22,6 +22,7 @@ use crate::event_source::EventSource;
 use crate::probes::Probes;
 use programs::Programs;
 use sampler::Sampler;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,6 +98,23 @@ impl Samples {
             cpu_ns: 0,
         })
     }
+}
+
+/// What stacks will lack of these processes, and what remains, for whoever asks for them; `None` where all can be had.
+#[must_use]
+pub fn missing_of_stacks(pids: &BTreeSet<u32>) -> Option<String> {
+    let those = |which: fn(u32) -> bool| pids.iter().filter(|pid| which(**pid)).count();
+    let (closed, sealed) = (those(memory::is_closed), those(memory::is_sealed));
+    let (count, what) = match (closed, sealed) {
+        (0, 0) => return None,
+        (0, sealed) => (sealed, "will lack the program's functions where a task is blocked, and functions of PHP"),
+        (closed, _) => (closed, "will hold the kernel's functions alone, none of the program and none of PHP"),
+    };
+    Some(format!(
+        "stacks of {count} of the server's {} processes {what}: {}; parts, causes and who waited for whom are not touched by it",
+        pids.len(),
+        memory::WHY_NOT
+    ))
 }
 
 impl EventSource for Samples {

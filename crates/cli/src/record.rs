@@ -99,8 +99,8 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) unit: Vec<String>,
 
-    /// The server runs in this container: its id or the first characters of it
-    #[arg(long, value_name = "ID")]
+    /// The server runs in this container: its name (of Docker or Podman), its id or the first characters of that
+    #[arg(long, value_name = "NAME")]
     pub(crate) container: Vec<String>,
 
     /// The server's processes are in this control group (version 2), by its path below /sys/fs/cgroup
@@ -153,7 +153,7 @@ impl TargetArgs {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.target.is_empty() && args.command.is_empty() {
         eprintln!(
-            "weir record: name a server: --port N, --pid PID, --comm NAME, --unit NAME, --container ID, or -- COMMAND (see `weir record --help`)"
+            "weir record: name a server: --port N, --pid PID, --comm NAME, --unit NAME, --container NAME, or -- COMMAND (see `weir record --help`)"
         );
         return Ok(ExitCode::from(2));
     }

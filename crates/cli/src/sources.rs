@@ -43,6 +43,10 @@ impl SourceArgs {
         let mut sources: Vec<Box<dyn EventSource>> = Vec::new();
         if let Some(hz) = self.stacks {
             sources.push(Box::new(Samples::load(loaded, hz)?));
+            // What they will lack of the server is said at once, not when the recording is over.
+            if let Some(missing) = weir_capture::missing_of_stacks(&target.pids) {
+                eprintln!("weir: {missing}");
+            }
         }
         sources.extend(self.probes.load(loaded, target, just_started)?);
         sources.extend(self.watch.load(loaded)?);

@@ -6,56 +6,9 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use support::advice::{advised, assert_no_copies, check_effect, finding, json, line_of, site};
 use support::{alone, number, output};
-use weir_testkit::{Apache, Nginx, PhpFpm, Postgres, RunningServer, require};
-
-/// Advice on a running server under a load.
-fn advised(server: &RunningServer, path: &str, run: &Path, more: &[&str]) -> Value {
-    let (url, port) = (server.url(path), server.port.to_string());
-    let run = run.to_str().expect("a readable path");
-    let mut arguments = vec!["advise", "--load", &url, "--port", &port, "--run", run, "--json"];
-    arguments.extend(more);
-    json(&arguments)
-}
-
-/// The JSON that a command prints.
-fn json(arguments: &[&str]) -> Value {
-    let output = output(arguments);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "weir {} failed: {stderr}", arguments.join(" "));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("no JSON ({error}); stderr: {stderr}"))
-}
-
-/// The finding of a rule.
-fn finding<'a>(advice: &'a Value, rule: &str) -> &'a Value {
-    let findings = advice["findings"].as_array().expect("findings");
-    let found = findings.iter().find(|finding| finding["rule"] == rule);
-    found.unwrap_or_else(|| panic!("no finding {rule} in {advice:#}"))
-}
-
-/// The line of a setting's file that it names.
-fn line_of(setting: &Value) -> String {
-    let file = setting["file"].as_str().expect("a file");
-    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
-    let line = setting["line"].as_u64().expect("a line") as usize;
-    text.lines().nth(line - 1).expect("the line").trim().to_owned()
-}
-
-/// Every estimate is a range that holds what is likely.
-fn check_effect(finding: &Value) {
-    let share = |name: &str| number(finding, &format!("/effect/share/{name}"));
-    assert!(0.0 <= share("low") && share("low") <= share("likely") && share("likely") <= share("high"), "{finding:#}");
-    assert!(share("high") <= 1.0, "{finding:#}");
-    assert!(!finding["evidence"].as_array().expect("evidence").is_empty());
-    assert!(!finding["against"].as_array().expect("what speaks against it").is_empty());
-}
-
-/// A site of one page.
-fn site(name: &str, text: &str) -> weir_testkit::Site {
-    let site = weir_testkit::Site::sample().expect("a site");
-    fs::write(site.path().join(name), text).expect("the page is written");
-    site
-}
+use weir_testkit::{Apache, Nginx, PhpFpm, Postgres, require};
 
 #[test]
 fn a_pool_of_one_is_found_and_a_larger_one_proven() {
@@ -327,16 +280,4 @@ fn without_a_run_it_says_how_to_get_one() {
     let refused = support::weir().arg("advise").current_dir(empty.path()).output().expect("the command starts");
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--load URL"));
-}
-
-/// Nothing of a trial is left: no files, no processes.
-fn assert_no_copies() {
-    let left = fs::read_dir(std::env::temp_dir()).expect("a temporary directory").flatten();
-    let left: Vec<_> =
-        left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().starts_with("weir-trial-")).collect();
-    assert!(left.is_empty(), "{left:?}");
-    for process in fs::read_dir("/proc").expect("processes").flatten() {
-        let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
-        assert!(!String::from_utf8_lossy(&words).contains("/weir-trial-"), "{:?} runs on", process.file_name());
-    }
 }

@@ -2,9 +2,9 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
 use support::number;
-use support::planted::{Beside, explained, first, names_first, said, undisturbed};
+use support::planted::{Beside, explained, first, names_first, said, undisturbed, wait_for};
+use support::resolver::{ADDRESS, slow_resolver};
 use weir_testkit::{Apache, Cgi, Faulty, Nginx, RunningServer, Site, require};
 
 /// The downstream is another process; where it is recorded, what it does takes the place of the wait for it.
@@ -61,25 +61,6 @@ fn a_downstream_that_collects_garbage() {
     names_first(&report, "run", "shop-service");
 }
 
-/// Answers each question after 30 ms with an address of the loopback interface.
-const RESOLVER: &str = "#!/usr/bin/python3
-import socket, sys, time
-server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-server.bind((sys.argv[1], 53))
-print('ready', file=open(sys.argv[2], 'w'), flush=True)
-for _ in range(10000):
-    question, asker = server.recvfrom(512)
-    time.sleep(0.030)
-    end = question.index(0, 12) + 5
-    wants_a = question[end - 4:end - 2] == bytes([0, 1])
-    head = question[:2] + bytes([0x81, 0x80, 0, 1, 0, int(wants_a), 0, 0, 0, 0])
-    record = bytes([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1]) if wants_a else b''
-    server.sendto(head + question[12:end] + record, asker)
-";
-
-/// An address of the loopback interface on which nobody else listens.
-const RESOLVER_ADDRESS: &str = "127.83.9.1";
-
 const LOOKUP: &str = r#"
 #include <netdb.h>
 #include <stdio.h>
@@ -103,13 +84,9 @@ fn looking_up(captured: bool) {
         return;
     }
     let site = Site::empty().expect("a site");
-    site.write_program("slow-resolver", RESOLVER.as_bytes()).expect("the resolver");
-    site.write("resolv.conf", format!("nameserver {RESOLVER_ADDRESS}\n").as_bytes()).expect("its address");
+    site.write("resolv.conf", format!("nameserver {ADDRESS}\n").as_bytes()).expect("its address");
     site.compile("lookup.cgi", LOOKUP, &[]).expect("the CGI program is compiled");
-    let ready = site.path().join("ready");
-    let arguments = [RESOLVER_ADDRESS, ready.to_str().expect("a readable path")];
-    let resolver = Beside::start(&site.path().join("slow-resolver"), &arguments);
-    wait_for(|| std::fs::read_to_string(&ready).ok()?.contains("ready").then_some(()));
+    let resolver = slow_resolver(&site);
     let web = with_resolver(site.path());
     let (port, pid) = (web.port.to_string(), resolver.pid().to_string());
     let mut options = vec!["--port", &port, "-c", "1", "-d", "3s", "--no-keepalive"];
@@ -123,7 +100,7 @@ fn looking_up(captured: bool) {
     } else {
         let (part, who) = first(&report);
         assert!(matches!(part, "wait_process" | "wait_network"), "{}", said(&report));
-        assert!(who.contains("slow-resolver") || who.contains(RESOLVER_ADDRESS), "{who}: {}", said(&report));
+        assert!(who.contains("slow-resolver") || who.contains(ADDRESS), "{who}: {}", said(&report));
     }
 }
 
@@ -142,15 +119,4 @@ fn a_slow_name_server_that_is_recorded_too() {
 fn with_resolver(root: &std::path::Path) -> RunningServer {
     let server = Apache::prefork().workers(2).root(root).cgi(Cgi::Direct).resolver(&root.join("resolv.conf"));
     server.start().expect("Apache starts")
-}
-
-fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(value) = ready() {
-            return value;
-        }
-        assert!(start.elapsed() < Duration::from_secs(10), "not ready within 10 s");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -165,3 +165,47 @@ fn tls_handshakes_are_told_apart() {
     // A connection serves 20 requests, and is made in one or two exchanges.
     assert!((200.0..=2.0 * 210.0).contains(&handshakes), "{handshakes}");
 }
+
+/// A client sees the status of each response, so an objective of errors is judged by what it saw; sockets do not show
+/// it, which is said before anything is recorded.
+#[test]
+fn an_objective_of_errors_needs_a_client() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::nginx().is_none() {
+        return;
+    }
+    // The fifth request of each ten fails, and the tenth.
+    let some_fail = "if ($connection_requests ~ \"[05]$\") { return 503; }";
+    let server = Nginx::new().directive(some_fail).start().expect("nginx starts");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let run = folder.path().join("run");
+    let (run, port, url) = (run.to_str().expect("a readable path"), server.port.to_string(), server.url("/1k.txt"));
+    let judged = |arguments: &[&str]| {
+        let mut all = vec!["explain", "--json", "--slo", "errors<30%", "--slo", "errors<10%"];
+        all.extend(arguments);
+        let explained = output(&all);
+        assert_eq!(explained.status.code(), Some(3), "{}", String::from_utf8_lossy(&explained.stderr));
+        let report: Value = serde_json::from_slice(&explained.stdout).expect("a report");
+        let objectives = report["objectives"].as_array().expect("objectives").clone();
+        let [wide, narrow] = &objectives[..] else { panic!("{objectives:?}") };
+        assert_eq!((&wide["met"], &narrow["met"]), (&true.into(), &false.into()), "{objectives:?}");
+        assert_eq!(number(wide, "/bad"), number(&report, "/status/503"));
+        assert_eq!(number(wide, "/requests"), number(&report, "/requests"));
+        assert!((number(narrow, "/burn_rate") - 2.0).abs() < 0.1, "{narrow:#}");
+    };
+    judged(&["--load", &url, "--port", &port, "-n", "2000", "-c", "2", "--run", run]);
+    judged(&[run]);
+
+    let refused = |arguments: &[&str]| {
+        let refused = output(arguments);
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {words}");
+        assert!(words.contains("the status of each response") && words.contains("--load URL"), "{words}");
+    };
+    let errors = ["--slo", "errors<1%"];
+    refused(&[&["explain", "--port", &port, "-d", "1s"], &errors[..]].concat());
+    refused(&[&["explain", "--server-side", run], &errors[..]].concat());
+    let runs = folder.path().join("always");
+    refused(&[&["record", "--always", "--port", &port, "--run", runs.to_str().expect("a path")], &errors[..]].concat());
+    assert!(!runs.exists(), "nothing was recorded");
+}

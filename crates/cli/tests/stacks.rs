@@ -152,3 +152,34 @@ fn functions_of_php_stand_above_those_of_its_engine() {
     let line = |frame: &str| frame.contains("/page.php:3)") || !frame.starts_with("php: hot (");
     assert!(stacks.iter().flat_map(|(_, _, frames, ..)| frames).all(|frame| line(frame)), "{:#}", report["stacks"]);
 }
+
+/// Without the right to look into other processes: said before the recording and in its report, and the rest is whole.
+#[test]
+fn without_the_right_to_look_into_processes_it_says_what_is_missing() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() || require::program("setpriv").is_none() {
+        return;
+    }
+    let server = Faulty::new("sleep").start().expect("the server starts");
+    let run = tempfile::tempdir().expect("a temporary directory");
+    let run = run.path().join("run");
+    let (url, pid) = (server.url("/"), server.pid().to_string());
+    let output = std::process::Command::new("setpriv")
+        .args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", env!("CARGO_BIN_EXE_weir")])
+        .args(["explain", "--json", "--load", &url, "--pid", &pid, "-c", "2", "-d", "2s", "--stacks=397", "--run"])
+        .arg(&run)
+        .output()
+        .expect("setpriv starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("CAP_SYS_PTRACE") && stderr.contains("parts, causes and who waited"), "{stderr}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let told = report["warnings"].to_string();
+    assert!(told.contains("lack the program's frames") && told.contains("CAP_SYS_PTRACE"), "{told}");
+    // What remains: the kernel's frames of tasks that are blocked, and everything that is not a stack.
+    let stacks = stacks(&report);
+    let mut asleep = stacks.iter().filter(|(_, part, ..)| *part == "wait_timer").map(|(_, _, frames, ..)| frames);
+    assert!(asleep.clone().count() > 0 && asleep.all(|frames| !in_order(frames, &["main"])), "{:#}", report["stacks"]);
+    assert_eq!(report["causes"][0]["part"], "wait_timer", "{:#}", report["causes"]);
+    assert!(number(&report, "/joined_fraction") > 0.99);
+}

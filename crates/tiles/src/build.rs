@@ -1,6 +1,7 @@
 //! One pass over a run: level 0, the levels above it, and what a view wants to know of the whole.
 
 use crate::follow::{Doing, Follow, Sink};
+use crate::locks::{LockFollow, LockLine};
 use crate::place::Places;
 use crate::requests::{Class, Slow, Slowest};
 use crate::tile::{BUCKETS, FINER, Filling, Tile};
@@ -42,6 +43,10 @@ pub(crate) struct Whole {
     pub(crate) tiles: Vec<u64>,
     pub(crate) cpus: Vec<u32>,
     pub(crate) tasks: Vec<TaskLine>,
+    /// Locks that were waited for: those with a known holder first, then by the time that was waited.
+    pub(crate) locks: Vec<LockLine>,
+    /// Waits for locks that are not told one by one.
+    pub(crate) waits_left_out: u64,
     /// Requests that were answered.
     pub(crate) requests: u64,
     pub(crate) longest_ns: u64,
@@ -173,6 +178,7 @@ pub(crate) fn build(
     let served = !places.hold_clients();
     let mut joiner = if served { Joiner::of_server(Bounds::default(), &[]) } else { Joiner::new(Bounds::default()) };
     let (mut follow, mut slowest) = (Follow::default(), Slowest::default());
+    let mut locks = LockFollow::new(origin_ns);
     let (mut events, mut written, mut outcome) = (0u64, 0u64, Ok(()));
     run_tiles::write(&directory.join(run_tiles::states_file(0)), b"[]")?;
     let mut merge = reader.merge();
@@ -185,6 +191,7 @@ pub(crate) fn build(
         while record.time_ns >= building.filling.end_ns() {
             let next_ns = building.filling.end_ns();
             follow.flush(next_ns, &mut building);
+            locks.flush(next_ns, &mut building.filling);
             let full = std::mem::replace(&mut building.filling, Filling::new(next_ns, bucket_ns));
             written += 1;
             outcome = levels.push(0, full.finish()).and_then(|()| {
@@ -210,6 +217,8 @@ pub(crate) fn build(
         });
         if sourced.source == Source::Kernel {
             follow.push(record, &mut building);
+            let (tasks, filling) = (&building.tasks, &mut building.filling);
+            locks.push(record, sourced.payload, |pid| tasks.get(&pid).map_or(0, |line| line.tgid), filling);
             if record.kind == Kind::TaskName as u16 {
                 let (pid, tgid) = record.a_halves();
                 if let Some(line) = building.line(pid) {
@@ -233,6 +242,9 @@ pub(crate) fn build(
         }
     });
     follow.flush(end_ns + 1, &mut building);
+    let name_of = |pid: u32| building.tasks.get(&pid).map_or_else(|| format!("task {pid}"), |line| line.name.clone());
+    let (locks, waits, waits_left_out) = locks.finish(end_ns + 1, name_of, &mut building.filling);
+    run_tiles::write(&directory.join(run_tiles::WAITS), &serde_json::to_vec(&waits).unwrap_or_default())?;
     let last = building.filling.finish();
     let cpus = last.cpus.keys().copied().collect();
     levels.push(0, last)?;
@@ -257,6 +269,8 @@ pub(crate) fn build(
         tiles: levels.finish()?,
         cpus,
         tasks,
+        locks,
+        waits_left_out,
         requests,
         longest_ns,
         slowest,

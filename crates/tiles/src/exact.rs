@@ -1,6 +1,7 @@
 //! Tiles in which single events are told.
 
 use crate::follow::{Doing, Sink};
+use crate::locks::Waited;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_wire::client::{ClientRequest, Outcome};
@@ -18,6 +19,8 @@ pub struct ExactTile {
     cpus: Vec<Vec<u64>>,
     /// For each task its number, then (from, to, code of its state, who ended it by a wake-up) each.
     tasks: Vec<Vec<u64>>,
+    /// For each lock its number, then (from, to, who waited, who held it when the wait began or 0) each.
+    locks: Vec<Vec<u64>>,
     /// (time, task, verb, socket) each; verbs: 1 received, 2 sent.
     touches: Vec<u64>,
     /// (from, to, status, index of its name, lane, connection) each. The times may lie outside of the tile, so they are
@@ -35,6 +38,7 @@ pub(crate) struct Collecting {
     events: usize,
     cpus: BTreeMap<u32, Vec<u64>>,
     tasks: BTreeMap<u32, Vec<u64>>,
+    locks: BTreeMap<u32, Vec<u64>>,
     touches: Vec<u64>,
     requests: Vec<i64>,
     names: Vec<String>,
@@ -48,6 +52,7 @@ impl Collecting {
             events: 0,
             cpus: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            locks: BTreeMap::new(),
             touches: Vec::new(),
             requests: Vec::new(),
             names: Vec::new(),
@@ -58,6 +63,13 @@ impl Collecting {
     pub(crate) fn touch(&mut self, at_ns: u64, pid: u32, verb: u64, socket: u32) {
         if (self.from_ns..self.end_ns).contains(&at_ns) && self.counts() {
             self.touches.extend([at_ns - self.from_ns, u64::from(pid), verb, u64::from(socket)]);
+        }
+    }
+
+    /// A wait for a lock, whose times count from an origin.
+    pub(crate) fn wait(&mut self, one: &Waited, origin_ns: u64) {
+        if let Some((from, to)) = self.cut(origin_ns + one.from_ns, origin_ns + one.to_ns) {
+            self.locks.entry(one.lock).or_default().extend([from, to, u64::from(one.pid), u64::from(one.holder)]);
         }
     }
 
@@ -97,6 +109,7 @@ impl Collecting {
             exact: true,
             cpus: lanes(self.cpus),
             tasks: lanes(self.tasks),
+            locks: lanes(self.locks),
             touches: self.touches,
             requests: self.requests,
             names: self.names,

@@ -1,6 +1,6 @@
 //! Who runs where and what each task waits for, followed through the scheduler's events in the order of time.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use weir_timeline::{Wait, wait_of};
 use weir_wire::task::Switch;
 use weir_wire::{Kind, Record};
@@ -87,6 +87,8 @@ struct Task {
 #[derive(Debug, Default)]
 pub struct Follow {
     tasks: FxHashMap<u32, Task>,
+    /// Tasks that have ended: a wake-up that comes later, such as by a signal, wakes nobody.
+    gone: FxHashSet<u32>,
     /// For each CPU its task and since when; none where that is not known.
     cpus: Vec<Option<(u32, u64)>>,
     left_out: u64,
@@ -141,7 +143,10 @@ impl Follow {
                 }
             }
             Some(Kind::Waking) => self.waking(now_ns, low, high, sink),
-            Some(Kind::Fork) => self.change(high, Doing::Ready, now_ns, low, sink),
+            Some(Kind::Fork) => {
+                self.gone.remove(&high);
+                self.change(high, Doing::Ready, now_ns, low, sink);
+            }
             Some(Kind::Exit) => {
                 if let Some(task) = self.tasks.get_mut(&low) {
                     task.ended = true;
@@ -199,6 +204,9 @@ impl Follow {
             if task.is_some_and(|task| task.ended) {
                 self.change(switch.prev, Doing::Unknown, now_ns, 0, sink);
                 self.tasks.remove(&switch.prev);
+                if self.gone.len() < MOST_TASKS {
+                    self.gone.insert(switch.prev);
+                }
             } else {
                 let doing = match switch.prev_state {
                     0 => Doing::Ready,
@@ -209,7 +217,12 @@ impl Follow {
             }
         }
         if switch.next != 0 {
+            // It had only lost the CPU on its way out, and is still on that way.
+            let leaves = self.gone.remove(&switch.next);
             self.change(switch.next, Doing::Running(cpu), now_ns, 0, sink);
+            if let Some(task) = self.tasks.get_mut(&switch.next).filter(|_| leaves) {
+                task.ended = true;
+            }
         }
     }
 
@@ -217,6 +230,7 @@ impl Follow {
         match self.tasks.get_mut(&woken) {
             Some(task) if matches!(task.doing, Doing::Running(_)) => task.woken_ns = Some(now_ns),
             Some(task) if task.doing == Doing::Ready => {}
+            None if self.gone.contains(&woken) => {}
             _ => self.change(woken, Doing::Ready, now_ns, waker, sink),
         }
     }
@@ -334,6 +348,26 @@ mod tests {
         follow.push(&switch(200, 8, 9, 1), &mut noted);
         assert_eq!(noted.cpus, [(0, UNKNOWN_TASK, 100, 200)]);
         assert_eq!(noted.tasks, [(7, Doing::Unknown, 100, 200, 0)]);
+    }
+
+    #[test]
+    fn who_has_ended_is_not_woken() {
+        let (mut follow, mut noted) = (Follow::default(), Noted::default());
+        let exit = Record { time_ns: 150, kind: Kind::Exit as u16, a: 7, ..Record::default() };
+        // On its way out it loses the CPU once; the last switch of a task looks the same.
+        let lost = [switch(170, 7, 0, 0), switch(180, 0, 7, 0)];
+        for record in
+            [switch(100, 0, 7, 0), exit].into_iter().chain(lost).chain([switch(200, 7, 0, 0), waking(250, 9, 7)])
+        {
+            follow.push(&record, &mut noted);
+        }
+        follow.flush(1_000, &mut noted);
+        assert_eq!(noted.tasks, [(7, Doing::Running(0), 100, 170, 0), (7, Doing::Running(0), 180, 200, 0)]);
+        // The number is given to another task.
+        let fork = Record { time_ns: 1_100, kind: Kind::Fork as u16, a: 9 | 7 << 32, ..Record::default() };
+        follow.push(&fork, &mut noted);
+        follow.flush(1_200, &mut noted);
+        assert_eq!(noted.tasks.last(), Some(&(7, Doing::Ready, 1_100, 1_200, 0)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod error;
 mod exact;
 mod follow;
 mod lane;
+mod locks;
 mod place;
 mod requests;
 mod run_tiles;

@@ -4,6 +4,7 @@ use crate::OpenError;
 use crate::build::{Whole, build, tile_ns};
 use crate::exact::Collecting;
 use crate::follow::{Doing, Follow, Sink};
+use crate::locks::{Sweeps, Waited};
 use crate::place::Places;
 use crate::tile::{Filling, lane_of};
 use serde::Deserialize;
@@ -21,7 +22,7 @@ use weir_wire::client::ClientRequest;
 use weir_wire::socket::{END_OF_STREAM, ERROR};
 
 /// Raised when tiles change their meaning: kept ones of before are then made anew.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of finer tiles that are kept in memory.
 const CACHE_BYTES: usize = 64 << 20;
 /// What somebody is still at is younger.
@@ -63,6 +64,8 @@ pub struct RunTiles {
     whole: Whole,
     whole_json: Vec<u8>,
     places: Places,
+    /// Waits for locks, by their begin.
+    waits: Vec<Waited>,
     cache: VecDeque<Cached>,
     cached_bytes: usize,
     /// Where tiles go if the run's own directory is not to be written; removed in the end.
@@ -105,7 +108,10 @@ impl RunTiles {
 
     fn of(directory: PathBuf, whole: Whole, whole_json: Vec<u8>, places: Places, temporary: Option<TempDir>) -> Self {
         let cache = VecDeque::new();
-        Self { directory, whole, whole_json, places, cache, cached_bytes: 0, _temporary: temporary }
+        // Without the file the lanes of locks are as the coarser tiles tell them.
+        let waits = fs::read(directory.join(WAITS)).ok().and_then(|json| serde_json::from_slice(&json).ok());
+        let waits = waits.unwrap_or_default();
+        Self { directory, whole, whole_json, places, waits, cache, cached_bytes: 0, _temporary: temporary }
     }
 
     /// What is known of the whole run, as JSON: its tasks, classes, slowest requests, and the numbers of its tiles.
@@ -184,6 +190,11 @@ impl RunTiles {
             true
         });
         follow.flush(to_ns.min(whole.origin_ns + whole.duration_ns), &mut both);
+        let (from, to) = (offset_ns, offset_ns + tile_ns(bucket_ns));
+        let waits = self.waits.iter().take_while(|one| one.from_ns < to).filter(|one| one.to_ns > from);
+        let waits: Vec<Waited> = waits.copied().collect();
+        waits.iter().for_each(|one| both.exact.wait(one, whole.origin_ns));
+        Sweeps::replay(&waits, whole.origin_ns, to_ns, &mut both.filling);
         // Numbers and names always have a JSON form.
         Ok(match both.exact.finish(level, index) {
             Some(exact) => serde_json::to_vec(&exact).unwrap_or_default(),
@@ -238,6 +249,8 @@ impl Sink for Both {
 }
 
 const WHOLE: &str = "whole.json";
+/// Waits for locks, one by one.
+pub(crate) const WAITS: &str = "waits.json";
 
 /// The name of a kept tile's file.
 pub(crate) fn tile_file(level: i32, index: u64) -> String {

@@ -2,6 +2,7 @@
 
 use crate::follow::{Doing, Sink};
 use crate::lane::{Lane, LaneBuilder};
+use crate::locks::{FREE, Holders};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub struct Tile {
     pub cpus: BTreeMap<u32, Lane>,
     /// Tasks by number.
     pub tasks: BTreeMap<u32, Lane>,
+    /// Locks by number: who held each while somebody waited for it, 0 while nobody did.
+    pub locks: BTreeMap<u32, Lane>,
     /// Requests that ended in a bucket: their count and the longest response time, nanoseconds.
     pub requests: BTreeMap<u16, (u64, u64)>,
 }
@@ -36,6 +39,7 @@ struct Flat {
     /// For each lane its number, its first state, and for each entry bucket, end, count of shares, (key, share) each.
     cpus: Vec<Vec<u64>>,
     tasks: Vec<Vec<u64>>,
+    locks: Vec<Vec<u64>>,
     /// (bucket, count, longest in nanoseconds) each.
     requests: Vec<u64>,
     /// Tasks whose lanes are not told.
@@ -62,7 +66,8 @@ impl Tile {
                 (*sum, *most) = (*sum + count, (*most).max(*longest_ns));
             }
         }
-        Self { bucket_ns, cpus: lanes(|tile| &tile.cpus), tasks: lanes(|tile| &tile.tasks), requests }
+        let (cpus, tasks, locks) = (lanes(|tile| &tile.cpus), lanes(|tile| &tile.tasks), lanes(|tile| &tile.locks));
+        Self { bucket_ns, cpus, tasks, locks, requests }
     }
 
     /// The tile as JSON, at its place in the levels.
@@ -74,6 +79,8 @@ impl Tile {
             !lane.entries.is_empty() || !matches!(Doing::of_code(lane.begin), Doing::Blocked(_) | Doing::Unknown)
         };
         let mut tasks: Vec<(&u32, &Lane)> = self.tasks.iter().filter(|(_, lane)| awake(lane)).collect();
+        let waited_for = |lane: &Lane| !lane.entries.is_empty() || lane.begin != FREE;
+        let locks = self.locks.iter().filter(|(_, lane)| waited_for(lane));
         let mut left_out = 0;
         if level > 0 && tasks.len() > MOST_TASKS_TOLD {
             tasks.sort_by_key(|(_, lane)| std::cmp::Reverse(lane.entries.len()));
@@ -88,6 +95,7 @@ impl Tile {
             bucket_ns: self.bucket_ns,
             cpus: self.cpus.iter().map(|(cpu, lane)| flat(*cpu, lane)).collect(),
             tasks: tasks.into_iter().map(|(pid, lane)| flat(*pid, lane)).collect(),
+            locks: locks.map(|(lock, lane)| flat(*lock, lane)).collect(),
             requests: self
                 .requests
                 .iter()
@@ -136,12 +144,14 @@ pub(crate) struct Filling {
     bucket_ns: u64,
     cpus: FxHashMap<u32, LaneBuilder>,
     tasks: FxHashMap<u32, LaneBuilder>,
+    locks: FxHashMap<u32, LaneBuilder>,
     requests: BTreeMap<u16, (u64, u64)>,
 }
 
 impl Filling {
     pub(crate) fn new(from_ns: u64, bucket_ns: u64) -> Self {
-        Self { from_ns, bucket_ns, cpus: FxHashMap::default(), tasks: FxHashMap::default(), requests: BTreeMap::new() }
+        let (cpus, tasks, locks) = Default::default();
+        Self { from_ns, bucket_ns, cpus, tasks, locks, requests: BTreeMap::new() }
     }
 
     pub(crate) fn end_ns(&self) -> u64 {
@@ -159,7 +169,13 @@ impl Filling {
     pub(crate) fn finish(self) -> Tile {
         let lanes =
             |lanes: FxHashMap<u32, LaneBuilder>| lanes.into_iter().map(|(key, lane)| (key, lane.finish())).collect();
-        Tile { bucket_ns: self.bucket_ns, cpus: lanes(self.cpus), tasks: lanes(self.tasks), requests: self.requests }
+        Tile {
+            bucket_ns: self.bucket_ns,
+            cpus: lanes(self.cpus),
+            tasks: lanes(self.tasks),
+            locks: lanes(self.locks),
+            requests: self.requests,
+        }
     }
 
     fn within(&self, from_ns: u64, to_ns: u64) -> (u64, u64) {
@@ -179,6 +195,14 @@ impl Sink for Filling {
         let (from, to) = self.within(from_ns, to_ns);
         let bucket_ns = self.bucket_ns;
         self.tasks.entry(pid).or_insert_with(|| LaneBuilder::new(bucket_ns)).add(doing.code(), from, to);
+    }
+}
+
+impl Holders for Filling {
+    fn held(&mut self, lock: u32, holder: u32, from_ns: u64, to_ns: u64) {
+        let (from, to) = self.within(from_ns, to_ns);
+        let bucket_ns = self.bucket_ns;
+        self.locks.entry(lock).or_insert_with(|| LaneBuilder::new(bucket_ns)).add(holder, from, to);
     }
 }
 

@@ -9,7 +9,7 @@ mod recording;
 
 pub use configuration::{server_configuration, sql};
 pub use http::{http_request, http_response, ranges, url};
-pub use programs::{probe_notes, program, query_text};
+pub use programs::{containers, probe_notes, program, query_text};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files.

@@ -58,3 +58,13 @@ pub fn query_text(input: &[u8]) {
     }
     assert!(!without_query(&text).contains('?'));
 }
+
+/// What runtimes write of their containers: ids are whole and names are words, whatever the file says.
+pub fn containers(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let of_docker = weir_capture::containers::of_docker(&text);
+    for known in of_docker.into_iter().chain(weir_capture::containers::of_storage(&text)) {
+        assert!(known.id.len() == 64 && known.id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{known:?}");
+        assert!(known.names.iter().all(|name| !name.is_empty() && !name.contains([' ', '\n'])), "{known:?}");
+    }
+}

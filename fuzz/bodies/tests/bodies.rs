@@ -66,7 +66,7 @@ macro_rules! bodies {
 
 bodies! {
     segment_reader manifest bpf_expand client_records stack_records ring_consumer http_response http_request url ranges
-    program probe_notes query_text server_configuration sql
+    program containers probe_notes query_text server_configuration sql
 }
 
 /// Each body is a target of the fuzzer as well, and the other way round.

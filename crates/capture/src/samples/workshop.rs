@@ -110,6 +110,8 @@ impl Workshop {
             let stack = StackCopy { begin: sample.registers.sp, bytes: sample.stack.to_vec() };
             self.spaces.unwind(&space, sample.registers, &stack, &mut user);
             self.interpreter(programs, sample.tgid, &space);
+        } else {
+            self.closed(sample.tgid);
         }
         let pending = Pending {
             tgid: sample.tgid,
@@ -139,6 +141,8 @@ impl Workshop {
             if let Some(interpreter) = self.interpreter(programs, tgid, &space) {
                 php = interpreter.places.read(pid);
             }
+        } else {
+            self.closed(tgid);
         }
         if memory::runs(tgid, pid) != Some(blocked.runs) {
             // It runs, or has run: what was read is of two moments.
@@ -146,6 +150,16 @@ impl Workshop {
         }
         let kernel = self.kernel_frames(&blocked.kernel);
         self.tell_stack(pid, Pending { tgid, at_ns, weight_ns, blocked: true, kernel, user, php });
+    }
+
+    /// Says it once if a process that lives does not let us look at what it has mapped.
+    fn closed(&mut self, tgid: u32) {
+        if memory::is_closed(tgid) {
+            self.remark(
+                0,
+                &format!("stacks lack the program's frames and hold the kernel's alone: {}", memory::WHY_NOT),
+            );
+        }
     }
 
     /// Tells the samples whose functions of PHP have come by now.

@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_measure::part::Part;
 use weir_report::Explanation;
 
 /// An explanation. Times are nanoseconds of each response unless they say otherwise.
@@ -110,6 +111,7 @@ struct Example {
 #[serde(default)]
 struct Step {
     task: String,
+    part: String,
     who: String,
 }
 
@@ -173,11 +175,16 @@ impl Observed {
         all.map(|label| label.split(" (").next().unwrap_or(label)).filter(|name| !name.is_empty()).collect()
     }
 
-    /// (name, process number) of everybody who is named with a number.
+    /// (name, process number) of everybody who is named with a number, but for who merely had a CPU: a neighbour is no
+    /// server of this site, even if it is one of another.
     pub(crate) fn named(&self) -> Vec<(String, u32)> {
-        let steps = self.examples.iter().flat_map(|example| &example.steps).flat_map(|step| [&step.task, &step.who]);
-        let causes = self.causes.iter().flat_map(|cause| cause.who.iter().map(|(who, _)| who));
-        let edges = self.waiting.iter().flat_map(|edge| [&edge.from, &edge.to]);
+        let asked = |part: &str| part != Part::WaitCpu.name();
+        let steps = self.examples.iter().flat_map(|example| &example.steps);
+        let steps = steps.flat_map(|step| std::iter::once(&step.task).chain(asked(&step.part).then_some(&step.who)));
+        let causes = self.causes.iter().filter(|cause| asked(&cause.part));
+        let causes = causes.flat_map(|cause| cause.who.iter().map(|(who, _)| who));
+        let edges = self.waiting.iter();
+        let edges = edges.flat_map(|edge| std::iter::once(&edge.from).chain(asked(&edge.part).then_some(&edge.to)));
         let mut named: Vec<_> = steps.chain(causes).chain(edges).filter_map(|label| numbered(label)).collect();
         named.sort();
         named.dedup();
@@ -199,7 +206,8 @@ mod tests {
     fn an_older_explanation_lacks_sections_and_is_read_all_the_same() {
         let text = r#"{"requests": 8, "rate_per_s": 100.0, "response_ns": {"mean": 80e6},
             "parts_ns": {"run": 1e6, "wait_process": 79e6},
-            "causes": [{"part": "wait_process", "mean_ns": 79e6, "who": [["php-fpm8.2 (12)", 0.9], ["x (3 processes)", 0.1]]}]}"#;
+            "causes": [{"part": "wait_process", "mean_ns": 79e6, "who": [["php-fpm8.2 (12)", 0.9], ["x (3 processes)", 0.1]]},
+                       {"part": "wait_cpu", "mean_ns": 1e6, "who": [["nginx (13)", 1.0]]}]}"#;
         let observed: Observed = serde_json::from_str(text).expect("an explanation");
         assert!((observed.in_flight() - 8.0).abs() < 1e-9);
         assert!((observed.of_whom("wait_process", |who| who.starts_with("php")) - 71.1e6).abs() < 1.0);

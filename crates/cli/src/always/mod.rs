@@ -2,6 +2,7 @@
 
 mod judge;
 mod pace;
+mod room;
 mod shelf;
 mod webhook;
 
@@ -108,6 +109,10 @@ impl AlwaysArgs {
 /// Runs the command.
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let always = &args.always;
+    if let Some(refusal) = crate::explain::from_sockets::refusal(&always.slo) {
+        eprintln!("weir record: {refusal}");
+        return Ok(ExitCode::from(2));
+    }
     let stop = Stop::on_signals()?;
     let hours = always.keep.as_secs_f64() / 3_600.0;
     let bytes_per_hour = always.disk_per_hour as f64 * 1e6;
@@ -166,13 +171,36 @@ impl Watch<'_> {
                 }
             };
             waiting = false;
-            if let Err(error) = self.one_run(&target) {
-                // A full disk may be emptied, by our own tidying or by others.
-                eprintln!("weir record: {error:#}; it goes on in {} s", AFTER_FAILURE.as_secs());
-                self.wait(AFTER_FAILURE);
+            let before = self.windows;
+            match self.one_run(&target) {
+                // The words of a failure stand there once, however long it takes until there is room.
+                Err(error) if room::is_wanting(&error) && self.windows > before => self.wait_for_room(&error),
+                Err(error) => {
+                    eprintln!("weir record: {error:#}; it goes on in {} s", AFTER_FAILURE.as_secs());
+                    self.wait(AFTER_FAILURE);
+                }
+                Ok(()) => {}
             }
         }
         Ok(())
+    }
+
+    /// Waits until a full disk has room again, by our own tidying or by others.
+    fn wait_for_room(&self, error: &anyhow::Error) {
+        let directory = self.shelf.directory();
+        eprintln!(
+            "weir record: {error:#}\n  the disk of {0} is full: recording goes on by itself when {1} MB are free there; make room, or let it keep less (--keep, --disk-per-hour) or write elsewhere (--run)",
+            directory.display(),
+            room::ENOUGH >> 20
+        );
+        self.wait(LOOK);
+        while !self.stop.asked() && !room::is_there(directory) {
+            self.tidy(None);
+            self.wait(LOOK);
+        }
+        if !self.stop.asked() {
+            eprintln!("weir record: there is room again in {}: recording goes on", directory.display());
+        }
     }
 
     /// An hour of windows.
@@ -196,6 +224,9 @@ impl Watch<'_> {
             recording.pause(true);
             while recording.is_attached() && !recorder.has_failed() {
                 std::thread::sleep(Duration::from_millis(5));
+            }
+            if recorder.has_failed() {
+                break;
             }
             self.windows += 1;
             let mark = Mark::now(&target, Some(recording));

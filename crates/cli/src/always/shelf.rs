@@ -34,6 +34,11 @@ impl Shelf {
         Ok(Self { directory: directory.to_owned(), keep, most_bytes })
     }
 
+    /// Where the runs are.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// A new run, named by the time (UTC), with its mark.
     pub(super) fn next(&self, now: SystemTime) -> anyhow::Result<Run> {
         let stem = stamp(now);

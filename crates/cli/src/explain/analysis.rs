@@ -99,7 +99,7 @@ pub(super) fn explain(
     explanation.warnings.extend(folds.stacks.notes().iter().cloned());
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
     if view.is_server_side(&reader) {
-        from_sockets::apply(&mut explanation, &statistics, &watched, view);
+        from_sockets::apply(&mut explanation, &statistics, &watched);
     }
     if statistics.requests == 0 {
         let what = if statistics.failed.iter().sum::<u64>() > 0 {

@@ -1,6 +1,7 @@
 //! What is particular where responses are told from the server's sockets, without a client's word: whether to, what was
 //! seen beside the responses, and what a reader must know of it.
 
+use super::Slo;
 use std::collections::BTreeMap;
 use weir_measure::objective::{Objective, ObjectiveFold};
 use weir_report::{Explanation, ObjectiveResult};
@@ -22,6 +23,16 @@ pub(crate) struct View {
     pub(crate) tls_ports: Vec<u16>,
     /// What is asked of the server, as it was given and as it is meant.
     pub(crate) objectives: Vec<(String, Objective)>,
+}
+
+/// Why an objective of errors cannot be judged where nobody but the server's sockets tells, with the remedy; `None` if
+/// there is none.
+pub(crate) fn refusal(objectives: &[Slo]) -> Option<String> {
+    let errors = objectives.iter().find(|slo| matches!(slo.objective, Objective::Errors { .. }))?;
+    Some(format!(
+        "{:?} needs the status of each response, which the server's sockets do not show, and no pack either; a client sees it: let weir make the load (`weir explain --load URL`), or let `weir load --run RUN URL` write into the run that `weir record --run RUN` records, or ask for a time ('p99<200ms')",
+        errors.text
+    ))
 }
 
 impl View {
@@ -129,10 +140,10 @@ impl Objectives {
 }
 
 /// What is particular of an explanation from the server's side.
-pub(super) fn apply(explanation: &mut Explanation, statistics: &Statistics, watched: &Watched, view: &View) {
+pub(super) fn apply(explanation: &mut Explanation, statistics: &Statistics, watched: &Watched) {
     explanation.boundary = BOUNDARY.to_owned();
     explanation.exchanges = beside(&statistics.exchanges, watched.windows);
-    explanation.warnings.extend(warnings(statistics, view));
+    explanation.warnings.extend(warnings(statistics));
     if let Some(seconds) = watched.seconds().filter(|seconds| *seconds > 0.0) {
         // In the pauses nobody looked: what was seen is of the windows' time.
         explanation.server_cpu.utilisation *= explanation.duration_s / seconds;
@@ -179,7 +190,7 @@ fn beside(exchanges: &Exchanges, windows: u64) -> BTreeMap<String, u64> {
 }
 
 /// What a reader should know before trusting figures that come from sockets alone.
-fn warnings(statistics: &Statistics, view: &View) -> Vec<String> {
+fn warnings(statistics: &Statistics) -> Vec<String> {
     let (exchanges, requests) = (&statistics.exchanges, statistics.requests.max(1));
     let mut warnings = Vec::new();
     if exchanges.overlapped * 100 > requests {
@@ -211,11 +222,6 @@ fn warnings(statistics: &Statistics, view: &View) -> Vec<String> {
             "{} responses went on after five seconds of silence; what happened in these may be unattributed",
             exchanges.resumed
         ));
-    }
-    if view.objectives.iter().any(|(_, objective)| matches!(objective, Objective::Errors { .. })) {
-        warnings.push(
-            "sockets do not show whether a response is an error: the objective of errors is not judged".to_owned(),
-        );
     }
     warnings
 }

@@ -130,7 +130,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     tls_port: Vec<u16>,
 
-    /// What is asked of the server: 'p99<200ms', 'errors<1%'; may be repeated
+    /// What is asked of the server: 'p99<200ms'; 'errors<1%' (a status from 500 on, or no whole answer) where a client
+    /// tells; may be repeated
     #[arg(long, value_name = "OBJECTIVE", value_parser = slo)]
     slo: Vec<Slo>,
 
@@ -199,8 +200,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Why an objective that was asked for cannot be judged; said before anything is recorded.
+fn refusal(args: &Args) -> Option<String> {
+    let refusal = from_sockets::refusal(&args.slo)?;
+    let view = View { server_side: args.server_side, ..View::default() };
+    let without_client = match (&args.recorded, &args.url) {
+        // A run that cannot be opened is refused for that, not for the objective.
+        (Some(run), _) => weir_trace::RunReader::open(run).is_ok_and(|reader| view.is_server_side(&reader)),
+        (None, Some(_)) => args.server_side,
+        (None, None) => true,
+    };
+    without_client.then_some(refusal)
+}
+
 /// Explains what the arguments name, making a run of it first if they ask for one.
 pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
+    if let Some(refusal) = refusal(args) {
+        eprintln!("weir explain: {refusal}");
+        return Ok(Explained::Not(ExitCode::from(2)));
+    }
     let (directory, subject) = match (&args.recorded, &args.url) {
         (Some(directory), _) if directory.to_string_lossy().contains("://") => {
             eprintln!("weir explain: {} is a URL; did you mean --load {0}?", directory.display());

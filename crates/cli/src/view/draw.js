@@ -1,9 +1,10 @@
-// Draws the window: an axis, requests, a lane for each CPU and each task.
+// Draws the window: an axis, requests, a lane for each CPU, each lock and each task.
 
-import { walk } from "./tiles.js";
+import * as locks from "./locks.js";
+import { UNKNOWN, walk } from "./tiles.js";
 
+export { UNKNOWN };
 export const RUNNING = 16;
-export const UNKNOWN = 0xffffffff;
 // Parts whose colours the states of a task have, by code; 5 waits for a socket or another descriptor, mostly idle.
 const STATES = ["unattributed", "wait_cpu", "wait_lock", "wait_timer", "wait_process", "idle", "wait_disk", "other"];
 const IDLE = 5;
@@ -69,13 +70,23 @@ export class Drawing {
     return task?.traced ? `hsl(${hue} 62% ${this.dark ? 46 : 62}%)` : `hsl(${hue} 16% ${this.dark ? 38 : 76}%)`;
   }
 
+  // The colour of a task that holds a lock; where none is known, the lock is waited for all the same.
+  of_holder(pid) {
+    return pid === UNKNOWN ? this.part("wait_lock") : this.of_task(pid, this.view.by_pid.get(pid));
+  }
+
   // Rows from top to bottom: where each lies, in pixels of the whole list.
-  static layout(cpus, tasks) {
+  static layout(cpus, lanes_of_locks, tasks) {
     const rows = [{ sort: "requests", label: "requests", top: 0, height: REQUESTS }];
     let top = REQUESTS + 4;
     for (const cpu of cpus) {
       rows.push({ sort: "cpu", id: cpu, label: `CPU ${cpu}`, top, height: CPU });
       top += CPU + 2;
+    }
+    if (lanes_of_locks.length > 0) top += GAP;
+    for (const lock of lanes_of_locks) {
+      rows.push({ sort: "lock", id: lock.id, lock, label: locks.short(lock.name), top, height: locks.LOCK });
+      top += locks.LOCK + 2;
     }
     top += GAP;
     let process = null;
@@ -183,12 +194,13 @@ export class Drawing {
     const end = Math.min(to, this.view.to);
     if (end <= begin) return;
     if (row.sort === "requests") return tile.exact ? this.single_requests(row, tile, begin, end) : this.request_buckets(row, tile, begin, end);
-    const lane = (row.sort === "cpu" ? tile.cpus : tile.tasks).get(row.id);
+    const lane = { cpu: tile.cpus, lock: tile.locks, task: tile.tasks }[row.sort].get(row.id);
     if (!lane) {
       if (row.sort === "task" && row.task.first_ns <= end && row.task.last_ns >= begin) this.line(row, begin, end);
       return;
     }
-    if (tile.exact) this.exact(row, tile, lane, begin, end);
+    if (tile.exact && row.sort === "lock") locks.exact(this, row, tile, lane, begin, end);
+    else if (tile.exact) this.exact(row, tile, lane, begin, end);
     else walk(lane, tile.bucket_ns, tile.from, begin, end, (a, b, shares, place, count) => this.bucket(row, a, b, shares, place, count));
   }
 
@@ -216,10 +228,10 @@ export class Drawing {
         idle += key === 0 ? 0 : share;
         continue;
       }
-      if (row.sort === "cpu" && key === 0) continue;
+      if (row.sort !== "task" && key === 0) continue;
       const high = Math.max(1, share * row.height);
       y -= high;
-      this.context.fillStyle = row.sort === "cpu" ? this.of_task(key, this.view.by_pid.get(key)) : key >= RUNNING ? this.running : this.states[key];
+      this.context.fillStyle = this.fill(row, key);
       this.context.fillRect(x, Math.max(top, y), width, Math.min(high, row.height));
     }
     if (idle > 0.5 && y > top + row.height / 2) {
@@ -228,7 +240,7 @@ export class Drawing {
     }
     if (count === 1 && width > 3) this.box(row, from, to, shares[place]);
     else if (width > 2) this.boxes.push({ row, from, to, shares: shares.slice(place, place + 2 * count) });
-    if (count === 1 && row.sort === "cpu") this.inner(shares[place], row, x, width);
+    if (count === 1 && row.sort !== "task") this.inner(shares[place], row, x, width);
   }
 
   exact(row, tile, lane, begin, end) {
@@ -243,7 +255,7 @@ export class Drawing {
       if (row.sort === "task" && this.waits_in_a_line(row, key)) {
         this.line(row, from, to);
       } else if (key !== 0) {
-        this.context.fillStyle = row.sort === "cpu" ? this.of_task(key, this.view.by_pid.get(key)) : key >= RUNNING ? this.running : this.states[key];
+        this.context.fillStyle = this.fill(row, key);
         this.context.fillRect(x, this.y(row), width > 4 ? width - 0.5 : width, row.height);
       }
       this.box(row, tile.from + lane[place], tile.from + lane[place + 1], key, row.sort === "task" ? lane[place + 3] : 0);
@@ -252,13 +264,18 @@ export class Drawing {
     if (row.sort === "task") this.touches(row, tile, begin, end);
   }
 
-  inner(pid, row, x, width) {
+  fill(row, key) {
+    if (row.sort === "lock") return this.of_holder(key);
+    return row.sort === "cpu" ? this.of_task(key, this.view.by_pid.get(key)) : key >= RUNNING ? this.running : this.states[key];
+  }
+
+  inner(pid, row, x, width, middle = this.y(row) + row.height / 2) {
     const task = this.view.by_pid.get(pid);
     if (width < 44 || pid === 0 || pid === UNKNOWN) return;
     const text = task?.name || String(pid);
     this.context.fillStyle = this.dark ? "#fff" : "#000";
     this.context.textAlign = "left";
-    if (this.context.measureText(text).width + 8 < width) this.context.fillText(text, x + 4, this.y(row) + row.height / 2);
+    if (this.context.measureText(text).width + 8 < width) this.context.fillText(text, x + 4, middle);
   }
 
   // Receiving and sending, as marks below and above the task's lane.

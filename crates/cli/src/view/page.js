@@ -1,6 +1,7 @@
 // The viewer: a window of time over the whole run, moved by keys, pointer and search.
 
 import { AXIS, Drawing, time } from "./draw.js";
+import { lanes_of } from "./locks.js";
 import { found, legend, show, words } from "./panel.js";
 import { Tiles, walk } from "./tiles.js";
 
@@ -32,7 +33,7 @@ function order(tasks) {
 }
 
 function lay_out(tasks) {
-  view.layout = Drawing.layout(whole.cpus, order(tasks));
+  view.layout = Drawing.layout(whole.cpus, lanes_of(whole), order(tasks));
   view.scroll = Math.max(0, Math.min(view.scroll, view.layout.height - lanes.clientHeight + AXIS));
 }
 
@@ -50,8 +51,9 @@ function redraw() {
 
 function tell() {
   const tasks = view.layout.rows.filter((row) => row.sort === "task").length;
+  const locks = whole.locks.length > 0 ? ` ${whole.locks.length} locks,` : "";
   const more = whole.tasks.length > tasks ? ` of ${whole.tasks.length}` : "";
-  status.textContent = view.tiles.failed || `${time(view.to - view.from)} from ${time(view.from)}; ${whole.requests} requests, ${tasks}${more} tasks, ${whole.events} events; ${whole.host}`;
+  status.textContent = view.tiles.failed || `${time(view.to - view.from)} from ${time(view.from)}; ${whole.requests} requests, ${tasks}${more} tasks,${locks} ${whole.events} events; ${whole.host}`;
   document.body.dataset.ready = String(view.tiles.under_way === 0 && view.tiles.wanted.length === 0);
 }
 
@@ -132,8 +134,8 @@ function choose(request, place) {
   status.textContent = `${place}: ${request.name}, ${time(request.response_ns)}`;
 }
 
-function reveal(pid) {
-  const row = view.layout.rows.find((one) => one.sort === "task" && one.id === pid);
+function reveal(id, sort = "task") {
+  const row = view.layout.rows.find((one) => one.sort === sort && one.id === id);
   if (!row) return;
   const height = lanes.clientHeight - AXIS;
   if (row.top < view.scroll || row.top + row.height > view.scroll + height) view.scroll = Math.max(0, Math.min(row.top - height / 3, view.layout.height - height));
@@ -151,6 +153,10 @@ function search() {
     task: (task) => {
       move(task.first_ns, task.last_ns);
       reveal(task.pid);
+    },
+    lock: (lock) => {
+      move(lock.longest_from_ns - lock.longest_ns / 2, lock.longest_from_ns + 1.5 * lock.longest_ns);
+      reveal(lock.id, "lock");
     },
   });
   lay_out(query === "" || result.tasks.length === 0 ? whole.tasks : result.tasks);
@@ -226,7 +232,8 @@ lanes.addEventListener("click", (event) => {
   const box = drawing.at(event.offsetX, event.offsetY);
   if (dragged > 4 || !box) return;
   status.textContent = words(box, view.by_pid).replaceAll("\n", "; ");
-  if (box.row.sort === "cpu" && box.key > 0) reveal(box.key);
+  if (box.row.sort !== "task" && box.key > 0) reveal(box.key);
+  if (box.wait) reveal(box.wait.waiter);
   const known = box.request && whole.slowest.find((one) => one.from_ns === Math.round(box.from) && one.name === box.request.name);
   if (known) choose(known, "Chosen");
 });
@@ -276,8 +283,9 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 const notes = [...whole.damage];
 if (whole.lost > 0) notes.push(`${whole.lost} events were lost: the lanes show them as not known`);
 if (whole.left_out > 0) notes.push(`${whole.left_out} events of tasks beyond the 65,536th are left out`);
+if (whole.waits_left_out > 0) notes.push(`${whole.waits_left_out} waits for locks are not told one by one`);
 $("told").textContent = notes.join("; ");
-legend($("legend"));
+legend($("legend"), whole.locks.length > 0);
 lay_out(whole.tasks);
 of_address();
 lanes.focus();

@@ -1,6 +1,7 @@
 // What stands beside the lanes: the legend, what was found, and the steps of the chosen request.
 
 import { time, RUNNING, UNKNOWN, state_words } from "./draw.js";
+import * as locks from "./locks.js";
 
 const LEGEND = [
   ["runs", "run"], ["waits for a CPU", "wait_cpu"], ["lock", "wait_lock"], ["sleeps", "wait_timer"], ["process", "wait_process"],
@@ -15,7 +16,7 @@ function element(name, text, attributes = {}) {
   return made;
 }
 
-export function legend(list) {
+export function legend(list, has_locks) {
   list.replaceChildren(
     ...LEGEND.map(([words, name]) => {
       const item = element("li", words);
@@ -23,14 +24,16 @@ export function legend(list) {
       return item;
     }),
   );
+  if (has_locks) list.append(element("li", "lane of a lock: who holds it, in the holder's colour, while others wait", { class: "plain" }));
 }
 
-// Classes of requests and tasks that match, each a button.
+// Classes of requests, locks and tasks that match, each a button.
 export function found(list, whole, query, choose) {
   const has = (text) => text.toLowerCase().includes(query);
   const classes = Object.entries(whole.classes).filter(([name]) => has(name)).sort((a, b) => b[1].count - a[1].count);
   const tasks = whole.tasks.filter((task) => has(`${task.name} ${task.pid}`));
   const items = classes.slice(0, MOST_FOUND).map(([name, one]) => [`${name} - ${one.count} requests, slowest ${time(one.slowest[0][1])}`, () => choose.request(one.slowest[0])]);
+  items.push(...lanes_with(whole, has).map((lock) => [`${lock.name} - waited for ${lock.waits} times, ${time(lock.waited_ns)} in all, the longest ${time(lock.longest_ns)}`, () => choose.lock(lock)]));
   items.push(...tasks.slice(0, MOST_FOUND).map((task) => [`${task.name || "?"} ${task.pid} - ran ${time(task.run_ns)}, waited ${time(task.ready_ns)} for a CPU`, () => choose.task(task)]));
   list.hidden = query === "";
   list.replaceChildren(
@@ -44,6 +47,10 @@ export function found(list, whole, query, choose) {
   );
   if (items.length === 0) list.replaceChildren(element("li", "Nothing has this in its name."));
   return { tasks, first: items[0]?.[1] };
+}
+
+function lanes_with(whole, has) {
+  return locks.lanes_of(whole).filter((lock) => has(lock.name));
 }
 
 // The steps of a request.
@@ -76,6 +83,7 @@ export function words(box, by_pid) {
   if (box.request) return `${box.request.name}\n${box.request.status ? `status ${box.request.status}` : "failed"}, ${span}`;
   if (box.step) return `${box.step.part} of the chosen request, ${span}${box.step.pid ? `\nwith ${task(box.step.pid)}` : ""}`;
   if (box.count) return `${box.count} requests ended, the longest took ${time(box.longest)}`;
+  if (box.row.sort === "lock") return locks.words(box, span, task);
   const line = (key) => (box.row.sort === "cpu" ? task(key) : state_words(key));
   if (box.shares) {
     const lines = [];

@@ -13,9 +13,10 @@ pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 5] = [
     ("page.js", include_str!("page.js")),
     ("draw.js", include_str!("draw.js")),
+    ("locks.js", include_str!("locks.js")),
     ("tiles.js", include_str!("tiles.js")),
     ("panel.js", include_str!("panel.js")),
 ];

@@ -1,6 +1,8 @@
 // Tiles of the run: which ones a window needs, fetching them, and walking along their lanes.
 
 export const BUCKETS = 1024;
+// The number of a task of which nothing is known.
+export const UNKNOWN = 0xffffffff;
 const MOST_KEPT = 400;
 const MOST_AT_ONCE = 4;
 
@@ -72,6 +74,7 @@ export class Tiles {
           tile.to = tile.from + this.tile_ns(level);
           tile.cpus = new Map(tile.cpus.map((lane) => [lane[0], lane]));
           tile.tasks = new Map(tile.tasks.map((lane) => [lane[0], lane]));
+          tile.locks = new Map(tile.locks.map((lane) => [lane[0], lane]));
           this.kept.set(name, tile);
           this.failed = "";
           while (this.kept.size > MOST_KEPT) this.kept.delete(this.kept.keys().next().value);

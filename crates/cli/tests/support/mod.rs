@@ -1,7 +1,9 @@
 //! What the command's tests share: running it, and one at a time on these few CPUs.
 #![allow(dead_code, reason = "each test binary uses its share")]
 
+pub(crate) mod advice;
 pub(crate) mod planted;
+pub(crate) mod resolver;
 
 use serde_json::Value;
 use std::process::{Command, Output};

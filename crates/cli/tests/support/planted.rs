@@ -4,6 +4,7 @@ use super::{number, output};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The turn of a test whose fault is not the CPU: with real-time priority for what it starts, where that is allowed,
 /// because whatever else runs on the machine would be a second fault.
@@ -91,5 +92,17 @@ impl Drop for Beside {
         // It fails only when it has ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Waits until something is there, 10 s at most.
+pub(crate) fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = ready() {
+            return value;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "not ready within 10 s");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -39,7 +39,8 @@ pub struct Apache {
     modules: Vec<&'static str>,
     cgi: Option<Cgi>,
     directives: Vec<String>,
-    resolver: Option<PathBuf>,
+    /// Files of ours with the place that they take.
+    in_place_of: Vec<(PathBuf, &'static str)>,
     launch: Launch,
 }
 
@@ -63,7 +64,7 @@ impl Apache {
             modules: vec!["authz_core", "dir", "mime"],
             cgi: None,
             directives: Vec::new(),
-            resolver: None,
+            in_place_of: Vec::new(),
             launch: Launch::default(),
         }
     }
@@ -120,7 +121,16 @@ impl Apache {
     }
 
     /// Answers HTTPS instead of HTTP, with a cache of sessions.
-    pub fn tls(mut self, certificate: &Certificate) -> Self {
+    pub fn tls(self, certificate: &Certificate) -> Self {
+        self.module("socache_shmcb").encrypted(certificate, "SSLSessionCache shmcb:sessions(512000)")
+    }
+
+    /// The same without cache and tickets: every connection pays for a whole handshake.
+    pub fn tls_without_sessions(self, certificate: &Certificate) -> Self {
+        self.encrypted(certificate, "SSLSessionCache none\nSSLSessionTickets Off")
+    }
+
+    fn encrypted(mut self, certificate: &Certificate, sessions: &str) -> Self {
         self.launch.certificate = Some(certificate.clone());
         let (file, key) = (certificate.certificate(), certificate.key());
         let files = format!(
@@ -128,8 +138,7 @@ impl Apache {
             file.display(),
             key.display()
         );
-        let cache = "SSLSessionCache shmcb:sessions(512000)";
-        self.module("socache_shmcb").module("ssl").directive(&files).directive(cache)
+        self.module("ssl").directive(&files).directive(sessions)
     }
 
     /// Listens on so many ports besides: with more than one, Apache's processes take turns at
@@ -157,7 +166,13 @@ impl Apache {
     /// Gives it, and what it starts, this file as /etc/resolv.conf, by a view of the file system of its
     /// own: nobody else's name server changes. It takes root.
     pub fn resolver(mut self, file: &Path) -> Self {
-        self.resolver = Some(file.to_owned());
+        self.in_place_of.push((file.to_owned(), "/etc/resolv.conf"));
+        self
+    }
+
+    /// Gives it this file as /etc/hosts in the same way.
+    pub fn hosts(mut self, file: &Path) -> Self {
+        self.in_place_of.push((file.to_owned(), "/etc/hosts"));
         self
     }
 
@@ -188,10 +203,7 @@ impl Apache {
                 let _ = writeln!(text, "Listen 127.0.0.1:{port}");
             }
             fs::write(&file, text)?;
-            let mut command = match &self.resolver {
-                Some(resolver) => with_resolver(resolver),
-                None => Command::new(PROGRAM),
-            };
+            let mut command = with_files(&self.in_place_of);
             command.arg("-DFOREGROUND").arg("-f").arg(file);
             Ok(command)
         })
@@ -273,9 +285,17 @@ MaxConnectionsPerChild 0
 }
 
 /// Each program takes the place of the one before, so that the server is the process that was started.
-fn with_resolver(file: &Path) -> Command {
+fn with_files(in_place_of: &[(PathBuf, &'static str)]) -> Command {
+    if in_place_of.is_empty() {
+        return Command::new(PROGRAM);
+    }
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c"]);
-    command.arg(r#"mount --bind "$0" /etc/resolv.conf && exec "$@""#).arg(file).arg(PROGRAM);
+    let mount = r#"mount --bind "$1" "$2" || exit; shift 2; "#.repeat(in_place_of.len());
+    command.arg(format!(r#"{mount}exec "$@""#)).arg("sh");
+    for (file, place) in in_place_of {
+        command.arg(file).arg(place);
+    }
+    command.arg(PROGRAM);
     command
 }

@@ -77,11 +77,20 @@ impl Nginx {
     }
 
     /// Answers HTTPS instead of HTTP, with a cache of sessions.
-    pub fn tls(mut self, certificate: &Certificate) -> Self {
+    pub fn tls(self, certificate: &Certificate) -> Self {
+        self.encrypted(certificate, "ssl_session_cache shared:sessions:1m;")
+    }
+
+    /// The same without cache and tickets: every connection pays for a whole handshake.
+    pub fn tls_without_sessions(self, certificate: &Certificate) -> Self {
+        self.encrypted(certificate, "ssl_session_cache off;\n    ssl_session_tickets off;")
+    }
+
+    fn encrypted(mut self, certificate: &Certificate, sessions: &str) -> Self {
         self.launch.certificate = Some(certificate.clone());
         let (file, key) = (certificate.certificate(), certificate.key());
         self.directive(&format!(
-            "ssl_certificate \"{}\";\n    ssl_certificate_key \"{}\";\n    ssl_session_cache shared:sessions:1m;",
+            "ssl_certificate \"{}\";\n    ssl_certificate_key \"{}\";\n    {sessions}",
             file.display(),
             key.display()
         ))

@@ -19,10 +19,12 @@ pub(super) fn contended(case: &Case<'_>) -> Vec<Finding> {
     }
     let blamed = observed.blamed(Part::WaitLock.name());
     // `semaphore held by apache2 (9)` where locks were watched, else the one who ended the wait.
-    let is_apache = |who: &str| {
-        let holder = who.rsplit_once(" by ").map_or(who, |(_, holder)| holder);
-        Case::is_of(holder, Kind::Apache) || who.contains("accept")
-    };
+    let holder = |who: &str| who.rsplit_once(" by ").map_or(who, |(_, holder)| holder).to_owned();
+    let is_apache = |who: &str| Case::is_of(&holder(who), Kind::Apache) || who.contains("accept");
+    // Apache's processes hand the mutex on within microseconds; somebody else may keep it for long.
+    let stranger = blamed.iter().map(|(who, _)| (who, holder(who))).find(|(who, holder)| {
+        who.contains("accept") && who.contains(" held by ") && !Case::is_of(holder, Kind::Apache)
+    });
     if !blamed.is_empty() && !blamed.iter().any(|(who, _)| is_apache(who)) {
         return Vec::new();
     }
@@ -59,7 +61,7 @@ pub(super) fn contended(case: &Case<'_>) -> Vec<Finding> {
             Saving::shares(ours_ns, 0.0, 0.5, 1.0),
             "between nothing and all of the wait for the mutex: who else would have been slow is not known",
         );
-        let facts = vec![format!(
+        let mut facts = vec![format!(
             "{} ({}) has {} Listen lines, the first in line {}; so its workers take turns at accepting, by the mutex mechanism {mechanism:?}",
             server.label(),
             model.trim_end_matches("_module"),
@@ -76,7 +78,13 @@ pub(super) fn contended(case: &Case<'_>) -> Vec<Finding> {
             vec![case.evidence(Part::WaitLock, ours_ns)],
             effect,
         );
-        findings.push(draft.set(vec![setting], facts, reasoning, &against));
+        facts.extend(stranger.as_ref().map(|(what, _)| format!("{what}, which is no process of Apache's")));
+        let finding = draft.set(vec![setting], facts, reasoning, &against);
+        findings.push(match &stranger {
+            Some((_, holder)) => finding
+                .without_trial(&format!("the copies would have a lock of their own, which {holder} does not hold")),
+            None => finding,
+        });
     }
     findings
 }

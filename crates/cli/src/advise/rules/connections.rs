@@ -90,7 +90,7 @@ pub(super) fn no_resumption(case: &Case<'_>) -> Vec<Finding> {
     for (number, server) in case.servers.list.iter().enumerate() {
         let (cache, tickets, proposed) = match server.kind {
             Kind::Nginx => ("ssl_session_cache", "ssl_session_tickets", "shared:weir:10m"),
-            Kind::Apache => ("SSLSessionCache", "SSLSessionTickets", "shmcb:${APACHE_RUN_DIR}/ssl_scache(512000)"),
+            Kind::Apache => ("SSLSessionCache", "SSLSessionTickets", "shmcb:ssl_scache(512000)"),
             _ => continue,
         };
         let configuration = &server.configuration;
@@ -111,7 +111,13 @@ pub(super) fn no_resumption(case: &Case<'_>) -> Vec<Finding> {
             Saving::shares(connect_ns, 0.0, 0.4, 0.8),
             "a resumed handshake has no signature and, before TLS 1.3, one round trip less: 40 to 80 % of the handshake, nothing for a client that comes once",
         );
-        let facts = vec![format!("{} keeps no sessions: {cache} is off and {tickets} is off", server.label())];
+        let mut facts = vec![format!("{} keeps no sessions: {cache} is off and {tickets} is off", server.label())];
+        let modules = configuration.all("LoadModule");
+        if server.kind == Kind::Apache && !modules.iter().any(|found| found.word() == "socache_shmcb_module") {
+            facts.push(
+                "the cache needs the module socache_shmcb, which is not loaded (a2enmod socache_shmcb)".to_owned(),
+            );
+        }
         let reasoning =
             "a megabyte keeps about 4000 sessions; ten suffice for 40,000 clients in the time that sessions last"
                 .to_owned();
@@ -174,12 +180,19 @@ pub(super) fn slow_client(case: &Case<'_>) -> Vec<Finding> {
             Saving::of(0.0, queues / 2.0, queues + client_ns),
             "the client's own time stays; what goes away is the wait of others for the worker that it held, half of the queueing as a guess",
         );
-        let facts = vec![format!(
+        let mut facts = vec![format!(
             "a response has {:.0} KiB on average; what does not fit the socket's buffer keeps a worker of {} waiting for the client",
             mean_bytes / 1024.0,
             server.label()
         )];
         let reasoning = format!("the mean response and a quarter, as a power of two: {} KiB", wanted >> 10);
+        let bound = largest_buffer().filter(|&bound| bound < wanted);
+        if let Some(bound) = bound {
+            facts.push(format!(
+                "the kernel gives a socket {} KiB at most (net.core.wmem_max), and one that is set no longer grows by itself: raise that first",
+                bound >> 10
+            ));
+        }
         let against = [
             "each connection may take that much of the kernel's memory; net.core.wmem_max bounds it",
             "a process-per-connection server is better put behind one that buffers responses, such as nginx with proxy_buffering",
@@ -190,14 +203,22 @@ pub(super) fn slow_client(case: &Case<'_>) -> Vec<Finding> {
             vec![case.evidence(Part::WaitNetwork, client_ns)],
             effect,
         );
-        findings.push(draft.set(vec![setting], facts, reasoning, &against).without_trial(
+        let mut finding = draft.set(vec![setting], facts, reasoning, &against).without_trial(
             "the trial's load reads at full speed, so it would show nothing; slow clients are what gains",
-        ));
+        );
+        finding.commands.extend(bound.map(|_| format!("sysctl -w net.core.wmem_max={wanted}")));
+        findings.push(finding);
     }
     findings
 }
 
-/// An address with a port below those that clients get.
+/// Bytes that a program may set as a socket's buffer; the kernel takes twice as many for its own accounts.
+fn largest_buffer() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/net/core/wmem_max").ok()?.trim().parse().ok()
+}
+
+/// An address with a port below those that clients get, unless it is said to be a client's.
 fn is_server_address(who: &str) -> bool {
-    who.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).is_some_and(|port| port < 32_768)
+    !who.starts_with("a client")
+        && who.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).is_some_and(|port| port < 32_768)
 }

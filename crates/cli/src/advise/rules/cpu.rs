@@ -36,7 +36,8 @@ pub(super) fn noisy_neighbour(case: &Case<'_>) -> Vec<Finding> {
     let name = who.split(" (").next().unwrap_or(who);
     let pid = pid.filter(|&pid| Process::read(pid).is_some_and(|process| process.name == name));
     let their_unit = pid.and_then(unit);
-    let commands = match (&their_unit, pid) {
+    let is_real_time = pid.is_some_and(servers::is_real_time);
+    let mut commands = match (&their_unit, pid) {
         (Some(unit), _) => vec![format!("systemctl set-property --runtime {unit} CPUWeight={LOW_WEIGHT}")],
         (None, Some(pid)) => vec![
             format!("renice -n 10 -p {pid}"),
@@ -47,15 +48,21 @@ pub(super) fn noisy_neighbour(case: &Case<'_>) -> Vec<Finding> {
             format!("or on other CPUs than the server's: taskset -a -p -c CPUS PID of {name}"),
         ],
     };
+    if let (true, Some(pid)) = (is_real_time, pid) {
+        commands.insert(0, format!("chrt --all-tasks --other --pid 0 {pid}"));
+    }
     let remains = LOW_WEIGHT / (LOW_WEIGHT + USUAL_WEIGHT);
     let effect = case.effect(
         Saving::shares(ns, 0.5, 1.0 - remains, 1.0),
         format!("with a tenth of the weight it has {:.0} % of a CPU that both want, not half; pinned elsewhere it has nothing of it", 100.0 * remains),
     );
-    let facts = vec![match &their_unit {
+    let mut facts = vec![match &their_unit {
         Some(unit) => format!("{who} belongs to {unit}, and is no part of the servers"),
         None => format!("{who} is no part of the servers"),
     }];
+    if is_real_time {
+        facts.push(format!("{name} is a real-time task, which goes before every other whatever its weight"));
+    }
     let reasoning = "the server's tasks are ready to run and wait for what takes the CPU".to_owned();
     let against = [
         "what it does takes longer then",

@@ -20,7 +20,7 @@ pub(super) fn unbuffered(case: &Case<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, server) in case.servers.list.iter().enumerate() {
         let configuration = &server.configuration;
-        let (setting, log) = match server.kind {
+        let (setting, log, reasoning) = match server.kind {
             Kind::Apache => {
                 let Some(log) = configuration.last("CustomLog").or_else(|| configuration.last("TransferLog")) else {
                     continue;
@@ -30,7 +30,8 @@ pub(super) fn unbuffered(case: &Case<'_>) -> Vec<Finding> {
                     Some(found) => Setting::of(number, configuration, &found, "On"),
                     None => Setting::added(number, configuration, "BufferedLogs", &[], "Off", "On"),
                 };
-                (setting, log.word().to_owned())
+                let reasoning = "4 KiB hold some fifty lines; they are written when the next one does not fit, or when the process ends";
+                (setting, log.word().to_owned(), reasoning)
             }
             Kind::Nginx => {
                 let logs = configuration.all("access_log");
@@ -42,7 +43,8 @@ pub(super) fn unbuffered(case: &Case<'_>) -> Vec<Finding> {
                 // A buffer needs the format to be named.
                 let format = if found.words.len() == 1 { " combined" } else { "" };
                 let proposed = format!("{}{format} buffer=64k flush=5s", found.directive.raw);
-                (Setting::of(number, configuration, &found, &proposed), found.word().to_owned())
+                let reasoning = "64 KiB hold some hundred lines, and nothing is older than 5 s when it is written";
+                (Setting::of(number, configuration, &found, &proposed), found.word().to_owned(), reasoning)
             }
             _ => continue,
         };
@@ -53,7 +55,10 @@ pub(super) fn unbuffered(case: &Case<'_>) -> Vec<Finding> {
             continue;
         }
         let (saving, basis) = if of_log > 0.0 {
-            (Saving::shares(of_log, 0.7, 0.95, 1.0), "one write for some hundred requests in the place of one for each")
+            (
+                Saving::shares(of_log, 0.7, 0.95, 1.0),
+                "one write for fifty or more requests in the place of one for each",
+            )
         } else {
             (
                 Saving::shares(disk_ns, 0.0, 0.5, 1.0),
@@ -62,15 +67,13 @@ pub(super) fn unbuffered(case: &Case<'_>) -> Vec<Finding> {
         };
         let effect = case.effect(saving, basis);
         let facts = vec![format!("{} writes a line to {log} for each request, unbuffered", server.label())];
-        let reasoning =
-            "64 KiB hold some hundred lines, and nothing is older than seconds when it is written".to_owned();
         let against = ["the last lines are lost when the server is killed", "who follows the log sees lines later"];
         let evidence = vec![case.evidence(Part::WaitDisk, if of_log > 0.0 { of_log } else { disk_ns })];
         findings.push(
             Draft::new("log_unbuffered", "the access log is written at every request", evidence, effect).set(
                 vec![setting],
                 facts,
-                reasoning,
+                reasoning.to_owned(),
                 &against,
             ),
         );

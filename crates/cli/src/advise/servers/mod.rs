@@ -11,7 +11,7 @@ mod process;
 pub(crate) use cgroup::{Quota, quota, unit};
 pub(crate) use linked::{Address, addresses, listens};
 pub(crate) use php_fpm::Ini;
-pub(crate) use process::{Process, available_bytes, resident_bytes};
+pub(crate) use process::{Process, answers_names, available_bytes, is_real_time, resident_bytes};
 
 use crate::advise::configuration::{Configuration, Files, Syntax};
 use crate::advise::observed::Observed;

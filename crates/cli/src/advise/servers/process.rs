@@ -147,6 +147,37 @@ pub(crate) fn available_bytes() -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
+/// Whether a process goes before all others on a CPU: a real-time or deadline task.
+pub(crate) fn is_real_time(pid: u32) -> bool {
+    let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
+    // SAFETY: the call takes a number and touches no memory.
+    let policy = unsafe { libc::sched_getscheduler(pid) };
+    [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE].contains(&policy)
+}
+
+/// Whether a process takes questions for names: it has a UDP socket on port 53 of its network namespace.
+pub(crate) fn answers_names(pid: u32) -> bool {
+    let sockets: Vec<String> = ["udp", "udp6"]
+        .iter()
+        .filter_map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).ok())
+        .flat_map(|text| text.lines().filter_map(name_socket).collect::<Vec<_>>())
+        .collect();
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    !sockets.is_empty()
+        && files
+            .filter_map(|file| fs::read_link(file.path()).ok())
+            .any(|link| sockets.iter().any(|socket| link.as_os_str() == socket.as_str()))
+}
+
+/// The socket of a line of /proc/net/udp, where its local port is 53, as links to it are written.
+fn name_socket(line: &str) -> Option<String> {
+    let mut fields = line.split_ascii_whitespace();
+    let local = fields.nth(1)?;
+    // After the local address: remote, state, queues, timer, retransmissions, user, time-out, inode.
+    (local.rsplit_once(':')?.1 == "0035").then_some(())?;
+    Some(format!("socket:[{}]", fields.nth(7)?))
+}
+
 fn owned((key, value): (&str, &str)) -> (String, String) {
     (key.to_owned(), value.to_owned())
 }
@@ -179,6 +210,15 @@ mod tests {
         assert!(!is_trusted(&std::env::temp_dir().join("x")), "anybody may write there");
         assert!(all().iter().any(|(pid, parent)| *pid == this.pid && *parent == std::os::unix::process::parent_id()));
         assert!(resident_bytes(this.pid).is_some_and(|bytes| bytes > 0) && available_bytes().is_some());
+    }
+
+    #[test]
+    fn sockets_on_the_port_of_name_servers() {
+        let line = "  101: 0109537F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 40521 2 0000000000000000 0";
+        assert_eq!(name_socket(line).as_deref(), Some("socket:[40521]"));
+        assert_eq!(name_socket(&line.replace(":0035", ":0053")), None);
+        assert_eq!(name_socket("  sl  local_address rem_address   st tx_queue"), None);
+        assert!(!answers_names(std::process::id()) && !is_real_time(std::process::id()));
     }
 
     #[test]
