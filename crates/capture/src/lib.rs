@@ -22,7 +22,7 @@ mod locks;
 mod named;
 mod names;
 pub mod packs;
-mod preempt_count;
+mod per_cpu;
 mod probes;
 mod proc_only;
 mod proc_task;

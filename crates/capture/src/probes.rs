@@ -3,7 +3,7 @@
 use crate::bound::{self, Rung};
 use crate::boundaries::Boundaries;
 use crate::error::CaptureError;
-use crate::preempt_count;
+use crate::per_cpu;
 use crate::ring::Rings;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, OpenMapMut, OpenObject};
@@ -98,7 +98,7 @@ impl Probes {
             constants.ring_mask = RING_MASK;
             constants.by_descriptor = Boundaries::by_descriptor(rung);
             set_calls(&mut constants.sending, SENDING);
-            constants.from_run_queue = preempt_count::distance().unwrap_or(0);
+            constants.from_run_queue = per_cpu::to_preempt_count().unwrap_or(0);
         }
         // A kernel without these tracepoints refuses the whole object for them.
         let progs = &mut open.progs;

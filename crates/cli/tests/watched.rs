@@ -228,3 +228,26 @@ impl Drop for Group {
         }
     }
 }
+
+/// What the hypervisor took is a part of `run`, or nothing was taken: then the kernel's counter has not moved.
+#[test]
+fn stolen_time_is_told_where_it_was_taken() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let counted = || {
+        let stat = fs::read_to_string("/proc/stat").expect("/proc/stat");
+        let all = stat.lines().next().and_then(|line| line.split_ascii_whitespace().nth(8)?.parse::<u64>().ok());
+        all.expect("the eighth number of the first line")
+    };
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let before = counted();
+    let report = explained(&server, "/", &["-c", "8", "-d", "4s", "--watch", "interrupts"]);
+    let stolen = report["run_parts_ns"]["steal"].as_f64();
+    let (taken, run) = (counted() - before, number(&report, "/parts_ns/run"));
+    eprintln!("{taken} ticks taken, {stolen:?} ns of {run} ns");
+    assert!(stolen.is_none_or(|stolen| stolen < run), "{stolen:?} of {run} ns");
+    // 50 ms of 8 s of two CPUs, most of which ran the server.
+    assert!(taken < 5 || stolen.is_some(), "{taken} ticks were taken, and none of it from the server");
+}

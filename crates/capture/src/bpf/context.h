@@ -34,6 +34,12 @@ struct task_struct___counting {
 /* Bytes from a CPU's run queue to its count, 0 = not known; the collector finds it in the kernel's types. */
 const volatile __s64 from_run_queue;
 
+/* The run queue of the CPU on which a task runs. */
+static __always_inline struct rq *run_queue(struct task_struct *running)
+{
+	return ((struct task_struct___counting *)running)->se.cfs_rq->rq;
+}
+
 /* Reads the count of the CPU on which a task runs; false where it is not known. */
 static __always_inline bool read_preempt_count(struct task_struct *running, u32 *count)
 {
@@ -43,9 +49,7 @@ static __always_inline bool read_preempt_count(struct task_struct *running, u32 
 #if defined(__TARGET_ARCH_x86)
 	if (!from_run_queue || !bpf_core_field_exists(task->se.cfs_rq))
 		return 0;
-	char *queue = (char *)task->se.cfs_rq->rq;
-
-	bpf_probe_read_kernel(count, sizeof(*count), queue + from_run_queue);
+	bpf_probe_read_kernel(count, sizeof(*count), (char *)run_queue(running) + from_run_queue);
 #elif defined(__TARGET_ARCH_arm64)
 	if (bpf_core_field_exists(task->thread_info.preempt.count))
 		*count = task->thread_info.preempt.count;

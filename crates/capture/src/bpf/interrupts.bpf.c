@@ -4,6 +4,7 @@
 #include "interrupts.h"
 #include "ring.h"
 #include "targets.h"
+#include "context.h"
 #include <bpf/bpf_tracing.h>
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -97,18 +98,14 @@ int BPF_PROG(on_tick_exit)
 	return 0;
 }
 
-/* What KVM counts for its guest, for each CPU: the time that it wanted to run and could not. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct kvm_steal_time {
-	u64 steal;
-};
-#pragma clang attribute pop
-extern const struct kvm_steal_time steal_time __ksym __weak;
+/* Bytes from a CPU's run queue to what KVM counts for its guest: the time that the CPU wanted to run and could not,
+ * nanoseconds, the first word of struct kvm_steal_time. The collector finds it in the kernel's types. */
+const volatile __s64 stolen_from_run_queue;
 
 /* A longer one is not seen as one: the probes were not attached when it began. */
 #define LONGEST_NS 1000000000
 
-/* Only where the kernel finds the count by its name: it refuses the program otherwise, weak or not. */
+/* Only where the count is found. */
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(on_stolen, bool preempted, struct task_struct *prev)
 {
@@ -116,10 +113,12 @@ int BPF_PROG(on_stolen, bool preempted, struct task_struct *prev)
 	struct begun *begun = bpf_map_lookup_elem(&now_at, &zero);
 	struct largest_ring *ring = own_ring();
 
-	if (!&steal_time || !begun || !ring)
+	if (!begun || !ring || !bpf_core_field_exists(((struct task_struct___counting *)prev)->se.cfs_rq))
 		return 0;
-	const struct kvm_steal_time *counted = bpf_this_cpu_ptr(&steal_time);
-	u64 time = bpf_ktime_get_ns(), since = time - begun->switched, duration = counted->steal - begun->stolen;
+	u64 counted = begun->stolen;
+
+	bpf_probe_read_kernel(&counted, sizeof(counted), (char *)run_queue(prev) + stolen_from_run_queue);
+	u64 time = bpf_ktime_get_ns(), since = time - begun->switched, duration = counted - begun->stolen;
 
 	begun->switched = time;
 	begun->stolen += duration;
