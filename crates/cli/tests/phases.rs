@@ -222,3 +222,26 @@ fn a_probe_that_cannot_be_had_is_refused_before_anything_is_recorded() {
         assert!(!run.exists(), "{value} left a run behind");
     }
 }
+
+#[test]
+fn what_php_fpm_did_for_the_request_before_is_in_no_phase_of_the_next() {
+    let _turn = alone();
+    let needs = require::apache_module("proxy_fcgi").and_then(|()| require::socket_tracepoints());
+    if needs.is_none() {
+        return;
+    }
+    let root = page("<?php usleep(2000); echo 'done';");
+    let php = PhpFpm::new().start().expect("php-fpm starts");
+    let apache = Apache::prefork().php_fpm(&php).root(root.path()).start().expect("Apache starts");
+    let (run, pid) = (tempfile::tempdir().expect("a temporary directory"), php.pid().to_string());
+    // More at a time than there are workers: requests wait until a worker has ended the one before.
+    let options = ["--pid", &pid, "--packs", "php-fpm", "-d", "2s", "-c", "8"];
+    let report = explain(&apache.url("/page.php"), apache.port, run.path(), &options);
+    let order = order(&report, "php-fpm");
+    assert_eq!(order.iter().filter(|name| *name != "compile").collect::<Vec<_>>(), ["startup", "script", "shutdown"]);
+    let requests = number(&report, "/requests");
+    for name in ["startup", "shutdown"] {
+        let count = number(phase(&report, "php-fpm", name), "/count");
+        assert!((count / requests - 1.0).abs() < 0.05, "{name}: {count} of {requests}");
+    }
+}

@@ -55,6 +55,9 @@ pub(crate) struct Conversations {
 }
 
 impl Conversations {
+    /// A call that sends returns so soon after its wake-up, unless its task loses the CPU; nanoseconds.
+    pub(crate) const RETURN_NS: u64 = 5_000_000;
+
     /// Two sockets are the ends of one connection; one of them may be known to be the one that was accepted.
     pub(crate) fn connect(&mut self, ends: [u32; 2], accepted: Option<u32>, at_ns: u64) {
         let [one, other] = ends;
@@ -108,11 +111,9 @@ impl Conversations {
     /// The task whose sending at a socket ended a wait at a time: the wake-up comes from within the call that sends, and
     /// the event of the sending after it; only where the wake-up was put off does it come before.
     pub(crate) fn answered(&self, socket: u32, from_ns: u64, at_ns: u64) -> Option<Dealing> {
-        /// A call that sends returns soon after its wake-up, unless its task loses the CPU.
-        const RETURN_NS: u64 = 5_000_000;
         let end = self.ends.get(&socket)?;
         let before = || end.sent_before(at_ns).filter(|one| one.at_ns >= from_ns);
-        let after = end.sent_from(at_ns).filter(|one| one.at_ns < at_ns.saturating_add(RETURN_NS));
+        let after = end.sent_from(at_ns).filter(|one| one.at_ns < at_ns.saturating_add(Self::RETURN_NS));
         // Both: an answer in pieces, whose first piece ended the wait before the one asked for.
         after.or_else(before)
     }
@@ -124,7 +125,12 @@ impl Conversations {
 
     /// When something was last sent at a socket, up to a time.
     pub(crate) fn asked_ns(&self, socket: u32, until_ns: u64) -> Option<u64> {
-        self.ends.get(&socket)?.sent_before(until_ns.saturating_add(1)).map(|dealing| dealing.at_ns)
+        self.asked(socket, until_ns).map(|dealing| dealing.at_ns)
+    }
+
+    /// The last sending at a socket, up to a time.
+    pub(crate) fn asked(&self, socket: u32, until_ns: u64) -> Option<Dealing> {
+        self.ends.get(&socket)?.sent_before(until_ns.saturating_add(1))
     }
 
     /// Whether nothing had happened at a socket before a time.

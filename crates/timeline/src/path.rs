@@ -290,6 +290,7 @@ impl Walk<'_> {
     fn follow(&mut self, pid: u32, spell: &Spell, socket: Option<u32>) -> bool {
         let Spell { from_ns, to_ns, woken_by, .. } = *spell;
         let Known { tasks, conversations, .. } = self.known;
+        let socket = socket.or_else(|| self.answered_at(pid, spell));
         let peer = socket.and_then(|socket| conversations.peer(socket));
         let asked_ns = socket.and_then(|socket| conversations.asked_ns(socket, from_ns)).unwrap_or(from_ns);
         let answered = peer.and_then(|peer| conversations.answered(peer, asked_ns, to_ns));
@@ -316,6 +317,16 @@ impl Walk<'_> {
         inner.until_pick_up(span.picker, from_ns, picked_ns);
         inner.until_last_send(picked_ns, to_ns);
         true
+    }
+
+    /// The socket of ours at which a wait was ended that was not for one socket alone, as in `poll`: the waker sent at its
+    /// other end, and we had asked there. The event of its sending comes after the wake-up from within it.
+    fn answered_at(&self, pid: u32, spell: &Spell) -> Option<u32> {
+        let Known { tasks, conversations, .. } = self.known;
+        let until_ns = spell.to_ns.saturating_add(Conversations::RETURN_NS);
+        let mut sent = tasks.touches(spell.woken_by, spell.to_ns, until_ns).filter(|touch| touch.verb == Verb::Send);
+        let own = conversations.peer(sent.next()?.socket)?;
+        conversations.asked(own, spell.to_ns).filter(|asked| asked.pid == pid).map(|_| own)
     }
 
     /// Whether the end of a wait is where a task got the request from the one that woke it, not where it waited for

@@ -340,6 +340,7 @@ impl Phases {
             let Some(marks) = self.tasks.get(&step.pid) else { continue };
             let mut servers: Vec<u32> = Vec::new();
             let end = marks.marks.partition_point(|mark| mark.at_ns < step.to_ns);
+            let own = self.asked_over(step, steps);
             // From the last mark back to those in force at the step's begin, each until the one after it.
             let mut until: Vec<u64> = Vec::new();
             let mut older = 0;
@@ -349,7 +350,8 @@ impl Phases {
                     break;
                 }
                 let of_response = mark.roles & (INTERLEAVED | BY_HAND) != 0 && mark.at_ns < arrived_ns;
-                if of_response || (mark.roles & INTERLEAVED != 0 && mark.owner != socket) {
+                let of_another = own != 0 && mark.owner != 0 && mark.owner != own;
+                if of_response || of_another || (mark.roles & INTERLEAVED != 0 && mark.owner != socket) {
                     continue;
                 }
                 let place = servers.iter().position(|server| *server == mark.server).unwrap_or_else(|| {
@@ -371,6 +373,19 @@ impl Phases {
             }
         }
         out.sort_by_key(|stretch| stretch.from_ns);
+    }
+
+    /// Over which connection a task was asked for what others wait for in a step: the one that it was at in the end. While
+    /// they waited it may have been at another one's request before; 0 where it is not known.
+    fn asked_over(&self, step: &Step, steps: &[Step]) -> u32 {
+        if step.waiter == 0 {
+            return 0;
+        }
+        let ours = steps.iter().filter(|one| one.pid == step.pid && one.waiter != 0);
+        let end_ns = ours.map(|one| one.to_ns).max().unwrap_or(step.to_ns);
+        let Some(marks) = self.tasks.get(&step.pid).map(|marks| &marks.marks) else { return 0 };
+        let last = marks.partition_point(|mark| mark.at_ns < end_ns).checked_sub(1);
+        last.and_then(|last| marks.get(last)).map_or(0, |mark| mark.owner)
     }
 
     /// Names the query in the steps of a database's task that nothing else is known of; steps are cut where it begins
