@@ -171,7 +171,9 @@ fn a_neighbour_on_the_same_cpu() {
     let commands = found["commands"].as_array().expect("commands").iter().filter_map(Value::as_str);
     let commands: Vec<&str> = commands.take(2).collect();
     let pid = neighbour.pid();
-    assert_eq!(commands, [format!("chrt --all-tasks --other --pid 0 {pid}"), format!("renice -n 10 -p {pid}")]);
+    // Each thread has a niceness of its own.
+    let nicer = format!("renice -n 10 -p $(ls /proc/{pid}/task)");
+    assert_eq!(commands, [format!("chrt --all-tasks --other --pid 0 {pid}"), nicer]);
     for command in commands {
         assert!(Command::new("sh").args(["-c", command]).status().expect("a shell").success(), "{command}");
     }
