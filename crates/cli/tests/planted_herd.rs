@@ -91,24 +91,22 @@ fn a_thundering_herd_is_counted() {
     let path = file.to_str().expect("a readable path");
     let server = Faulty::new("herd").args([path, "--processes", &PROCESSES.to_string()]);
     let server = server.start().expect("the server starts");
-    // A virtual machine is stopped for a moment now and then, with its probes: then switches are missing, as the report
-    // says, and what was not seen cannot be counted.
-    for _ in 0..6 {
+    // A virtual machine is stopped for a moment now and then, with its probes: then events are missing, as the report
+    // says, and no more than those may lack. Three recordings, or one of which all was seen.
+    for _ in 0..3 {
         let (own, report) = load(&file, &server);
         assert_eq!(own.accepted, 300.0, "each request has a connection of its own");
         assert!(own.futile > 10.0 * own.accepted, "no herd: {} futile wake-ups", own.futile);
         assert_eq!(number(&report, "/wakeups/accepted"), own.accepted);
         let said = |what: &str| number(&report, &format!("/wakeups/{what}"));
-        assert!((said("futile") / own.futile - 1.0).abs() < 0.01, "by hand {}: {}", own.futile, report["wakeups"]);
-        if said("unseen") > 0.0 {
-            continue;
+        let (lacks, unseen) = (own.futile - said("futile"), said("unseen"));
+        assert!((0.0..=unseen).contains(&lacks), "by hand {}: {}", own.futile, report["wakeups"]);
+        assert!(unseen < 0.01 * own.futile, "{unseen} events were not seen");
+        assert_eq!(said("futile_per_accepted"), said("futile") / own.accepted);
+        if unseen == 0.0 {
+            // Locks inside accept are no wait for a connection.
+            assert!((own.wakeups - own.other..=own.wakeups).contains(&said("wakeups")), "by hand {}", own.wakeups);
+            return;
         }
-        // What was seen is counted to the last one.
-        assert_eq!(said("futile"), own.futile);
-        assert_eq!(said("futile_per_accepted"), own.futile / own.accepted);
-        // Locks inside accept are no wait for a connection.
-        assert!((own.wakeups - own.other..=own.wakeups).contains(&said("wakeups")), "by hand {}", own.wakeups);
-        return;
     }
-    panic!("in none of six recordings all switches were told");
 }
