@@ -70,6 +70,14 @@ impl Server {
         }
     }
 
+    /// That it still runs, with time for it to end: a load that fails because the server closed its sockets may see that
+    /// before the server's end can be seen.
+    pub(crate) fn check_soon(&mut self, bench: &Bench) -> Result<(), ServerError> {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        self.process.wait(PATIENCE, &bench.interrupt);
+        self.check()
+    }
+
     pub(crate) fn pid(&self) -> libc::pid_t {
         self.process.pid()
     }

@@ -36,17 +36,13 @@ pub(crate) fn measure(
     let load = LoadRun { plan, case, side, bench };
     let mut beside = start_beside(plan, case, side, server, bench)?;
     if plan.measured() == Measured::Server && plan.repetitions.warm_up_s > 0.0 {
-        load.run(plan.repetitions.warm_up_s)?;
+        load.run(plan.repetitions.warm_up_s).map_err(|error| blamed(error, server, bench))?;
     }
     thread::sleep(SETTLE);
     let server_before_ns = server.cpu_ns(bench)?;
     let cpus = used_cpus(plan);
     let busy_before_ns = machine::busy_ns(&cpus);
-    let done = match load.run(plan.repetitions.block_s) {
-        Ok(done) => done,
-        // A server that died explains more than the errors that followed from it.
-        Err(error) => return Err(server.check().map_or_else(ExperimentError::from, |()| error)),
-    };
+    let done = load.run(plan.repetitions.block_s).map_err(|error| blamed(error, server, bench))?;
     let busy_ns = machine::busy_ns(&cpus).zip(busy_before_ns).map(|(after, before)| after.saturating_sub(before));
     thread::sleep(SETTLE);
     let server_cpu_ns = server.cpu_ns(bench)?.saturating_sub(server_before_ns);
@@ -161,6 +157,11 @@ impl LoadRun<'_> {
             Err(source) => Err(LoadError::Output { command: text, source, output }.into()),
         }
     }
+}
+
+/// What to say of a load that failed: a server that died explains more than the errors that followed from it.
+fn blamed(error: ExperimentError, server: &mut Server, bench: &Bench) -> ExperimentError {
+    server.check_soon(bench).map_or_else(ExperimentError::from, |()| error)
 }
 
 fn start_beside(
