@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use weir_wire::socket::SocketOpen;
 
-/// Marks of each sort that a socket keeps while nobody asks for them.
+/// Marks of each sort that a socket keeps while nobody asks for them: some responses of megabytes, sent in pieces.
 const MOST_MARKS: usize = 4096;
 /// Sockets that are kept although nothing of our client's is known to go over them.
 const MOST_STRANGERS: usize = 1 << 17;
@@ -23,6 +23,16 @@ pub(crate) struct Mark {
     pub(crate) pid: u32,
     /// For an arrival: nobody had accepted the connection.
     pub(crate) not_accepted: bool,
+}
+
+/// A mark that is kept.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    mark: Mark,
+    /// The position that the mark before had reached, whether or not that one is still kept.
+    from: u64,
+    /// The turn of the connection that it belongs to: the server takes, then it gives; then the next turn begins.
+    turn: u32,
 }
 
 /// One direction of a connection.
@@ -46,45 +56,57 @@ impl Direction {
 /// The marks of one sort, in the order of their positions.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
-    marks: VecDeque<Mark>,
+    marks: VecDeque<Kept>,
     reached: u64,
-    /// Positions whose mark was dropped for want of room: from, to.
-    hole: (u64, u64),
 }
 
 impl Marks {
-    fn push(&mut self, mark: Mark) {
+    fn push(&mut self, turn: u32, mark: Mark) {
         // What reaches no further is never the first to reach anything.
         if mark.position <= self.reached {
             return;
         }
+        self.marks.push_back(Kept { mark, from: self.reached, turn });
         self.reached = mark.position;
-        self.marks.push_back(mark);
-        // A long transfer: its first mark and its last ones are what is asked for.
-        if self.marks.len() > MOST_MARKS
-            && let (Some(first), Some(dropped)) = (self.marks.front().copied(), self.marks.remove(1))
-        {
-            self.hole = (first.position, dropped.position);
+        if self.marks.len() > MOST_MARKS {
+            self.thin();
         }
     }
 
-    /// The first mark that reaches past a position.
-    pub(crate) fn first_past(&self, position: u64) -> Option<Mark> {
-        if (self.hole.0..self.hole.1).contains(&position) {
-            return None;
+    /// Makes room. A message begins with the first mark of a turn and ends with the last one: of a long transfer, what lies
+    /// between is not asked for, unless messages are pipelined. Positions whose mark is dropped are not found any more.
+    #[cold]
+    fn thin(&mut self) {
+        let marks = self.marks.make_contiguous();
+        let mut kept = 1;
+        for index in 1..marks.len() {
+            let next = marks.get(index + 1).map(|next| next.turn);
+            if marks[index].turn != marks[kept - 1].turn || next != Some(marks[index].turn) {
+                marks[kept] = marks[index];
+                kept += 1;
+            }
         }
-        let index = self.marks.partition_point(|mark| mark.position <= position);
-        self.marks.get(index).copied()
+        self.marks.truncate(kept);
+        // Nothing lies between, so these are messages that nobody has asked for: the oldest go, but the first.
+        if kept > MOST_MARKS / 2 {
+            self.marks.drain(1..=kept - MOST_MARKS / 2);
+        }
+    }
+
+    /// The first mark that reaches past a position, unless that is one that was dropped.
+    pub(crate) fn first_past(&self, position: u64) -> Option<Mark> {
+        let index = self.marks.partition_point(|kept| kept.mark.position <= position);
+        self.marks.get(index).filter(|kept| kept.from <= position).map(|kept| kept.mark)
     }
 
     fn forget_through(&mut self, position: u64) {
-        while self.marks.front().is_some_and(|mark| mark.position <= position) {
+        while self.marks.front().is_some_and(|kept| kept.mark.position <= position) {
             self.marks.pop_front();
         }
     }
 
     fn forget_before(&mut self, time_ns: u64) {
-        while self.marks.front().is_some_and(|mark| mark.at_ns < time_ns) {
+        while self.marks.front().is_some_and(|kept| kept.mark.at_ns < time_ns) {
             self.marks.pop_front();
         }
     }
@@ -111,6 +133,10 @@ pub(crate) struct Socket {
     pub(crate) ready: Marks,
     pub(crate) received: Marks,
     pub(crate) sent: Marks,
+    /// How often the server began to take from it after it had given.
+    turn: u32,
+    /// The last that was done with it was to give.
+    gave: bool,
     /// When the response before was finished.
     pub(crate) answered_ns: u64,
     /// Its first bytes were the preface of HTTP/2.
@@ -133,6 +159,8 @@ impl Socket {
             ready: Marks::default(),
             received: Marks::default(),
             sent: Marks::default(),
+            turn: 0,
+            gave: false,
             answered_ns: 0,
             http2: false,
         }
@@ -142,7 +170,7 @@ impl Socket {
     fn arrival(&mut self, at_ns: u64, sequence: u32, not_accepted: bool) -> u64 {
         self.touched_ns = at_ns;
         let position = self.receive.position(sequence);
-        self.ready.push(Mark { at_ns, position, pid: 0, not_accepted });
+        self.ready.push(self.turn, Mark { at_ns, position, pid: 0, not_accepted });
         position
     }
 
@@ -155,21 +183,24 @@ impl Socket {
         }
         let first = self.ready.reached == 0;
         let at_ns = if first { self.opened_ns } else { at_ns };
-        self.ready.push(Mark { at_ns, position, pid: 0, not_accepted: first });
+        self.ready.push(self.turn, Mark { at_ns, position, pid: 0, not_accepted: first });
         Some(Arrival { at_ns, position, not_accepted: first })
     }
 
     /// A task took data up to a sequence number; the position in the stream.
     pub(crate) fn pick_up(&mut self, at_ns: u64, sequence: u32, pid: u32) -> u64 {
         let position = self.receive.position(sequence);
-        self.received.push(Mark { at_ns, position, pid, not_accepted: false });
+        self.turn = self.turn.wrapping_add(u32::from(self.gave));
+        self.gave = false;
+        self.received.push(self.turn, Mark { at_ns, position, pid, not_accepted: false });
         position
     }
 
     /// A task gave data up to a sequence number; the position in the stream.
     pub(crate) fn send(&mut self, at_ns: u64, sequence: u32, pid: u32) -> u64 {
         let position = self.send.position(sequence);
-        self.sent.push(Mark { at_ns, position, pid, not_accepted: false });
+        self.gave = true;
+        self.sent.push(self.turn, Mark { at_ns, position, pid, not_accepted: false });
         position
     }
 
@@ -187,7 +218,7 @@ impl Socket {
 
     /// The time of the oldest mark that somebody may still ask for.
     fn oldest_ns(&self) -> Option<u64> {
-        let oldest = |marks: &Marks| marks.marks.front().map(|mark| mark.at_ns);
+        let oldest = |marks: &Marks| marks.marks.front().map(|kept| kept.mark.at_ns);
         [&self.ready, &self.received, &self.sent].into_iter().filter_map(oldest).min()
     }
 
@@ -339,20 +370,39 @@ mod tests {
         Mark { at_ns, position, pid: 0, not_accepted: false }
     }
 
+    /// Responses of megabytes, of which the joiner asks some milliseconds later only.
     #[test]
-    fn a_long_transfer_keeps_its_first_and_its_last_mark() {
+    fn long_responses_keep_their_first_and_their_last_mark() {
         let mut marks = Marks::default();
-        let last = 3 * MOST_MARKS as u64;
-        (1..=last).for_each(|step| marks.push(mark(step, 100 * step)));
-        assert_eq!(marks.marks.len(), MOST_MARKS);
-        assert_eq!(marks.first_past(0).map(|mark| mark.at_ns), Some(1));
-        assert_eq!(marks.first_past(100 * last - 1).map(|mark| mark.at_ns), Some(last));
-        assert_eq!(marks.first_past(100 * last), None);
+        let (responses, pieces) = (60_u64, 257_u64);
+        for step in 0..responses * pieces {
+            marks.push((step / pieces) as u32, mark(1 + step, 100 * (1 + step)));
+        }
+        assert!(marks.marks.len() <= MOST_MARKS);
+        for response in 0..responses {
+            let (first, last) = (response * pieces, (response + 1) * pieces - 1);
+            assert_eq!(marks.first_past(100 * first).map(|mark| mark.at_ns), Some(1 + first));
+            assert_eq!(marks.first_past(100 * last + 99).map(|mark| mark.at_ns), Some(1 + last));
+        }
+        assert_eq!(marks.first_past(100 * responses * pieces), None);
         // What was dropped is missing; the mark after it is not given in its place.
         assert_eq!(marks.first_past(5_000), None);
         assert_eq!(marks.first_past(100), None);
+        marks.forget_through(100 * (responses * pieces - 1));
+        assert_eq!(marks.marks.len(), 1);
+    }
+
+    #[test]
+    fn messages_that_nobody_asks_for_go_from_the_oldest() {
+        let mut marks = Marks::default();
+        let last = 3 * MOST_MARKS as u64;
+        (1..=last).for_each(|step| marks.push(step as u32, mark(step, 100 * step)));
+        assert!((MOST_MARKS / 2..=MOST_MARKS).contains(&marks.marks.len()));
+        assert_eq!(marks.first_past(0).map(|mark| mark.at_ns), Some(1));
+        assert_eq!(marks.first_past(100 * last - 1).map(|mark| mark.at_ns), Some(last));
+        assert_eq!(marks.first_past(5_000), None);
         marks.forget_through(100 * last - 50);
-        marks.push(mark(last + 1, 100 * last + 7));
+        marks.push(0, mark(last + 1, 100 * last + 7));
         assert_eq!(marks.first_past(100 * last).map(|mark| mark.at_ns), Some(last + 1));
     }
 
