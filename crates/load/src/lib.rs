@@ -16,6 +16,7 @@ mod events;
 mod health;
 mod kernel;
 mod lifecycle;
+mod observe;
 mod options;
 mod plan;
 mod report;
@@ -33,6 +34,7 @@ pub use error::LoadError;
 pub type Histogram = hdrhistogram::Histogram<u64>;
 
 pub use kernel::Calls;
+pub use observe::Observer;
 pub use options::{Control, Options, Trust};
 pub use report::{Generator, LoadReport};
 pub use request::{Request, RequestError};
@@ -40,3 +42,5 @@ pub use run::run;
 pub use schedule::{Schedule, StopRule};
 pub use trust::TlsSetupError;
 pub use url::{Url, UrlError};
+/// A request as an [`Observer`] sees it.
+pub use weir_wire::client::{ClientRequest, Outcome};

@@ -73,6 +73,7 @@ impl Engine<'_> {
             response_offset: 0,
             ..batch
         };
+        self.events.opens(connection.number);
         let token = u64::from(connection.generation) << 32 | slot as u64;
         match self.kernel.connect(address, token) {
             Ok(fd) => connection.stream = Some(Stream::new(fd, None)),
@@ -116,7 +117,7 @@ impl Engine<'_> {
     }
 
     fn tell_connection(&mut self, slot: usize, failed: bool) {
-        if !self.events.wanted() {
+        if !self.events.recorded() {
             return;
         }
         let connection = &self.connections[slot];
@@ -237,6 +238,7 @@ impl Engine<'_> {
         if !connection.hung_up && self.free.len() >= (self.live_max - self.live) as usize {
             connection.phase = Phase::Lingering;
             connection.linger_until_ns = self.now_ns + LINGER_NS;
+            self.events.closes(connection.number);
         } else {
             self.live += 1;
             self.close(slot);
@@ -246,7 +248,10 @@ impl Engine<'_> {
     /// Closes a connection and frees its slot.
     pub(crate) fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        self.live -= u32::from(connection.phase != Phase::Lingering);
+        if connection.phase != Phase::Lingering {
+            self.live -= 1;
+            self.events.closes(connection.number);
+        }
         connection.phase = Phase::Closed;
         connection.generation = connection.generation.wrapping_add(1);
         connection.parser.reset();

@@ -1,6 +1,6 @@
 //! What to run, and how it is watched and ended.
 
-use crate::{LoadError, Request, Schedule, StopRule, Url};
+use crate::{LoadError, Observer, Request, Schedule, StopRule, Url};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -35,6 +35,11 @@ pub struct Options {
     pub trust: Trust,
     /// A ring for the events of each thread, or none at all.
     pub events: Vec<Producer>,
+    /// An observer for each thread, or none at all.
+    pub observers: Vec<Box<dyn Observer>>,
+    /// The bytes of each request as they are to go out, in place of those that [`Options::request`] would become; its
+    /// method still says whether a response has a body.
+    pub verbatim: Option<Vec<u8>>,
 }
 
 /// How the server's certificate is judged.
@@ -67,6 +72,8 @@ impl Options {
             cpu: None,
             trust: Trust::System,
             events: Vec::new(),
+            observers: Vec::new(),
+            verbatim: None,
         }
     }
 
@@ -107,6 +114,10 @@ impl Options {
             _ if !self.events.is_empty() && self.events.len() != self.threads as usize => {
                 wrong("events need one ring for each thread")
             }
+            _ if !self.observers.is_empty() && self.observers.len() != self.threads as usize => {
+                wrong("observers: one is needed for each thread")
+            }
+            _ if self.verbatim.as_ref().is_some_and(Vec::is_empty) => wrong("a request has at least one byte"),
             _ => Ok(()),
         }
     }

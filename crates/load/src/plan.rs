@@ -2,7 +2,7 @@
 
 use crate::options::Options;
 use crate::schedule::{Arrivals, StopRule};
-use crate::{LoadError, trust};
+use crate::{LoadError, Observer, trust};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -46,6 +46,7 @@ pub(crate) struct Share {
     pub(crate) end_ns: u64,
     pub(crate) arrivals: Option<Arrivals>,
     pub(crate) events: Option<Producer>,
+    pub(crate) observer: Option<Box<dyn Observer>>,
 }
 
 impl Plan {
@@ -54,7 +55,10 @@ impl Plan {
         options.check()?;
         let url = &options.url;
         let keep_alive = options.keep_alive && !options.request.asks_to_close();
-        let request = options.request.bytes(url, keep_alive)?;
+        let request = match &options.verbatim {
+            Some(bytes) => bytes.clone(),
+            None => options.request.bytes(url, keep_alive)?,
+        };
         let unknown = |cause| LoadError::UnknownHost { host: url.host.clone(), cause };
         let addresses: Vec<SocketAddr> = (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.collect();
         if addresses.is_empty() {
@@ -97,6 +101,7 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
         whole / lanes + u64::from(lane < whole % lanes)
     };
     let mut rings = std::mem::take(&mut options.events).into_iter();
+    let mut observers = std::mem::take(&mut options.observers).into_iter();
     (0..lanes)
         .map(|lane| {
             let (limit, end_ns) = match options.stop {
@@ -113,6 +118,7 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
                 end_ns,
                 arrivals: Arrivals::new(options.schedule, start_ns, lane, lanes),
                 events: rings.next(),
+                observer: observers.next(),
             }
         })
         .collect()
