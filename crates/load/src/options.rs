@@ -1,7 +1,10 @@
 //! What to run, and how it is watched and ended.
 
+use crate::series::{Sampling, Series};
+use crate::slices::locked;
 use crate::{LoadError, Observer, Request, Schedule, StopRule, Url};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_wire::Producer;
@@ -40,6 +43,8 @@ pub struct Options {
     /// The bytes of each request as they are to go out, in place of those that [`Options::request`] would become; its
     /// method still says whether a response has a body.
     pub verbatim: Option<Vec<u8>>,
+    /// How finely the run is told over time.
+    pub sampling: Sampling,
 }
 
 /// How the server's certificate is judged.
@@ -74,6 +79,7 @@ impl Options {
             events: Vec::new(),
             observers: Vec::new(),
             verbatim: None,
+            sampling: Sampling::default(),
         }
     }
 
@@ -83,6 +89,7 @@ impl Options {
     /// [`LoadError::Options`] or [`LoadError::Request`].
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
+        self.sampling.check()?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {
             return wrong("the number of connections lies between 1 and 1000000");
@@ -133,6 +140,7 @@ pub struct Control {
     pub(crate) errors: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) connections: AtomicU64,
+    pub(crate) series: Mutex<Series>,
 }
 
 impl Control {
@@ -163,6 +171,13 @@ impl Control {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the intervals that are over.
+    ///
+    /// The loops never wait for it: what they hand out meanwhile is added afterwards.
+    pub fn look<R>(&self, at: impl FnOnce(&Series) -> R) -> R {
+        at(&locked(&self.series))
     }
 
     /// Connections that are open now.
