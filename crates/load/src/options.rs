@@ -1,5 +1,6 @@
 //! What to run, and how it is watched and ended.
 
+use crate::reach::Reach;
 use crate::{LoadError, Request, Schedule, StopRule, Url};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,6 +34,8 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// How the server's certificate is judged.
     pub trust: Trust,
+    /// How the server is reached.
+    pub reach: Reach,
     /// A ring for the events of each thread, or none at all.
     pub events: Vec<Producer>,
 }
@@ -66,6 +69,7 @@ impl Options {
             queue: 100_000,
             cpu: None,
             trust: Trust::System,
+            reach: Reach::default(),
             events: Vec::new(),
         }
     }
@@ -76,6 +80,7 @@ impl Options {
     /// [`LoadError::Options`] or [`LoadError::Request`].
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
+        self.reach.check(self.url.encrypted)?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {
             return wrong("the number of connections lies between 1 and 1000000");
