@@ -9,6 +9,7 @@ use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
 use crate::options::Control;
 use crate::plan::{Plan, Share};
 use crate::schedule::Arrivals;
+use crate::slices::Slices;
 use crate::tally::{Durations, Tally};
 use std::collections::VecDeque;
 use std::io;
@@ -67,6 +68,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) buffer: Box<[u8]>,
     pub(crate) tally: Tally,
     pub(crate) events: Events,
+    pub(crate) slices: Slices,
 }
 
 /// What is known of a request whose response is whole, or that failed.
@@ -117,6 +119,7 @@ impl<'a> Engine<'a> {
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             tally: Tally::new(),
             events: Events::new(share.events, share.lane),
+            slices: share.slices,
         })
     }
 

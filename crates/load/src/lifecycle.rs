@@ -288,7 +288,8 @@ impl Engine<'_> {
     /// Looks at everything that no event tells of.
     pub(crate) fn sweep(&mut self) {
         let now_ns = self.now_ns;
-        self.next_sweep_ns = now_ns + SWEEP_NS.min(self.plan.timeout_ns / 10 + 1);
+        self.slices.hand_out(&mut self.tally, self.live, now_ns);
+        self.next_sweep_ns = (now_ns + SWEEP_NS.min(self.plan.timeout_ns / 10 + 1)).min(self.slices.next_ns());
         if self.control.is_stopped() && !self.stopped {
             self.stopped = true;
             self.end_ns = self.end_ns.min(now_ns);
@@ -359,6 +360,7 @@ impl Engine<'_> {
         if let Some(error) = self.fatal.take() {
             return Err(error);
         }
+        self.slices.close(&mut self.tally, self.now_ns);
         self.tally.events_lost = self.events.lost;
         self.tally.calls = self.kernel.calls;
         Ok((self.tally, self.end_ns))

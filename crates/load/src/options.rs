@@ -1,8 +1,11 @@
 //! What to run, and how it is watched and ended.
 
 use crate::reach::Reach;
+use crate::series::{Sampling, Series};
+use crate::slices::locked;
 use crate::{LoadError, Request, Schedule, StopRule, Url};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_wire::Producer;
@@ -38,6 +41,8 @@ pub struct Options {
     pub reach: Reach,
     /// A ring for the events of each thread, or none at all.
     pub events: Vec<Producer>,
+    /// How finely the run is told over time.
+    pub sampling: Sampling,
 }
 
 /// How the server's certificate is judged.
@@ -71,6 +76,7 @@ impl Options {
             trust: Trust::System,
             reach: Reach::default(),
             events: Vec::new(),
+            sampling: Sampling::default(),
         }
     }
 
@@ -81,6 +87,7 @@ impl Options {
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
         self.reach.check(self.url.encrypted)?;
+        self.sampling.check()?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {
             return wrong("the number of connections lies between 1 and 1000000");
@@ -127,6 +134,7 @@ pub struct Control {
     pub(crate) errors: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) connections: AtomicU64,
+    pub(crate) series: Mutex<Series>,
 }
 
 impl Control {
@@ -157,6 +165,13 @@ impl Control {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the intervals that are over.
+    ///
+    /// The loops never wait for it: what they hand out meanwhile is added afterwards.
+    pub fn look<R>(&self, at: impl FnOnce(&Series) -> R) -> R {
+        at(&locked(&self.series))
     }
 
     /// Connections that are open now.

@@ -2,6 +2,7 @@
 
 use crate::options::Options;
 use crate::schedule::{Arrivals, StopRule};
+use crate::slices::Slices;
 use crate::{LoadError, trust};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -46,6 +47,7 @@ pub(crate) struct Share {
     pub(crate) end_ns: u64,
     pub(crate) arrivals: Option<Arrivals>,
     pub(crate) events: Option<Producer>,
+    pub(crate) slices: Slices,
 }
 
 impl Plan {
@@ -93,8 +95,8 @@ impl Plan {
     }
 }
 
-/// Divides the options among the loops; all begin at `start_ns`.
-pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
+/// Divides the options among the loops; all begin at `start_ns`, and each has its end of `slices`.
+pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) -> Vec<Share> {
     let lanes = options.threads;
     let part = |whole: u64, lane: u32| {
         let (lane, lanes) = (u64::from(lane), u64::from(lanes));
@@ -102,7 +104,8 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
     };
     let mut rings = std::mem::take(&mut options.events).into_iter();
     (0..lanes)
-        .map(|lane| {
+        .zip(slices)
+        .map(|(lane, slices)| {
             let (limit, end_ns) = match options.stop {
                 StopRule::Requests(requests) => (part(requests, lane), u64::MAX),
                 StopRule::Duration(time) => {
@@ -117,6 +120,7 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
                 end_ns,
                 arrivals: Arrivals::new(options.schedule, start_ns, lane, lanes),
                 events: rings.next(),
+                slices,
             }
         })
         .collect()

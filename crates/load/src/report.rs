@@ -5,6 +5,7 @@ use crate::kernel::Calls;
 use crate::options::Options;
 use crate::reach::Reason;
 use crate::schedule::StopRule;
+use crate::series::Series;
 use crate::tally::{Handshakes, Tally};
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub struct LoadReport {
     pub first_byte: Histogram<u64>,
     /// From the connect call until the connection could carry a request, the TLS handshake included.
     pub connect: Histogram<u64>,
+    /// The same over time.
+    pub series: Series,
     /// How the generator itself fared.
     pub generator: Generator,
     /// What makes the figures mean something else than they seem to, in words.
@@ -118,6 +121,7 @@ impl LoadReport {
             latency_uncorrected: tally.uncorrected,
             first_byte: tally.first_byte,
             connect: tally.connect,
+            series: Series::default(),
             generator,
             warnings: Vec::new(),
             interrupted,

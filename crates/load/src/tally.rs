@@ -2,6 +2,7 @@
 
 use crate::kernel::Calls;
 use crate::reach::reasons::Reasons;
+use crate::series::Counts;
 use hdrhistogram::Histogram;
 use weir_wire::client::Outcome;
 
@@ -33,6 +34,7 @@ pub(crate) struct Tally {
     pub(crate) abandoned: u64,
     pub(crate) events_lost: u64,
     pub(crate) last_done_ns: u64,
+    /// Of the interval that is under way: those before were handed out.
     pub(crate) latency: Histogram<u64>,
     pub(crate) uncorrected: Histogram<u64>,
     pub(crate) first_byte: Histogram<u64>,
@@ -100,6 +102,18 @@ impl Tally {
     /// All requests that failed.
     pub(crate) fn failures(&self) -> u64 {
         self.errors.iter().sum()
+    }
+
+    /// Everything so far that is told over time.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            requests: self.requests,
+            errors: self.errors,
+            bytes: self.bytes,
+            dropped: self.dropped,
+            queued: self.queued,
+            late: self.late,
+        }
     }
 
     /// Adds another loop's tally.

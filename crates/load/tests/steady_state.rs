@@ -76,6 +76,8 @@ fn a_request_allocates_nothing() {
     for change in [
         |_: &mut Options| {},
         |options: &mut Options| options.pipeline = 4,
+        // What is told of each interval, however often, is told without an allocation.
+        |options: &mut Options| options.sampling.interval = Duration::from_millis(10),
         |options: &mut Options| options.schedule = Schedule::Fixed { rate_per_s: 20_000.0 },
         |options: &mut Options| options.schedule = Schedule::Poisson { rate_per_s: 20_000.0, seed: 1 },
     ] {
