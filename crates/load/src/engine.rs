@@ -59,6 +59,8 @@ pub(crate) struct Engine<'a> {
     /// The clock when it was last read.
     pub(crate) now_ns: u64,
     pub(crate) next_sweep_ns: u64,
+    /// Until when no connection is opened, because this host has run out of something.
+    pub(crate) hold_until_ns: u64,
     /// When waiting for what is under way is given up.
     pub(crate) give_up_ns: u64,
     pub(crate) stopped: bool,
@@ -112,6 +114,7 @@ impl<'a> Engine<'a> {
             outstanding: 0,
             now_ns: monotonic_ns(),
             next_sweep_ns: 0,
+            hold_until_ns: 0,
             give_up_ns: share.end_ns.saturating_add(plan.timeout_ns),
             stopped: false,
             published: [0; 4],
@@ -208,7 +211,7 @@ impl<'a> Engine<'a> {
             if let Some(slot) = self.idle.pop() {
                 self.outstanding += 1;
                 self.begin(slot as usize, batch);
-            } else if self.live < self.live_max {
+            } else if self.live < self.live_max && self.now_ns >= self.hold_until_ns {
                 self.outstanding += 1;
                 self.open(batch);
             } else if self.queue.len() < self.queue_max {

@@ -4,7 +4,7 @@ use crate::LoadError;
 use crate::connection::{Batch, Phase};
 use crate::engine::{Engine, NEVER, outcome_of};
 use crate::kernel::{BROKEN, HANGUP, READABLE, monotonic_ns};
-use crate::reach::tls_words;
+use crate::reach::{Refusal, tls_words};
 use crate::tally::Tally;
 use crate::transport::{Handshake, Stream};
 use std::io;
@@ -56,7 +56,8 @@ impl Engine<'_> {
         if batch.started_ns == 0 {
             batch.started_ns = self.now_ns;
         }
-        let address = self.plan.addresses[self.address];
+        let endpoint = &self.plan.route.endpoints[self.address];
+        let source = self.plan.route.source(endpoint, self.numbered);
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
         connection.number = u64::from(self.lane) << 40 | self.numbered;
@@ -76,23 +77,43 @@ impl Engine<'_> {
         };
         self.events.opens(connection.number);
         let token = u64::from(connection.generation) << 32 | slot as u64;
-        match self.kernel.connect(address, token) {
-            Ok(fd) => connection.stream = Some(Stream::new(fd, None)),
+        match self.kernel.connect(endpoint, source, token) {
+            Ok(fd) => connection.stream = Some(Stream::new(fd)),
+            // A Unix socket whose queue is full says so at once, where TCP asks again by itself: the sweep does it here.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
+            }
             Err(error) => self.connect_failed(slot, error),
         }
     }
 
     fn connected(&mut self, slot: usize) {
         self.plan.reached.store(true, Ordering::Relaxed);
-        let Some((config, name)) = &self.plan.tls else { return self.ready(slot) };
+        let route = &self.plan.route;
+        if route.is_plain() {
+            return self.ready(slot);
+        }
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Handshaking;
-        match rustls::ClientConnection::new(config.clone(), name.clone()) {
-            Ok(session) => {
-                connection.stream = connection.stream.take().map(|s| Stream::new(s.into_fd(), Some(Box::new(session))));
-                self.handshake(slot);
+        let Some(stream) = &mut connection.stream else { return };
+        match stream.prepare(route) {
+            Ok(()) => self.handshake(slot),
+            Err(error) => self.handshake_failed(slot, &error),
+        }
+    }
+
+    /// Tries again to connect where there was no room for it.
+    fn connect_again(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        let route = &self.plan.route;
+        let endpoint = &route.endpoints[connection.address];
+        let token = u64::from(connection.generation) << 32 | slot as u64;
+        match self.kernel.connect(endpoint, route.source(endpoint, connection.number), token) {
+            Ok(fd) => connection.stream = Some(Stream::new(fd)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
             }
-            Err(error) => self.handshake_failed(slot, &io::Error::other(error)),
+            Err(error) => self.connect_failed(slot, error),
         }
     }
 
@@ -108,7 +129,8 @@ impl Engine<'_> {
                 }
                 match stream.resumed() {
                     Some(true) => self.tally.handshakes.resumed += 1,
-                    _ => self.tally.handshakes.full += 1,
+                    Some(false) => self.tally.handshakes.full += 1,
+                    None => {}
                 }
                 self.plan.agreed.store(true, Ordering::Relaxed);
                 self.ready(slot);
@@ -138,7 +160,7 @@ impl Engine<'_> {
             connected_ns: self.now_ns,
             failed,
             local: local.unwrap_or_else(weir_wire::socket::unknown_address),
-            remote: self.plan.addresses[connection.address],
+            remote: self.plan.route.endpoints[connection.address].told(),
         });
     }
 
@@ -148,29 +170,48 @@ impl Engine<'_> {
         self.tell_connection(slot, true);
         let connection = &self.connections[slot];
         let (batch, address) = (connection.batch, connection.address);
-        if self.plan.reached.load(Ordering::Relaxed) {
-            self.count_failures(slot, Outcome::ConnectFailed);
+        let outcome = outcome_of_connect(&error);
+        if outcome.is_ours() {
+            // Asking again at once could only fail again: nothing more is opened until others had time to give back.
+            self.hold_until_ns = self.now_ns + REOPEN_NS;
+        }
+        if outcome.is_ours() || self.plan.reached.load(Ordering::Relaxed) {
+            if outcome.is_ours() || outcome == Outcome::ConnectFailed {
+                self.note(slot, outcome, &error.to_string());
+            }
+            self.count_failures(slot, outcome);
             self.close(slot);
             // Tried again by the sweep: at once would be in a tight loop.
             self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
             return;
         }
         self.close(slot);
-        if address + 1 < self.plan.addresses.len() {
+        if address + 1 < self.plan.route.endpoints.len() {
             self.address = self.address.max(address + 1);
             return self.open(batch);
         }
-        self.fatal = Some(LoadError::Unreachable { address: self.plan.addresses[address], cause: error });
+        self.fatal = Some(self.plan.route.unreachable(address, error));
     }
 
     fn handshake_failed(&mut self, slot: usize, error: &io::Error) {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
+        let in_tunnel = self.connections[slot].stream.as_ref().is_some_and(Stream::in_tunnel);
+        let (outcome, words) = match Refusal::of(error) {
+            Some(refusal) => (Outcome::Proxy, refusal.0.clone()),
+            None if in_tunnel && error.kind() == io::ErrorKind::TimedOut => {
+                (Outcome::Proxy, "the proxy did not answer in time".to_owned())
+            }
+            None => (Outcome::Tls, tls_words::words(error)),
+        };
         if !self.plan.agreed.load(Ordering::Relaxed) {
-            self.fatal = Some(LoadError::Tls { host: self.plan.host.clone(), cause: tls_words::words(error) });
+            self.fatal = Some(match (outcome, &self.plan.route.proxy) {
+                (Outcome::Proxy, Some(proxy)) => LoadError::Proxy { proxy: proxy.clone(), cause: words.clone() },
+                _ => LoadError::Tls { host: self.plan.host.clone(), cause: words.clone() },
+            });
         }
-        self.note(slot, Outcome::Tls, &tls_words::words(error));
-        self.count_failures(slot, Outcome::Tls);
+        self.note(slot, outcome, &words);
+        self.count_failures(slot, outcome);
         self.close(slot);
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
     }
@@ -218,11 +259,14 @@ impl Engine<'_> {
     pub(crate) fn stream_ended(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.hung_up = true;
+        let in_body = connection.parser.in_body();
         if connection.parser.end() {
             let end = connection.stream.as_ref().map_or(0, |stream| stream.received);
             self.answered(slot, end, false);
         } else {
-            self.fail(slot, Outcome::Closed);
+            // With a head, the response said that there was more.
+            let outcome = if in_body { Outcome::ShortBody } else { Outcome::Closed };
+            self.fail(slot, outcome);
         }
     }
 
@@ -283,6 +327,7 @@ impl Engine<'_> {
     /// Opens another connection in the place of one that is gone, if there is something to send.
     pub(crate) fn replace(&mut self) {
         if self.live < self.live_max
+            && self.now_ns >= self.hold_until_ns
             && self.fatal.is_none()
             && let Some(batch) = self.next_batch()
         {
@@ -311,6 +356,7 @@ impl Engine<'_> {
             let overdue = now_ns.saturating_sub(connection.batch.started_ns) > self.plan.timeout_ns;
             match connection.phase {
                 Phase::Connecting | Phase::Handshaking if overdue => self.connect_timed_out(slot),
+                Phase::Connecting if connection.stream.is_none() => self.connect_again(slot),
                 Phase::Busy if overdue => self.fail(slot, Outcome::TimedOut),
                 Phase::Lingering if now_ns >= connection.linger_until_ns => self.close(slot),
                 _ => {}
@@ -328,7 +374,7 @@ impl Engine<'_> {
             self.handshake_failed(slot, &io::ErrorKind::TimedOut.into());
         } else if self.plan.reached.load(Ordering::Relaxed) {
             self.tell_connection(slot, true);
-            self.fail(slot, Outcome::TimedOut);
+            self.fail(slot, Outcome::ConnectTimedOut);
         } else {
             self.connect_failed(slot, io::ErrorKind::TimedOut.into());
         }
@@ -369,5 +415,17 @@ impl Engine<'_> {
         self.tally.events_lost = self.events.lost;
         self.tally.calls = self.kernel.calls;
         Ok((self.tally, self.end_ns))
+    }
+}
+
+/// How a connect call that failed counts.
+fn outcome_of_connect(error: &io::Error) -> Outcome {
+    match error.raw_os_error() {
+        Some(libc::ECONNREFUSED) => Outcome::Refused,
+        Some(libc::ETIMEDOUT) => Outcome::ConnectTimedOut,
+        Some(libc::EMFILE | libc::ENFILE) => Outcome::NoDescriptors,
+        Some(libc::EADDRNOTAVAIL) => Outcome::NoPorts,
+        None if error.kind() == io::ErrorKind::TimedOut => Outcome::ConnectTimedOut,
+        _ => Outcome::ConnectFailed,
     }
 }

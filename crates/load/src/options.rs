@@ -93,7 +93,7 @@ impl Options {
     /// [`LoadError::Options`] or [`LoadError::Request`].
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
-        self.reach.check(self.url.encrypted)?;
+        self.reach.check(&self.url)?;
         self.sampling.check()?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {

@@ -1,13 +1,10 @@
 //! What the loops of a run share, and what each is given.
 
 use crate::options::Options;
+use crate::reach::route::{self, Route};
 use crate::schedule::{Arrivals, StopRule};
 use crate::slices::Slices;
-use crate::{LoadError, Observer, trust};
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
+use crate::{LoadError, Observer};
 use std::sync::atomic::AtomicBool;
 use weir_wire::Producer;
 
@@ -27,8 +24,7 @@ pub(crate) struct Plan {
     pub(crate) timeout_ns: u64,
     pub(crate) name: u32,
     pub(crate) host: String,
-    pub(crate) addresses: Vec<SocketAddr>,
-    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub(crate) route: Route,
     /// Whether any connection was ever made: if none, the server is not there, and the run makes no sense.
     pub(crate) reached: AtomicBool,
     /// Whether any TLS handshake ever succeeded.
@@ -61,19 +57,8 @@ impl Plan {
             Some(bytes) => bytes.clone(),
             None => options.request.bytes(url, keep_alive)?,
         };
-        let unknown = |cause| LoadError::UnknownHost { host: url.host.clone(), cause };
-        let addresses: Vec<SocketAddr> = (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.collect();
-        if addresses.is_empty() {
-            return Err(unknown(std::io::ErrorKind::NotFound.into()));
-        }
-        let tls = match url.encrypted {
-            true => {
-                let tls = &options.reach.tls;
-                let name = trust::server_name(tls.name.as_ref().unwrap_or(&url.host))?;
-                Some((trust::client_config(&options.trust, tls, options.connections)?, name))
-            }
-            false => None,
-        };
+        let request = route::through_proxy(request, url, &options.reach);
+        let route = Route::to(url, options)?;
         raise_open_files(options.connections)?;
         Ok(Self {
             request_bytes: request.len(),
@@ -85,8 +70,7 @@ impl Plan {
             timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4),
             name: options.request.name,
             host: url.host.clone(),
-            addresses,
-            tls,
+            route,
             reached: AtomicBool::new(false),
             agreed: AtomicBool::new(false),
         })
@@ -95,7 +79,7 @@ impl Plan {
     /// Whether the bytes on the wire are those of TLS.
     #[inline]
     pub(crate) fn encrypted(&self) -> bool {
-        self.tls.is_some()
+        self.route.tls.is_some()
     }
 }
 
