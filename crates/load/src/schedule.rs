@@ -24,8 +24,8 @@ pub enum Schedule {
 impl Schedule {
     /// The rate that is wanted, if the loop is open.
     #[must_use]
-    pub fn rate_per_s(self) -> Option<f64> {
-        match self {
+    pub fn rate_per_s(&self) -> Option<f64> {
+        match *self {
             Self::Closed => None,
             Self::Fixed { rate_per_s } | Self::Poisson { rate_per_s, .. } => Some(rate_per_s),
         }
@@ -59,11 +59,11 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     /// The arrivals of loop `lane` of `lanes`; `None` in a closed loop.
-    pub(crate) fn new(schedule: Schedule, start_ns: u64, lane: u32, lanes: u32) -> Option<Self> {
+    pub(crate) fn new(schedule: &Schedule, start_ns: u64, lane: u32, lanes: u32) -> Option<Self> {
         let rate = schedule.rate_per_s()?;
         let gap_ns = 1e9 * f64::from(lanes) / rate;
         let phase_ns = 1e9 * f64::from(lane) / rate;
-        let random = match schedule {
+        let random = match *schedule {
             Schedule::Poisson { seed, .. } => Some(fastrand::Rng::with_seed(seed.wrapping_add(u64::from(lane) << 32))),
             _ => None,
         };
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn times(schedule: Schedule, lane: u32, lanes: u32, count: usize) -> Vec<u64> {
-        let mut arrivals = Arrivals::new(schedule, 1_000, lane, lanes).expect("an open loop");
+        let mut arrivals = Arrivals::new(&schedule, 1_000, lane, lanes).expect("an open loop");
         std::iter::repeat_with(|| {
             let next = arrivals.next_ns();
             arrivals.advance();
