@@ -89,6 +89,9 @@ impl Asks {
         if hosts > 1 && options.pipeline > 1 {
             return wrong("pipelining needs one host: the requests go to several");
         }
+        if options.verbatim.is_some() && (!self.list.is_empty() || !self.cookies.is_empty() || self.cookie_jar) {
+            return wrong("a request that is given byte for byte is the only one, and has no cookies put in");
+        }
         if self.list.iter().any(|ask| ask.weight == 0) {
             return wrong("the weight of a request is at least 1");
         }

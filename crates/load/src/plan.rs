@@ -3,7 +3,8 @@
 use crate::asks::{Chooser, Table};
 use crate::options::Options;
 use crate::schedule::{Arrivals, StopRule};
-use crate::{LoadError, Url, trust};
+use crate::slices::Slices;
+use crate::{LoadError, Observer, Url, trust};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -50,6 +51,8 @@ pub(crate) struct Share {
     pub(crate) arrivals: Option<Arrivals>,
     pub(crate) chooser: Chooser,
     pub(crate) events: Option<Producer>,
+    pub(crate) observer: Option<Box<dyn Observer>>,
+    pub(crate) slices: Slices,
 }
 
 impl Plan {
@@ -79,15 +82,19 @@ impl Host {
             return Err(unknown(std::io::ErrorKind::NotFound.into()));
         }
         let tls = match url.encrypted {
-            true => Some((trust::client_config(&options.trust)?, trust::server_name(&url.host)?)),
+            true => {
+                let tls = &options.reach.tls;
+                let name = trust::server_name(tls.name.as_ref().unwrap_or(&url.host))?;
+                Some((trust::client_config(&options.trust, tls, options.connections)?, name))
+            }
             false => None,
         };
         Ok(Self { url: url.clone(), addresses, tls, reached: AtomicBool::new(false), agreed: AtomicBool::new(false) })
     }
 }
 
-/// Divides the options among the loops; all begin at `start_ns`.
-pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
+/// Divides the options among the loops; all begin at `start_ns`, and each has its end of `slices`.
+pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) -> Vec<Share> {
     let lanes = options.threads;
     let asks = options.asks.list.len();
     let part = |whole: u64, lane: u32| {
@@ -95,8 +102,10 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
         whole / lanes + u64::from(lane < whole % lanes)
     };
     let mut rings = std::mem::take(&mut options.events).into_iter();
+    let mut observers = std::mem::take(&mut options.observers).into_iter();
     (0..lanes)
-        .map(|lane| {
+        .zip(slices)
+        .map(|(lane, slices)| {
             let (limit, end_ns) = match options.stop {
                 StopRule::Requests(requests) => (part(requests, lane), u64::MAX),
                 StopRule::Duration(time) => {
@@ -112,6 +121,8 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
                 arrivals: Arrivals::new(&options.schedule, start_ns, lane, lanes),
                 chooser: Chooser::new(&options.asks.order, asks, lane, lanes),
                 events: rings.next(),
+                observer: observers.next(),
+                slices,
             }
         })
         .collect()

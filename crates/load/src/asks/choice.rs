@@ -39,7 +39,7 @@ impl Alias {
     /// The place that 64 random bits mean.
     #[inline]
     pub(crate) fn place(&self, random: u64) -> u32 {
-        let at = (random >> 32) * self.columns.len() as u64 >> 32;
+        let at = ((random >> 32) * self.columns.len() as u64) >> 32;
         let column = self.columns[at as usize];
         if random & 0xffff_ffff < column.own { at as u32 } else { column.alias }
     }

@@ -72,7 +72,11 @@ impl Table {
             if asks.cookie_jar {
                 table.urls.push(url.clone());
             }
-            table.push(request, host, request.bytes(url, keep_alive)?, &fixed, keep_alive)?;
+            let bytes = match &options.verbatim {
+                Some(bytes) => bytes.clone(),
+                None => request.bytes(url, keep_alive)?,
+            };
+            table.push(request, host, bytes, &fixed, keep_alive)?;
         }
         table.is_mixed = table.entries.iter().any(|entry| entry.head_only != table.entries[0].head_only);
         if table.is_constant {
@@ -92,10 +96,12 @@ impl Table {
         cookies: &[u8],
         keep_alive: bool,
     ) -> Result<(), LoadError> {
-        let head = bytes.len() - request.body.len();
+        const EMPTY_LINE: &[u8] = b"\r\n\r\n";
+        let head = bytes.windows(EMPTY_LINE.len()).position(|window| window == EMPTY_LINE);
+        let head = head.map_or(bytes.len(), |at| at + EMPTY_LINE.len());
         let (cookies_at, has_cookies) = match cookie_line_end(&bytes[..head]) {
             Some(end) => (end, true),
-            None => (head - 2, false),
+            None => (head.saturating_sub(2), false),
         };
         if !cookies.is_empty() {
             let rest = bytes.split_off(cookies_at);
