@@ -48,11 +48,11 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Whether it can be done for a URL.
-    pub(crate) fn check(&self, url: &Url) -> Result<(), LoadError> {
+    /// Whether it can be done for all of these servers.
+    pub(crate) fn check(&self, urls: &[&Url]) -> Result<(), LoadError> {
         let wrong = |what| Err(LoadError::Options(what));
         let tls = &self.tls;
-        if !url.encrypted && !tls.is_default() {
+        if !tls.is_default() && !urls.iter().any(|url| url.encrypted) {
             return wrong("options of TLS (such as --cert, --sni, --pin, --tls) need an https:// URL");
         }
         if tls.key.is_some() && tls.certificate.is_none() {
@@ -67,7 +67,8 @@ impl Reach {
         {
             return wrong("a Unix socket (--unix) has no addresses, names or proxies: leave their options out");
         }
-        let absolute = self.proxy.as_ref().is_some_and(|proxy| proxy.kind == ProxyKind::Http) && !url.encrypted;
+        let absolute = self.proxy.as_ref().is_some_and(|proxy| proxy.kind == ProxyKind::Http)
+            && urls.iter().any(|url| !url.encrypted);
         if absolute && self.connect_to.is_some() {
             return wrong("an HTTP proxy connects to what an http:// URL names; --connect-to needs https:// or SOCKS");
         }
