@@ -1,7 +1,9 @@
 //! The `weir load` command.
 
+pub(crate) mod reach;
 mod screen;
 
+use self::reach::{OF_REACHING, ReachArgs};
 use crate::load_run::into_run;
 use crate::progress::Line;
 use crate::stop::Stop;
@@ -38,6 +40,11 @@ Examples:
       a new connection for each request
   weir load --ca test-ca.pem https://localhost:8443/
       trust a certificate authority of your own
+  weir load --cert me.pem --resume --no-keepalive https://localhost:8443/
+      with a client certificate, sessions resumed (docs/load-through.md has more)
+  weir load --proxy socks5://user:password@localhost:1080 http://example.org/
+  weir load --unix /run/app.sock http://localhost/
+      through a proxy; over a Unix socket
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
 
@@ -128,6 +135,8 @@ pub(crate) struct LoadArgs {
     /// Believe the certificate authorities of this PEM file instead of the system's
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     ca: Option<PathBuf>,
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Which of a load's options were given on the command line, all but the duration, which a recording has, too.
@@ -161,7 +170,7 @@ impl clap::FromArgMatches for Given {
             "headers" => "--header".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        Ok(Self(OF_LOADING.into_iter().filter(was_given).map(option).collect()))
+        Ok(Self(OF_LOADING.into_iter().chain(OF_REACHING).filter(was_given).map(option).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -226,6 +235,7 @@ impl LoadArgs {
             Some(file) => Trust::File(file.clone()),
             None => Trust::System,
         };
+        options.reach = self.reach.reach();
         options.request = Request {
             method: self.method.clone(),
             headers: self.headers.iter().map(|header| Request::header(header)).collect::<Result<_, _>>()?,
@@ -271,6 +281,7 @@ impl Heading {
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
+        manner.push_str(&reach::words(&options.reach));
         Self {
             url: options.url.to_string(),
             manner,
@@ -382,8 +393,15 @@ fn as_json(report: &LoadReport, heading: &Heading) -> Value {
             "late": report.generator.late,
             "bottleneck": report.generator.bottleneck,
         },
+        "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
+        "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
         "warnings": report.warnings,
     })
+}
+
+/// Why requests failed.
+fn reason(reason: &weir_load::reach::Reason) -> Value {
+    json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
 }
 
 /// A histogram's figures, null where it is empty.
@@ -465,6 +483,8 @@ mod tests {
             "connect_ns",
             "generator",
             "reconnects",
+            "handshakes",
+            "reasons",
             "warnings",
             "url",
             "connections",

@@ -75,6 +75,9 @@ mod tests {
             "--webhook",
             "https://h/services/key1",
             "--webhook=https://h/services/key2",
+            "--proxy",
+            "http://me:p%2fw@proxy:80",
+            "--proxy=socks5h://me:pw@proxy:1080",
         ];
         let kept = redacted(line.iter().map(|&argument| argument.to_owned()));
         assert_eq!(
@@ -91,7 +94,10 @@ mod tests {
                 "4",
                 "--webhook",
                 "(redacted)",
-                "--webhook=(redacted)"
+                "--webhook=(redacted)",
+                "--proxy",
+                "http://(redacted)@proxy:80",
+                "--proxy=socks5h://(redacted)@proxy:1080"
             ]
         );
     }
