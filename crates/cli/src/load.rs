@@ -41,7 +41,7 @@ Examples:
   weir load --ca test-ca.pem https://localhost:8443/
       trust a certificate authority of your own
   weir load --cert me.pem --resume --no-keepalive https://localhost:8443/
-      with a client certificate, sessions resumed (docs/load-through.md has more)
+      with a client certificate, sessions resumed
   weir load --proxy socks5://user:password@localhost:1080 http://example.org/
   weir load --unix /run/app.sock http://localhost/
       through a proxy; over a Unix socket
