@@ -117,6 +117,7 @@ impl<'a> Engine<'a> {
         let kernel = Kernel::new().map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
         let slots = share.connections * plan.hosts.len() as u32 + share.connections.min(1024);
         let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, Arrivals::next_ns);
+        let next_arrival_ns = if next_arrival_ns < share.end_ns { next_arrival_ns } else { NEVER };
         // A large bound is a bound, not a wish for memory.
         let queue = if share.arrivals.is_some() { share.queue.min(100_000) } else { 0 };
         let pool = || Pool {
