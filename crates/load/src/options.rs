@@ -33,8 +33,34 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// How the server's certificate is judged.
     pub trust: Trust,
+    /// How bytes come and go.
+    pub io: Io,
     /// A ring for the events of each thread, or none at all.
     pub events: Vec<Producer>,
+}
+
+/// How bytes come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Io {
+    /// By io_uring where that is cheaper (plain connections that are kept) and the kernel has it (6.1 and later).
+    #[default]
+    Auto,
+    /// A call for each reception and each transmission, told by epoll when there is something to do.
+    Epoll,
+    /// By io_uring, or not at all.
+    Uring,
+}
+
+impl Io {
+    /// Its name, as options and reports have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Epoll => "epoll",
+            Self::Uring => "io_uring",
+        }
+    }
 }
 
 /// How the server's certificate is judged.
@@ -66,6 +92,7 @@ impl Options {
             queue: 100_000,
             cpu: None,
             trust: Trust::System,
+            io: Io::Auto,
             events: Vec::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! What the loops of a run share, and what each is given.
 
-use crate::options::Options;
+use crate::options::{Io, Options};
 use crate::schedule::{Arrivals, StopRule};
 use crate::{LoadError, trust};
 use rustls::ClientConfig;
@@ -23,6 +23,9 @@ pub(crate) struct Plan {
     pub(crate) keep_alive: bool,
     pub(crate) head_only: bool,
     pub(crate) idempotent: bool,
+    /// Whether receptions and transmissions go through io_uring; where the kernel has none, that may be refused.
+    pub(crate) ring: bool,
+    pub(crate) ring_or_nothing: bool,
     pub(crate) timeout_ns: u64,
     pub(crate) name: u32,
     pub(crate) host: String,
@@ -72,6 +75,12 @@ impl Plan {
             keep_alive,
             head_only: options.request.is_head(),
             idempotent: options.request.is_idempotent(),
+            ring: match options.io {
+                Io::Epoll => false,
+                Io::Auto => keep_alive && tls.is_none(),
+                Io::Uring => true,
+            },
+            ring_or_nothing: options.io == Io::Uring,
             timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4),
             name: options.request.name,
             host: url.host.clone(),

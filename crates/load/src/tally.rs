@@ -37,6 +37,8 @@ pub(crate) struct Tally {
     pub(crate) first_byte: Histogram<u64>,
     pub(crate) connect: Histogram<u64>,
     pub(crate) calls: Calls,
+    /// Whether a connection's bytes went through io_uring.
+    pub(crate) through_ring: bool,
 }
 
 /// The durations of a successful exchange, in nanoseconds.
@@ -67,6 +69,7 @@ impl Tally {
             first_byte: histogram(),
             connect: histogram(),
             calls: Calls::default(),
+            through_ring: false,
         }
     }
 
@@ -107,6 +110,7 @@ impl Tally {
         self.events_lost += other.events_lost;
         self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
         self.calls.add(other.calls);
+        self.through_ring |= other.through_ring;
         for (histogram, more) in [
             (&mut self.latency, &other.latency),
             (&mut self.uncorrected, &other.uncorrected),

@@ -149,3 +149,8 @@ fn without_keep_alive_each_request_has_its_connection() {
         assert_eq!(connection.remote, server.address);
     }
 }
+
+#[test]
+fn the_same_through_epoll() {
+    server::again_through_epoll("the_same_through_epoll");
+}
