@@ -116,7 +116,7 @@ impl Engine<'_> {
             }
             Err(error) => {
                 self.now_ns = monotonic_ns();
-                self.fail(slot, outcome_of(&error));
+                self.broken(slot, &error);
             }
         }
     }
@@ -146,7 +146,7 @@ impl Engine<'_> {
             Err(libc::ENOBUFS) => {}
             Err(code) => {
                 if let Some(slot) = slot {
-                    self.broken(slot, &io::Error::from_raw_os_error(code));
+                    self.reception_failed(slot, &io::Error::from_raw_os_error(code));
                 }
                 return;
             }
@@ -156,7 +156,7 @@ impl Engine<'_> {
             if let (Some(ring), Some(fd)) = (&mut self.ring, fd)
                 && let Err(error) = ring.arm(fd, token)
             {
-                self.broken(slot, &error);
+                self.reception_failed(slot, &error);
             }
         }
     }
@@ -186,9 +186,9 @@ impl Engine<'_> {
     }
 
     /// The connection is gone.
-    fn broken(&mut self, slot: usize, error: &io::Error) {
+    fn reception_failed(&mut self, slot: usize, error: &io::Error) {
         match self.connections[slot].phase {
-            Phase::Busy => self.fail(slot, outcome_of(error)),
+            Phase::Busy => self.broken(slot, error),
             Phase::Idle => self.idle_readable(slot),
             _ => self.close(slot),
         }
