@@ -34,6 +34,9 @@ pub(crate) struct Engine<'a> {
     pub(crate) kernel: Kernel,
     /// Where receptions and transmissions go if not each by a call of its own.
     pub(crate) ring: Option<Ring>,
+    /// Connections that go through the ring, and whether further ones are to.
+    pub(crate) ring_connections: u32,
+    pub(crate) ring_fits: bool,
     /// Tokens of the connections whose batch waits in the ring to go out.
     pub(crate) in_ring: Vec<u64>,
     pub(crate) connections: Vec<Connection>,
@@ -106,6 +109,8 @@ impl<'a> Engine<'a> {
             plan,
             control,
             kernel,
+            ring_connections: 0,
+            ring_fits: ring.is_some(),
             ring,
             in_ring: Vec::with_capacity(slots as usize),
             connections: (0..slots).map(|_| Connection::new(plan.head_only)).collect(),
@@ -266,8 +271,14 @@ impl<'a> Engine<'a> {
         connection.unsent = connection.batch.left as usize * self.plan.request_bytes;
         connection.batch.request_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
         if connection.in_ring {
-            return self.queue_batch(slot);
+            if self.ring_fits {
+                return self.queue_batch(slot);
+            }
+            if !self.back_to_epoll(slot) {
+                return;
+            }
         }
+        let connection = &mut self.connections[slot];
         self.now_ns = monotonic_ns();
         connection.batch.sent_ns = self.now_ns;
         if connection.batch.started_ns == 0 {

@@ -84,6 +84,14 @@ impl Kernel {
         self.epoll.as_raw_fd()
     }
 
+    /// Watches a socket, which tells at once what there is.
+    pub(crate) fn watch(&mut self, fd: RawFd, token: u64) -> io::Result<()> {
+        self.calls.other += 1;
+        let mut event = libc::epoll_event { events: WATCHED, u64: token };
+        // SAFETY: `event` outlives the call.
+        checked(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
+    }
+
     /// Watches a socket no more.
     pub(crate) fn forget(&mut self, fd: RawFd) {
         self.calls.other += 1;

@@ -55,7 +55,8 @@ pub struct Options {
 /// How bytes come and go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Io {
-    /// By io_uring where that is cheaper (plain connections that are kept) and the kernel has it (6.1 and later).
+    /// By io_uring where the kernel has it (6.1 and later) and it is cheaper: plain connections that are kept, until a
+    /// response comes that is longer than 16 KiB.
     #[default]
     Auto,
     /// A call for each reception and each transmission, told by epoll when there is something to do.

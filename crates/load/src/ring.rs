@@ -42,6 +42,14 @@ pub(crate) struct Filled {
     length: u32,
 }
 
+impl Filled {
+    /// Whether more may have come than there was room for.
+    #[inline]
+    pub(crate) fn is_full(self) -> bool {
+        self.length as usize >= BUFFER_BYTES
+    }
+}
+
 /// A ring with its buffers.
 pub(crate) struct Ring {
     ring: IoUring,
