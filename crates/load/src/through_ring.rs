@@ -74,7 +74,7 @@ impl Engine<'_> {
     pub(crate) fn move_to_ring(&mut self, slot: usize) {
         let token = self.token(slot);
         let (Some(ring), Some(stream)) = (&mut self.ring, &self.connections[slot].stream) else { return };
-        if self.plan.encrypted() || !self.ring_fits {
+        if self.connections[slot].encrypted || !self.ring_fits {
             return;
         }
         let fd = stream.fd().as_raw_fd();
@@ -129,15 +129,15 @@ impl Engine<'_> {
         let token = self.token(slot);
         let connection = &mut self.connections[slot];
         let (Some(ring), Some(stream)) = (&mut self.ring, &mut connection.stream) else { return };
-        let length = connection.unsent;
+        let bytes = self.plan.asks.wire(connection.batch.ask, connection.batch_bytes);
         if connection.batch.started_ns == 0 {
             connection.batch.started_ns = self.now_ns;
         }
-        // SAFETY: the plan outlives the loop and its ring.
-        let queued = unsafe { ring.send(stream.fd().as_raw_fd(), token, &self.plan.wire[..length]) };
+        // SAFETY: these are bytes of the plan, which outlives the loop and its ring: with one, all requests are ready made.
+        let queued = unsafe { ring.send(stream.fd().as_raw_fd(), token, bytes) };
         match queued {
             Ok(()) => {
-                stream.sent += length as u64;
+                stream.sent += bytes.len() as u64;
                 connection.unsent = 0;
                 self.in_ring.push(token);
             }
