@@ -14,7 +14,7 @@ pub(crate) fn without_query(target: &str) -> String {
 }
 
 /// Options whose value may be a secret as a whole: the addresses of webhooks have their key in the path.
-const SECRET: [&str; 3] = ["--header", "--body", "--webhook"];
+const SECRET: [&str; 6] = ["--header", "--body", "--webhook", "--user", "--bearer", "--cookie"];
 
 fn redacted(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut hide_next = false;
@@ -78,6 +78,11 @@ mod tests {
             "--proxy",
             "http://me:p%2fw@proxy:80",
             "--proxy=socks5h://me:pw@proxy:1080",
+            "--user",
+            "me:pw",
+            "--bearer=token",
+            "--cookie",
+            "session=4",
         ];
         let kept = redacted(line.iter().map(|&argument| argument.to_owned()));
         assert_eq!(
@@ -97,7 +102,12 @@ mod tests {
                 "--webhook=(redacted)",
                 "--proxy",
                 "http://(redacted)@proxy:80",
-                "--proxy=socks5h://(redacted)@proxy:1080"
+                "--proxy=socks5h://(redacted)@proxy:1080",
+                "--user",
+                "(redacted)",
+                "--bearer=(redacted)",
+                "--cookie",
+                "(redacted)"
             ]
         );
     }
