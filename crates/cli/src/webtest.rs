@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use weir_session::client::{Client, Trust};
 use weir_session::report::{self, Ran};
 use weir_session::suite::Suite;
-use weir_session::{interpret, runner, specification};
+use weir_session::{interpret, literal, monkeywrench, runner, specification};
 
 /// A file of tests may be so large.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -22,6 +22,8 @@ Examples:
       the same from standard input
   weir webtest --junit report.xml shop.wt account.wt
       for continuous integration
+  weir webtest session.pl
+      click through sessions of HTTP::Monkeywrench (also .json and .toml)
   weir webtest --json tests.wt | jq '.files[].tests[] | select(.passed | not)'
       what failed
 
@@ -37,13 +39,17 @@ Perl is not evaluated; \"$ENV{NAME}\" takes a value from the environment.
 Exit status: 0 if all tests passed, 1 if one failed, 2 for wrong usage or a file
 that cannot be read.";
 
-/// Test what web pages say: run specifications of HTTP::WebTest.
+/// Test what web pages say: run specifications of HTTP::WebTest and sessions of HTTP::Monkeywrench.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Files of tests; standard input without
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+
+    /// The form of the files, instead of what their names end with
+    #[arg(long, value_enum)]
+    format: Option<Format>,
 
     /// Print one JSON object instead of the report
     #[arg(long)]
@@ -62,6 +68,31 @@ pub(crate) struct Args {
     insecure: bool,
 }
 
+/// What a file of tests is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A specification of HTTP::WebTest (.wt, and all other names)
+    Webtest,
+    /// Sessions of HTTP::Monkeywrench as Perl literals (.pl, .mw)
+    Monkeywrench,
+    /// The same as JSON (.json)
+    Json,
+    /// The same as TOML (.toml)
+    Toml,
+}
+
+impl Format {
+    fn of(path: Option<&Path>) -> Self {
+        let end = path.and_then(Path::extension).map(|end| end.to_string_lossy().to_ascii_lowercase());
+        match end.as_deref() {
+            Some("pl" | "mw") => Self::Monkeywrench,
+            Some("json") => Self::Json,
+            Some("toml") => Self::Toml,
+            _ => Self::Webtest,
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match tested(args) {
@@ -78,10 +109,10 @@ fn tested(args: &Args) -> anyhow::Result<bool> {
     // All files are read before the first request: a mistake in the last one costs nothing then.
     let mut suites = Vec::new();
     for path in &args.files {
-        suites.push((path.display().to_string(), read(Some(path))?));
+        suites.push((path.display().to_string(), read(Some(path), args)?));
     }
     if suites.is_empty() {
-        suites.push(("standard input".to_owned(), read(None)?));
+        suites.push(("standard input".to_owned(), read(None, args)?));
     }
     let trust = match &args.ca {
         Some(path) => Trust::File(path.clone()),
@@ -107,15 +138,26 @@ fn tested(args: &Args) -> anyhow::Result<bool> {
     Ok(ran.iter().all(|ran| report::totals(ran.outcomes).0 == 0))
 }
 
-fn read(path: Option<&Path>) -> anyhow::Result<Suite> {
+fn read(path: Option<&Path>, args: &Args) -> anyhow::Result<Suite> {
     let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
     let text = text_of(path).with_context(|| name.clone())?;
     let folder = path.and_then(Path::parent).unwrap_or(Path::new("."));
     let variable = |name: &str| std::env::var(name).ok();
-    let suite = specification::parse(&text, &variable).and_then(|read| interpret::suite(&read, folder));
-    let suite = suite.with_context(|| name.clone())?;
+    let named = || name.clone();
+    let suite = match args.format.unwrap_or_else(|| Format::of(path)) {
+        Format::Webtest => {
+            let read = specification::parse(&text, &variable).with_context(named)?;
+            interpret::suite(&read, folder).with_context(named)?
+        }
+        Format::Monkeywrench => {
+            let read = literal::parse(&text, &variable).with_context(named)?;
+            monkeywrench::suite_of_literals(&read).with_context(named)?
+        }
+        Format::Json => monkeywrench::suite_of_json(&text).with_context(named)?,
+        Format::Toml => monkeywrench::suite_of_toml(&text).with_context(named)?,
+    };
     if suite.tests.is_empty() {
-        bail!("{name}: there is no test in it; a test stands between test_name and end_test");
+        bail!("{name}: there is no test in it; a test stands between test_name and end_test, a click in [ {{ … }} ]");
     }
     Ok(suite)
 }

@@ -7,6 +7,8 @@ pub mod client;
 pub mod content;
 pub mod cookies;
 pub mod interpret;
+pub mod literal;
+pub mod monkeywrench;
 pub mod page;
 pub mod pattern;
 pub mod report;

@@ -4,7 +4,7 @@
 //! Perl is never evaluated: blocks in braces are refused, and of what double quotes interpolate only `$ENV{NAME}` is
 //! taken.
 
-mod quoted;
+pub(crate) mod quoted;
 
 use std::fmt;
 

@@ -270,3 +270,25 @@ fn without_a_response_nothing_is_as_expected() {
     failed(&outcomes, &[2]);
     assert!(outcomes[0].error.as_ref().is_some_and(|error| error.contains("refused")));
 }
+
+#[test]
+fn a_monkeywrench_session_clicks_through_a_site() {
+    let Some((_site, _php, server)) = php() else { return };
+    let (count, echo) = (server.url("/count.php"), server.url("/echo.php"));
+    let source = format!(
+        "my $s = [\n {{ name => 'first', url => '{count}', success_res => [qr/VISIT 1/i], error_res => ['visit 2'],\n\
+         acceptcookie => 1 }},\n\
+         {{ name => 'second', url => '{count}', success_res => ['visit 2'], sendcookie => 1 }},\n\
+         {{ name => 'post', url => '{echo}', method => 'post', params => {{ a => 'b c' }}, auth => ['me', 'secret'],\n\
+         cookies => [[0, 'n', '7', '/', '127.0.0.1', '{}', '', '', '', '']], sendcookie => 1,\n\
+         success_res => ['a=[b c]', qr/^POST/, 'Basic bWU6c2VjcmV0'] }},\n\
+         {{ name => 'sent', url => '{count}', success_res => ['visit 8'], sendcookie => 1 }} ];\n\
+         my $t = [ {{ url => '{count}', sendcookie => 1, success_res => ['visit 1'], error_res => [qr/v.sit/] }} ];\n",
+        server.port
+    );
+    let literals = weir_session::literal::parse(&source, &|_| None).unwrap_or_else(|error| panic!("{error}"));
+    let suite = weir_session::monkeywrench::suite_of_literals(&literals).unwrap_or_else(|error| panic!("{error}"));
+    let outcomes = run(&suite, &Client::new(&Trust::System).expect("a client"), &mut |_| {});
+    // The last session is another user, without the cookies of the first; what it forbids is there.
+    failed(&outcomes, &[0, 0, 0, 0, 1]);
+}

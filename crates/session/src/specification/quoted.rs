@@ -1,7 +1,7 @@
 //! Perl's quoted strings, without Perl.
 
 /// Reads a string in quotes at the begin of `text`: its value, and how many bytes it takes.
-pub(super) fn parse(
+pub(crate) fn parse(
     text: &str,
     quote: char,
     variable: &dyn Fn(&str) -> Option<String>,
