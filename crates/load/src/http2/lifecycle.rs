@@ -1,0 +1,394 @@
+//! What happens to connections outside the way of a request: made, lost, timed out, left.
+
+use super::connection::{Exchange, Phase, STREAMS_AT_FIRST};
+use super::control::CANCEL;
+use super::engine::Engine;
+use crate::LoadError;
+use crate::engine::NEVER;
+use crate::kernel::{BROKEN, monotonic_ns};
+use crate::tally::Tally;
+use crate::transport::{Handshake, Stream, tls_error};
+use std::io;
+use std::sync::atomic::Ordering;
+use weir_wire::client::{ClientConnection, Outcome};
+
+/// How often timeouts and the stop flag are looked at, and the live counters brought up to date.
+const SWEEP_NS: u64 = 100_000_000;
+/// How soon a connection that could not be made is tried again.
+const REOPEN_NS: u64 = 10_000_000;
+/// How long a server that is to close may take for it before we do.
+const LINGER_NS: u64 = 1_000_000_000;
+/// How long requests under way may still take after the user ended the run.
+const STOP_GRACE_NS: u64 = 1_000_000_000;
+/// How HTTP/2 is called in a TLS handshake (RFC 9113 3.2).
+const ALPN: &[u8] = b"h2";
+
+impl Engine<'_> {
+    /// Begins to open a connection for what is held.
+    pub(super) fn open(&mut self) {
+        // `live` is below its maximum wherever this is called, and `leave` keeps a free slot for each such one.
+        let slot = self.free.pop().expect("a free slot for each connection that may be opened") as usize;
+        self.live += 1;
+        self.connecting += 1;
+        self.numbered += 1;
+        self.now_ns = monotonic_ns();
+        let address = self.plan.addresses[self.address];
+        let streams = self.wire.streams.min(self.streams_known.unwrap_or(STREAMS_AT_FIRST));
+        let connection = &mut self.connections[slot];
+        connection.phase = Phase::Connecting;
+        connection.counted = true;
+        connection.number = u64::from(self.lane) << 40 | self.numbered;
+        connection.address = self.address;
+        connection.connect_start_ns = self.now_ns;
+        connection.streams_max = streams;
+        let token = u64::from(connection.generation) << 32 | slot as u64;
+        match self.kernel.connect(address, token) {
+            Ok(fd) => connection.stream = Some(Stream::new(fd, None)),
+            Err(error) => self.connect_failed(slot, &error, Outcome::ConnectFailed),
+        }
+    }
+
+    /// An event of a connection that is being made.
+    pub(super) fn on_connect_event(&mut self, slot: usize, flags: u32) {
+        if self.connections[slot].phase == Phase::Handshaking {
+            return self.handshake(slot);
+        }
+        let fd = self.connections[slot].stream.as_ref().map(|stream| std::os::fd::AsRawFd::as_raw_fd(stream.fd()));
+        let error = match fd {
+            Some(fd) if flags & BROKEN != 0 => self.kernel.socket_error(fd),
+            _ => None,
+        };
+        match error {
+            Some(error) => self.connect_failed(slot, &error, Outcome::ConnectFailed),
+            None => self.connected(slot),
+        }
+    }
+
+    fn connected(&mut self, slot: usize) {
+        self.plan.reached.store(true, Ordering::Relaxed);
+        let Some((config, name)) = &self.plan.tls else { return self.ready(slot) };
+        let connection = &mut self.connections[slot];
+        connection.phase = Phase::Handshaking;
+        match rustls::ClientConnection::new(config.clone(), name.clone()) {
+            Ok(session) => {
+                connection.stream = connection.stream.take().map(|s| Stream::new(s.into_fd(), Some(Box::new(session))));
+                self.handshake(slot);
+            }
+            Err(error) => self.handshake_failed(slot, &io::Error::other(error)),
+        }
+    }
+
+    fn handshake(&mut self, slot: usize) {
+        let Some(stream) = &mut self.connections[slot].stream else { return };
+        match stream.handshake(&mut self.kernel) {
+            Ok(Handshake::Pending) => {}
+            Ok(Handshake::Ready) if stream.protocol() == Some(ALPN) => {
+                self.plan.agreed.store(true, Ordering::Relaxed);
+                self.ready(slot);
+            }
+            Ok(Handshake::Ready) => {
+                let cause = match stream.protocol() {
+                    None => "in the TLS handshake it chose no protocol".to_owned(),
+                    Some(other) => format!("in the TLS handshake it chose {}", String::from_utf8_lossy(other)),
+                };
+                self.fatal = Some(LoadError::NotHttp2 { host: self.plan.host.clone(), cause });
+                self.fail_held(Outcome::Tls);
+                self.close(slot);
+            }
+            Err(error) => self.handshake_failed(slot, &error),
+        }
+    }
+
+    /// A connection can carry its first requests.
+    fn ready(&mut self, slot: usize) {
+        self.now_ns = monotonic_ns();
+        let share = self.share_of_held();
+        self.connecting -= 1;
+        let connection = &mut self.connections[slot];
+        connection.phase = Phase::Open;
+        connection.heard_ns = self.now_ns;
+        connection.out.extend_from_slice(&self.wire.preface);
+        self.tally.connect.saturating_record(self.now_ns.saturating_sub(connection.connect_start_ns));
+        self.tell_connection(slot, false);
+        for _ in 0..share {
+            if !self.connections[slot].has_room() {
+                break;
+            }
+            let Some(exchange) = self.held.pop_front() else { break };
+            self.begin(slot, Exchange { opened: true, ..exchange });
+        }
+        self.go_on(slot);
+        self.touch(slot);
+    }
+
+    /// How many of the requests that are held fall to one of the connections that are being made.
+    fn share_of_held(&self) -> usize {
+        self.held.len().div_ceil(self.connecting.max(1) as usize)
+    }
+
+    fn tell_connection(&mut self, slot: usize, failed: bool) {
+        if !self.events.wanted() {
+            return;
+        }
+        let connection = &self.connections[slot];
+        let local = connection.stream.as_ref().and_then(|stream| self.kernel.local_address(stream.fd()));
+        self.events.connection(ClientConnection {
+            connection: connection.number,
+            connect_start_ns: connection.connect_start_ns,
+            connected_ns: self.now_ns,
+            failed,
+            local: local.unwrap_or_else(weir_wire::socket::unknown_address),
+            remote: self.plan.addresses[connection.address],
+        });
+    }
+
+    /// A connection could not be made: with the next of the host's addresses if none ever was, else it counts.
+    fn connect_failed(&mut self, slot: usize, error: &io::Error, outcome: Outcome) {
+        self.now_ns = monotonic_ns();
+        self.tell_connection(slot, true);
+        let address = self.connections[slot].address;
+        if self.plan.reached.load(Ordering::Relaxed) {
+            self.fail_held(outcome);
+            self.close(slot);
+            // Tried again by the sweep: at once would be in a tight loop.
+            self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
+            return;
+        }
+        self.close(slot);
+        if address + 1 < self.plan.addresses.len() {
+            self.address = self.address.max(address + 1);
+            return self.open();
+        }
+        let cause = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+        self.fatal = Some(LoadError::Unreachable { address: self.plan.addresses[address], cause });
+    }
+
+    fn handshake_failed(&mut self, slot: usize, error: &io::Error) {
+        self.now_ns = monotonic_ns();
+        self.tell_connection(slot, true);
+        if !self.plan.agreed.load(Ordering::Relaxed) {
+            self.fatal = Some(match tls_error(error) {
+                // RFC 7301 3.2: what a server says that knows none of the protocols that it was offered.
+                Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
+                    let cause = "in the TLS handshake it refused".to_owned();
+                    LoadError::NotHttp2 { host: self.plan.host.clone(), cause }
+                }
+                _ => LoadError::Tls { host: self.plan.host.clone(), cause: crate::lifecycle::handshake_cause(error) },
+            });
+        }
+        self.fail_held(Outcome::Tls);
+        self.close(slot);
+        self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
+    }
+
+    /// The requests that a connection was made for fail with it.
+    fn fail_held(&mut self, outcome: Outcome) {
+        for _ in 0..self.share_of_held() {
+            let Some(exchange) = self.held.pop_front() else { break };
+            self.count_failure(0, &exchange, outcome);
+        }
+    }
+
+    /// A connection is gone: the requests under way on it fail, unless they may be repeated on another.
+    ///
+    /// RFC 9113 8.7: what may have been worked on is repeated only if that changes nothing, and here, as with HTTP/1, only
+    /// if the connection had carried responses before and nothing of this one's came.
+    pub(super) fn lost(&mut self, slot: usize, outcome: Outcome) {
+        let connection = &mut self.connections[slot];
+        let (number, carried) = (connection.number, connection.responses > 0);
+        let written = connection.out_offset + connection.out_at as u64;
+        let may_repeat = matches!(outcome, Outcome::Closed | Outcome::Reset) && carried && !self.stopped;
+        for place in 0..connection.places() {
+            let connection = &mut self.connections[slot];
+            let exchange = connection.take(place);
+            if exchange.stream == 0 {
+                continue;
+            }
+            let unwritten = exchange.sent_ns == 0 || !self.plan.encrypted() && exchange.request_offset >= written;
+            if may_repeat && exchange.first_byte_ns == 0 && (self.plan.idempotent || unwritten) {
+                self.hold(exchange);
+            } else {
+                self.count_failure(number, &exchange, outcome);
+            }
+        }
+        self.close(slot);
+        self.replace();
+    }
+
+    /// No request begins on a connection any more; another may be opened in its place.
+    pub(super) fn leave(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.phase = Phase::Leaving;
+        if connection.counted && self.free.len() > (self.live_max - self.live) as usize {
+            connection.counted = false;
+            self.live -= 1;
+        }
+        if connection.active == 0 {
+            self.left(slot);
+        }
+        self.replace();
+    }
+
+    /// The last request of a connection that is left is over.
+    pub(super) fn left(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if connection.counted || connection.hung_up {
+            self.close(slot);
+            self.replace();
+        } else if connection.linger_until_ns == 0 {
+            connection.linger_until_ns = self.now_ns + LINGER_NS;
+        }
+    }
+
+    /// Closes a connection and frees its slot.
+    fn close(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        self.live -= u32::from(std::mem::take(&mut connection.counted));
+        self.connecting -= u32::from(matches!(connection.phase, Phase::Connecting | Phase::Handshaking));
+        connection.phase = Phase::Closed;
+        connection.generation = connection.generation.wrapping_add(1);
+        connection.reset();
+        if let Some(stream) = connection.stream.take() {
+            self.kernel.close(stream.into_fd());
+        }
+        self.free.push(slot as u32);
+    }
+
+    /// Opens another connection if there is something to send that those being made are not for.
+    pub(super) fn replace(&mut self) {
+        if self.live >= self.live_max || self.fatal.is_some() {
+            return;
+        }
+        if self.arrivals.is_some() {
+            let (waiting, streams) = (self.held.len() + self.queue.len(), self.wire.streams as usize);
+            if waiting <= self.connecting as usize * streams {
+                return;
+            }
+            for _ in self.held.len()..waiting.min((self.connecting as usize + 1) * streams) {
+                let Some(exchange) = self.next_queued() else { break };
+                self.held.push_back(exchange);
+            }
+        } else if self.held.len() <= self.connecting as usize {
+            // Each connection is opened for a request at least.
+            let Some(exchange) = self.next_new() else { return };
+            self.held.push_back(exchange);
+        }
+        self.open();
+    }
+
+    /// Looks at everything that no event tells of.
+    pub(super) fn sweep(&mut self) {
+        let now_ns = self.now_ns;
+        self.next_sweep_ns = now_ns + SWEEP_NS.min(self.plan.timeout_ns / 10 + 1);
+        if self.control.is_stopped() && !self.stopped {
+            self.stopped = true;
+            self.end_ns = self.end_ns.min(now_ns);
+            self.limit = self.issued;
+            self.next_arrival_ns = NEVER;
+            self.tally.abandoned += self.queue.drain(..).count() as u64;
+            self.give_up_ns = now_ns + STOP_GRACE_NS.min(self.plan.timeout_ns);
+        }
+        if now_ns >= self.give_up_ns {
+            self.tally.abandoned += self.queue.drain(..).count() as u64;
+        }
+        let timeout_ns = self.plan.timeout_ns;
+        while let Some(exchange) = self.held.front().copied()
+            && now_ns.saturating_sub(exchange.started_ns) > timeout_ns
+        {
+            self.held.pop_front();
+            self.count_failure(0, &exchange, Outcome::TimedOut);
+        }
+        for slot in 0..self.connections.len() {
+            self.look_at(slot, now_ns, timeout_ns);
+        }
+        // Bounded by the connections: each turn opens one, or makes `live` no smaller by failing.
+        for _ in self.live..self.live_max {
+            self.replace();
+        }
+        self.flush_touched();
+        self.publish();
+    }
+
+    /// What of a connection is overdue.
+    fn look_at(&mut self, slot: usize, now_ns: u64, timeout_ns: u64) {
+        let connection = &self.connections[slot];
+        let is_overdue = |since_ns: u64| now_ns.saturating_sub(since_ns) > timeout_ns;
+        match connection.phase {
+            Phase::Connecting | Phase::Handshaking if is_overdue(connection.connect_start_ns) => {
+                self.connect_timed_out(slot);
+            }
+            Phase::Leaving if connection.active == 0 && now_ns >= connection.linger_until_ns => {
+                self.close(slot);
+                self.replace();
+            }
+            Phase::Open | Phase::Leaving => {
+                // One that says nothing at all is gone; of one that goes on only the request is given up.
+                let silent = connection.active > 0 && is_overdue(connection.heard_ns);
+                let mut overdue = false;
+                for place in 0..connection.places() {
+                    let connection = &mut self.connections[slot];
+                    let exchange = *connection.at(place);
+                    // What began meanwhile is not overdue, so going on within this loop is safe.
+                    if exchange.stream != 0 && is_overdue(exchange.started_ns) {
+                        overdue = true;
+                        if !silent {
+                            self.give_up(slot, place, Outcome::TimedOut, Some(CANCEL));
+                        }
+                        if self.connections[slot].phase == Phase::Closed {
+                            return;
+                        }
+                    }
+                }
+                if silent && overdue {
+                    self.lost(slot, Outcome::TimedOut);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn connect_timed_out(&mut self, slot: usize) {
+        let error = io::ErrorKind::TimedOut.into();
+        if self.connections[slot].phase == Phase::Handshaking && !self.plan.agreed.load(Ordering::Relaxed) {
+            self.handshake_failed(slot, &error);
+        } else {
+            self.connect_failed(slot, &error, Outcome::TimedOut);
+        }
+    }
+
+    /// Brings the shared counters up to date.
+    fn publish(&mut self) {
+        let now = [self.tally.requests, self.tally.failures(), self.tally.dropped, u64::from(self.live)];
+        let control = self.control;
+        let counters = [&control.requests, &control.errors, &control.dropped, &control.connections];
+        for ((counter, now), before) in counters.into_iter().zip(now).zip(&mut self.published) {
+            counter.fetch_add(now.wrapping_sub(*before), Ordering::Relaxed);
+            *before = now;
+        }
+    }
+
+    /// Whether nothing is under way and nothing more will be.
+    pub(super) fn is_over(&self) -> bool {
+        if self.stopped && self.now_ns >= self.give_up_ns {
+            return true;
+        }
+        let exhausted = match self.arrivals {
+            Some(_) => self.next_arrival_ns == NEVER && self.queue.is_empty(),
+            None => self.issued >= self.limit || self.now_ns >= self.end_ns,
+        };
+        exhausted && self.outstanding == 0
+    }
+
+    /// Hands out the tally and when nothing more was begun; what is open is closed with the loop.
+    pub(super) fn finish(mut self) -> Result<(Tally, u64), LoadError> {
+        self.tally.abandoned += self.outstanding;
+        self.live = 0;
+        self.publish();
+        if let Some(error) = self.fatal.take() {
+            return Err(error);
+        }
+        self.tally.events_lost = self.events.lost;
+        self.tally.calls = self.kernel.calls;
+        Ok((self.tally, self.end_ns))
+    }
+}
