@@ -1,7 +1,11 @@
 //! What to run, and how it is watched and ended.
 
-use crate::{LoadError, Request, Schedule, StopRule, Url};
+use crate::reach::Reach;
+use crate::series::{Sampling, Series};
+use crate::slices::locked;
+use crate::{LoadError, Observer, Request, Schedule, StopRule, Url};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_wire::Producer;
@@ -33,8 +37,17 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// How the server's certificate is judged.
     pub trust: Trust,
+    /// How the server is reached.
+    pub reach: Reach,
     /// A ring for the events of each thread, or none at all.
     pub events: Vec<Producer>,
+    /// An observer for each thread, or none at all.
+    pub observers: Vec<Box<dyn Observer>>,
+    /// The bytes of each request as they are to go out, in place of those that [`Options::request`] would become; its
+    /// method still says whether a response has a body.
+    pub verbatim: Option<Vec<u8>>,
+    /// How finely the run is told over time.
+    pub sampling: Sampling,
 }
 
 /// How the server's certificate is judged.
@@ -66,7 +79,11 @@ impl Options {
             queue: 100_000,
             cpu: None,
             trust: Trust::System,
+            reach: Reach::default(),
             events: Vec::new(),
+            observers: Vec::new(),
+            verbatim: None,
+            sampling: Sampling::default(),
         }
     }
 
@@ -76,6 +93,8 @@ impl Options {
     /// [`LoadError::Options`] or [`LoadError::Request`].
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
+        self.reach.check(self.url.encrypted)?;
+        self.sampling.check()?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {
             return wrong("the number of connections lies between 1 and 1000000");
@@ -107,6 +126,10 @@ impl Options {
             _ if !self.events.is_empty() && self.events.len() != self.threads as usize => {
                 wrong("events need one ring for each thread")
             }
+            _ if !self.observers.is_empty() && self.observers.len() != self.threads as usize => {
+                wrong("observers: one is needed for each thread")
+            }
+            _ if self.verbatim.as_ref().is_some_and(Vec::is_empty) => wrong("a request has at least one byte"),
             _ => Ok(()),
         }
     }
@@ -122,6 +145,7 @@ pub struct Control {
     pub(crate) errors: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) connections: AtomicU64,
+    pub(crate) series: Mutex<Series>,
 }
 
 impl Control {
@@ -152,6 +176,13 @@ impl Control {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the intervals that are over.
+    ///
+    /// The loops never wait for it: what they hand out meanwhile is added afterwards.
+    pub fn look<R>(&self, at: impl FnOnce(&Series) -> R) -> R {
+        at(&locked(&self.series))
     }
 
     /// Connections that are open now.

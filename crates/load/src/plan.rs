@@ -2,7 +2,8 @@
 
 use crate::options::Options;
 use crate::schedule::{Arrivals, StopRule};
-use crate::{LoadError, trust};
+use crate::slices::Slices;
+use crate::{LoadError, Observer, trust};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -46,6 +47,8 @@ pub(crate) struct Share {
     pub(crate) end_ns: u64,
     pub(crate) arrivals: Option<Arrivals>,
     pub(crate) events: Option<Producer>,
+    pub(crate) observer: Option<Box<dyn Observer>>,
+    pub(crate) slices: Slices,
 }
 
 impl Plan {
@@ -54,14 +57,21 @@ impl Plan {
         options.check()?;
         let url = &options.url;
         let keep_alive = options.keep_alive && !options.request.asks_to_close();
-        let request = options.request.bytes(url, keep_alive)?;
+        let request = match &options.verbatim {
+            Some(bytes) => bytes.clone(),
+            None => options.request.bytes(url, keep_alive)?,
+        };
         let unknown = |cause| LoadError::UnknownHost { host: url.host.clone(), cause };
         let addresses: Vec<SocketAddr> = (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.collect();
         if addresses.is_empty() {
             return Err(unknown(std::io::ErrorKind::NotFound.into()));
         }
         let tls = match url.encrypted {
-            true => Some((trust::client_config(&options.trust)?, trust::server_name(&url.host)?)),
+            true => {
+                let tls = &options.reach.tls;
+                let name = trust::server_name(tls.name.as_ref().unwrap_or(&url.host))?;
+                Some((trust::client_config(&options.trust, tls, options.connections)?, name))
+            }
             false => None,
         };
         raise_open_files(options.connections)?;
@@ -89,16 +99,18 @@ impl Plan {
     }
 }
 
-/// Divides the options among the loops; all begin at `start_ns`.
-pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
+/// Divides the options among the loops; all begin at `start_ns`, and each has its end of `slices`.
+pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) -> Vec<Share> {
     let lanes = options.threads;
     let part = |whole: u64, lane: u32| {
         let (lane, lanes) = (u64::from(lane), u64::from(lanes));
         whole / lanes + u64::from(lane < whole % lanes)
     };
     let mut rings = std::mem::take(&mut options.events).into_iter();
+    let mut observers = std::mem::take(&mut options.observers).into_iter();
     (0..lanes)
-        .map(|lane| {
+        .zip(slices)
+        .map(|(lane, slices)| {
             let (limit, end_ns) = match options.stop {
                 StopRule::Requests(requests) => (part(requests, lane), u64::MAX),
                 StopRule::Duration(time) => {
@@ -113,6 +125,8 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64) -> Vec<Share> {
                 end_ns,
                 arrivals: Arrivals::new(options.schedule, start_ns, lane, lanes),
                 events: rings.next(),
+                observer: observers.next(),
+                slices,
             }
         })
         .collect()

@@ -3,8 +3,10 @@
 use crate::health::Health;
 use crate::kernel::Calls;
 use crate::options::Options;
+use crate::reach::Reason;
 use crate::schedule::StopRule;
-use crate::tally::Tally;
+use crate::series::Series;
+use crate::tally::{Handshakes, Tally};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 use weir_wire::client::Outcome;
@@ -40,6 +42,8 @@ pub struct LoadReport {
     pub first_byte: Histogram<u64>,
     /// From the connect call until the connection could carry a request, the TLS handshake included.
     pub connect: Histogram<u64>,
+    /// The same over time.
+    pub series: Series,
     /// How the generator itself fared.
     pub generator: Generator,
     /// What makes the figures mean something else than they seem to, in words.
@@ -50,6 +54,10 @@ pub struct LoadReport {
     pub events_lost: u64,
     /// System calls of all loops.
     pub calls: Calls,
+    /// TLS handshakes that succeeded.
+    pub handshakes: Handshakes,
+    /// Why requests failed, in words, where there is more to say than the name of the outcome; the most frequent first.
+    pub reasons: Vec<Reason>,
 }
 
 /// How the generator itself fared.
@@ -113,11 +121,14 @@ impl LoadReport {
             latency_uncorrected: tally.uncorrected,
             first_byte: tally.first_byte,
             connect: tally.connect,
+            series: Series::default(),
             generator,
             warnings: Vec::new(),
             interrupted,
             events_lost: tally.events_lost,
             calls: tally.calls,
+            handshakes: tally.handshakes,
+            reasons: tally.reasons.sorted(),
         };
         report.warnings = report.judge(options, health);
         report

@@ -5,6 +5,8 @@ use crate::health::{Health, Probe};
 use crate::kernel::{checked, monotonic_ns};
 use crate::options::{Control, Options};
 use crate::plan::{Plan, Share, shares};
+use crate::series::Series;
+use crate::slices::{self, locked};
 use crate::tally::Tally;
 use crate::{LoadError, LoadReport, StopRule};
 use std::time::Duration;
@@ -20,8 +22,10 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     let plan = Plan::new(&options)?;
     let start_ns = monotonic_ns() + LEAD_NS;
     let cpu = options.cpu;
-    let shares = shares(&mut options, start_ns);
-    let results: Vec<Result<(Tally, Health, u64), LoadError>> = std::thread::scope(|scope| {
+    let (slices, collector) = slices::channel(options.sampling, options.threads, start_ns);
+    let shares = shares(&mut options, start_ns, slices);
+    *locked(&control.series) = Series::new(options.sampling);
+    let (latency, results) = std::thread::scope(|scope| {
         let plan = &plan;
         let threads: Vec<_> = shares
             .into_iter()
@@ -38,15 +42,17 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
                 std::thread::Builder::new().name(name).spawn_scoped(scope, work)
             })
             .collect();
-        threads
+        let latency = collector.collect(&control.series);
+        let results: Vec<Result<(Tally, Health, u64), LoadError>> = threads
             .into_iter()
             .map(|thread| {
                 let thread = thread.map_err(|cause| LoadError::System { what: "making a thread", cause })?;
                 thread.join().unwrap_or(Err(LoadError::Panicked))
             })
-            .collect()
+            .collect();
+        (latency, results)
     });
-    let mut whole = Tally::new();
+    let mut whole = Tally { latency, ..Tally::new() };
     let mut health = Vec::new();
     let mut stopped_ns = 0;
     for result in results {
@@ -62,14 +68,16 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
         }
         StopRule::Requests(_) => (control.is_stopped(), stopped_ns.min(monotonic_ns())),
     };
-    Ok(LoadReport::new(&options, whole, &health, start_ns, end_ns, interrupted))
+    let mut report = LoadReport::new(&options, whole, &health, start_ns, end_ns, interrupted);
+    report.series = locked(&control.series).clone();
+    Ok(report)
 }
 
 /// What one thread does: prepares itself, waits for the common start, and runs its loop.
 fn drive(
     plan: &Plan,
     control: &Control,
-    share: Share,
+    mut share: Share,
     cpu: Option<usize>,
     start_ns: u64,
 ) -> Result<(Tally, Health, u64), LoadError> {
@@ -79,10 +87,11 @@ fn drive(
     // Timers are to fire when they are due, not up to 50 us later together with others.
     // SAFETY: the call takes numbers only; where it is refused, timers stay as they were.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    share.slices.begin();
     let engine = Engine::new(plan, control, share)?;
     std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
     let probe = Probe::begin();
-    let (tally, end_ns) = engine.run()?;
+    let (tally, end_ns) = engine.run(start_ns)?;
     Ok((tally, probe.end(), end_ns))
 }
 

@@ -1,6 +1,8 @@
 //! What one loop counts.
 
 use crate::kernel::Calls;
+use crate::reach::reasons::Reasons;
+use crate::series::Counts;
 use hdrhistogram::Histogram;
 use weir_wire::client::Outcome;
 
@@ -32,11 +34,23 @@ pub(crate) struct Tally {
     pub(crate) abandoned: u64,
     pub(crate) events_lost: u64,
     pub(crate) last_done_ns: u64,
+    /// Of the interval that is under way: those before were handed out.
     pub(crate) latency: Histogram<u64>,
     pub(crate) uncorrected: Histogram<u64>,
     pub(crate) first_byte: Histogram<u64>,
     pub(crate) connect: Histogram<u64>,
     pub(crate) calls: Calls,
+    pub(crate) handshakes: Handshakes,
+    pub(crate) reasons: Reasons,
+}
+
+/// How many TLS handshakes succeeded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Handshakes {
+    /// Those that began from nothing.
+    pub full: u64,
+    /// Those that resumed the session of a former connection.
+    pub resumed: u64,
 }
 
 /// The durations of a successful exchange, in nanoseconds.
@@ -67,6 +81,8 @@ impl Tally {
             first_byte: histogram(),
             connect: histogram(),
             calls: Calls::default(),
+            handshakes: Handshakes::default(),
+            reasons: Reasons::default(),
         }
     }
 
@@ -88,6 +104,18 @@ impl Tally {
         self.errors.iter().sum()
     }
 
+    /// Everything so far that is told over time.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            requests: self.requests,
+            errors: self.errors,
+            bytes: self.bytes,
+            dropped: self.dropped,
+            queued: self.queued,
+            late: self.late,
+        }
+    }
+
     /// Adds another loop's tally.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
@@ -107,6 +135,9 @@ impl Tally {
         self.events_lost += other.events_lost;
         self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
         self.calls.add(other.calls);
+        self.handshakes.full += other.handshakes.full;
+        self.handshakes.resumed += other.handshakes.resumed;
+        self.reasons.merge(&other.reasons);
         for (histogram, more) in [
             (&mut self.latency, &other.latency),
             (&mut self.uncorrected, &other.uncorrected),
