@@ -1,5 +1,6 @@
 //! What to run, and how it is watched and ended.
 
+use crate::protocol::Protocol;
 use crate::reach::Reach;
 use crate::series::{Sampling, Series};
 use crate::slices::locked;
@@ -37,6 +38,8 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// How the server's certificate is judged.
     pub trust: Trust,
+    /// Which version of HTTP is spoken.
+    pub protocol: Protocol,
     /// How the server is reached.
     pub reach: Reach,
     /// A ring for the events of each thread, or none at all.
@@ -79,6 +82,7 @@ impl Options {
             queue: 100_000,
             cpu: None,
             trust: Trust::System,
+            protocol: Protocol::default(),
             reach: Reach::default(),
             events: Vec::new(),
             observers: Vec::new(),
@@ -94,6 +98,7 @@ impl Options {
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
         self.reach.check(self.url.encrypted)?;
+        self.protocol.check(self)?;
         self.sampling.check()?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {

@@ -68,7 +68,7 @@ impl Plan {
         }
         let tls = match url.encrypted {
             true => {
-                let tls = &options.reach.tls;
+                let tls = &options.protocol.over(&options.reach.tls);
                 let name = trust::server_name(tls.name.as_ref().unwrap_or(&url.host))?;
                 Some((trust::client_config(&options.trust, tls, options.connections)?, name))
             }

@@ -36,6 +36,12 @@ pub enum RequestError {
         /// What was given.
         header: String,
     },
+    /// A header that speaks of the connection, in HTTP/2.
+    #[error("{name}: HTTP/2 has no headers that speak of the connection (RFC 9113 8.2.2); leave this header out")]
+    OfConnection {
+        /// The header's name.
+        name: String,
+    },
     /// A header that says how long the request is.
     #[error("{name}: the generator frames the request itself; leave this header out")]
     Framing {

@@ -79,17 +79,19 @@ pub enum Outcome {
     Reset = 3,
     /// No whole response came in time.
     TimedOut = 4,
-    /// What came is not HTTP/1.
+    /// What came is not HTTP.
     Malformed = 5,
     /// The TLS session failed.
     Tls = 6,
     /// Any other failure of a system call.
     Other = 7,
+    /// The server gave up the request's stream, of HTTP/2; the connection goes on.
+    StreamReset = 8,
 }
 
 impl Outcome {
     /// Every outcome, by its number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Done,
         Self::ConnectFailed,
         Self::Closed,
@@ -98,6 +100,7 @@ impl Outcome {
         Self::Malformed,
         Self::Tls,
         Self::Other,
+        Self::StreamReset,
     ];
 
     /// The outcome of a number; unknown ones are [`Outcome::Other`].
@@ -109,7 +112,7 @@ impl Outcome {
     /// Its name in reports and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
-        ["done", "connect", "closed", "reset", "timeout", "malformed", "tls", "other"][self as usize]
+        ["done", "connect", "closed", "reset", "timeout", "malformed", "tls", "other", "stream_reset"][self as usize]
     }
 }
 

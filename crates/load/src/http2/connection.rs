@@ -1,5 +1,6 @@
 //! What the loop knows of one connection, and of each request on it.
 
+use super::Malformed;
 use super::frames::{FRAME_BYTES_MAX, Reader};
 use super::wire::FIRST_WINDOW_BYTES;
 use crate::transport::Stream;
@@ -67,6 +68,18 @@ pub(super) struct Exchange {
     pub(super) sending: bool,
 }
 
+impl Exchange {
+    /// A frame of its response came, or a piece of one.
+    #[inline]
+    pub(super) fn heard(&mut self, now_ns: u64, offset: u64, bytes: u32) {
+        if self.first_byte_ns == 0 {
+            self.first_byte_ns = now_ns;
+            self.response_offset = offset;
+        }
+        self.response_bytes += u64::from(bytes);
+    }
+}
+
 /// A slot for a connection; slots are reused, their allocations with them.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -93,6 +106,8 @@ pub(super) struct Connection {
     next_stream: u32,
     /// What the server takes: streams at a time, bytes of bodies, and in one frame.
     pub(super) streams_max: u32,
+    /// Whether the server has said how many streams it takes.
+    pub(super) streams_told: bool,
     pub(super) window: i64,
     pub(super) first_window: i64,
     pub(super) frame_bytes: usize,
@@ -142,6 +157,7 @@ impl Connection {
             active: 0,
             next_stream: 1,
             streams_max: 0,
+            streams_told: false,
             window: 0,
             first_window: 0,
             frame_bytes: 0,
@@ -170,7 +186,7 @@ impl Connection {
         self.senders.clear();
         (self.active, self.next_stream, self.responses, self.untold) = (0, 1, 0, 0);
         (self.out_at, self.out_offset, self.answers) = (0, 0, 0);
-        (self.hung_up, self.broken) = (false, false);
+        (self.hung_up, self.broken, self.streams_told, self.linger_until_ns) = (false, false, false, 0);
         self.window = i64::from(FIRST_WINDOW_BYTES);
         self.first_window = i64::from(FIRST_WINDOW_BYTES);
         self.frame_bytes = FRAME_BYTES_MAX;
@@ -212,10 +228,12 @@ impl Connection {
         (stream != 0 && self.table[place].stream == stream).then_some(place as u32)
     }
 
-    /// Whether the stream was never begun, so that nothing may come of it.
-    #[inline]
-    pub(super) fn is_unknown(&self, stream: u32) -> bool {
-        stream.is_multiple_of(2) || stream >= self.next_stream
+    /// A frame came of a stream that has no request: one that is over, so that it is passed over, or one that never was.
+    pub(super) fn pass_over(&self, stream: u32) -> Result<(), Malformed> {
+        if stream.is_multiple_of(2) || stream >= self.next_stream {
+            return Err(Malformed::protocol("a frame of a stream that was not begun"));
+        }
+        Ok(())
     }
 
     #[inline]

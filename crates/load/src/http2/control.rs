@@ -1,7 +1,7 @@
 //! What servers say of the connection itself, or of a stream beside its response.
 
 use super::Malformed;
-use super::connection::{Exchange, Phase};
+use super::connection::Exchange;
 use super::engine::Engine;
 use super::frames::{ACK, Event, GOAWAY, PING, SETTINGS, Settings};
 use super::wire::frame;
@@ -46,6 +46,7 @@ impl Engine<'_> {
             connection.streams_max = asked;
             connection.streams_told = true;
         }
+        self.streams_known = Some(connection.streams_max);
         self.tally.streams_allowed = self.tally.streams_allowed.min(connection.streams_max);
         if let Some(bytes) = settings.frame_bytes {
             connection.frame_bytes = bytes as usize;
@@ -99,7 +100,7 @@ impl Engine<'_> {
         let Some(place) = connection.find(stream) else { return connection.pass_over(stream) };
         let exchange = *connection.at(place);
         if code == REFUSED_STREAM && self.may_repeat(&exchange) {
-            connection.take(place);
+            self.connections[slot].take(place);
             self.hold(exchange);
             self.go_on(slot);
             self.replace();
@@ -188,10 +189,8 @@ impl Engine<'_> {
             // Whether it arrives changes nothing: the connection is closed either way.
             let _ = stream.write(&mut self.kernel, &bytes);
         }
-        connection.phase = match connection.phase {
-            Phase::Open => Phase::Leaving,
-            other => other,
-        };
+        let count = u64::from(self.connections[slot].active);
+        self.tally.reasons.note(Outcome::Malformed, malformed.what, count);
         self.lost(slot, Outcome::Malformed);
     }
 }

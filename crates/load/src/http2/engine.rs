@@ -2,19 +2,20 @@
 //!
 //! What happens rarely (connections made and lost, timeouts) is in [`super::lifecycle`].
 
-use super::connection::{Connection, Exchange, Phase};
 use super::Malformed;
+use super::connection::{Connection, Exchange, Phase};
 use super::control::{CANCEL, PROTOCOL_ERROR};
 use super::frames::{Event, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, WINDOW_UPDATE};
 use super::hpack::{Decoder, Head};
 use super::wire::{WINDOW_BYTES, Wire};
 use crate::LoadError;
-use crate::engine::{NEVER, outcome_of};
+use crate::engine::NEVER;
 use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
 use crate::options::Control;
 use crate::plan::{Plan, Share};
 use crate::schedule::Arrivals;
+use crate::slices::Slices;
 use crate::tally::{Durations, Tally};
 use std::collections::VecDeque;
 use std::io;
@@ -77,10 +78,13 @@ pub(crate) struct Engine<'a> {
     /// What the shared counters hold of this loop: requests, errors, drops, connections.
     pub(super) published: [u64; 4],
     pub(super) fatal: Option<LoadError>,
+    /// How many streams the server took when it last said so.
+    pub(super) streams_known: Option<u32>,
     pub(super) buffer: Box<[u8]>,
     decoder: Decoder,
     pub(super) tally: Tally,
     pub(super) events: Events,
+    pub(super) slices: Slices,
 }
 
 impl<'a> Engine<'a> {
@@ -121,15 +125,20 @@ impl<'a> Engine<'a> {
             stopped: false,
             published: [0; 4],
             fatal: None,
+            streams_known: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             decoder: Decoder::default(),
             tally: Tally::new(),
-            events: Events::new(share.events, share.lane),
+            events: Events::new(share.events, share.observer, share.lane),
+            slices: share.slices,
         })
     }
 
     /// Runs until the stop rule is met and what is under way is over; gives the counts and when nothing more was begun.
-    pub(crate) fn run(mut self) -> Result<(Tally, u64), LoadError> {
+    pub(crate) fn run(mut self, start_ns: u64) -> Result<(Tally, u64), LoadError> {
+        self.events.begins(start_ns);
+        // The loop was made before the common start: a clock read then would lengthen the first latencies.
+        self.now_ns = monotonic_ns();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         let open_loop = self.arrivals.is_some();
         self.sweep();
@@ -335,7 +344,7 @@ impl<'a> Engine<'a> {
                 Ok(0) => return self.lost(slot, Outcome::Closed),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.lost(slot, outcome_of(&error)),
+                Err(error) => return self.failed(slot, &error),
             };
             let drained = stream.drained;
             connection.hung_up |= stream.ended;
@@ -402,7 +411,7 @@ impl<'a> Engine<'a> {
         offset: u64,
     ) -> Result<(), Malformed> {
         let connection = &mut self.connections[slot];
-        let Some(place) = connection.find(stream) else { return unknown(connection, stream) };
+        let Some(place) = connection.find(stream) else { return connection.pass_over(stream) };
         let exchange = connection.at(place);
         exchange.heard(self.now_ns, offset, bytes);
         let of_trailers = exchange.status != 0;
@@ -444,7 +453,7 @@ impl<'a> Engine<'a> {
             self.touch(slot);
         }
         let connection = &mut self.connections[slot];
-        let Some(place) = connection.find(stream) else { return unknown(connection, stream) };
+        let Some(place) = connection.find(stream) else { return connection.pass_over(stream) };
         let exchange = connection.at(place);
         exchange.heard(self.now_ns, offset, bytes);
         exchange.content += u64::from(content);
@@ -520,15 +529,23 @@ impl<'a> Engine<'a> {
 
     /// What is to be sent next, if anything is.
     #[inline]
-    pub(super) fn next_exchange(&mut self) -> Option<Exchange> {
+    fn next_exchange(&mut self) -> Option<Exchange> {
         if let Some(exchange) = self.held.pop_front() {
             return Some(exchange);
         }
-        if self.arrivals.is_some() {
-            let intended_ns = self.queue.pop_front()?;
-            self.outstanding += 1;
-            return Some(Exchange { intended_ns, ..Exchange::default() });
-        }
+        if self.arrivals.is_some() { self.next_queued() } else { self.next_new() }
+    }
+
+    /// An arrival that waited for a stream.
+    pub(super) fn next_queued(&mut self) -> Option<Exchange> {
+        let intended_ns = self.queue.pop_front()?;
+        self.outstanding += 1;
+        Some(Exchange { intended_ns, started_ns: self.now_ns, ..Exchange::default() })
+    }
+
+    /// A request that nobody waited for: in a closed loop it is wanted when it can be sent.
+    #[inline]
+    pub(super) fn next_new(&mut self) -> Option<Exchange> {
         if self.issued >= self.limit || self.now_ns >= self.end_ns {
             return None;
         }
@@ -565,9 +582,4 @@ impl<'a> Engine<'a> {
             http_version: 2,
         });
     }
-}
-
-/// A frame of a stream that has no request: one that is over, so that it is passed over, or one that never was.
-fn unknown(connection: &Connection, stream: u32) -> Result<(), Malformed> {
-    if connection.is_unknown(stream) { Err(Malformed::protocol("a frame of a stream that was not begun")) } else { Ok(()) }
 }

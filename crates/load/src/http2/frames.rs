@@ -277,12 +277,7 @@ impl Reader {
     }
 
     /// What a frame that is all here says.
-    fn whole(
-        &mut self,
-        decoder: &mut Decoder,
-        head: FrameHead,
-        payload: &[u8],
-    ) -> Result<Option<Event>, Malformed> {
+    fn whole(&mut self, decoder: &mut Decoder, head: FrameHead, payload: &[u8]) -> Result<Option<Event>, Malformed> {
         let FrameHead { kind, flags, stream, .. } = head;
         let of_connection = |is: bool, what| if is == (stream == 0) { Ok(()) } else { Err(Malformed::protocol(what)) };
         let bytes = (FRAME_HEAD_BYTES + payload.len()) as u32;

@@ -42,12 +42,8 @@ struct Code {
 const CODE: Code = code();
 
 const fn code() -> Code {
-    let mut code = Code {
-        first: [0; LONGEST + 1],
-        count: [0; LONGEST + 1],
-        start: [0; LONGEST + 1],
-        symbols: [0; END + 1],
-    };
+    let mut code =
+        Code { first: [0; LONGEST + 1], count: [0; LONGEST + 1], start: [0; LONGEST + 1], symbols: [0; END + 1] };
     let (mut next, mut place, mut length) = (0u32, 0usize, 1usize);
     while length <= LONGEST {
         next <<= 1;

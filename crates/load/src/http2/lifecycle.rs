@@ -4,8 +4,9 @@ use super::connection::{Exchange, Phase, STREAMS_AT_FIRST};
 use super::control::CANCEL;
 use super::engine::Engine;
 use crate::LoadError;
-use crate::engine::NEVER;
+use crate::engine::{NEVER, outcome_of};
 use crate::kernel::{BROKEN, monotonic_ns};
+use crate::reach::tls_words;
 use crate::tally::Tally;
 use crate::transport::{Handshake, Stream, tls_error};
 use std::io;
@@ -41,6 +42,7 @@ impl Engine<'_> {
         connection.address = self.address;
         connection.connect_start_ns = self.now_ns;
         connection.streams_max = streams;
+        self.events.opens(connection.number);
         let token = u64::from(connection.generation) << 32 | slot as u64;
         match self.kernel.connect(address, token) {
             Ok(fd) => connection.stream = Some(Stream::new(fd, None)),
@@ -82,12 +84,16 @@ impl Engine<'_> {
         let Some(stream) = &mut self.connections[slot].stream else { return };
         match stream.handshake(&mut self.kernel) {
             Ok(Handshake::Pending) => {}
-            Ok(Handshake::Ready) if stream.protocol() == Some(ALPN) => {
+            Ok(Handshake::Ready) if stream.agreed_protocol() == Some(ALPN) => {
+                match stream.resumed() {
+                    Some(true) => self.tally.handshakes.resumed += 1,
+                    _ => self.tally.handshakes.full += 1,
+                }
                 self.plan.agreed.store(true, Ordering::Relaxed);
                 self.ready(slot);
             }
             Ok(Handshake::Ready) => {
-                let cause = match stream.protocol() {
+                let cause = match stream.agreed_protocol() {
                     None => "in the TLS handshake it chose no protocol".to_owned(),
                     Some(other) => format!("in the TLS handshake it chose {}", String::from_utf8_lossy(other)),
                 };
@@ -127,7 +133,7 @@ impl Engine<'_> {
     }
 
     fn tell_connection(&mut self, slot: usize, failed: bool) {
-        if !self.events.wanted() {
+        if !self.events.recorded() {
             return;
         }
         let connection = &self.connections[slot];
@@ -173,9 +179,10 @@ impl Engine<'_> {
                     let cause = "in the TLS handshake it refused".to_owned();
                     LoadError::NotHttp2 { host: self.plan.host.clone(), cause }
                 }
-                _ => LoadError::Tls { host: self.plan.host.clone(), cause: crate::lifecycle::handshake_cause(error) },
+                _ => LoadError::Tls { host: self.plan.host.clone(), cause: tls_words::words(error) },
             });
         }
+        self.tally.reasons.note(Outcome::Tls, &tls_words::words(error), self.share_of_held() as u64);
         self.fail_held(Outcome::Tls);
         self.close(slot);
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
@@ -187,6 +194,16 @@ impl Engine<'_> {
             let Some(exchange) = self.held.pop_front() else { break };
             self.count_failure(0, &exchange, outcome);
         }
+    }
+
+    /// A call on a connection failed, and with it the requests under way.
+    pub(super) fn failed(&mut self, slot: usize, error: &io::Error) {
+        let outcome = outcome_of(error);
+        if outcome == Outcome::Tls {
+            let count = u64::from(self.connections[slot].active);
+            self.tally.reasons.note(outcome, &tls_words::words(error), count);
+        }
+        self.lost(slot, outcome);
     }
 
     /// A connection is gone: the requests under way on it fail, unless they may be repeated on another.
@@ -243,6 +260,7 @@ impl Engine<'_> {
     /// Closes a connection and frees its slot.
     fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
+        self.events.closes(connection.number);
         self.live -= u32::from(std::mem::take(&mut connection.counted));
         self.connecting -= u32::from(matches!(connection.phase, Phase::Connecting | Phase::Handshaking));
         connection.phase = Phase::Closed;
@@ -279,7 +297,8 @@ impl Engine<'_> {
     /// Looks at everything that no event tells of.
     pub(super) fn sweep(&mut self) {
         let now_ns = self.now_ns;
-        self.next_sweep_ns = now_ns + SWEEP_NS.min(self.plan.timeout_ns / 10 + 1);
+        self.slices.hand_out(&mut self.tally, self.live, now_ns);
+        self.next_sweep_ns = (now_ns + SWEEP_NS.min(self.plan.timeout_ns / 10 + 1)).min(self.slices.next_ns());
         if self.control.is_stopped() && !self.stopped {
             self.stopped = true;
             self.end_ns = self.end_ns.min(now_ns);
@@ -387,6 +406,7 @@ impl Engine<'_> {
         if let Some(error) = self.fatal.take() {
             return Err(error);
         }
+        self.slices.close(&mut self.tally, self.now_ns);
         self.tally.events_lost = self.events.lost;
         self.tally.calls = self.kernel.calls;
         Ok((self.tally, self.end_ns))

@@ -15,6 +15,7 @@ pub mod frames;
 pub mod hpack;
 mod huffman;
 mod lifecycle;
+mod sending;
 mod wire;
 
 pub(crate) use engine::Engine;

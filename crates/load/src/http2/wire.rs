@@ -4,8 +4,7 @@ use super::frames::{
     CONTINUATION, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, HEADERS, SETTINGS, WINDOW_UPDATE,
 };
 use super::hpack::BLOCK_BYTES_MAX;
-use crate::options::{Options, Protocol};
-use crate::{LoadError, Request, RequestError};
+use crate::{LoadError, Options, Protocol, Request, RequestError};
 
 /// What a stream, and the connection, may send us before we say that it may send more: enough that nobody waits for it.
 pub(super) const WINDOW_BYTES: u32 = (1 << 30) - 1;
