@@ -9,8 +9,11 @@
 //! in `http2`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
 
+mod asks;
+mod calendar;
 mod chunked;
 mod connection;
+pub mod cookies;
 mod engine;
 mod error;
 mod events;
@@ -36,6 +39,7 @@ mod transport;
 mod trust;
 mod url;
 
+pub use asks::{Ask, Asks, Order, UrlListError, UrlListProblem, parse_url_list};
 pub use error::LoadError;
 /// A histogram of nanoseconds, as the report holds them.
 pub type Histogram = hdrhistogram::Histogram<u64>;
@@ -47,7 +51,7 @@ pub use packed::Packed;
 pub use protocol::Protocol;
 pub use reach::Reach;
 pub use report::{Generator, LoadReport};
-pub use request::{Request, RequestError};
+pub use request::{Request, RequestError, Version};
 pub use run::run;
 pub use schedule::{Schedule, StopRule};
 pub use series::{Counts, Point, Sampling, Series, Strain};

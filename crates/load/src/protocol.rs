@@ -38,6 +38,12 @@ impl Protocol {
         if !options.keep_alive {
             return wrong("a new connection for each request is made over HTTP/1.1 only");
         }
+        if options.asks.hosts().len() > 1 {
+            return wrong("requests to several hosts are made over HTTP/1.1 only");
+        }
+        if options.asks.cookie_jar {
+            return wrong("a cookie jar needs connections that are a user's own: over HTTP/1.1 only");
+        }
         if options.verbatim.is_some() {
             return wrong("a request word for word can be sent over HTTP/1.1 only");
         }

@@ -40,6 +40,8 @@ pub(super) struct Exchange {
     pub(super) stream: u32,
     /// 0 until it comes.
     pub(super) status: u16,
+    /// Which of the plan's requests it is.
+    pub(super) ask: u32,
     /// How often it was sent before, in vain.
     pub(super) repeats: u8,
     /// Whether it waited for its connection to be opened.
@@ -142,7 +144,7 @@ impl Connection {
     pub(super) fn new(streams: u32) -> Self {
         // With some places to spare the next stream rarely has to be another than the next in number.
         let places = (streams + streams / 4 + 1).next_power_of_two() as usize;
-        Self {
+        let mut connection = Self {
             phase: Phase::Closed,
             counted: false,
             generation: 0,
@@ -174,7 +176,9 @@ impl Connection {
             listed_unread: false,
             listed_roomy: false,
             linger_until_ns: 0,
-        }
+        };
+        connection.reset();
+        connection
     }
 
     /// Makes the slot one of a new connection, or of none.

@@ -35,8 +35,8 @@ impl Engine<'_> {
     }
 
     fn on_settings(&mut self, slot: usize, settings: Settings) -> Result<(), Malformed> {
-        self.plan.agreed.store(true, Ordering::Relaxed);
-        let (asked, body_bytes) = (self.wire.streams, self.wire.body.len());
+        self.host.agreed.store(true, Ordering::Relaxed);
+        let asked = self.wire.streams;
         let connection = &mut self.connections[slot];
         // Without a word there is no bound, which the first settings say and later ones leave as it is.
         if let Some(streams) = settings.streams {
@@ -62,7 +62,7 @@ impl Engine<'_> {
                     if exchange.window > WINDOW_MAX {
                         return Err(Malformed::flow_control("a window that is too large"));
                     }
-                    connection.resume(place, body_bytes);
+                    connection.resume(place, &self.wire.asks);
                 }
             }
         }
@@ -73,7 +73,6 @@ impl Engine<'_> {
     }
 
     fn on_window(&mut self, slot: usize, stream: u32, more: u32) -> Result<(), Malformed> {
-        let body_bytes = self.wire.body.len();
         let connection = &mut self.connections[slot];
         if stream == 0 {
             connection.window += i64::from(more);
@@ -89,7 +88,7 @@ impl Engine<'_> {
         if exchange.window > WINDOW_MAX {
             self.give_up(slot, place, Outcome::Malformed, Some(PROTOCOL_ERROR));
         } else {
-            connection.resume(place, body_bytes);
+            connection.resume(place, &self.wire.asks);
             self.touch(slot);
         }
         Ok(())
@@ -141,6 +140,7 @@ impl Engine<'_> {
         self.held.push_back(Exchange {
             intended_ns: exchange.intended_ns,
             started_ns: exchange.started_ns,
+            ask: exchange.ask,
             repeats: exchange.repeats + 1,
             ..Exchange::default()
         });
@@ -172,9 +172,9 @@ impl Engine<'_> {
     pub(super) fn malformed(&mut self, slot: usize, malformed: Malformed, count: usize) {
         let connection = &mut self.connections[slot];
         let greeting = self.buffer[..count].starts_with(b"HTTP/");
-        if !connection.reader.is_settled() && greeting && !self.plan.agreed.load(Ordering::Relaxed) {
+        if !connection.reader.is_settled() && greeting && !self.host.agreed.load(Ordering::Relaxed) {
             self.fatal = Some(crate::LoadError::NotHttp2 {
-                host: self.plan.host.clone(),
+                host: self.host.url.host.clone(),
                 cause: "it answers in HTTP/1".to_owned(),
             });
         }

@@ -9,11 +9,12 @@ use super::frames::{Event, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, WINDOW_UPDATE};
 use super::hpack::{Decoder, Head};
 use super::wire::{WINDOW_BYTES, Wire};
 use crate::LoadError;
+use crate::asks::Chooser;
 use crate::engine::NEVER;
 use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
 use crate::options::Control;
-use crate::plan::{Plan, Share};
+use crate::plan::{Host, Plan, Share};
 use crate::schedule::Arrivals;
 use crate::slices::Slices;
 use crate::tally::{Durations, Tally};
@@ -36,6 +37,10 @@ const TELL_BYTES: u32 = WINDOW_BYTES / 2;
 pub(crate) struct Engine<'a> {
     pub(super) plan: &'a Plan,
     pub(super) wire: &'a Wire,
+    /// Where the requests go; over HTTP/2 that is one host.
+    pub(super) host: &'a Host,
+    /// Says what is asked next.
+    chooser: Chooser,
     pub(super) control: &'a Control,
     pub(super) kernel: Kernel,
     pub(super) connections: Vec<Connection>,
@@ -96,6 +101,8 @@ impl<'a> Engine<'a> {
         Ok(Self {
             plan,
             wire,
+            host: &plan.hosts[0],
+            chooser: share.chooser,
             control,
             kernel,
             connections: (0..slots).map(|_| Connection::new(wire.streams)).collect(),
@@ -218,13 +225,14 @@ impl<'a> Engine<'a> {
             let exchange = Exchange { intended_ns, ..Exchange::default() };
             if let Some(slot) = self.roomy_one() {
                 self.outstanding += 1;
-                self.begin(slot, exchange);
+                let ask = self.choose();
+                self.begin(slot, Exchange { ask, ..exchange });
             } else if self.held.len() < self.connecting as usize * self.wire.streams as usize {
                 self.outstanding += 1;
-                self.held.push_back(Exchange { started_ns: self.now_ns, ..exchange });
+                self.hold_new(exchange);
             } else if self.live < self.live_max {
                 self.outstanding += 1;
-                self.held.push_back(Exchange { started_ns: self.now_ns, ..exchange });
+                self.hold_new(exchange);
                 self.open();
             } else if self.queue.len() < self.queue_max {
                 self.queue.push_back(intended_ns);
@@ -238,6 +246,12 @@ impl<'a> Engine<'a> {
             self.tally.late += u64::from(self.now_ns.saturating_sub(intended_ns) > LATE_NS);
         }
         self.flush_touched();
+    }
+
+    /// Keeps an arrival for the connection that is being made.
+    fn hold_new(&mut self, exchange: Exchange) {
+        let ask = self.choose();
+        self.held.push_back(Exchange { started_ns: self.now_ns, ask, ..exchange });
     }
 
     /// A connection that can take a request: the one that was used last, so that one is filled before another is opened.
@@ -258,8 +272,9 @@ impl<'a> Engine<'a> {
     #[inline]
     pub(super) fn begin(&mut self, slot: usize, exchange: Exchange) {
         let connection = &mut self.connections[slot];
-        let (at, offset) = (connection.out.len(), connection.out_end());
-        let with_body = !self.wire.body.is_empty();
+        let offset = connection.out_end();
+        let asked = &self.wire.asks[exchange.ask as usize];
+        let with_body = !asked.body.is_empty();
         let (first_window, now_ns) = (connection.first_window, self.now_ns);
         let (place, placed) = connection.place(exchange);
         if placed.started_ns == 0 {
@@ -268,11 +283,8 @@ impl<'a> Engine<'a> {
         placed.request_offset = offset;
         placed.window = first_window;
         placed.sending = with_body;
-        let stream = placed.stream.to_be_bytes();
-        connection.out.extend_from_slice(&self.wire.head);
-        for place in &self.wire.streams_at {
-            connection.out[at + place..at + place + 4].copy_from_slice(&stream);
-        }
+        let stream = placed.stream;
+        asked.begin(&mut connection.out, stream);
         connection.unsent.push_back((place, offset));
         if with_body {
             connection.senders.push_back(place);
@@ -300,10 +312,10 @@ impl<'a> Engine<'a> {
 
     /// Writes what a connection has to say, as far as there is room.
     fn flush(&mut self, slot: usize) {
-        let encrypted = self.plan.encrypted();
+        let encrypted = self.host.tls.is_some();
         let connection = &mut self.connections[slot];
         while !connection.broken {
-            connection.fill(&self.wire.body);
+            connection.fill(&self.wire.asks);
             let Some(stream) = &mut connection.stream else { return };
             let nothing = connection.out_at == connection.out.len();
             if nothing && !stream.is_clogged() {
@@ -379,7 +391,7 @@ impl<'a> Engine<'a> {
                     return false;
                 }
             };
-            let offset = if self.plan.encrypted() { before } else { before + at as u64 };
+            let offset = if self.host.tls.is_some() { before } else { before + at as u64 };
             at += used;
             let Some(event) = event else { continue };
             let taken = match event {
@@ -422,7 +434,7 @@ impl<'a> Engine<'a> {
             100..=199 => end || head.status == 101,
             status => {
                 exchange.status = status;
-                let empty = self.plan.head_only || status == 304;
+                let empty = self.plan.asks.entry(exchange.ask).head_only || status == 304;
                 exchange.expected = if empty { Some(0) } else { head.length };
                 false
             }
@@ -480,7 +492,7 @@ impl<'a> Engine<'a> {
         if exchange.expected.is_some_and(|expected| expected != exchange.content) {
             return self.give_up(slot, place, Outcome::Malformed, None);
         }
-        if exchange.body_sent < self.wire.body.len() {
+        if exchange.body_sent < self.wire.asks[exchange.ask as usize].body.len() {
             // Answered before all of the request was there: what is left of it is not wanted (RFC 9113 8.1).
             let stream = exchange.stream;
             connection.say_reset(stream, CANCEL);
@@ -536,11 +548,16 @@ impl<'a> Engine<'a> {
         if self.arrivals.is_some() { self.next_queued() } else { self.next_new() }
     }
 
+    #[inline]
+    fn choose(&mut self) -> u32 {
+        self.plan.asks.choose(&mut self.chooser)
+    }
+
     /// An arrival that waited for a stream.
     pub(super) fn next_queued(&mut self) -> Option<Exchange> {
         let intended_ns = self.queue.pop_front()?;
         self.outstanding += 1;
-        Some(Exchange { intended_ns, started_ns: self.now_ns, ..Exchange::default() })
+        Some(Exchange { intended_ns, started_ns: self.now_ns, ask: self.choose(), ..Exchange::default() })
     }
 
     /// A request that nobody waited for: in a closed loop it is wanted when it can be sent.
@@ -551,7 +568,8 @@ impl<'a> Engine<'a> {
         }
         self.issued += 1;
         self.outstanding += 1;
-        Some(Exchange { intended_ns: self.now_ns, started_ns: self.now_ns, ..Exchange::default() })
+        let now_ns = self.now_ns;
+        Some(Exchange { intended_ns: now_ns, started_ns: now_ns, ask: self.choose(), ..Exchange::default() })
     }
 
     /// Writes a request's event.
@@ -560,7 +578,7 @@ impl<'a> Engine<'a> {
         let frames = body.div_ceil(FRAME_BYTES_MAX);
         let request_bytes = match exchange.sent_ns {
             0 => 0,
-            _ => self.wire.head.len() + body + frames * FRAME_HEAD_BYTES,
+            _ => self.wire.asks[exchange.ask as usize].head.len() + body + frames * FRAME_HEAD_BYTES,
         };
         self.events.request(ClientRequest {
             connection,
@@ -574,10 +592,10 @@ impl<'a> Engine<'a> {
             response_offset: exchange.response_offset,
             response_bytes: exchange.response_bytes,
             status: if outcome == Outcome::Done { exchange.status } else { 0 },
-            name: self.plan.name,
+            name: self.plan.asks.entry(exchange.ask).name,
             outcome,
             opened_connection: exchange.opened,
-            encrypted: self.plan.encrypted(),
+            encrypted: self.host.tls.is_some(),
             retried: exchange.repeats > 0,
             http_version: 2,
         });

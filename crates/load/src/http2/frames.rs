@@ -171,6 +171,12 @@ impl Reader {
         self.settled
     }
 
+    /// Whether a frame of content has begun of which not all is here.
+    #[must_use]
+    pub fn is_within_content(&self) -> bool {
+        self.content.is_some()
+    }
+
     /// Takes a frame off the beginning of `bytes`, or a piece of one; gives how many bytes that took, and what they mean
     /// if they mean anything yet.
     ///

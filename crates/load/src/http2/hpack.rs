@@ -184,3 +184,74 @@ fn string(rest: &mut &[u8], text: &mut Vec<u8>) -> Result<(), Malformed> {
     text.extend_from_slice(bytes);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(block: &[u8]) -> Result<Head, Malformed> {
+        Decoder::default().decode(block)
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc_are_read() {
+        // C.5.1 without the string code and C.6.1 with it: the same response, of status 302.
+        let plain = b"\x48\x03302\x58\x07private\x61\x1dMon, 21 Oct 2013 20:13:21 GMT\x6e\x17https://www.example.com";
+        let coded = b"\x48\x82\x64\x02\x58\x85\xae\xc3\x77\x1a\x4b\x61\x96\xd0\x7a\xbe\x94\x10\x54\xd4\x44\xa8\x20\x05\
+            \x95\x04\x0b\x81\x66\xe0\x82\xa6\x2d\x1b\xff\x6e\x91\x9d\x29\xad\x17\x18\x63\xc7\x8f\x0b\x97\xc8\xe9\xae\
+            \x82\xae\x43\xd3";
+        let found = Ok(Head { status: 302, length: None });
+        assert_eq!((read(plain), read(coded)), (found, found));
+        // C.6.2 says the same of the fields that C.6.1 put into a table, which is refused here.
+        assert_eq!(read(b"\x48\x83\x64\x0e\xff\xc1\xc0\xbf").map_err(|error| error.code), Err(0x9));
+        // C.2.1 and C.2.3: fields that decide nothing; a block without a status is one of trailers.
+        assert_eq!(read(b"\x40\x0acustom-key\x0dcustom-header"), Ok(Head::default()));
+        assert_eq!(read(b"\x10\x08password\x06secret"), Ok(Head::default()));
+        // C.1.2: the number 1337 after a prefix of five bits.
+        assert_eq!(integer(&mut &b"\x1f\x9a\x0a"[..], 5), Ok(1337));
+    }
+
+    #[test]
+    fn statuses_and_lengths_are_found_however_they_are_written() {
+        let head = |status, length| Ok(Head { status, length });
+        assert_eq!(read(b"\x88"), head(200, None));
+        assert_eq!(read(b"\x20\x8d\x0f\x0d\x0242"), head(404, Some(42)));
+        assert_eq!(read(b"\x08\x03299"), head(299, None));
+        assert_eq!(read(b"\x00\x07:status\x03201\x00\x0econtent-length\x010"), head(201, Some(0)));
+    }
+
+    #[test]
+    fn what_no_response_may_say_is_refused() {
+        for (block, code) in [
+            (&b"\x82"[..], 0x1),
+            (b"\x88\x88", 0x1),
+            (b"\x0f\x0d\x011\x88", 0x1),
+            (b"\x08\x0299", 0x1),
+            (b"\x08\x04+200", 0x1),
+            (b"\x88\x0f\x0d\x02-1", 0x1),
+            (b"\x88\x0f\x0d\x011\x0f\x0d\x012", 0x1),
+            (b"\x88\x00\x01A\x01b", 0x1),
+            (b"\x88\x00\x00\x01b", 0x1),
+            (b"\x00\x05:path\x01/", 0x1),
+            (b"\x80", 0x9),
+            (b"\xbe", 0x9),
+            (b"\x3f\xe1\x1f", 0x9),
+            (b"\x88\x20", 0x9),
+            (b"\x7f\xff\xff\xff\xff\xff\x01", 0x9),
+            (b"\x00\x05ab", 0x9),
+            (b"\x00", 0x9),
+            (b"\x48\x81\x00", 0x9),
+        ] {
+            assert_eq!(read(block).map_err(|error| error.code), Err(code), "{block:02x?}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_was_refused_is_not_remembered() {
+        let mut decoder = Decoder::default();
+        assert_eq!(decoder.decode(b"\x88").map(|head| head.status), Ok(200));
+        assert!(decoder.decode(b"\x82").is_err() && decoder.decode(b"\x82").is_err());
+        assert_eq!(decoder.decode(b"\x88").map(|head| head.status), Ok(200));
+        assert_eq!(decoder.decode(b"\x8d").map(|head| head.status), Ok(404));
+    }
+}

@@ -98,7 +98,7 @@ mod tests {
         (CODE.first[usize::from(length)] + before, length)
     }
 
-    pub(crate) fn encode(text: &[u8]) -> Vec<u8> {
+    fn encode(text: &[u8]) -> Vec<u8> {
         let (mut bytes, mut bits, mut held) = (Vec::new(), 0u64, 0u32);
         for symbol in text {
             let (code, length) = code_of(usize::from(*symbol));
@@ -129,6 +129,23 @@ mod tests {
         assert_eq!(code_of(1), (0x007f_ffd8, 23));
         assert_eq!(code_of(249), (0x0fff_fffe, 28));
         assert_eq!(code_of(END), (0x3fff_ffff, 30));
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc_are_read() {
+        for (bytes, text) in [
+            (&b"\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff"[..], "www.example.com"),
+            (b"\xa8\xeb\x10\x64\x9c\xbf", "no-cache"),
+            (b"\x25\xa8\x49\xe9\x5b\xa9\x7d\x7f", "custom-key"),
+            (b"\x25\xa8\x49\xe9\x5b\xb8\xe8\xb4\xbf", "custom-value"),
+            (b"\xae\xc3\x77\x1a\x4b", "private"),
+            (
+                b"\xd0\x7a\xbe\x94\x10\x54\xd4\x44\xa8\x20\x05\x95\x04\x0b\x81\x66\xe0\x82\xa6\x2d\x1b\xff",
+                "Mon, 21 Oct 2013 20:13:21 GMT",
+            ),
+        ] {
+            assert_eq!(decoded(bytes).as_deref(), Some(text.as_bytes()), "{text}");
+        }
     }
 
     #[test]

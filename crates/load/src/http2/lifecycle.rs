@@ -33,7 +33,7 @@ impl Engine<'_> {
         self.connecting += 1;
         self.numbered += 1;
         self.now_ns = monotonic_ns();
-        let address = self.plan.addresses[self.address];
+        let address = self.host.addresses[self.address];
         let streams = self.wire.streams.min(self.streams_known.unwrap_or(STREAMS_AT_FIRST));
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
@@ -67,8 +67,8 @@ impl Engine<'_> {
     }
 
     fn connected(&mut self, slot: usize) {
-        self.plan.reached.store(true, Ordering::Relaxed);
-        let Some((config, name)) = &self.plan.tls else { return self.ready(slot) };
+        self.host.reached.store(true, Ordering::Relaxed);
+        let Some((config, name)) = &self.host.tls else { return self.ready(slot) };
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Handshaking;
         match rustls::ClientConnection::new(config.clone(), name.clone()) {
@@ -89,7 +89,7 @@ impl Engine<'_> {
                     Some(true) => self.tally.handshakes.resumed += 1,
                     _ => self.tally.handshakes.full += 1,
                 }
-                self.plan.agreed.store(true, Ordering::Relaxed);
+                self.host.agreed.store(true, Ordering::Relaxed);
                 self.ready(slot);
             }
             Ok(Handshake::Ready) => {
@@ -97,7 +97,7 @@ impl Engine<'_> {
                     None => "in the TLS handshake it chose no protocol".to_owned(),
                     Some(other) => format!("in the TLS handshake it chose {}", String::from_utf8_lossy(other)),
                 };
-                self.fatal = Some(LoadError::NotHttp2 { host: self.plan.host.clone(), cause });
+                self.fatal = Some(LoadError::NotHttp2 { host: self.host.url.host.clone(), cause });
                 self.fail_held(Outcome::Tls);
                 self.close(slot);
             }
@@ -144,7 +144,7 @@ impl Engine<'_> {
             connected_ns: self.now_ns,
             failed,
             local: local.unwrap_or_else(weir_wire::socket::unknown_address),
-            remote: self.plan.addresses[connection.address],
+            remote: self.host.addresses[connection.address],
         });
     }
 
@@ -153,7 +153,7 @@ impl Engine<'_> {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
         let address = self.connections[slot].address;
-        if self.plan.reached.load(Ordering::Relaxed) {
+        if self.host.reached.load(Ordering::Relaxed) {
             self.fail_held(outcome);
             self.close(slot);
             // Tried again by the sweep: at once would be in a tight loop.
@@ -161,25 +161,25 @@ impl Engine<'_> {
             return;
         }
         self.close(slot);
-        if address + 1 < self.plan.addresses.len() {
+        if address + 1 < self.host.addresses.len() {
             self.address = self.address.max(address + 1);
             return self.open();
         }
         let cause = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
-        self.fatal = Some(LoadError::Unreachable { address: self.plan.addresses[address], cause });
+        self.fatal = Some(LoadError::Unreachable { address: self.host.addresses[address], cause });
     }
 
     fn handshake_failed(&mut self, slot: usize, error: &io::Error) {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
-        if !self.plan.agreed.load(Ordering::Relaxed) {
+        if !self.host.agreed.load(Ordering::Relaxed) {
             self.fatal = Some(match tls_error(error) {
                 // RFC 7301 3.2: what a server says that knows none of the protocols that it was offered.
                 Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
                     let cause = "in the TLS handshake it refused".to_owned();
-                    LoadError::NotHttp2 { host: self.plan.host.clone(), cause }
+                    LoadError::NotHttp2 { host: self.host.url.host.clone(), cause }
                 }
-                _ => LoadError::Tls { host: self.plan.host.clone(), cause: tls_words::words(error) },
+                _ => LoadError::Tls { host: self.host.url.host.clone(), cause: tls_words::words(error) },
             });
         }
         self.tally.reasons.note(Outcome::Tls, &tls_words::words(error), self.share_of_held() as u64);
@@ -221,8 +221,9 @@ impl Engine<'_> {
             if exchange.stream == 0 {
                 continue;
             }
-            let unwritten = exchange.sent_ns == 0 || !self.plan.encrypted() && exchange.request_offset >= written;
-            if may_repeat && exchange.first_byte_ns == 0 && (self.plan.idempotent || unwritten) {
+            let unwritten = exchange.sent_ns == 0 || self.host.tls.is_none() && exchange.request_offset >= written;
+            let idempotent = self.plan.asks.entry(exchange.ask).idempotent;
+            if may_repeat && exchange.first_byte_ns == 0 && (idempotent || unwritten) {
                 self.hold(exchange);
             } else {
                 self.count_failure(number, &exchange, outcome);
@@ -368,7 +369,7 @@ impl Engine<'_> {
 
     fn connect_timed_out(&mut self, slot: usize) {
         let error = io::ErrorKind::TimedOut.into();
-        if self.connections[slot].phase == Phase::Handshaking && !self.plan.agreed.load(Ordering::Relaxed) {
+        if self.connections[slot].phase == Phase::Handshaking && !self.host.agreed.load(Ordering::Relaxed) {
             self.handshake_failed(slot, &error);
         } else {
             self.connect_failed(slot, &error, Outcome::TimedOut);

@@ -3,7 +3,7 @@
 use super::Malformed;
 use super::connection::Connection;
 use super::frames::{DATA, END_STREAM, FRAME_BYTES_MAX, RST_STREAM};
-use super::wire::frame;
+use super::wire::{Asked, frame};
 
 /// Bytes of bodies that are put into frames ahead of their write.
 const AHEAD_BYTES: usize = 64 * 1024;
@@ -13,7 +13,7 @@ const ANSWERS_BYTES_MAX: usize = 256 * 1024;
 impl Connection {
     /// Puts bodies into frames: of each request that has more of its body one frame in turn, as far as all windows allow.
     #[inline]
-    pub(super) fn fill(&mut self, body: &[u8]) {
+    pub(super) fn fill(&mut self, asks: &[Asked]) {
         while self.window > 0 && self.out.len() - self.out_at < AHEAD_BYTES {
             let Some(place) = self.senders.pop_front() else { return };
             let (window, most) = (self.window, self.frame_bytes.min(FRAME_BYTES_MAX));
@@ -26,6 +26,7 @@ impl Connection {
                 exchange.sending = false;
                 continue;
             }
+            let body = &asks[exchange.ask as usize].body;
             let left = body.len() - exchange.body_sent;
             let allowed = usize::try_from(exchange.window.min(window)).unwrap_or(usize::MAX);
             let count = left.min(allowed).min(most);
@@ -43,8 +44,9 @@ impl Connection {
     }
 
     /// Lists a request whose window has grown, if it has more of its body to send.
-    pub(super) fn resume(&mut self, place: u32, body_bytes: usize) {
+    pub(super) fn resume(&mut self, place: u32, asks: &[Asked]) {
         let exchange = self.at(place);
+        let body_bytes = asks[exchange.ask as usize].body.len();
         if !exchange.sending && exchange.window > 0 && exchange.stream != 0 && exchange.body_sent < body_bytes {
             exchange.sending = true;
             self.senders.push_back(place);
