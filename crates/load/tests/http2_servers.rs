@@ -57,7 +57,7 @@ fn check(base: &str, post: Option<&str>) {
             assert!(told.len() as u64 == requests, "{what}");
             for request in told {
                 let most = bytes + 600 + bytes / 500 * 9;
-                assert!((bytes..most as usize).contains(&(request.response_bytes as usize)), "{what}: {request:?}");
+                assert!((bytes..most).contains(&(request.response_bytes as usize)), "{what}: {request:?}");
                 assert_eq!(request.http_version, 2);
             }
         }
@@ -100,10 +100,10 @@ fn nginx_agrees() {
         .directive(&format!("listen 127.0.0.1:{plain} http2; listen 127.0.0.1:{encrypted} ssl http2;"))
         .directive(&format!("ssl_certificate \"{}\";", certificate.certificate().display()))
         .directive(&format!("ssl_certificate_key \"{}\";", certificate.key().display()))
-        .directive("client_max_body_size 10m; http2_max_concurrent_streams 64;")
+        // With sendfile nginx 1.22 takes several long responses at a time for a flood, from any client, and hangs up.
+        .directive("sendfile off; client_max_body_size 10m; http2_max_concurrent_streams 64;")
         // It takes the body, whatever its length, before it answers.
         .directive(&format!("location /post {{ proxy_pass http://127.0.0.1:{short}/1k; }}"))
-        .directive("location /taken { proxy_pass http://$server_addr:$server_port; }")
         .start()
         .expect("nginx starts");
     let receiver = Nginx::new()
@@ -146,7 +146,8 @@ fn nginx_says_farewell_after_a_hundred_requests() {
     }
     // Not one was answered twice.
     let deadline = Instant::now() + Duration::from_secs(10);
-    let lines = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+    let lines =
+        || std::fs::read_to_string(&log).unwrap_or_default().lines().filter(|line| line.contains("GET /1k")).count();
     while lines() < 14_000 {
         assert!(Instant::now() < deadline, "{} of 14000", lines());
         std::thread::sleep(Duration::from_millis(20));
