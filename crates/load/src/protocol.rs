@@ -1,6 +1,7 @@
 //! Which version of HTTP is spoken.
 
-use crate::reach::Tls;
+use crate::reach::{ProxyKind, Tls};
+use crate::request::Version;
 use crate::{LoadError, Options};
 
 /// The most streams of a connection that can be asked for.
@@ -37,6 +38,15 @@ impl Protocol {
         }
         if !options.keep_alive {
             return wrong("a new connection for each request is made over HTTP/1.1 only");
+        }
+        let asked = options.asks.list.iter().map(|ask| (&ask.url, &ask.request));
+        let mut all = asked.chain([(&options.url, &options.request)]);
+        if all.clone().any(|(_, request)| request.version == Version::Http10) {
+            return wrong("a request has one version: HTTP/1.0 or HTTP/2");
+        }
+        let by_proxy = options.reach.proxy.as_ref().is_some_and(|proxy| proxy.kind == ProxyKind::Http);
+        if by_proxy && all.any(|(url, _)| !url.encrypted) {
+            return wrong("an HTTP proxy passes HTTP/2 on only if it is encrypted: https://, or a SOCKS proxy");
         }
         if options.asks.hosts().len() > 1 {
             return wrong("requests to several hosts are made over HTTP/1.1 only");

@@ -180,11 +180,11 @@ struct Nghttpd {
 }
 
 impl Nghttpd {
-    fn start(site: &Path, files: Option<(PathBuf, PathBuf)>, arguments: &[&str]) -> Self {
+    fn start(site: &Path, files: Option<&(PathBuf, PathBuf)>, arguments: &[&str]) -> Self {
         let port = free_port();
         let mut command = Command::new("nghttpd");
         command.args(arguments).arg("-d").arg(site).args(["-a", "127.0.0.1"]);
-        match &files {
+        match files {
             None => command.arg("--no-tls").arg(port.to_string()),
             Some((key, certificate)) => command.arg(port.to_string()).args([key, certificate]),
         };
@@ -214,7 +214,7 @@ fn nghttpd_agrees() {
     let plain = Nghttpd::start(site.path(), None, &["--echo-upload"]);
     check(&format!("http://127.0.0.1:{}", plain.port), Some("/1k"));
     let files = (certificate.key(), certificate.certificate());
-    let encrypted = Nghttpd::start(site.path(), Some(files), &["--echo-upload"]);
+    let encrypted = Nghttpd::start(site.path(), Some(&files), &["--echo-upload"]);
     check(&format!("https://localhost:{}", encrypted.port), Some("/1k"));
     // One stream at a time: those that were sent before that was known are refused, and sent again.
     let single = Nghttpd::start(site.path(), None, &["-m", "1"]);

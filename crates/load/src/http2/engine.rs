@@ -39,6 +39,8 @@ pub(crate) struct Engine<'a> {
     pub(super) wire: &'a Wire,
     /// Where the requests go; over HTTP/2 that is one host.
     pub(super) host: &'a Host,
+    /// Whether the bytes on the wire are those of TLS.
+    pub(super) encrypted: bool,
     /// Says what is asked next.
     chooser: Chooser,
     pub(super) control: &'a Control,
@@ -79,6 +81,8 @@ pub(crate) struct Engine<'a> {
     pub(super) next_sweep_ns: u64,
     /// When waiting for what is under way is given up.
     pub(super) give_up_ns: u64,
+    /// Before this no connection is opened: the host had nothing left for one.
+    pub(super) hold_until_ns: u64,
     pub(super) stopped: bool,
     /// What the shared counters hold of this loop: requests, errors, drops, connections.
     pub(super) published: [u64; 4],
@@ -102,6 +106,7 @@ impl<'a> Engine<'a> {
             plan,
             wire,
             host: &plan.hosts[0],
+            encrypted: plan.hosts[0].route.tls.is_some(),
             chooser: share.chooser,
             control,
             kernel,
@@ -129,6 +134,7 @@ impl<'a> Engine<'a> {
             now_ns: monotonic_ns(),
             next_sweep_ns: 0,
             give_up_ns: share.end_ns.saturating_add(plan.timeout_ns),
+            hold_until_ns: 0,
             stopped: false,
             published: [0; 4],
             fatal: None,
@@ -312,7 +318,7 @@ impl<'a> Engine<'a> {
 
     /// Writes what a connection has to say, as far as there is room.
     fn flush(&mut self, slot: usize) {
-        let encrypted = self.host.tls.is_some();
+        let encrypted = self.encrypted;
         let connection = &mut self.connections[slot];
         while !connection.broken {
             connection.fill(&self.wire.asks);
@@ -391,7 +397,7 @@ impl<'a> Engine<'a> {
                     return false;
                 }
             };
-            let offset = if self.host.tls.is_some() { before } else { before + at as u64 };
+            let offset = if self.encrypted { before } else { before + at as u64 };
             at += used;
             let Some(event) = event else { continue };
             let taken = match event {
@@ -595,7 +601,7 @@ impl<'a> Engine<'a> {
             name: self.plan.asks.entry(exchange.ask).name,
             outcome,
             opened_connection: exchange.opened,
-            encrypted: self.host.tls.is_some(),
+            encrypted: self.encrypted,
             retried: exchange.repeats > 0,
             http_version: 2,
         });

@@ -396,7 +396,7 @@ fn numbers<const N: usize>(payload: &[u8]) -> Result<[u8; N], Malformed> {
 
 /// The settings of a frame (RFC 9113 6.5.2), the last of each counting.
 fn settings(payload: &[u8]) -> Result<Settings, Malformed> {
-    if payload.len() % 6 != 0 {
+    if !payload.len().is_multiple_of(6) {
         return Err(Malformed::frame_size("settings that are cut off"));
     }
     let mut settings = Settings::default();

@@ -6,7 +6,8 @@ use super::engine::Engine;
 use crate::LoadError;
 use crate::engine::{NEVER, outcome_of};
 use crate::kernel::{BROKEN, monotonic_ns};
-use crate::reach::tls_words;
+use crate::lifecycle::outcome_of_connect;
+use crate::reach::{Refusal, tls_words};
 use crate::tally::Tally;
 use crate::transport::{Handshake, Stream, tls_error};
 use std::io;
@@ -33,7 +34,9 @@ impl Engine<'_> {
         self.connecting += 1;
         self.numbered += 1;
         self.now_ns = monotonic_ns();
-        let address = self.host.addresses[self.address];
+        let route = &self.host.route;
+        let endpoint = &route.endpoints[self.address];
+        let source = route.source(endpoint, self.numbered);
         let streams = self.wire.streams.min(self.streams_known.unwrap_or(STREAMS_AT_FIRST));
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
@@ -44,9 +47,30 @@ impl Engine<'_> {
         connection.streams_max = streams;
         self.events.opens(connection.number);
         let token = u64::from(connection.generation) << 32 | slot as u64;
-        match self.kernel.connect(address, token) {
-            Ok(fd) => connection.stream = Some(Stream::new(fd, None)),
-            Err(error) => self.connect_failed(slot, &error, Outcome::ConnectFailed),
+        match self.kernel.connect(endpoint, source, token) {
+            Ok(fd) => connection.stream = Some(Stream::new(fd)),
+            Err(error) => self.not_begun(slot, error),
+        }
+    }
+
+    /// A connect call failed at once: a Unix socket whose queue is full says so, where TCP asks again by itself; the sweep
+    /// does it here.
+    fn not_begun(&mut self, slot: usize, error: io::Error) {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
+        } else {
+            self.connect_failed(slot, error);
+        }
+    }
+
+    /// Tries again to connect where there was no room for it.
+    fn connect_again(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        let endpoint = &self.host.route.endpoints[connection.address];
+        let token = u64::from(connection.generation) << 32 | slot as u64;
+        match self.kernel.connect(endpoint, self.host.route.source(endpoint, connection.number), token) {
+            Ok(fd) => connection.stream = Some(Stream::new(fd)),
+            Err(error) => self.not_begun(slot, error),
         }
     }
 
@@ -61,22 +85,23 @@ impl Engine<'_> {
             _ => None,
         };
         match error {
-            Some(error) => self.connect_failed(slot, &error, Outcome::ConnectFailed),
+            Some(error) => self.connect_failed(slot, error),
             None => self.connected(slot),
         }
     }
 
     fn connected(&mut self, slot: usize) {
         self.host.reached.store(true, Ordering::Relaxed);
-        let Some((config, name)) = &self.host.tls else { return self.ready(slot) };
+        let route = &self.host.route;
+        if route.is_plain() {
+            return self.ready(slot);
+        }
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Handshaking;
-        match rustls::ClientConnection::new(config.clone(), name.clone()) {
-            Ok(session) => {
-                connection.stream = connection.stream.take().map(|s| Stream::new(s.into_fd(), Some(Box::new(session))));
-                self.handshake(slot);
-            }
-            Err(error) => self.handshake_failed(slot, &io::Error::other(error)),
+        let Some(stream) = &mut connection.stream else { return };
+        match stream.prepare(route) {
+            Ok(()) => self.handshake(slot),
+            Err(error) => self.handshake_failed(slot, &error),
         }
     }
 
@@ -84,10 +109,12 @@ impl Engine<'_> {
         let Some(stream) = &mut self.connections[slot].stream else { return };
         match stream.handshake(&mut self.kernel) {
             Ok(Handshake::Pending) => {}
-            Ok(Handshake::Ready) if stream.agreed_protocol() == Some(ALPN) => {
+            // Without TLS, behind a proxy, there is nothing to agree on.
+            Ok(Handshake::Ready) if self.host.route.tls.is_none() || stream.agreed_protocol() == Some(ALPN) => {
                 match stream.resumed() {
                     Some(true) => self.tally.handshakes.resumed += 1,
-                    _ => self.tally.handshakes.full += 1,
+                    Some(false) => self.tally.handshakes.full += 1,
+                    None => {}
                 }
                 self.host.agreed.store(true, Ordering::Relaxed);
                 self.ready(slot);
@@ -113,6 +140,8 @@ impl Engine<'_> {
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Open;
         connection.heard_ns = self.now_ns;
+        // A proxy may have been spoken to before.
+        connection.out_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
         connection.out.extend_from_slice(&self.wire.preface);
         self.tally.connect.saturating_record(self.now_ns.saturating_sub(connection.connect_start_ns));
         self.tell_connection(slot, false);
@@ -144,16 +173,24 @@ impl Engine<'_> {
             connected_ns: self.now_ns,
             failed,
             local: local.unwrap_or_else(weir_wire::socket::unknown_address),
-            remote: self.host.addresses[connection.address],
+            remote: self.host.route.endpoints[connection.address].told(),
         });
     }
 
     /// A connection could not be made: with the next of the host's addresses if none ever was, else it counts.
-    fn connect_failed(&mut self, slot: usize, error: &io::Error, outcome: Outcome) {
+    fn connect_failed(&mut self, slot: usize, error: io::Error) {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
         let address = self.connections[slot].address;
-        if self.host.reached.load(Ordering::Relaxed) {
+        let outcome = outcome_of_connect(&error);
+        if outcome.is_ours() {
+            // Asking again at once could only fail again: nothing more is opened until others had time to give back.
+            self.hold_until_ns = self.now_ns + REOPEN_NS;
+        }
+        if outcome.is_ours() || self.host.reached.load(Ordering::Relaxed) {
+            if outcome.is_ours() || outcome == Outcome::ConnectFailed {
+                self.tally.reasons.note(outcome, &error.to_string(), self.share_of_held() as u64);
+            }
             self.fail_held(outcome);
             self.close(slot);
             // Tried again by the sweep: at once would be in a tight loop.
@@ -161,29 +198,39 @@ impl Engine<'_> {
             return;
         }
         self.close(slot);
-        if address + 1 < self.host.addresses.len() {
+        if address + 1 < self.host.route.endpoints.len() {
             self.address = self.address.max(address + 1);
             return self.open();
         }
-        let cause = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
-        self.fatal = Some(LoadError::Unreachable { address: self.host.addresses[address], cause });
+        self.fatal = Some(self.host.route.unreachable(address, error));
     }
 
     fn handshake_failed(&mut self, slot: usize, error: &io::Error) {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
+        let in_tunnel = self.connections[slot].stream.as_ref().is_some_and(Stream::in_tunnel);
+        let (outcome, words) = match Refusal::of(error) {
+            Some(refusal) => (Outcome::Proxy, refusal.0.clone()),
+            None if in_tunnel && error.kind() == io::ErrorKind::TimedOut => {
+                (Outcome::Proxy, "the proxy did not answer in time".to_owned())
+            }
+            None => (Outcome::Tls, tls_words::words(error)),
+        };
+        // RFC 7301 3.2: what a server says that knows none of the protocols that it was offered.
+        let refused = matches!(
+            tls_error(error),
+            Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol))
+        );
         if !self.host.agreed.load(Ordering::Relaxed) {
-            self.fatal = Some(match tls_error(error) {
-                // RFC 7301 3.2: what a server says that knows none of the protocols that it was offered.
-                Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
-                    let cause = "in the TLS handshake it refused".to_owned();
-                    LoadError::NotHttp2 { host: self.host.url.host.clone(), cause }
-                }
-                _ => LoadError::Tls { host: self.host.url.host.clone(), cause: tls_words::words(error) },
+            let host = self.host.url.host.clone();
+            self.fatal = Some(match (outcome, &self.host.route.proxy) {
+                (Outcome::Proxy, Some(proxy)) => LoadError::Proxy { proxy: proxy.clone(), cause: words.clone() },
+                _ if refused => LoadError::NotHttp2 { host, cause: "in the TLS handshake it refused".to_owned() },
+                _ => LoadError::Tls { host, cause: words.clone() },
             });
         }
-        self.tally.reasons.note(Outcome::Tls, &tls_words::words(error), self.share_of_held() as u64);
-        self.fail_held(Outcome::Tls);
+        self.tally.reasons.note(outcome, &words, self.share_of_held() as u64);
+        self.fail_held(outcome);
         self.close(slot);
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
     }
@@ -221,12 +268,14 @@ impl Engine<'_> {
             if exchange.stream == 0 {
                 continue;
             }
-            let unwritten = exchange.sent_ns == 0 || self.host.tls.is_none() && exchange.request_offset >= written;
+            let unwritten = exchange.sent_ns == 0 || !self.encrypted && exchange.request_offset >= written;
             let idempotent = self.plan.asks.entry(exchange.ask).idempotent;
             if may_repeat && exchange.first_byte_ns == 0 && (idempotent || unwritten) {
                 self.hold(exchange);
             } else {
-                self.count_failure(number, &exchange, outcome);
+                // With a head, the response said that there was more.
+                let in_body = outcome == Outcome::Closed && exchange.status != 0;
+                self.count_failure(number, &exchange, if in_body { Outcome::ShortBody } else { outcome });
             }
         }
         self.close(slot);
@@ -275,7 +324,7 @@ impl Engine<'_> {
 
     /// Opens another connection if there is something to send that those being made are not for.
     pub(super) fn replace(&mut self) {
-        if self.live >= self.live_max || self.fatal.is_some() {
+        if self.live >= self.live_max || self.fatal.is_some() || self.now_ns < self.hold_until_ns {
             return;
         }
         if self.arrivals.is_some() {
@@ -337,6 +386,7 @@ impl Engine<'_> {
             Phase::Connecting | Phase::Handshaking if is_overdue(connection.connect_start_ns) => {
                 self.connect_timed_out(slot);
             }
+            Phase::Connecting if connection.stream.is_none() => self.connect_again(slot),
             Phase::Leaving if connection.active == 0 && now_ns >= connection.linger_until_ns => {
                 self.close(slot);
                 self.replace();
@@ -372,7 +422,7 @@ impl Engine<'_> {
         if self.connections[slot].phase == Phase::Handshaking && !self.host.agreed.load(Ordering::Relaxed) {
             self.handshake_failed(slot, &error);
         } else {
-            self.connect_failed(slot, &error, Outcome::TimedOut);
+            self.connect_failed(slot, error);
         }
     }
 
