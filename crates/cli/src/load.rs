@@ -1,7 +1,10 @@
 //! The `weir load` command.
 
+mod asked;
 mod protocol;
 mod screen;
+
+pub(crate) use asked::number_names;
 
 use crate::load_run::into_run;
 use crate::progress::Line;
@@ -14,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use weir_load::{Control, LoadError, LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
+use weir_load::{Control, Io, LoadError, LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_measure::summary::Summary;
 use weir_trace::Run;
 
@@ -35,6 +38,12 @@ Examples:
       the same with random gaps, repeatable
   weir load -n 1000 -m POST -H 'Content-Type: text/plain' --body @FILE URL
       1000 requests with a body
+  weir load --steps 100/10s,200/10s http://localhost:8080/
+      more arrivals step by step; --ramp 100..1000/60s: evenly
+  weir load --replay access.log --speed 2 http://localhost:8080/
+      what a server's log holds, at its times, twice as fast
+  weir load --urls mix.txt http://localhost:8080/
+      the requests of a file, by their weights; a line is: 3 GET /index.html
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
   weir load --http2 --streams 20 https://localhost:8443/
@@ -57,7 +66,8 @@ be reached, 2 for wrong usage.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to load: http:// or https://, host, port, path
-    url: String,
+    #[arg(required_unless_present = "urls")]
+    url: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
     /// Write the events of every connection and request to this run directory, for `weir explain`
@@ -93,7 +103,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "R", help_heading = "Load")]
     rate: Option<f64>,
     /// Exponentially distributed times between arrivals
-    #[arg(long, requires = "rate", help_heading = "Load")]
+    #[arg(long, help_heading = "Load")]
     poisson: bool,
     /// Where the random numbers begin
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
@@ -115,6 +125,9 @@ pub(crate) struct LoadArgs {
     /// Pin the generator to this CPU (further threads to those behind it)
     #[arg(long, value_name = "N", help_heading = "Load")]
     cpu: Option<usize>,
+    /// How bytes come and go: auto, epoll or io_uring
+    #[arg(long, default_value = "auto", value_name = "HOW", value_parser = io, help_heading = "Load")]
+    io: Io,
     /// Give up on a connection or a response after this time
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration, help_heading = "Load")]
     timeout: Duration,
@@ -127,6 +140,8 @@ pub(crate) struct LoadArgs {
     /// Body: the text itself, or @FILE
     #[arg(long, value_name = "TEXT|@FILE", help_heading = "Request")]
     body: Option<String>,
+    #[command(flatten)]
+    asked: asked::Asked,
     /// Believe any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
     insecure: bool,
@@ -166,9 +181,10 @@ impl clap::FromArgMatches for Given {
         let was_given = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
         let option = |name: &str| match name {
             "headers" => "--header".to_owned(),
+            "http1_0" => "--http1.0".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        Ok(Self(OF_LOADING.into_iter().filter(was_given).map(option).collect()))
+        Ok(Self(OF_LOADING.into_iter().chain(asked::OF_ASKING).filter(was_given).map(option).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -208,9 +224,11 @@ impl LoadArgs {
         &self.given.0
     }
 
-    /// The options that these arguments mean for a URL.
-    pub(crate) fn options(&self, url: &str) -> Result<Options, Usage> {
-        let mut options = Options::new(Url::parse(url)?);
+    /// The options that these arguments mean for a URL; none is needed where they name their URLs themselves.
+    pub(crate) fn options(&self, url: Option<&str>) -> Result<Options, Usage> {
+        let base = self.asked.base(url)?;
+        // Where there is none, the first of the list takes this one's place.
+        let mut options = Options::new(base.clone().map_or_else(|| Url::parse("http://localhost/"), Ok)?);
         options.connections = self.connections;
         options.threads = self.threads;
         options.protocol = self.protocol.protocol();
@@ -219,6 +237,7 @@ impl LoadArgs {
         options.keep_alive = !self.no_keepalive;
         options.timeout = self.timeout;
         options.cpu = self.cpu;
+        options.io = self.io;
         options.schedule = match self.rate {
             None => Schedule::Closed,
             Some(rate_per_s) if self.poisson => Schedule::Poisson { rate_per_s, seed: self.seed },
@@ -246,6 +265,10 @@ impl LoadArgs {
             },
             ..Request::default()
         };
+        self.asked.apply(&mut options, base.as_ref(), self.seed)?;
+        let has_end = self.requests.is_some() || self.duration.is_some();
+        let when = asked::When { poisson: self.poisson, seed: self.seed, has_end };
+        self.asked.schedule(&mut options, base.as_ref(), when)?;
         options.check()?;
         Ok(options)
     }
@@ -265,11 +288,7 @@ struct Heading {
 
 impl Heading {
     fn of(options: &Options) -> Self {
-        let schedule = match &options.schedule {
-            Schedule::Closed => "closed loop".to_owned(),
-            Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
-            Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),
-        };
+        let schedule = asked::manner(&options.schedule);
         let plural = |count: u32, name: &str| format!("{count} {name}{}", if count == 1 { "" } else { "s" });
         let mut manner = format!("{}, {schedule}", plural(options.connections, "connection"));
         if !options.keep_alive {
@@ -289,7 +308,7 @@ impl Heading {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
         Self {
-            url: options.url.to_string(),
+            url: asked::title(options),
             manner,
             connections: options.connections,
             streams,
@@ -301,7 +320,7 @@ impl Heading {
 /// Runs the command.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let options = match args.load.options(&args.url) {
+    let options = match args.load.options(args.url.as_deref()) {
         Ok(options) => options,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", crate::output::causes(&error));
@@ -354,6 +373,11 @@ pub(crate) fn watched(options: Options, stop: &Stop, quiet: bool, verbose: bool)
 }
 
 /// One line that says how far a run is.
+fn io(word: &str) -> Result<Io, String> {
+    let found = [Io::Auto, Io::Epoll, Io::Uring].into_iter().find(|io| io.name() == word);
+    found.ok_or_else(|| "it is auto, epoll or io_uring".to_owned())
+}
+
 fn progress(control: &Control, elapsed: Duration, planned: StopRule) -> String {
     let seconds = elapsed.as_secs_f64();
     let planned = match planned {
@@ -401,6 +425,7 @@ fn as_json(report: &LoadReport, heading: &Heading) -> Value {
             "runnable_share": report.generator.runnable_share,
             "late": report.generator.late,
             "bottleneck": report.generator.bottleneck,
+            "io": report.generator.io.name(),
         },
         "warnings": report.warnings,
     })
@@ -427,7 +452,7 @@ mod tests {
 
     fn options(arguments: &[&str]) -> Result<Options, String> {
         let cli = Cli::try_parse_from([&["load"], arguments].concat()).map_err(|error| error.to_string())?;
-        cli.args.load.options(&cli.args.url).map_err(|Usage(error)| format!("{error:#}"))
+        cli.args.load.options(cli.args.url.as_deref()).map_err(|Usage(error)| format!("{error:#}"))
     }
 
     #[test]

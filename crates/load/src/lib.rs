@@ -9,6 +9,7 @@
 //! in `http2`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
 
+pub mod access_log;
 mod asks;
 mod calendar;
 mod chunked;
@@ -30,11 +31,13 @@ pub mod reach;
 mod report;
 mod request;
 pub mod response;
+mod ring;
 mod run;
 mod schedule;
 mod series;
 mod slices;
 mod tally;
+mod through_ring;
 mod transport;
 mod trust;
 mod url;
@@ -46,14 +49,14 @@ pub type Histogram = hdrhistogram::Histogram<u64>;
 
 pub use kernel::Calls;
 pub use observe::Observer;
-pub use options::{Control, Options, Trust};
+pub use options::{Control, Io, Options, Trust};
 pub use packed::Packed;
 pub use protocol::Protocol;
 pub use reach::Reach;
 pub use report::{Generator, LoadReport};
 pub use request::{Request, RequestError, Version};
 pub use run::run;
-pub use schedule::{Schedule, StopRule};
+pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};
 pub use series::{Counts, Point, Sampling, Series, Strain};
 pub use tally::Handshakes;
 pub use trust::TlsSetupError;

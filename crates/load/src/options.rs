@@ -43,6 +43,8 @@ pub struct Options {
     pub trust: Trust,
     /// Which version of HTTP is spoken.
     pub protocol: Protocol,
+    /// How bytes come and go.
+    pub io: Io,
     /// How the server is reached.
     pub reach: Reach,
     /// A ring for the events of each thread, or none at all.
@@ -54,6 +56,31 @@ pub struct Options {
     pub verbatim: Option<Vec<u8>>,
     /// How finely the run is told over time.
     pub sampling: Sampling,
+}
+
+/// How bytes come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Io {
+    /// By io_uring where the kernel has it (6.1 and later) and it is cheaper: plain connections that are kept, until a
+    /// response comes that is longer than 16 KiB.
+    #[default]
+    Auto,
+    /// A call for each reception and each transmission, told by epoll when there is something to do.
+    Epoll,
+    /// By io_uring, or not at all.
+    Uring,
+}
+
+impl Io {
+    /// Its name, as options and reports have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Epoll => "epoll",
+            Self::Uring => "io_uring",
+        }
+    }
 }
 
 /// How the server's certificate is judged.
@@ -87,6 +114,7 @@ impl Options {
             cpu: None,
             trust: Trust::System,
             protocol: Protocol::default(),
+            io: Io::Auto,
             reach: Reach::default(),
             events: Vec::new(),
             observers: Vec::new(),
@@ -127,8 +155,8 @@ impl Options {
         if self.pipeline > 1 && (self.schedule.rate_per_s().is_some() || !self.keep_alive) {
             return wrong("pipelining needs a closed loop and kept-alive connections");
         }
-        if self.schedule.rate_per_s().is_some_and(|rate| !(rate > 0.0 && rate <= 1e8)) {
-            return wrong("the rate lies above 0 and at most at 100000000 a second");
+        if let Some(problem) = self.schedule.problem() {
+            return wrong(problem);
         }
         if self.timeout.is_zero() {
             return wrong("the timeout is longer than nothing");

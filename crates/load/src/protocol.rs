@@ -2,7 +2,7 @@
 
 use crate::reach::{ProxyKind, Tls};
 use crate::request::Version;
-use crate::{LoadError, Options};
+use crate::{Io, LoadError, Options};
 
 /// The most streams of a connection that can be asked for.
 const STREAMS_MAX: u32 = 10_000;
@@ -53,6 +53,9 @@ impl Protocol {
         }
         if options.asks.cookie_jar {
             return wrong("a cookie jar needs connections that are a user's own: over HTTP/1.1 only");
+        }
+        if options.io == Io::Uring {
+            return wrong("io_uring carries HTTP/1.1 only: leave it out");
         }
         if options.verbatim.is_some() {
             return wrong("a request word for word can be sent over HTTP/1.1 only");

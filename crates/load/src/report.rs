@@ -2,7 +2,7 @@
 
 use crate::health::Health;
 use crate::kernel::Calls;
-use crate::options::Options;
+use crate::options::{Io, Options};
 use crate::protocol::Protocol;
 use crate::reach::Reason;
 use crate::schedule::StopRule;
@@ -72,6 +72,8 @@ pub struct Generator {
     pub late: u64,
     /// Whether the generator rather than the server may have set the figures.
     pub bottleneck: bool,
+    /// How bytes came and went: [`Io::Uring`] if they did so on any connection, else [`Io::Epoll`].
+    pub io: Io,
 }
 
 /// The share of time from which on a thread counts as fully used.
@@ -106,6 +108,7 @@ impl LoadReport {
             runnable_share,
             late: tally.late,
             bottleneck: cpu_share + runnable_share > BUSY_SHARE || late_share > LATE_SHARE,
+            io: if tally.through_ring { Io::Uring } else { Io::Epoll },
         };
         let streams_allowed = tally.streams_allowed;
         let mut report = Self {
@@ -143,7 +146,7 @@ impl LoadReport {
     }
 
     fn judge(&self, options: &Options, health: &[Health], streams_allowed: u32) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = options.asks.notes.clone();
         let generator = self.generator;
         let percent = |share: f64| share * 100.0;
         if generator.cpu_share + generator.runnable_share > BUSY_SHARE {

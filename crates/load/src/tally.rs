@@ -42,6 +42,8 @@ pub(crate) struct Tally {
     pub(crate) calls: Calls,
     /// The fewest streams of HTTP/2 that a server allowed on a connection.
     pub(crate) streams_allowed: u32,
+    /// Whether a connection's bytes went through io_uring.
+    pub(crate) through_ring: bool,
     pub(crate) handshakes: Handshakes,
     pub(crate) reasons: Reasons,
 }
@@ -84,6 +86,7 @@ impl Tally {
             connect: histogram(),
             calls: Calls::default(),
             streams_allowed: u32::MAX,
+            through_ring: false,
             handshakes: Handshakes::default(),
             reasons: Reasons::default(),
         }
@@ -139,6 +142,7 @@ impl Tally {
         self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
         self.calls.add(other.calls);
         self.streams_allowed = self.streams_allowed.min(other.streams_allowed);
+        self.through_ring |= other.through_ring;
         self.handshakes.full += other.handshakes.full;
         self.handshakes.resumed += other.handshakes.resumed;
         self.reasons.merge(&other.reasons);

@@ -245,6 +245,8 @@ impl<'a> Engine<'a> {
                 self.tally.queued += 1;
                 continue;
             } else {
+                // It would have asked for this one: those after it ask for theirs.
+                self.choose();
                 self.tally.dropped += 1;
                 self.events.dropped(self.now_ns, 1, intended_ns);
                 continue;
