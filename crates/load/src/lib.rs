@@ -10,6 +10,7 @@
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
 
 pub mod access_log;
+mod account;
 mod asks;
 mod calendar;
 mod chunked;
