@@ -1,6 +1,10 @@
 //! The `weir load` command.
 
+mod asked;
+mod protocol;
 mod screen;
+
+pub(crate) use asked::number_names;
 
 use crate::load_run::into_run;
 use crate::progress::Line;
@@ -13,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use weir_load::{Control, Io, LoadError, LoadReport, Options, Request, Schedule, StopRule, Trust, Url};
+use weir_load::{Control, Io, LoadError, LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_measure::summary::Summary;
 use weir_trace::Run;
 
@@ -34,8 +38,16 @@ Examples:
       the same with random gaps, repeatable
   weir load -n 1000 -m POST -H 'Content-Type: text/plain' --body @FILE URL
       1000 requests with a body
+  weir load --steps 100/10s,200/10s http://localhost:8080/
+      more arrivals step by step; --ramp 100..1000/60s: evenly
+  weir load --replay access.log --speed 2 http://localhost:8080/
+      what a server's log holds, at its times, twice as fast
+  weir load --urls mix.txt http://localhost:8080/
+      the requests of a file, by their weights; a line is: 3 GET /index.html
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
+  weir load --http2 --streams 20 https://localhost:8443/
+      HTTP/2, 20 requests at a time on each connection
   weir load --ca test-ca.pem https://localhost:8443/
       trust a certificate authority of your own
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
@@ -49,12 +61,13 @@ connect call where it opened its connection.
 Exit status: 0 if any request was answered, 1 if none was or the server cannot
 be reached, 2 for wrong usage.";
 
-/// Load a web server over HTTP/1.1 and report what its users feel.
+/// Load a web server over HTTP/1.1 or HTTP/2 and report what its users feel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to load: http:// or https://, host, port, path
-    url: String,
+    #[arg(required_unless_present = "urls")]
+    url: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
     /// Write the events of every connection and request to this run directory, for `weir explain`
@@ -90,7 +103,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "R", help_heading = "Load")]
     rate: Option<f64>,
     /// Exponentially distributed times between arrivals
-    #[arg(long, requires = "rate", help_heading = "Load")]
+    #[arg(long, help_heading = "Load")]
     poisson: bool,
     /// Where the random numbers begin
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
@@ -104,6 +117,8 @@ pub(crate) struct LoadArgs {
     /// Requests written in one go, before their responses (closed loop)
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
     pipeline: u32,
+    #[command(flatten)]
+    protocol: protocol::Args,
     /// Threads, each with its own loop
     #[arg(short, long, default_value_t = 1, value_name = "N", help_heading = "Load")]
     threads: u32,
@@ -125,6 +140,8 @@ pub(crate) struct LoadArgs {
     /// Body: the text itself, or @FILE
     #[arg(long, value_name = "TEXT|@FILE", help_heading = "Request")]
     body: Option<String>,
+    #[command(flatten)]
+    asked: asked::Asked,
     /// Believe any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
     insecure: bool,
@@ -138,7 +155,7 @@ pub(crate) struct LoadArgs {
 struct Given(Vec<String>);
 
 /// The names of the fields of [`LoadArgs`] that say how to load, and nothing else.
-const OF_LOADING: [&str; 16] = [
+const OF_LOADING: [&str; 18] = [
     "connections",
     "requests",
     "rate",
@@ -147,6 +164,8 @@ const OF_LOADING: [&str; 16] = [
     "queue",
     "no_keepalive",
     "pipeline",
+    "http2",
+    "streams",
     "threads",
     "cpu",
     "timeout",
@@ -162,9 +181,10 @@ impl clap::FromArgMatches for Given {
         let was_given = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
         let option = |name: &str| match name {
             "headers" => "--header".to_owned(),
+            "http1_0" => "--http1.0".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        Ok(Self(OF_LOADING.into_iter().filter(was_given).map(option).collect()))
+        Ok(Self(OF_LOADING.into_iter().chain(asked::OF_ASKING).filter(was_given).map(option).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -204,11 +224,14 @@ impl LoadArgs {
         &self.given.0
     }
 
-    /// The options that these arguments mean for a URL.
-    pub(crate) fn options(&self, url: &str) -> Result<Options, Usage> {
-        let mut options = Options::new(Url::parse(url)?);
+    /// The options that these arguments mean for a URL; none is needed where they name their URLs themselves.
+    pub(crate) fn options(&self, url: Option<&str>) -> Result<Options, Usage> {
+        let base = self.asked.base(url)?;
+        // Where there is none, the first of the list takes this one's place.
+        let mut options = Options::new(base.clone().map_or_else(|| Url::parse("http://localhost/"), Ok)?);
         options.connections = self.connections;
         options.threads = self.threads;
+        options.protocol = self.protocol.protocol();
         options.pipeline = self.pipeline;
         options.queue = self.queue;
         options.keep_alive = !self.no_keepalive;
@@ -242,6 +265,10 @@ impl LoadArgs {
             },
             ..Request::default()
         };
+        self.asked.apply(&mut options, base.as_ref(), self.seed)?;
+        let has_end = self.requests.is_some() || self.duration.is_some();
+        let when = asked::When { poisson: self.poisson, seed: self.seed, has_end };
+        self.asked.schedule(&mut options, base.as_ref(), when)?;
         options.check()?;
         Ok(options)
     }
@@ -254,16 +281,14 @@ struct Heading {
     /// The kind of load in words.
     manner: String,
     connections: u32,
+    /// Requests at a time on a connection, where it carries several.
+    streams: Option<u32>,
     rate_wanted_per_s: Option<f64>,
 }
 
 impl Heading {
     fn of(options: &Options) -> Self {
-        let schedule = match &options.schedule {
-            Schedule::Closed => "closed loop".to_owned(),
-            Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
-            Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),
-        };
+        let schedule = asked::manner(&options.schedule);
         let plural = |count: u32, name: &str| format!("{count} {name}{}", if count == 1 { "" } else { "s" });
         let mut manner = format!("{}, {schedule}", plural(options.connections, "connection"));
         if !options.keep_alive {
@@ -272,13 +297,21 @@ impl Heading {
         if options.pipeline > 1 {
             manner.push_str(&format!(", {} requests in a pipeline", options.pipeline));
         }
+        let streams = match options.protocol {
+            Protocol::Http1 => None,
+            Protocol::Http2 { streams } => Some(streams),
+        };
+        if let Some(streams) = streams {
+            manner.push_str(&format!(" of HTTP/2 with {}", plural(streams, "stream")));
+        }
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
         Self {
-            url: options.url.to_string(),
+            url: asked::title(options),
             manner,
             connections: options.connections,
+            streams,
             rate_wanted_per_s: options.schedule.rate_per_s(),
         }
     }
@@ -287,7 +320,7 @@ impl Heading {
 /// Runs the command.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let options = match args.load.options(&args.url) {
+    let options = match args.load.options(args.url.as_deref()) {
         Ok(options) => options,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", crate::output::causes(&error));
@@ -372,6 +405,8 @@ fn as_json(report: &LoadReport, heading: &Heading) -> Value {
         "version": crate::VERSION,
         "url": heading.url,
         "connections": heading.connections,
+        "http_version": if heading.streams.is_some() { 2 } else { 1 },
+        "streams": heading.streams,
         "rate_wanted_per_s": heading.rate_wanted_per_s,
         "requests": report.requests,
         "dropped": report.dropped,
@@ -417,7 +452,7 @@ mod tests {
 
     fn options(arguments: &[&str]) -> Result<Options, String> {
         let cli = Cli::try_parse_from([&["load"], arguments].concat()).map_err(|error| error.to_string())?;
-        cli.args.load.options(&cli.args.url).map_err(|Usage(error)| format!("{error:#}"))
+        cli.args.load.options(cli.args.url.as_deref()).map_err(|Usage(error)| format!("{error:#}"))
     }
 
     #[test]
