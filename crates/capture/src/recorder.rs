@@ -347,7 +347,8 @@ impl Collector {
             self.rings.drain(cpu, now_ns, &mut self.events);
             self.lost[cpu] = self.rings.lost(cpu);
         }
-        self.events.clear();
+        // A burst may have made it as large as a ring, and pauses are long.
+        self.events = Vec::new();
         self.expanders = (0..self.rings.cpus()).map(|cpu| Expander::new(cpu as u32)).collect();
     }
 
