@@ -1,10 +1,13 @@
 //! The `weir load` command.
 
 mod asked;
+mod protocol;
+pub(crate) mod reach;
 mod screen;
 
 pub(crate) use asked::number_names;
 
+use self::reach::{OF_REACHING, ReachArgs};
 use crate::load_run::into_run;
 use crate::progress::Line;
 use crate::stop::Stop;
@@ -16,7 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use weir_load::{Control, Io, LoadError, LoadReport, Options, Request, Schedule, StopRule, Trust, Url};
+use weir_load::{Control, Io, LoadError, LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_measure::summary::Summary;
 use weir_trace::Run;
 
@@ -45,8 +48,15 @@ Examples:
       the requests of a file, by their weights; a line is: 3 GET /index.html
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
+  weir load --http2 --streams 20 https://localhost:8443/
+      HTTP/2, 20 requests at a time on each connection
   weir load --ca test-ca.pem https://localhost:8443/
       trust a certificate authority of your own
+  weir load --cert me.pem --resume --no-keepalive https://localhost:8443/
+      with a client certificate, sessions resumed
+  weir load --proxy socks5://user:password@localhost:1080 http://example.org/
+  weir load --unix /run/app.sock http://localhost/
+      through a proxy; over a Unix socket
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
 
@@ -58,7 +68,7 @@ connect call where it opened its connection.
 Exit status: 0 if any request was answered, 1 if none was or the server cannot
 be reached, 2 for wrong usage.";
 
-/// Load a web server over HTTP/1.1 and report what its users feel.
+/// Load a web server over HTTP/1.1 or HTTP/2 and report what its users feel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -114,6 +124,8 @@ pub(crate) struct LoadArgs {
     /// Requests written in one go, before their responses (closed loop)
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
     pipeline: u32,
+    #[command(flatten)]
+    protocol: protocol::Args,
     /// Threads, each with its own loop
     #[arg(short, long, default_value_t = 1, value_name = "N", help_heading = "Load")]
     threads: u32,
@@ -143,6 +155,8 @@ pub(crate) struct LoadArgs {
     /// Believe the certificate authorities of this PEM file instead of the system's
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     ca: Option<PathBuf>,
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Which of a load's options were given on the command line, all but the duration, which a recording has, too.
@@ -150,7 +164,7 @@ pub(crate) struct LoadArgs {
 struct Given(Vec<String>);
 
 /// The names of the fields of [`LoadArgs`] that say how to load, and nothing else.
-const OF_LOADING: [&str; 16] = [
+const OF_LOADING: [&str; 18] = [
     "connections",
     "requests",
     "rate",
@@ -159,6 +173,8 @@ const OF_LOADING: [&str; 16] = [
     "queue",
     "no_keepalive",
     "pipeline",
+    "http2",
+    "streams",
     "threads",
     "cpu",
     "timeout",
@@ -177,7 +193,8 @@ impl clap::FromArgMatches for Given {
             "http1_0" => "--http1.0".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        Ok(Self(OF_LOADING.into_iter().chain(asked::OF_ASKING).filter(was_given).map(option).collect()))
+        let names = OF_LOADING.into_iter().chain(asked::OF_ASKING).chain(OF_REACHING);
+        Ok(Self(names.filter(was_given).map(option).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -224,6 +241,7 @@ impl LoadArgs {
         let mut options = Options::new(base.clone().map_or_else(|| Url::parse("http://localhost/"), Ok)?);
         options.connections = self.connections;
         options.threads = self.threads;
+        options.protocol = self.protocol.protocol();
         options.pipeline = self.pipeline;
         options.queue = self.queue;
         options.keep_alive = !self.no_keepalive;
@@ -245,6 +263,7 @@ impl LoadArgs {
             Some(file) => Trust::File(file.clone()),
             None => Trust::System,
         };
+        options.reach = self.reach.reach();
         options.request = Request {
             method: self.method.clone(),
             headers: self.headers.iter().map(|header| Request::header(header)).collect::<Result<_, _>>()?,
@@ -273,6 +292,8 @@ struct Heading {
     /// The kind of load in words.
     manner: String,
     connections: u32,
+    /// Requests at a time on a connection, where it carries several.
+    streams: Option<u32>,
     rate_wanted_per_s: Option<f64>,
 }
 
@@ -287,13 +308,22 @@ impl Heading {
         if options.pipeline > 1 {
             manner.push_str(&format!(", {} requests in a pipeline", options.pipeline));
         }
+        let streams = match options.protocol {
+            Protocol::Http1 => None,
+            Protocol::Http2 { streams } => Some(streams),
+        };
+        if let Some(streams) = streams {
+            manner.push_str(&format!(" of HTTP/2 with {}", plural(streams, "stream")));
+        }
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
+        manner.push_str(&reach::words(&options.reach));
         Self {
             url: asked::title(options),
             manner,
             connections: options.connections,
+            streams,
             rate_wanted_per_s: options.schedule.rate_per_s(),
         }
     }
@@ -387,6 +417,8 @@ fn as_json(report: &LoadReport, heading: &Heading) -> Value {
         "version": crate::VERSION,
         "url": heading.url,
         "connections": heading.connections,
+        "http_version": if heading.streams.is_some() { 2 } else { 1 },
+        "streams": heading.streams,
         "rate_wanted_per_s": heading.rate_wanted_per_s,
         "requests": report.requests,
         "dropped": report.dropped,
@@ -407,8 +439,15 @@ fn as_json(report: &LoadReport, heading: &Heading) -> Value {
             "bottleneck": report.generator.bottleneck,
             "io": report.generator.io.name(),
         },
+        "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
+        "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
         "warnings": report.warnings,
     })
+}
+
+/// Why requests failed.
+fn reason(reason: &weir_load::reach::Reason) -> Value {
+    json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
 }
 
 /// A histogram's figures, null where it is empty.
@@ -490,6 +529,8 @@ mod tests {
             "connect_ns",
             "generator",
             "reconnects",
+            "handshakes",
+            "reasons",
             "warnings",
             "url",
             "connections",

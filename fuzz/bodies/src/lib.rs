@@ -6,6 +6,7 @@ mod configuration;
 mod http;
 mod load;
 mod programs;
+mod proxy;
 mod recording;
 mod sessions;
 
@@ -13,6 +14,7 @@ pub use configuration::{server_configuration, sql};
 pub use http::{http_request, http_response, ranges, url};
 pub use load::{access_log, rate_profile, set_cookie, url_list};
 pub use programs::{containers, probe_notes, program, query_text};
+pub use proxy::{places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 
