@@ -197,7 +197,8 @@ fn a_burst_of_a_session_allocates_nothing() {
     let run = |bursts: u32| {
         let mut options = options(&server, 10, true);
         ask_a_thousand(&mut options, Order::InTurn);
-        let think = |burst: u32| if burst.is_multiple_of(100) { Think::Fixed(Duration::from_micros(50)) } else { Think::None };
+        let think =
+            |burst: u32| if burst.is_multiple_of(100) { Think::Fixed(Duration::from_micros(50)) } else { Think::None };
         let session = (0..bursts).fold(Session::new(), |session, burst| {
             session
                 .burst(&[burst % 1000, (burst + 7) % 1000, (burst + 9) % 1000][..1 + burst as usize % 3])
