@@ -1,26 +1,27 @@
 //! The `weir load` command.
 
+mod blocks;
+mod json;
+mod live;
+mod outputs;
+mod pane;
+mod prometheus;
 mod screen;
 
 use crate::load_run::into_run;
-use crate::progress::Line;
 use crate::stop::Stop;
 use crate::units::duration;
 use anyhow::Context;
 use clap::parser::ValueSource;
-use serde_json::{Map, Value, json};
+use json::as_json;
+use outputs::OutputArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
-use weir_load::{Control, LoadError, LoadReport, Options, Request, Schedule, StopRule, Trust, Url};
-use weir_measure::summary::Summary;
+use std::time::Duration;
+use weir_load::{Options, Request, Schedule, StopRule, Trust, Url};
 use weir_trace::Run;
 
-/// How often the progress is looked at.
-const TICK: Duration = Duration::from_millis(100);
-/// How often a line of it is written where stderr is no terminal.
-const LINE_EVERY: Duration = Duration::from_secs(5);
+pub(crate) use live::{Watch, watched};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +41,8 @@ Examples:
       trust a certificate authority of your own
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
+  weir load -d 10m --csv times.csv http://localhost:8080/
+      rate, errors and percentiles of each second
 
 Latency counts from the time at which a request was intended (with --rate: by
 the schedule), so a server that stalls cannot hide it by holding the generator
@@ -60,6 +63,8 @@ pub(crate) struct Args {
     /// Write the events of every connection and request to this run directory, for `weir explain`
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: OutputArgs,
     /// Report as JSON (times in nanoseconds)
     #[arg(long)]
     json: bool,
@@ -283,7 +288,13 @@ impl Heading {
 /// Runs the command.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let options = match args.load.options(&args.url) {
+    let options = args.load.options(&args.url).and_then(|mut options| {
+        args.outputs.apply(&mut options);
+        options.check()?;
+        args.outputs.check()?;
+        Ok(options)
+    });
+    let options = match options {
         Ok(options) => options,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", crate::output::causes(&error));
@@ -292,10 +303,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let heading = Heading::of(&options);
     let stop = Stop::on_signals()?;
+    let title = format!("{}  {}", heading.url, heading.manner);
+    let exporter = args.outputs.exporter(&heading.url)?;
+    let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter };
     let report = match &args.run {
-        Some(directory) => into_run(options, &Run::create(directory)?, &stop, args.quiet)?,
-        None => watched(options, &stop, args.quiet, args.verbose)?,
+        Some(directory) => into_run(options, &Run::create(directory)?, &stop, &watch)?,
+        None => watched(options, &stop, &watch)?,
     };
+    if let Some(exporter) = &watch.exporter {
+        exporter.finish(&report)?;
+    }
+    args.outputs.write(&report)?;
     if args.json {
         crate::output::print(&format!("{:#}\n", as_json(&report, &heading)))?;
     } else {
@@ -304,100 +322,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if report.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs a load, shows how far it is, and passes on the user's wish to end it.
-pub(crate) fn watched(options: Options, stop: &Stop, quiet: bool, verbose: bool) -> Result<LoadReport, LoadError> {
-    let control = Control::default();
-    let planned = options.stop;
-    std::thread::scope(|scope| {
-        let (done, over) = channel();
-        let control = &control;
-        let load = scope.spawn(move || {
-            let report = weir_load::run(options, control);
-            // Nobody listens only when this thread's report is no longer wanted.
-            let _ = done.send(());
-            report
-        });
-        let (begin, mut line, mut next_line) = (Instant::now(), Line::new(), LINE_EVERY);
-        while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(TICK) {
-            if stop.asked() {
-                control.stop();
-            }
-            let elapsed = begin.elapsed();
-            if !quiet {
-                line.show(|| progress(control, elapsed, planned));
-            }
-            if verbose && elapsed >= next_line {
-                next_line += LINE_EVERY;
-                eprintln!("{}", progress(control, elapsed, planned));
-            }
-        }
-        load.join().unwrap_or(Err(LoadError::Panicked))
-    })
-}
-
-/// One line that says how far a run is.
-fn progress(control: &Control, elapsed: Duration, planned: StopRule) -> String {
-    let seconds = elapsed.as_secs_f64();
-    let planned = match planned {
-        StopRule::Duration(time) => format!(" of {:.1}", time.as_secs_f64()),
-        StopRule::Requests(_) => String::new(),
-    };
-    let mut line = format!(
-        "{seconds:.1}{planned} s  {} requests  {:.0}/s  {} errors  {} connections",
-        control.requests(),
-        control.requests() as f64 / seconds,
-        control.errors(),
-        control.connections()
-    );
-    if control.dropped() > 0 {
-        line.push_str(&format!("  {} dropped", control.dropped()));
-    }
-    line
-}
-
-/// The report for programs.
-fn as_json(report: &LoadReport, heading: &Heading) -> Value {
-    let errors: Map<_, _> = report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect();
-    let status: Map<_, _> = report.status.iter().map(|(code, count)| (code.to_string(), json!(count))).collect();
-    json!({
-        "version": crate::VERSION,
-        "url": heading.url,
-        "connections": heading.connections,
-        "rate_wanted_per_s": heading.rate_wanted_per_s,
-        "requests": report.requests,
-        "dropped": report.dropped,
-        "errors": errors,
-        "duration_s": report.duration.as_secs_f64(),
-        "rate_per_s": report.rate_per_s,
-        "bytes": report.bytes,
-        "status": status,
-        "latency_ns": summary(&report.latency),
-        "latency_uncorrected_ns": summary(&report.latency_uncorrected),
-        "first_byte_ns": summary(&report.first_byte),
-        "connect_ns": summary(&report.connect),
-        "reconnects": report.reconnects,
-        "generator": {
-            "cpu_share": report.generator.cpu_share,
-            "runnable_share": report.generator.runnable_share,
-            "late": report.generator.late,
-            "bottleneck": report.generator.bottleneck,
-        },
-        "warnings": report.warnings,
-    })
-}
-
-/// A histogram's figures, null where it is empty.
-fn summary(histogram: &weir_load::Histogram) -> Value {
-    let Some(summary) = Summary::of(histogram) else { return Value::Null };
-    let number = |value: f64| if value.fract() == 0.0 { json!(value as u64) } else { json!(value) };
-    Value::Object(summary.fields().into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::json::summary;
     use super::*;
     use clap::Parser;
+    use serde_json::{Value, json};
     use std::io::{Read, Write};
+    use weir_load::Control;
 
     #[derive(Debug, Parser)]
     struct Cli {
@@ -465,6 +397,7 @@ mod tests {
             "connect_ns",
             "generator",
             "reconnects",
+            "series",
             "warnings",
             "url",
             "connections",

@@ -1,6 +1,6 @@
 //! A load whose events are written to a run directory.
 
-use crate::load::watched;
+use crate::load::{Watch, watched};
 use crate::stop::Stop;
 use anyhow::anyhow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use weir_trace::{Run, Source, pump};
 const RING_SLOTS: usize = 1 << 17;
 
 /// Runs a load and writes its events to the run.
-pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, quiet: bool) -> anyhow::Result<LoadReport> {
+pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, watch: &Watch) -> anyhow::Result<LoadReport> {
     let name = format!("{} {}", options.request.method, crate::privacy::without_query(&options.url.target));
     let seed = match options.schedule {
         Schedule::Poisson { seed, .. } => Some(seed),
@@ -24,7 +24,7 @@ pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, quiet: bool
     let over = AtomicBool::new(false);
     let (report, written) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| pump(run, Source::Client, &mut consumers, &[name], &over));
-        let report = watched(options, stop, quiet, false);
+        let report = watched(options, stop, watch);
         over.store(true, Ordering::Release);
         (report, writer.join())
     });
