@@ -118,13 +118,16 @@ impl<'a> Engine<'a> {
             fatal: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             tally: Tally::new(),
-            events: Events::new(share.events, share.lane),
+            events: Events::new(share.events, share.observer, share.lane),
             slices: share.slices,
         })
     }
 
     /// Runs until the stop rule is met and what is under way is over; gives the counts and when nothing more was begun.
-    pub(crate) fn run(mut self) -> Result<(Tally, u64), LoadError> {
+    pub(crate) fn run(mut self, start_ns: u64) -> Result<(Tally, u64), LoadError> {
+        self.events.begins(start_ns);
+        // The loop was made before the common start: a clock read then would lengthen the first latencies.
+        self.now_ns = monotonic_ns();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         let open_loop = self.arrivals.is_some();
         self.sweep();
@@ -260,7 +263,7 @@ impl<'a> Engine<'a> {
             }
         };
         if connection.is_unsent() {
-            self.fail(slot, outcome_of(&failed));
+            self.broken(slot, &failed);
         } else {
             // The server may have answered early and closed: its answer is still to be had.
             self.receive(slot, HANGUP);
@@ -282,7 +285,7 @@ impl<'a> Engine<'a> {
                 Ok(0) => return self.stream_ended(slot),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail(slot, outcome_of(&error)),
+                Err(error) => return self.broken(slot, &error),
             };
             let drained = stream.drained;
             connection.hung_up |= stream.ended;
@@ -296,12 +299,16 @@ impl<'a> Engine<'a> {
                 }
                 match connection.parser.feed(&self.buffer[at..count]) {
                     Ok(progress) => {
+                        self.events.received(connection.number, &self.buffer[at..at + progress.consumed]);
                         at += progress.consumed;
                         if !progress.complete {
                             break;
                         }
                     }
-                    Err(_) => return self.fail(slot, Outcome::Malformed),
+                    Err(_) => {
+                        self.events.received(connection.number, &self.buffer[at..count]);
+                        return self.fail(slot, Outcome::Malformed);
+                    }
                 }
                 let end = match &connection.stream {
                     Some(stream) if self.plan.encrypted() => stream.received,

@@ -1,5 +1,6 @@
 //! The events of one loop, into a ring that never makes it wait.
 
+use crate::Observer;
 use crate::kernel::monotonic_ns;
 use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::{Kind, Producer, Record};
@@ -8,6 +9,7 @@ use weir_wire::{Kind, Producer, Record};
 #[derive(Debug)]
 pub(crate) struct Events {
     ring: Option<Producer>,
+    observer: Option<Box<dyn Observer>>,
     lane: u32,
     /// Events that found the ring full.
     pub(crate) lost: u64,
@@ -18,11 +20,11 @@ impl Events {
     ///
     /// The lane is unique on the host, so that several generators may write to one run: the process's number (22 bits at
     /// most) and the loop's.
-    pub(crate) fn new(ring: Option<Producer>, index: u32) -> Self {
+    pub(crate) fn new(ring: Option<Producer>, observer: Option<Box<dyn Observer>>, index: u32) -> Self {
         // SAFETY: neither call takes anything or can fail.
         let (task, process) = unsafe { (libc::gettid(), libc::getpid()) };
         let lane = (process as u32) << 8 | index & 0xff;
-        let mut events = Self { ring, lane, lost: 0 };
+        let mut events = Self { ring, observer, lane, lost: 0 };
         events.push(Record {
             time_ns: monotonic_ns(),
             kind: Kind::ClientLane as u16,
@@ -33,10 +35,46 @@ impl Events {
         events
     }
 
+    /// Whether anybody wants to know of connections, for which the kernel is asked.
+    pub(crate) fn recorded(&self) -> bool {
+        self.ring.is_some()
+    }
+
     /// Whether anybody listens: what only events need is not worked out otherwise.
     #[inline]
     pub(crate) fn wanted(&self) -> bool {
-        self.ring.is_some()
+        self.ring.is_some() || self.observer.is_some()
+    }
+
+    /// The run begins.
+    pub(crate) fn begins(&mut self, at_ns: u64) {
+        if let Some(observer) = &mut self.observer {
+            observer.begins(at_ns);
+        }
+    }
+
+    /// A connection is about to be made.
+    #[inline]
+    pub(crate) fn opens(&mut self, connection: u64) {
+        if let Some(observer) = &mut self.observer {
+            observer.opens(connection);
+        }
+    }
+
+    /// A connection carries no more requests.
+    #[inline]
+    pub(crate) fn closes(&mut self, connection: u64) {
+        if let Some(observer) = &mut self.observer {
+            observer.closes(connection);
+        }
+    }
+
+    /// Bytes of the response that is awaited on a connection came.
+    #[inline]
+    pub(crate) fn received(&mut self, connection: u64, bytes: &[u8]) {
+        if let Some(observer) = &mut self.observer {
+            observer.received(connection, bytes);
+        }
     }
 
     /// A connection was made, or could not be.
@@ -50,6 +88,9 @@ impl Events {
     /// A request is over.
     #[inline]
     pub(crate) fn request(&mut self, request: ClientRequest) {
+        if let Some(observer) = &mut self.observer {
+            observer.request(&request);
+        }
         if let Some(ring) = &mut self.ring {
             let (record, slots) = request.write(self.lane);
             self.lost += u64::from(!ring.push(record, &slots));

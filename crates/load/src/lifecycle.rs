@@ -2,10 +2,11 @@
 
 use crate::LoadError;
 use crate::connection::{Batch, Phase};
-use crate::engine::{Engine, NEVER};
+use crate::engine::{Engine, NEVER, outcome_of};
 use crate::kernel::{BROKEN, HANGUP, READABLE, monotonic_ns};
+use crate::reach::tls_words;
 use crate::tally::Tally;
-use crate::transport::{Handshake, Stream, tls_error};
+use crate::transport::{Handshake, Stream};
 use std::io;
 use std::sync::atomic::Ordering;
 use weir_wire::client::{ClientConnection, Outcome};
@@ -73,6 +74,7 @@ impl Engine<'_> {
             response_offset: 0,
             ..batch
         };
+        self.events.opens(connection.number);
         let token = u64::from(connection.generation) << 32 | slot as u64;
         match self.kernel.connect(address, token) {
             Ok(fd) => connection.stream = Some(Stream::new(fd, None)),
@@ -99,6 +101,15 @@ impl Engine<'_> {
         match stream.handshake(&mut self.kernel) {
             Ok(Handshake::Pending) => {}
             Ok(Handshake::Ready) => {
+                // What this loop cannot speak must not be agreed on, and an answer to it would be no HTTP/1.
+                if let Some(other) = stream.agreed_protocol().filter(|name| !name.starts_with(b"http/1")) {
+                    let words = format!("the server agreed on the protocol {}", String::from_utf8_lossy(other));
+                    return self.handshake_failed(slot, &io::Error::other(words));
+                }
+                match stream.resumed() {
+                    Some(true) => self.tally.handshakes.resumed += 1,
+                    _ => self.tally.handshakes.full += 1,
+                }
                 self.plan.agreed.store(true, Ordering::Relaxed);
                 self.ready(slot);
             }
@@ -116,7 +127,7 @@ impl Engine<'_> {
     }
 
     fn tell_connection(&mut self, slot: usize, failed: bool) {
-        if !self.events.wanted() {
+        if !self.events.recorded() {
             return;
         }
         let connection = &self.connections[slot];
@@ -156,19 +167,27 @@ impl Engine<'_> {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
         if !self.plan.agreed.load(Ordering::Relaxed) {
-            let cause = match tls_error(error) {
-                Some(cause) => cause.to_string(),
-                None if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    "the server closed the connection during the handshake".to_owned()
-                }
-                None if error.kind() == io::ErrorKind::TimedOut => "the server did not answer the handshake".to_owned(),
-                None => error.to_string(),
-            };
-            self.fatal = Some(LoadError::Tls { host: self.plan.host.clone(), cause });
+            self.fatal = Some(LoadError::Tls { host: self.plan.host.clone(), cause: tls_words::words(error) });
         }
+        self.note(slot, Outcome::Tls, &tls_words::words(error));
         self.count_failures(slot, Outcome::Tls);
         self.close(slot);
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
+    }
+
+    /// A call on a connection failed, and with it the requests under way.
+    pub(crate) fn broken(&mut self, slot: usize, error: &io::Error) {
+        let outcome = outcome_of(error);
+        if outcome == Outcome::Tls {
+            self.note(slot, outcome, &tls_words::words(error));
+        }
+        self.fail(slot, outcome);
+    }
+
+    /// Keeps why the requests under way on a connection fail, in words.
+    fn note(&mut self, slot: usize, outcome: Outcome, words: &str) {
+        let count = self.connections[slot].batch.left;
+        self.tally.reasons.note(outcome, words, u64::from(count));
     }
 
     /// The requests under way on a connection fail with it, unless they may be repeated on another.
@@ -237,6 +256,7 @@ impl Engine<'_> {
         if !connection.hung_up && self.free.len() >= (self.live_max - self.live) as usize {
             connection.phase = Phase::Lingering;
             connection.linger_until_ns = self.now_ns + LINGER_NS;
+            self.events.closes(connection.number);
         } else {
             self.live += 1;
             self.close(slot);
@@ -246,7 +266,10 @@ impl Engine<'_> {
     /// Closes a connection and frees its slot.
     pub(crate) fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        self.live -= u32::from(connection.phase != Phase::Lingering);
+        if connection.phase != Phase::Lingering {
+            self.live -= 1;
+            self.events.closes(connection.number);
+        }
         connection.phase = Phase::Closed;
         connection.generation = connection.generation.wrapping_add(1);
         connection.parser.reset();

@@ -1,8 +1,9 @@
 //! What to run, and how it is watched and ended.
 
+use crate::reach::Reach;
 use crate::series::{Sampling, Series};
 use crate::slices::locked;
-use crate::{LoadError, Request, Schedule, StopRule, Url};
+use crate::{LoadError, Observer, Request, Schedule, StopRule, Url};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,8 +37,15 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// How the server's certificate is judged.
     pub trust: Trust,
+    /// How the server is reached.
+    pub reach: Reach,
     /// A ring for the events of each thread, or none at all.
     pub events: Vec<Producer>,
+    /// An observer for each thread, or none at all.
+    pub observers: Vec<Box<dyn Observer>>,
+    /// The bytes of each request as they are to go out, in place of those that [`Options::request`] would become; its
+    /// method still says whether a response has a body.
+    pub verbatim: Option<Vec<u8>>,
     /// How finely the run is told over time.
     pub sampling: Sampling,
 }
@@ -71,7 +79,10 @@ impl Options {
             queue: 100_000,
             cpu: None,
             trust: Trust::System,
+            reach: Reach::default(),
             events: Vec::new(),
+            observers: Vec::new(),
+            verbatim: None,
             sampling: Sampling::default(),
         }
     }
@@ -82,6 +93,7 @@ impl Options {
     /// [`LoadError::Options`] or [`LoadError::Request`].
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
+        self.reach.check(self.url.encrypted)?;
         self.sampling.check()?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {
@@ -114,6 +126,10 @@ impl Options {
             _ if !self.events.is_empty() && self.events.len() != self.threads as usize => {
                 wrong("events need one ring for each thread")
             }
+            _ if !self.observers.is_empty() && self.observers.len() != self.threads as usize => {
+                wrong("observers: one is needed for each thread")
+            }
+            _ if self.verbatim.as_ref().is_some_and(Vec::is_empty) => wrong("a request has at least one byte"),
             _ => Ok(()),
         }
     }

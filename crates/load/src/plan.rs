@@ -3,7 +3,7 @@
 use crate::options::Options;
 use crate::schedule::{Arrivals, StopRule};
 use crate::slices::Slices;
-use crate::{LoadError, trust};
+use crate::{LoadError, Observer, trust};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -47,6 +47,7 @@ pub(crate) struct Share {
     pub(crate) end_ns: u64,
     pub(crate) arrivals: Option<Arrivals>,
     pub(crate) events: Option<Producer>,
+    pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) slices: Slices,
 }
 
@@ -56,14 +57,21 @@ impl Plan {
         options.check()?;
         let url = &options.url;
         let keep_alive = options.keep_alive && !options.request.asks_to_close();
-        let request = options.request.bytes(url, keep_alive)?;
+        let request = match &options.verbatim {
+            Some(bytes) => bytes.clone(),
+            None => options.request.bytes(url, keep_alive)?,
+        };
         let unknown = |cause| LoadError::UnknownHost { host: url.host.clone(), cause };
         let addresses: Vec<SocketAddr> = (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.collect();
         if addresses.is_empty() {
             return Err(unknown(std::io::ErrorKind::NotFound.into()));
         }
         let tls = match url.encrypted {
-            true => Some((trust::client_config(&options.trust)?, trust::server_name(&url.host)?)),
+            true => {
+                let tls = &options.reach.tls;
+                let name = trust::server_name(tls.name.as_ref().unwrap_or(&url.host))?;
+                Some((trust::client_config(&options.trust, tls, options.connections)?, name))
+            }
             false => None,
         };
         raise_open_files(options.connections)?;
@@ -99,6 +107,7 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
         whole / lanes + u64::from(lane < whole % lanes)
     };
     let mut rings = std::mem::take(&mut options.events).into_iter();
+    let mut observers = std::mem::take(&mut options.observers).into_iter();
     (0..lanes)
         .zip(slices)
         .map(|(lane, slices)| {
@@ -116,6 +125,7 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
                 end_ns,
                 arrivals: Arrivals::new(options.schedule, start_ns, lane, lanes),
                 events: rings.next(),
+                observer: observers.next(),
                 slices,
             }
         })

@@ -91,7 +91,7 @@ fn drive(
     let engine = Engine::new(plan, control, share)?;
     std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
     let probe = Probe::begin();
-    let (tally, end_ns) = engine.run()?;
+    let (tally, end_ns) = engine.run(start_ns)?;
     Ok((tally, probe.end(), end_ns))
 }
 

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use weir_load::{Calls, Control, LoadReport, Options, Schedule, StopRule};
+use weir_load::{Calls, ClientRequest, Control, LoadReport, Observer, Options, Schedule, StopRule};
 
 /// Counts the allocations of the generator's own threads.
 struct Counting;
@@ -48,6 +48,17 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// Looks at everything and keeps nothing.
+struct Bytes(usize);
+
+impl Observer for Bytes {
+    fn received(&mut self, _connection: u64, bytes: &[u8]) {
+        self.0 += bytes.len();
+    }
+
+    fn request(&mut self, _request: &ClientRequest) {}
+}
+
 /// Runs a load and returns its report and the allocations that its threads made.
 fn counted(options: Options) -> (LoadReport, u64) {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
@@ -80,6 +91,7 @@ fn a_request_allocates_nothing() {
         |options: &mut Options| options.sampling.interval = Duration::from_millis(10),
         |options: &mut Options| options.schedule = Schedule::Fixed { rate_per_s: 20_000.0 },
         |options: &mut Options| options.schedule = Schedule::Poisson { rate_per_s: 20_000.0, seed: 1 },
+        |options: &mut Options| options.observers = vec![Box::new(Bytes(0))],
     ] {
         for events in [false, true] {
             let run = |requests| {
