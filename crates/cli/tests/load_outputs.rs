@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::Value;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -66,7 +66,9 @@ fn files_hold_what_the_report_says() {
     assert_eq!(points.len(), rows.len());
     assert_eq!(points[2]["requests"].as_f64(), Some(field(&rows[2], "requests")));
     let metrics = std::fs::read_to_string(&metrics).expect("the metrics");
-    assert!(metrics.contains(&format!("weir_load_requests_total{{url=\"{}\"}} {requests}\n", server.url("/?(redacted)"))));
+    assert!(
+        metrics.contains(&format!("weir_load_requests_total{{url=\"{}\"}} {requests}\n", server.url("/?(redacted)")))
+    );
     assert!(!metrics.contains("secret"), "a query may hold secrets");
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("the directory").flatten().collect();
     assert_eq!(left.len(), 2, "nothing is left behind: {left:?}");
@@ -174,8 +176,7 @@ impl Terminal {
     /// Starts a command with its stderr here.
     fn start(&mut self, command: &mut Command) -> Child {
         let theirs = self.theirs.take().expect("one command for each terminal");
-        let child = command.stderr(theirs).stdout(Stdio::piped()).process_group(0).spawn().expect("it starts");
-        child
+        command.stderr(theirs).stdout(Stdio::piped()).process_group(0).spawn().expect("it starts")
     }
 
     /// What came until now.
@@ -346,11 +347,13 @@ fn colours_are_for_terminals() {
 fn millions_of_requests_take_little_memory() {
     let _turn = alone();
     let server = WeirServe::new(env!("CARGO_BIN_EXE_weir")).start().expect("it starts");
+    // Into a file: a pipe that nobody reads meanwhile would hold its end up.
+    let mut json = tempfile::tempfile().expect("a file");
     // Many short intervals, so that their bound is reached as in a run of hours.
     let mut load = weir()
         .args(["load", "-n", "3000000", "-c", "64", "--pipeline", "16", "--interval", "10ms", "--json"])
         .arg(server.url("/1k.txt"))
-        .stdout(Stdio::piped())
+        .stdout(json.try_clone().expect("a second descriptor"))
         .spawn()
         .expect("it starts");
     let status = format!("/proc/{}/status", load.id());
@@ -363,8 +366,9 @@ fn millions_of_requests_take_little_memory() {
         peak_kb = peak().unwrap_or(0).max(peak_kb);
         std::thread::sleep(Duration::from_millis(20));
     }
-    let output = load.wait_with_output().expect("it ends");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(load.wait().expect("it ends").success());
+    json.seek(SeekFrom::Start(0)).expect("a file");
+    let report: Value = serde_json::from_reader(json).expect("JSON");
     assert_eq!(report["requests"], 3_000_000, "{}", report["errors"]);
     assert!(report["series"]["points"].as_array().is_some_and(|points| points.len() <= 512));
     println!(
