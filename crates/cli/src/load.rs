@@ -18,7 +18,7 @@ use outputs::OutputArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_load::{Options, Request, Schedule, StopRule, Trust, Url};
+use weir_load::{Io, Options, Request, Schedule, StopRule, Trust, Url};
 use weir_trace::Run;
 
 pub(crate) use live::{Watch, watched};
@@ -115,6 +115,9 @@ pub(crate) struct LoadArgs {
     /// Pin the generator to this CPU (further threads to those behind it)
     #[arg(long, value_name = "N", help_heading = "Load")]
     cpu: Option<usize>,
+    /// How bytes come and go: auto, epoll or io_uring
+    #[arg(long, default_value = "auto", value_name = "HOW", value_parser = io, help_heading = "Load")]
+    io: Io,
     /// Give up on a connection or a response after this time
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration, help_heading = "Load")]
     timeout: Duration,
@@ -216,6 +219,7 @@ impl LoadArgs {
         options.keep_alive = !self.no_keepalive;
         options.timeout = self.timeout;
         options.cpu = self.cpu;
+        options.io = self.io;
         options.schedule = match self.rate {
             None => Schedule::Closed,
             Some(rate_per_s) if self.poisson => Schedule::Poisson { rate_per_s, seed: self.seed },
@@ -241,7 +245,7 @@ impl LoadArgs {
                     None => text.as_bytes().to_vec(),
                 },
             },
-            name: 0,
+            ..Request::default()
         };
         options.check()?;
         Ok(options)
@@ -260,7 +264,7 @@ struct Heading {
 
 impl Heading {
     fn of(options: &Options) -> Self {
-        let schedule = match options.schedule {
+        let schedule = match &options.schedule {
             Schedule::Closed => "closed loop".to_owned(),
             Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
             Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),
@@ -320,6 +324,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         crate::output::print(&screen::text(&report, &heading, args.verbose, screen::Colours::of_stdout()))?;
     }
     Ok(if report.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn io(word: &str) -> Result<Io, String> {
+    let found = [Io::Auto, Io::Epoll, Io::Uring].into_iter().find(|io| io.name() == word);
+    found.ok_or_else(|| "it is auto, epoll or io_uring".to_owned())
 }
 
 #[cfg(test)]

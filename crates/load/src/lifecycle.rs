@@ -2,9 +2,10 @@
 
 use crate::LoadError;
 use crate::connection::{Batch, Phase};
+use crate::cookies::CookieJar;
 use crate::engine::{Engine, NEVER, outcome_of};
 use crate::kernel::{BROKEN, HANGUP, READABLE, monotonic_ns};
-use crate::reach::tls_words;
+use crate::reach::{Refusal, tls_words};
 use crate::tally::Tally;
 use crate::transport::{Handshake, Stream};
 use std::io;
@@ -47,6 +48,9 @@ impl Engine<'_> {
     pub(crate) fn open(&mut self, mut batch: Batch) {
         // `live` is below its maximum wherever this is called, and `retire` keeps a free slot for each such one.
         let slot = self.free.pop().expect("a free slot for each connection that may be opened") as usize;
+        let host = self.plan.asks.entry(batch.ask).host;
+        let pool = &mut self.pools[host as usize];
+        pool.live += 1;
         self.live += 1;
         self.numbered += 1;
         self.now_ns = monotonic_ns();
@@ -56,11 +60,21 @@ impl Engine<'_> {
         if batch.started_ns == 0 {
             batch.started_ns = self.now_ns;
         }
-        let address = self.plan.addresses[self.address];
+        let route = &self.plan.hosts[host as usize].route;
+        let endpoint = &route.endpoints[pool.address];
+        let source = route.source(endpoint, self.numbered);
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
         connection.number = u64::from(self.lane) << 40 | self.numbered;
-        connection.address = self.address;
+        connection.host = host;
+        connection.address = pool.address;
+        connection.encrypted = route.tls.is_some();
+        if self.plan.asks.cookie_jar {
+            connection.jar = pool.jars.pop().unwrap_or_else(|| CookieJar::new(&self.plan.asks.cookies));
+        }
+        if !self.plan.asks.is_constant {
+            connection.take_chosen(&mut self.chosen, batch.ask);
+        }
         connection.connect_start_ns = self.now_ns;
         connection.responses = 0;
         connection.unsent = 0;
@@ -76,23 +90,44 @@ impl Engine<'_> {
         };
         self.events.opens(connection.number);
         let token = u64::from(connection.generation) << 32 | slot as u64;
-        match self.kernel.connect(address, token) {
-            Ok(fd) => connection.stream = Some(Stream::new(fd, None)),
+        match self.kernel.connect(endpoint, source, token) {
+            Ok(fd) => connection.stream = Some(Stream::new(fd)),
+            // A Unix socket whose queue is full says so at once, where TCP asks again by itself: the sweep does it here.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
+            }
             Err(error) => self.connect_failed(slot, error),
         }
     }
 
     fn connected(&mut self, slot: usize) {
-        self.plan.reached.store(true, Ordering::Relaxed);
-        let Some((config, name)) = &self.plan.tls else { return self.ready(slot) };
+        let host = &self.plan.hosts[self.connections[slot].host as usize];
+        host.reached.store(true, Ordering::Relaxed);
+        let route = &host.route;
+        if route.is_plain() {
+            return self.ready(slot);
+        }
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Handshaking;
-        match rustls::ClientConnection::new(config.clone(), name.clone()) {
-            Ok(session) => {
-                connection.stream = connection.stream.take().map(|s| Stream::new(s.into_fd(), Some(Box::new(session))));
-                self.handshake(slot);
+        let Some(stream) = &mut connection.stream else { return };
+        match stream.prepare(route) {
+            Ok(()) => self.handshake(slot),
+            Err(error) => self.handshake_failed(slot, &error),
+        }
+    }
+
+    /// Tries again to connect where there was no room for it.
+    fn connect_again(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        let route = &self.plan.hosts[connection.host as usize].route;
+        let endpoint = &route.endpoints[connection.address];
+        let token = u64::from(connection.generation) << 32 | slot as u64;
+        match self.kernel.connect(endpoint, route.source(endpoint, connection.number), token) {
+            Ok(fd) => connection.stream = Some(Stream::new(fd)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
             }
-            Err(error) => self.handshake_failed(slot, &io::Error::other(error)),
+            Err(error) => self.connect_failed(slot, error),
         }
     }
 
@@ -108,9 +143,10 @@ impl Engine<'_> {
                 }
                 match stream.resumed() {
                     Some(true) => self.tally.handshakes.resumed += 1,
-                    _ => self.tally.handshakes.full += 1,
+                    Some(false) => self.tally.handshakes.full += 1,
+                    None => {}
                 }
-                self.plan.agreed.store(true, Ordering::Relaxed);
+                self.plan.hosts[self.connections[slot].host as usize].agreed.store(true, Ordering::Relaxed);
                 self.ready(slot);
             }
             Err(error) => self.handshake_failed(slot, &error),
@@ -123,6 +159,7 @@ impl Engine<'_> {
         let start_ns = self.connections[slot].connect_start_ns;
         self.tally.connect.saturating_record(self.now_ns.saturating_sub(start_ns));
         self.tell_connection(slot, false);
+        self.move_to_ring(slot);
         self.send_batch(slot);
     }
 
@@ -138,7 +175,7 @@ impl Engine<'_> {
             connected_ns: self.now_ns,
             failed,
             local: local.unwrap_or_else(weir_wire::socket::unknown_address),
-            remote: self.plan.addresses[connection.address],
+            remote: self.plan.hosts[connection.host as usize].route.endpoints[connection.address].told(),
         });
     }
 
@@ -146,31 +183,53 @@ impl Engine<'_> {
     fn connect_failed(&mut self, slot: usize, error: io::Error) {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
-        let connection = &self.connections[slot];
-        let (batch, address) = (connection.batch, connection.address);
-        if self.plan.reached.load(Ordering::Relaxed) {
-            self.count_failures(slot, Outcome::ConnectFailed);
+        let connection = &mut self.connections[slot];
+        let (batch, address, host) = (connection.batch, connection.address, connection.host as usize);
+        let to = &self.plan.hosts[host];
+        let outcome = outcome_of_connect(&error);
+        if outcome.is_ours() {
+            // Asking again at once could only fail again: nothing more is opened until others had time to give back.
+            self.hold_until_ns = self.now_ns + REOPEN_NS;
+        }
+        if outcome.is_ours() || to.reached.load(Ordering::Relaxed) {
+            if outcome.is_ours() || outcome == Outcome::ConnectFailed {
+                self.note(slot, outcome, &error.to_string());
+            }
+            self.count_failures(slot, outcome);
             self.close(slot);
             // Tried again by the sweep: at once would be in a tight loop.
             self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
             return;
         }
+        connection.give_back(&mut self.chosen);
         self.close(slot);
-        if address + 1 < self.plan.addresses.len() {
-            self.address = self.address.max(address + 1);
+        if address + 1 < to.route.endpoints.len() {
+            self.pools[host].address = self.pools[host].address.max(address + 1);
             return self.open(batch);
         }
-        self.fatal = Some(LoadError::Unreachable { address: self.plan.addresses[address], cause: error });
+        self.fatal = Some(to.route.unreachable(address, error));
     }
 
     fn handshake_failed(&mut self, slot: usize, error: &io::Error) {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
-        if !self.plan.agreed.load(Ordering::Relaxed) {
-            self.fatal = Some(LoadError::Tls { host: self.plan.host.clone(), cause: tls_words::words(error) });
+        let in_tunnel = self.connections[slot].stream.as_ref().is_some_and(Stream::in_tunnel);
+        let (outcome, words) = match Refusal::of(error) {
+            Some(refusal) => (Outcome::Proxy, refusal.0.clone()),
+            None if in_tunnel && error.kind() == io::ErrorKind::TimedOut => {
+                (Outcome::Proxy, "the proxy did not answer in time".to_owned())
+            }
+            None => (Outcome::Tls, tls_words::words(error)),
+        };
+        let host = &self.plan.hosts[self.connections[slot].host as usize];
+        if !host.agreed.load(Ordering::Relaxed) {
+            self.fatal = Some(match (outcome, &host.route.proxy) {
+                (Outcome::Proxy, Some(proxy)) => LoadError::Proxy { proxy: proxy.clone(), cause: words.clone() },
+                _ => LoadError::Tls { host: host.url.host.clone(), cause: words.clone() },
+            });
         }
-        self.note(slot, Outcome::Tls, &tls_words::words(error));
-        self.count_failures(slot, Outcome::Tls);
+        self.note(slot, outcome, &words);
+        self.count_failures(slot, outcome);
         self.close(slot);
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
     }
@@ -195,14 +254,16 @@ impl Engine<'_> {
     /// RFC 9112 9.3.1: a kept-alive connection may be closed just as a request goes out; if nothing of the response
     /// came, the request may be repeated if repeating it changes nothing, or if nothing of it was ever sent.
     pub(crate) fn fail(&mut self, slot: usize, outcome: Outcome) {
-        let connection = &self.connections[slot];
-        let batch = connection.batch;
+        let connection = &mut self.connections[slot];
+        let (batch, host) = (connection.batch, connection.host);
         let repeat = matches!(outcome, Outcome::Closed | Outcome::Reset)
             && connection.responses > 0
             && batch.first_byte_ns == 0
-            && (self.plan.idempotent || connection.is_unsent())
+            && (connection.is_idempotent(&self.plan.asks) || connection.is_unsent())
             && !self.stopped;
-        if !repeat {
+        if repeat {
+            connection.give_back(&mut self.chosen);
+        } else {
             self.count_failures(slot, outcome);
         }
         self.close(slot);
@@ -210,7 +271,7 @@ impl Engine<'_> {
             self.tally.reconnects += u64::from(batch.left);
             self.open(Batch { retried: true, ..batch });
         } else {
-            self.replace();
+            self.replace(host);
         }
     }
 
@@ -218,42 +279,56 @@ impl Engine<'_> {
     pub(crate) fn stream_ended(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.hung_up = true;
+        let in_body = connection.parser.in_body();
         if connection.parser.end() {
             let end = connection.stream.as_ref().map_or(0, |stream| stream.received);
             self.answered(slot, end, false);
         } else {
-            self.fail(slot, Outcome::Closed);
+            // With a head, the response said that there was more.
+            let outcome = if in_body { Outcome::ShortBody } else { Outcome::Closed };
+            self.fail(slot, outcome);
         }
     }
 
     /// A connection with nothing to do waits for the next arrival.
     pub(crate) fn rest(&mut self, slot: usize) {
-        self.connections[slot].phase = Phase::Idle;
-        self.idle.push(slot as u32);
+        let connection = &mut self.connections[slot];
+        connection.phase = Phase::Idle;
+        self.pools[connection.host as usize].idle.push(slot as u32);
+        self.resting += 1;
     }
 
     /// Something came on an idle connection: its end, bytes that nobody asked for, or a message of TLS itself.
-    fn idle_readable(&mut self, slot: usize) {
+    pub(crate) fn idle_readable(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        if self.plan.encrypted()
+        if connection.encrypted
             && let Some(stream) = &mut connection.stream
             && let Err(error) = stream.read(&mut self.kernel, &mut self.buffer)
             && error.kind() == io::ErrorKind::WouldBlock
         {
             return;
         }
-        if let Some(place) = self.idle.iter().position(|idle| *idle as usize == slot) {
-            self.idle.swap_remove(place);
+        let host = connection.host;
+        let idle = &mut self.pools[host as usize].idle;
+        if let Some(place) = idle.iter().position(|idle| *idle as usize == slot) {
+            idle.swap_remove(place);
+            self.resting -= 1;
         }
         self.close(slot);
-        self.replace();
+        self.replace(host);
     }
 
     /// Done with a connection that must not carry more.
     pub(crate) fn retire(&mut self, slot: usize) {
         self.live -= 1;
+        let most = self.live_max * self.pools.len() as u32;
         let connection = &mut self.connections[slot];
-        if !connection.hung_up && self.free.len() >= (self.live_max - self.live) as usize {
+        if !connection.hung_up && self.free.len() >= (most - self.live) as usize {
+            let pool = &mut self.pools[connection.host as usize];
+            pool.live -= 1;
+            if self.plan.asks.cookie_jar {
+                pool.jars.push(std::mem::take(&mut connection.jar));
+            }
             connection.phase = Phase::Lingering;
             connection.linger_until_ns = self.now_ns + LINGER_NS;
             self.events.closes(connection.number);
@@ -269,24 +344,35 @@ impl Engine<'_> {
         if connection.phase != Phase::Lingering {
             self.live -= 1;
             self.events.closes(connection.number);
+            let pool = &mut self.pools[connection.host as usize];
+            pool.live -= 1;
+            if self.plan.asks.cookie_jar {
+                pool.jars.push(std::mem::take(&mut connection.jar));
+            }
         }
         connection.phase = Phase::Closed;
         connection.generation = connection.generation.wrapping_add(1);
         connection.parser.reset();
         connection.batch = Batch::default();
-        if let Some(stream) = connection.stream.take() {
+        self.leave_ring(slot);
+        if let Some(stream) = self.connections[slot].stream.take() {
             self.kernel.close(stream.into_fd());
         }
         self.free.push(slot as u32);
     }
 
     /// Opens another connection in the place of one that is gone, if there is something to send.
-    pub(crate) fn replace(&mut self) {
-        if self.live < self.live_max
+    pub(crate) fn replace(&mut self, host: u32) {
+        let at_work = match self.arrivals {
+            Some(_) => self.pools[host as usize].live,
+            None => self.live - self.resting,
+        };
+        if at_work < self.live_max
+            && self.now_ns >= self.hold_until_ns
             && self.fatal.is_none()
-            && let Some(batch) = self.next_batch()
+            && let Some(batch) = self.next_batch(host)
         {
-            self.open(batch);
+            self.issue(batch);
         }
     }
 
@@ -300,35 +386,47 @@ impl Engine<'_> {
             self.end_ns = self.end_ns.min(now_ns);
             self.limit = self.issued;
             self.next_arrival_ns = NEVER;
-            self.tally.abandoned += self.queue.drain(..).count() as u64;
+            self.abandon_queues();
             self.give_up_ns = now_ns + STOP_GRACE_NS.min(self.plan.timeout_ns);
         }
         if now_ns >= self.give_up_ns {
-            self.tally.abandoned += self.queue.drain(..).count() as u64;
+            self.abandon_queues();
         }
         for slot in 0..self.connections.len() {
             let connection = &self.connections[slot];
             let overdue = now_ns.saturating_sub(connection.batch.started_ns) > self.plan.timeout_ns;
             match connection.phase {
                 Phase::Connecting | Phase::Handshaking if overdue => self.connect_timed_out(slot),
+                Phase::Connecting if connection.stream.is_none() => self.connect_again(slot),
                 Phase::Busy if overdue => self.fail(slot, Outcome::TimedOut),
                 Phase::Lingering if now_ns >= connection.linger_until_ns => self.close(slot),
                 _ => {}
             }
         }
         // Bounded by the connections: each turn opens one, or makes `live` no smaller by failing.
-        for _ in self.live..self.live_max {
-            self.replace();
+        for host in 0..self.pools.len() {
+            let at_work = if self.arrivals.is_some() { self.pools[host].live } else { self.live - self.resting };
+            for _ in at_work..self.live_max {
+                self.replace(host as u32);
+            }
         }
         self.publish();
     }
 
+    fn abandon_queues(&mut self) {
+        for pool in &mut self.pools {
+            self.tally.abandoned += pool.queue.drain(..).count() as u64;
+        }
+        self.queued = 0;
+    }
+
     fn connect_timed_out(&mut self, slot: usize) {
-        if self.connections[slot].phase == Phase::Handshaking && !self.plan.agreed.load(Ordering::Relaxed) {
+        let host = &self.plan.hosts[self.connections[slot].host as usize];
+        if self.connections[slot].phase == Phase::Handshaking && !host.agreed.load(Ordering::Relaxed) {
             self.handshake_failed(slot, &io::ErrorKind::TimedOut.into());
-        } else if self.plan.reached.load(Ordering::Relaxed) {
+        } else if host.reached.load(Ordering::Relaxed) {
             self.tell_connection(slot, true);
-            self.fail(slot, Outcome::TimedOut);
+            self.fail(slot, Outcome::ConnectTimedOut);
         } else {
             self.connect_failed(slot, io::ErrorKind::TimedOut.into());
         }
@@ -351,7 +449,7 @@ impl Engine<'_> {
             return true;
         }
         let exhausted = match self.arrivals {
-            Some(_) => self.next_arrival_ns == NEVER && self.queue.is_empty(),
+            Some(_) => self.next_arrival_ns == NEVER && self.queued == 0,
             None => self.issued >= self.limit || self.now_ns >= self.end_ns,
         };
         exhausted && self.outstanding == 0
@@ -369,5 +467,17 @@ impl Engine<'_> {
         self.tally.events_lost = self.events.lost;
         self.tally.calls = self.kernel.calls;
         Ok((self.tally, self.end_ns))
+    }
+}
+
+/// How a connect call that failed counts.
+fn outcome_of_connect(error: &io::Error) -> Outcome {
+    match error.raw_os_error() {
+        Some(libc::ECONNREFUSED) => Outcome::Refused,
+        Some(libc::ETIMEDOUT) => Outcome::ConnectTimedOut,
+        Some(libc::EMFILE | libc::ENFILE) => Outcome::NoDescriptors,
+        Some(libc::EADDRNOTAVAIL) => Outcome::NoPorts,
+        None if error.kind() == io::ErrorKind::TimedOut => Outcome::ConnectTimedOut,
+        _ => Outcome::ConnectFailed,
     }
 }

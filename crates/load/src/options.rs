@@ -3,7 +3,7 @@
 use crate::reach::Reach;
 use crate::series::{Sampling, Series};
 use crate::slices::locked;
-use crate::{LoadError, Observer, Request, Schedule, StopRule, Url};
+use crate::{Asks, LoadError, Observer, Request, Schedule, StopRule, Url};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,10 @@ pub struct Options {
     pub url: Url,
     /// What is asked.
     pub request: Request,
-    /// The most connections open at a time, over all threads; at least 1.
+    /// What else is asked, where that is more than one constant request.
+    pub asks: Asks,
+    /// The most connections open at a time, over all threads and to each host; at least 1. A closed loop uses at most
+    /// so many at a time.
     pub connections: u32,
     /// Threads, each with a loop and its share of connections and arrivals; at least 1.
     pub threads: u32,
@@ -37,6 +40,8 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// How the server's certificate is judged.
     pub trust: Trust,
+    /// How bytes come and go.
+    pub io: Io,
     /// How the server is reached.
     pub reach: Reach,
     /// A ring for the events of each thread, or none at all.
@@ -48,6 +53,31 @@ pub struct Options {
     pub verbatim: Option<Vec<u8>>,
     /// How finely the run is told over time.
     pub sampling: Sampling,
+}
+
+/// How bytes come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Io {
+    /// By io_uring where the kernel has it (6.1 and later) and it is cheaper: plain connections that are kept, until a
+    /// response comes that is longer than 16 KiB.
+    #[default]
+    Auto,
+    /// A call for each reception and each transmission, told by epoll when there is something to do.
+    Epoll,
+    /// By io_uring, or not at all.
+    Uring,
+}
+
+impl Io {
+    /// Its name, as options and reports have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Epoll => "epoll",
+            Self::Uring => "io_uring",
+        }
+    }
 }
 
 /// How the server's certificate is judged.
@@ -69,6 +99,7 @@ impl Options {
         Self {
             url,
             request: Request::default(),
+            asks: Asks::default(),
             connections: 10,
             threads: 1,
             schedule: Schedule::Closed,
@@ -79,6 +110,7 @@ impl Options {
             queue: 100_000,
             cpu: None,
             trust: Trust::System,
+            io: Io::Auto,
             reach: Reach::default(),
             events: Vec::new(),
             observers: Vec::new(),
@@ -93,12 +125,16 @@ impl Options {
     /// [`LoadError::Options`] or [`LoadError::Request`].
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
-        self.reach.check(self.url.encrypted)?;
+        match self.asks.hosts() {
+            none if none.is_empty() => self.reach.check(&[&self.url])?,
+            hosts => self.reach.check(&hosts)?,
+        }
         self.sampling.check()?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {
             return wrong("the number of connections lies between 1 and 1000000");
         }
+        self.asks.check(self)?;
         if self.threads == 0 || self.threads > self.connections {
             return wrong("each thread needs a connection: there are more threads than connections, or none");
         }

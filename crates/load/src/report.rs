@@ -2,7 +2,7 @@
 
 use crate::health::Health;
 use crate::kernel::Calls;
-use crate::options::Options;
+use crate::options::{Io, Options};
 use crate::reach::Reason;
 use crate::schedule::StopRule;
 use crate::series::Series;
@@ -71,6 +71,8 @@ pub struct Generator {
     pub late: u64,
     /// Whether the generator rather than the server may have set the figures.
     pub bottleneck: bool,
+    /// How bytes came and went: [`Io::Uring`] if they did so on any connection, else [`Io::Epoll`].
+    pub io: Io,
 }
 
 /// The share of time from which on a thread counts as fully used.
@@ -105,6 +107,7 @@ impl LoadReport {
             runnable_share,
             late: tally.late,
             bottleneck: cpu_share + runnable_share > BUSY_SHARE || late_share > LATE_SHARE,
+            io: if tally.through_ring { Io::Uring } else { Io::Epoll },
         };
         let mut report = Self {
             requests: tally.requests,
@@ -184,6 +187,17 @@ impl LoadReport {
                 percent(self.queued as f64 / (begun + self.dropped + self.abandoned).max(1) as f64),
                 options.connections
             ));
+        }
+        for (outcome, words) in [
+            (
+                Outcome::NoDescriptors,
+                "descriptors left for connections; raise the limit (ulimit -n) or open fewer (-c)",
+            ),
+            (Outcome::NoPorts, "port left for connections to this address; more source addresses (--source) have more"),
+        ] {
+            if let Some((_, count)) = self.errors.iter().find(|(kind, _)| *kind == outcome) {
+                warnings.push(format!("{count} requests failed because this host, not the server, had no {words}"));
+            }
         }
         if self.events_lost > 0 {
             warnings.push(format!("{} events found no room and are missing from the run's record", self.events_lost));

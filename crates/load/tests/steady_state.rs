@@ -7,7 +7,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use weir_load::{Calls, ClientRequest, Control, LoadReport, Observer, Options, Schedule, StopRule};
+use weir_load::{
+    Ask, Calls, ClientRequest, Control, Io, LoadReport, Observer, Options, Order, Request, Schedule, StopRule,
+};
 
 /// Counts the allocations of the generator's own threads.
 struct Counting;
@@ -80,6 +82,17 @@ fn server() -> Server {
     Server::answering("HTTP/1.1 200 OK\r\nServer: test\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello")
 }
 
+/// A thousand different requests with weights.
+fn ask_a_thousand(options: &mut Options, order: Order) {
+    let ask = |number: u32| Ask {
+        url: options.url.with_target(&format!("/{number}/{}", "x".repeat(number as usize % 100))),
+        request: Request::default(),
+        weight: number,
+    };
+    options.asks.list = (1..=1000).map(ask).collect();
+    options.asks.order = order;
+}
+
 #[test]
 fn a_request_allocates_nothing() {
     let _turn = TURN.lock();
@@ -91,6 +104,12 @@ fn a_request_allocates_nothing() {
         |options: &mut Options| options.sampling.interval = Duration::from_millis(10),
         |options: &mut Options| options.schedule = Schedule::Fixed { rate_per_s: 20_000.0 },
         |options: &mut Options| options.schedule = Schedule::Poisson { rate_per_s: 20_000.0, seed: 1 },
+        |options: &mut Options| ask_a_thousand(options, Order::InTurn),
+        |options: &mut Options| ask_a_thousand(options, Order::Weighted { seed: 3 }),
+        |options: &mut Options| {
+            ask_a_thousand(options, Order::Weighted { seed: 3 });
+            options.schedule = Schedule::Fixed { rate_per_s: 20_000.0 };
+        },
         |options: &mut Options| options.observers = vec![Box::new(Bytes(0))],
     ] {
         for events in [false, true] {
@@ -113,7 +132,9 @@ fn a_request_is_one_send_and_one_receive() {
     let _turn = TURN.lock();
     let server = server();
     let requests = 10_000;
-    let (report, _) = counted(options(&server, requests, true));
+    let mut options = options(&server, requests, true);
+    options.io = Io::Epoll;
+    let (report, _) = counted(options);
     let Calls { wait, receive, send, other } = report.calls;
     assert_eq!((receive, send), (requests, requests));
     // Waits serve all connections that are ready; at the worst each request has one of its own.
@@ -122,12 +143,46 @@ fn a_request_is_one_send_and_one_receive() {
     assert_eq!(other, 5 * 10);
 }
 
+/// Through io_uring there is only one sort of call: it hands over what goes out and waits for what comes.
+#[test]
+fn through_io_uring_a_request_is_at_most_one_call() {
+    let _turn = TURN.lock();
+    let server = server();
+    let requests = 10_000;
+    let mut options = options(&server, requests, true);
+    options.io = Io::Uring;
+    let (report, _) = counted(options);
+    assert_eq!(report.generator.io, Io::Uring);
+    let Calls { wait, receive, send, other } = report.calls;
+    assert_eq!((receive, send), (0, 0));
+    // Each serves all connections that are ready; at the worst each request has one of its own.
+    assert!(wait <= requests + 100, "{wait}");
+    // Those of a connection by epoll, and its move to the ring and back.
+    assert!(other <= 7 * 10, "{other}");
+}
+
+#[test]
+fn a_thousand_requests_cost_the_calls_of_one() {
+    let _turn = TURN.lock();
+    let server = server();
+    let mut options = options(&server, 10_000, true);
+    options.io = Io::Epoll;
+    ask_a_thousand(&mut options, Order::Weighted { seed: 3 });
+    let (report, _) = counted(options);
+    assert_eq!((report.calls.receive, report.calls.send, report.calls.other), (10_000, 10_000, 5 * 10));
+    let mut options = self::options(&server, 8000, false);
+    ask_a_thousand(&mut options, Order::InTurn);
+    options.pipeline = 8;
+    assert_eq!(counted(options).0.calls.send, 1000);
+}
+
 #[test]
 fn a_pipeline_shares_its_calls() {
     let _turn = TURN.lock();
     let server = server();
     let mut options = options(&server, 8000, false);
     options.pipeline = 8;
+    options.io = Io::Epoll;
     let (report, _) = counted(options);
     assert_eq!(report.calls.send, 1000);
     // Eight responses may come in eight pieces, but not in more.
@@ -138,11 +193,14 @@ fn a_pipeline_shares_its_calls() {
 fn waiting_for_arrivals_costs_no_calls_of_its_own() {
     let _turn = TURN.lock();
     let server = server();
-    let mut options = options(&server, 1, false);
-    options.schedule = Schedule::Fixed { rate_per_s: 500.0 };
-    options.stop = StopRule::Duration(Duration::from_secs(1));
-    let (report, _) = counted(options);
-    assert_eq!((report.requests, report.calls.receive, report.calls.send), (500, 500, 500));
-    // A wait for the arrival, one for its response, and the sweeps.
-    assert!(report.calls.wait <= 2 * 500 + 50, "{:?}", report.calls);
+    for (io, calls) in [(Io::Epoll, 500), (Io::Uring, 0)] {
+        let mut options = options(&server, 1, false);
+        options.schedule = Schedule::Fixed { rate_per_s: 500.0 };
+        options.stop = StopRule::Duration(Duration::from_secs(1));
+        options.io = io;
+        let (report, _) = counted(options);
+        assert_eq!((report.requests, report.calls.receive, report.calls.send), (500, calls, calls));
+        // A wait for the arrival, one for its response, and the sweeps.
+        assert!(report.calls.wait <= 2 * 500 + 50, "{:?}", report.calls);
+    }
 }

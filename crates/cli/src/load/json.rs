@@ -32,6 +32,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
             "runnable_share": report.generator.runnable_share,
             "late": report.generator.late,
             "bottleneck": report.generator.bottleneck,
+            "io": report.generator.io.name(),
         },
         "series": series(&report.series),
         "warnings": report.warnings,
