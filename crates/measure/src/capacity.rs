@@ -15,6 +15,9 @@ const RESAMPLES: usize = 1000;
 /// What an interval leaves out at each end.
 const TAIL: f64 = 0.025;
 
+/// Shares within this factor of what is allowed are near it.
+const NEAR: f64 = 8.0;
+
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 
@@ -160,10 +163,34 @@ fn crossing(groups: &[Vec<Trial>], allowed: f64) -> Crossing {
     if over == 0 {
         return Crossing::Below;
     }
+    if let Some(rate) = line(&shares, allowed) {
+        return Crossing::At(rate);
+    }
     let (below, above) = (risen[over - 1].ln(), risen[over].ln());
     let share = (allowed.ln() - below) / (above - below).max(f64::MIN_POSITIVE);
     let (from, to) = (shares[over - 1].0, shares[over].0);
     Crossing::At(from + (to - from) * share.clamp(0.0, 1.0))
+}
+
+/// Where the straight line through the logarithms of the shares near what is allowed crosses it.
+///
+/// The share of a queue's long waits falls exponentially with the distance to its capacity, so that near one rate its
+/// logarithm is a straight line. `None` where fewer than three rates are near, or where the line leads out of them.
+fn line(shares: &[(f64, f64, f64)], allowed: f64) -> Option<f64> {
+    let near: Vec<_> =
+        shares.iter().filter(|(_, share, _)| (allowed / NEAR..=allowed * NEAR).contains(share)).collect();
+    if near.len() < 3 {
+        return None;
+    }
+    // The variance of a count's logarithm is about one over the count.
+    let weighted =
+        |of: &dyn Fn(&(f64, f64, f64)) -> f64| -> f64 { near.iter().map(|near| near.1 * near.2 * of(near)).sum() };
+    let whole = weighted(&|_| 1.0);
+    let (rate, log) = (weighted(&|near| near.0) / whole, weighted(&|near| near.1.ln()) / whole);
+    let slope = weighted(&|near| (near.0 - rate) * (near.1.ln() - log)) / weighted(&|near| (near.0 - rate).powi(2));
+    let at = rate + (allowed.ln() - log) / slope;
+    let (from, to) = (near.first()?.0, near.last()?.0);
+    (slope > 0.0 && (from..=to).contains(&at)).then_some(at)
 }
 
 /// The rising shares that are nearest to the given ones.
