@@ -1,18 +1,25 @@
 //! The `weir load` command.
 
+mod asked;
 mod blocks;
+mod find_max;
+mod find_max_words;
 mod json;
 mod live;
 mod outputs;
+mod page;
 mod pane;
 mod prometheus;
 mod screen;
+
+pub(crate) use asked::number_names;
 
 use crate::load_run::into_run;
 use crate::stop::Stop;
 use crate::units::duration;
 use anyhow::Context;
 use clap::parser::ValueSource;
+use find_max::FindMaxArgs;
 use json::as_json;
 use outputs::OutputArgs;
 use std::path::PathBuf;
@@ -35,14 +42,22 @@ Examples:
       the same with random gaps, repeatable
   weir load -n 1000 -m POST -H 'Content-Type: text/plain' --body @FILE URL
       1000 requests with a body
+  weir load --steps 100/10s,200/10s http://localhost:8080/
+      more arrivals step by step; --ramp 100..1000/60s: evenly
+  weir load --replay access.log --speed 2 http://localhost:8080/
+      what a server's log holds, at its times, twice as fast
+  weir load --urls mix.txt http://localhost:8080/
+      the requests of a file, by their weights; a line is: 3 GET /index.html
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
   weir load --ca test-ca.pem https://localhost:8443/
       trust a certificate authority of your own
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
-  weir load -d 10m --csv times.csv http://localhost:8080/
-      rate, errors and percentiles of each second
+  weir load -d 10m --csv times.csv --html report.html http://localhost:8080/
+      rate, errors and percentiles of each second, as a table and as a page
+  weir load --find-max --slo 'p99<50ms' http://localhost:8080/
+      the highest rate that holds the objective
 
 Latency counts from the time at which a request was intended (with --rate: by
 the schedule), so a server that stalls cannot hide it by holding the generator
@@ -57,7 +72,8 @@ be reached, 2 for wrong usage.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to load: http:// or https://, host, port, path
-    url: String,
+    #[arg(required_unless_present = "urls")]
+    url: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
     /// Write the events of every connection and request to this run directory, for `weir explain`
@@ -65,6 +81,8 @@ pub(crate) struct Args {
     run: Option<PathBuf>,
     #[command(flatten)]
     outputs: OutputArgs,
+    #[command(flatten)]
+    find_max: FindMaxArgs,
     /// Report as JSON (times in nanoseconds)
     #[arg(long)]
     json: bool,
@@ -95,7 +113,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "R", help_heading = "Load")]
     rate: Option<f64>,
     /// Exponentially distributed times between arrivals
-    #[arg(long, requires = "rate", help_heading = "Load")]
+    #[arg(long, help_heading = "Load")]
     poisson: bool,
     /// Where the random numbers begin
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
@@ -130,6 +148,8 @@ pub(crate) struct LoadArgs {
     /// Body: the text itself, or @FILE
     #[arg(long, value_name = "TEXT|@FILE", help_heading = "Request")]
     body: Option<String>,
+    #[command(flatten)]
+    asked: asked::Asked,
     /// Believe any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
     insecure: bool,
@@ -167,9 +187,10 @@ impl clap::FromArgMatches for Given {
         let was_given = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
         let option = |name: &str| match name {
             "headers" => "--header".to_owned(),
+            "http1_0" => "--http1.0".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        Ok(Self(OF_LOADING.into_iter().filter(was_given).map(option).collect()))
+        Ok(Self(OF_LOADING.into_iter().chain(asked::OF_ASKING).filter(was_given).map(option).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -199,6 +220,11 @@ impl<E: Into<anyhow::Error>> From<E> for Usage {
 }
 
 impl LoadArgs {
+    /// Where the random numbers begin.
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// How long, if that was said.
     pub(crate) fn duration(&self) -> Option<Duration> {
         self.duration
@@ -209,9 +235,11 @@ impl LoadArgs {
         &self.given.0
     }
 
-    /// The options that these arguments mean for a URL.
-    pub(crate) fn options(&self, url: &str) -> Result<Options, Usage> {
-        let mut options = Options::new(Url::parse(url)?);
+    /// The options that these arguments mean for a URL; none is needed where they name their URLs themselves.
+    pub(crate) fn options(&self, url: Option<&str>) -> Result<Options, Usage> {
+        let base = self.asked.base(url)?;
+        // Where there is none, the first of the list takes this one's place.
+        let mut options = Options::new(base.clone().map_or_else(|| Url::parse("http://localhost/"), Ok)?);
         options.connections = self.connections;
         options.threads = self.threads;
         options.pipeline = self.pipeline;
@@ -247,6 +275,10 @@ impl LoadArgs {
             },
             ..Request::default()
         };
+        self.asked.apply(&mut options, base.as_ref(), self.seed)?;
+        let has_end = self.requests.is_some() || self.duration.is_some();
+        let when = asked::When { poisson: self.poisson, seed: self.seed, has_end };
+        self.asked.schedule(&mut options, base.as_ref(), when)?;
         options.check()?;
         Ok(options)
     }
@@ -264,11 +296,7 @@ struct Heading {
 
 impl Heading {
     fn of(options: &Options) -> Self {
-        let schedule = match &options.schedule {
-            Schedule::Closed => "closed loop".to_owned(),
-            Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
-            Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),
-        };
+        let schedule = asked::manner(&options.schedule);
         let plural = |count: u32, name: &str| format!("{count} {name}{}", if count == 1 { "" } else { "s" });
         let mut manner = format!("{}, {schedule}", plural(options.connections, "connection"));
         if !options.keep_alive {
@@ -281,7 +309,7 @@ impl Heading {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
         Self {
-            url: options.url.to_string(),
+            url: asked::title(options),
             manner,
             connections: options.connections,
             rate_wanted_per_s: options.schedule.rate_per_s(),
@@ -292,7 +320,11 @@ impl Heading {
 /// Runs the command.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let options = args.load.options(&args.url).and_then(|mut options| {
+    if args.find_max.wanted() {
+        let url = args.url.as_deref();
+        return find_max::run(&args.find_max, &args.load, url, &args.outputs, args.json, args.quiet);
+    }
+    let options = args.load.options(args.url.as_deref()).and_then(|mut options| {
         args.outputs.apply(&mut options);
         options.check()?;
         args.outputs.check()?;
@@ -317,7 +349,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(exporter) = &watch.exporter {
         exporter.finish(&report)?;
     }
-    args.outputs.write(&report)?;
+    args.outputs.write(&report, &heading)?;
     if args.json {
         crate::output::print(&format!("{:#}\n", as_json(&report, &heading)))?;
     } else {
@@ -348,7 +380,7 @@ mod tests {
 
     fn options(arguments: &[&str]) -> Result<Options, String> {
         let cli = Cli::try_parse_from([&["load"], arguments].concat()).map_err(|error| error.to_string())?;
-        cli.args.load.options(&cli.args.url).map_err(|Usage(error)| format!("{error:#}"))
+        cli.args.load.options(cli.args.url.as_deref()).map_err(|Usage(error)| format!("{error:#}"))
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod stop;
 mod units;
 mod view;
 mod watch;
+mod webtest;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ Start here:
       how much load does it take?
   weir compare --a 'SERVER' --b 'SERVER' --url URL
       which one is faster, really?
+  weir webtest tests.wt
+      do the pages say what they should?
   weir serve .
       a fast static server, to try all this on
 
@@ -63,6 +66,7 @@ enum Command {
     View(view::Args),
     Serve(serve::Args),
     Compare(compare::Args),
+    Webtest(webtest::Args),
     Man(manual::ManArgs),
     Completions(manual::CompletionsArgs),
 }
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Webtest(args) => webtest::run(&args),
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),
     };

@@ -182,6 +182,9 @@ impl State<'_> {
     }
 }
 
+/// A line of the view: its name, its values, and how one reads.
+type Row = (&'static str, Vec<Option<f64>>, fn(f64) -> String);
+
 /// A line for the rate and for each of some percentiles: the last value, and those before as a plot.
 fn plots(series: &Series, width: usize) -> Vec<String> {
     let room = width.saturating_sub(BEFORE + BEHIND);
@@ -191,7 +194,7 @@ fn plots(series: &Series, width: usize) -> Vec<String> {
         timed.iter().map(|(_, _, point): &(f64, f64, &Point)| point.summary.as_ref().map(|s| of(s) as f64)).collect()
     };
     let rate_text: fn(f64) -> String = |rate| format!("{}/s", grouped(rate.round() as u64));
-    let rows: [(&str, Vec<Option<f64>>, fn(f64) -> String); 5] = [
+    let rows: [Row; 5] = [
         ("rate", rate, rate_text),
         ("p50", latency(|summary| summary.p50), nanoseconds),
         ("p90", latency(|summary| summary.p90), nanoseconds),

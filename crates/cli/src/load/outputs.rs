@@ -1,5 +1,6 @@
 //! Where else the figures of a load go: files, and whoever asks while it runs.
 
+use super::Heading;
 use super::prometheus::Exporter;
 use crate::units::duration;
 use anyhow::Context;
@@ -19,6 +20,9 @@ pub(crate) struct OutputArgs {
     /// Write the time series as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     csv: Option<PathBuf>,
+    /// Write a page with plots that loads nothing from elsewhere
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    html: Option<PathBuf>,
     /// Keep a file with the figures for Prometheus (node_exporter's textfile collector), renewed each second
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     prometheus: Option<PathBuf>,
@@ -37,9 +41,20 @@ impl OutputArgs {
 
     /// The files that will be written when the run is over.
     fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        [("--csv", self.csv.as_deref()), ("--prometheus", self.prometheus.as_deref())]
+        let html = ("--html", self.html.as_deref());
+        [("--csv", self.csv.as_deref()), html, ("--prometheus", self.prometheus.as_deref())]
             .into_iter()
             .filter_map(|(name, file)| Some((name, file?)))
+    }
+
+    /// The CSV file, if one is wanted.
+    pub(super) fn csv(&self) -> Option<&Path> {
+        self.csv.as_deref()
+    }
+
+    /// The page, if one is wanted.
+    pub(super) fn html(&self) -> Option<&Path> {
+        self.html.as_deref()
     }
 
     /// Refuses files that cannot be written, before a long run rather than behind it.
@@ -63,10 +78,14 @@ impl OutputArgs {
     }
 
     /// Writes what is written when the run is over.
-    pub(super) fn write(&self, report: &LoadReport) -> anyhow::Result<()> {
+    pub(super) fn write(&self, report: &LoadReport, heading: &Heading) -> anyhow::Result<()> {
         if let Some(file) = &self.csv {
             write_whole(file, &csv(&report.series))
                 .with_context(|| format!("--csv: cannot write {}", file.display()))?;
+        }
+        if let Some(file) = &self.html {
+            write_whole(file, &weir_report::load_html(&super::page::page(report, heading)))
+                .with_context(|| format!("--html: cannot write {}", file.display()))?;
         }
         Ok(())
     }
