@@ -14,6 +14,8 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
         "version": crate::VERSION,
         "url": heading.url,
         "connections": heading.connections,
+        "http_version": if heading.streams.is_some() { 2 } else { 1 },
+        "streams": heading.streams,
         "rate_wanted_per_s": heading.rate_wanted_per_s,
         "requests": report.requests,
         "dropped": report.dropped,
