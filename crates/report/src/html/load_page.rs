@@ -78,7 +78,9 @@ fn figures(loaded: &Loaded) -> String {
     if loaded.dropped > 0 {
         figures.push(key_figure("Dropped", &count(loaded.dropped), "arrivals without room"));
     }
-    figures.push(key_figure("Received", &bytes(loaded.bytes), "heads and bodies"));
+    if loaded.bytes > 0 {
+        figures.push(key_figure("Received", &bytes(loaded.bytes), "heads and bodies"));
+    }
     format!("<dl class=\"figures\">{}</dl>\n", figures.concat())
 }
 
@@ -364,6 +366,8 @@ fn evidence(loaded: &Loaded) -> String {
         ("Latency counts", "from the intended time of a request to the last byte of its response".to_owned()),
     ]
     .iter()
+    // A search tells neither.
+    .filter(|(name, _)| *name != "Status" || loaded.answer.is_none())
     .map(|(name, text)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escaped(text)))
     .collect();
     format!(
