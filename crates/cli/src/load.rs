@@ -11,10 +11,12 @@ mod page;
 mod pane;
 mod prometheus;
 mod protocol;
+pub(crate) mod reach;
 mod screen;
 
 pub(crate) use asked::number_names;
 
+use self::reach::{OF_REACHING, ReachArgs};
 use crate::load_run::into_run;
 use crate::stop::Stop;
 use crate::units::duration;
@@ -55,6 +57,11 @@ Examples:
       HTTP/2, 20 requests at a time on each connection
   weir load --ca test-ca.pem https://localhost:8443/
       trust a certificate authority of your own
+  weir load --cert me.pem --resume --no-keepalive https://localhost:8443/
+      with a client certificate, sessions resumed
+  weir load --proxy socks5://user:password@localhost:1080 http://example.org/
+  weir load --unix /run/app.sock http://localhost/
+      through a proxy; over a Unix socket
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
   weir load -d 10m --csv times.csv --html report.html http://localhost:8080/
@@ -161,6 +168,8 @@ pub(crate) struct LoadArgs {
     /// Believe the certificate authorities of this PEM file instead of the system's
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     ca: Option<PathBuf>,
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Which of a load's options were given on the command line, all but the duration, which a recording has, too.
@@ -197,7 +206,8 @@ impl clap::FromArgMatches for Given {
             "http1_0" => "--http1.0".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        Ok(Self(OF_LOADING.into_iter().chain(asked::OF_ASKING).filter(was_given).map(option).collect()))
+        let names = OF_LOADING.into_iter().chain(asked::OF_ASKING).chain(OF_REACHING);
+        Ok(Self(names.filter(was_given).map(option).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -271,6 +281,7 @@ impl LoadArgs {
             Some(file) => Trust::File(file.clone()),
             None => Trust::System,
         };
+        options.reach = self.reach.reach();
         options.request = Request {
             method: self.method.clone(),
             headers: self.headers.iter().map(|header| Request::header(header)).collect::<Result<_, _>>()?,
@@ -325,6 +336,7 @@ impl Heading {
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
+        manner.push_str(&reach::words(&options.reach));
         Self {
             url: asked::title(options),
             manner,
@@ -381,6 +393,76 @@ fn io(word: &str) -> Result<Io, String> {
     found.ok_or_else(|| "it is auto, epoll or io_uring".to_owned())
 }
 
+<<<<<<< HEAD
+=======
+fn progress(control: &Control, elapsed: Duration, planned: StopRule) -> String {
+    let seconds = elapsed.as_secs_f64();
+    let planned = match planned {
+        StopRule::Duration(time) => format!(" of {:.1}", time.as_secs_f64()),
+        StopRule::Requests(_) => String::new(),
+    };
+    let mut line = format!(
+        "{seconds:.1}{planned} s  {} requests  {:.0}/s  {} errors  {} connections",
+        control.requests(),
+        control.requests() as f64 / seconds,
+        control.errors(),
+        control.connections()
+    );
+    if control.dropped() > 0 {
+        line.push_str(&format!("  {} dropped", control.dropped()));
+    }
+    line
+}
+
+/// The report for programs.
+fn as_json(report: &LoadReport, heading: &Heading) -> Value {
+    let errors: Map<_, _> = report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect();
+    let status: Map<_, _> = report.status.iter().map(|(code, count)| (code.to_string(), json!(count))).collect();
+    json!({
+        "version": crate::VERSION,
+        "url": heading.url,
+        "connections": heading.connections,
+        "http_version": if heading.streams.is_some() { 2 } else { 1 },
+        "streams": heading.streams,
+        "rate_wanted_per_s": heading.rate_wanted_per_s,
+        "requests": report.requests,
+        "dropped": report.dropped,
+        "errors": errors,
+        "duration_s": report.duration.as_secs_f64(),
+        "rate_per_s": report.rate_per_s,
+        "bytes": report.bytes,
+        "status": status,
+        "latency_ns": summary(&report.latency),
+        "latency_uncorrected_ns": summary(&report.latency_uncorrected),
+        "first_byte_ns": summary(&report.first_byte),
+        "connect_ns": summary(&report.connect),
+        "reconnects": report.reconnects,
+        "generator": {
+            "cpu_share": report.generator.cpu_share,
+            "runnable_share": report.generator.runnable_share,
+            "late": report.generator.late,
+            "bottleneck": report.generator.bottleneck,
+            "io": report.generator.io.name(),
+        },
+        "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
+        "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
+        "warnings": report.warnings,
+    })
+}
+
+/// Why requests failed.
+fn reason(reason: &weir_load::reach::Reason) -> Value {
+    json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
+}
+
+/// A histogram's figures, null where it is empty.
+fn summary(histogram: &weir_load::Histogram) -> Value {
+    let Some(summary) = Summary::of(histogram) else { return Value::Null };
+    let number = |value: f64| if value.fract() == 0.0 { json!(value as u64) } else { json!(value) };
+    Value::Object(summary.fields().into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect())
+}
+
+>>>>>>> main
 #[cfg(test)]
 mod tests {
     use super::json::summary;
@@ -456,7 +538,12 @@ mod tests {
             "connect_ns",
             "generator",
             "reconnects",
+<<<<<<< HEAD
             "series",
+=======
+            "handshakes",
+            "reasons",
+>>>>>>> main
             "warnings",
             "url",
             "connections",
