@@ -393,76 +393,6 @@ fn io(word: &str) -> Result<Io, String> {
     found.ok_or_else(|| "it is auto, epoll or io_uring".to_owned())
 }
 
-<<<<<<< HEAD
-=======
-fn progress(control: &Control, elapsed: Duration, planned: StopRule) -> String {
-    let seconds = elapsed.as_secs_f64();
-    let planned = match planned {
-        StopRule::Duration(time) => format!(" of {:.1}", time.as_secs_f64()),
-        StopRule::Requests(_) => String::new(),
-    };
-    let mut line = format!(
-        "{seconds:.1}{planned} s  {} requests  {:.0}/s  {} errors  {} connections",
-        control.requests(),
-        control.requests() as f64 / seconds,
-        control.errors(),
-        control.connections()
-    );
-    if control.dropped() > 0 {
-        line.push_str(&format!("  {} dropped", control.dropped()));
-    }
-    line
-}
-
-/// The report for programs.
-fn as_json(report: &LoadReport, heading: &Heading) -> Value {
-    let errors: Map<_, _> = report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect();
-    let status: Map<_, _> = report.status.iter().map(|(code, count)| (code.to_string(), json!(count))).collect();
-    json!({
-        "version": crate::VERSION,
-        "url": heading.url,
-        "connections": heading.connections,
-        "http_version": if heading.streams.is_some() { 2 } else { 1 },
-        "streams": heading.streams,
-        "rate_wanted_per_s": heading.rate_wanted_per_s,
-        "requests": report.requests,
-        "dropped": report.dropped,
-        "errors": errors,
-        "duration_s": report.duration.as_secs_f64(),
-        "rate_per_s": report.rate_per_s,
-        "bytes": report.bytes,
-        "status": status,
-        "latency_ns": summary(&report.latency),
-        "latency_uncorrected_ns": summary(&report.latency_uncorrected),
-        "first_byte_ns": summary(&report.first_byte),
-        "connect_ns": summary(&report.connect),
-        "reconnects": report.reconnects,
-        "generator": {
-            "cpu_share": report.generator.cpu_share,
-            "runnable_share": report.generator.runnable_share,
-            "late": report.generator.late,
-            "bottleneck": report.generator.bottleneck,
-            "io": report.generator.io.name(),
-        },
-        "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
-        "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
-        "warnings": report.warnings,
-    })
-}
-
-/// Why requests failed.
-fn reason(reason: &weir_load::reach::Reason) -> Value {
-    json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
-}
-
-/// A histogram's figures, null where it is empty.
-fn summary(histogram: &weir_load::Histogram) -> Value {
-    let Some(summary) = Summary::of(histogram) else { return Value::Null };
-    let number = |value: f64| if value.fract() == 0.0 { json!(value as u64) } else { json!(value) };
-    Value::Object(summary.fields().into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect())
-}
-
->>>>>>> main
 #[cfg(test)]
 mod tests {
     use super::json::summary;
@@ -538,12 +468,9 @@ mod tests {
             "connect_ns",
             "generator",
             "reconnects",
-<<<<<<< HEAD
             "series",
-=======
             "handshakes",
             "reasons",
->>>>>>> main
             "warnings",
             "url",
             "connections",

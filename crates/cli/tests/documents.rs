@@ -410,11 +410,8 @@ pages_run! {
     which_code_runs: "docs/which-code.md",
     what_to_change_runs: "docs/what-to-change.md",
     how_much_load_runs: "docs/how-much-load.md",
-<<<<<<< HEAD
     load_over_time_runs: "docs/load-over-time.md",
-=======
     load_through_runs: "docs/load-through.md",
->>>>>>> main
     is_it_faster_runs: "docs/is-it-faster.md",
     record_a_running_server_runs: "docs/record-a-running-server.md",
     explain_production_runs: "docs/explain-production.md",

@@ -36,9 +36,16 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
             "bottleneck": report.generator.bottleneck,
             "io": report.generator.io.name(),
         },
+        "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
+        "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
         "series": series(&report.series),
         "warnings": report.warnings,
     })
+}
+
+/// Why requests failed.
+fn reason(reason: &weir_load::reach::Reason) -> Value {
+    json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
 }
 
 /// The points of a run; a point's latency is null where nothing was answered in it.
