@@ -12,6 +12,7 @@ mod privacy;
 mod probe_options;
 mod progress;
 mod record;
+mod record_session;
 mod run_directory;
 mod rung;
 mod serve;
@@ -67,6 +68,7 @@ enum Command {
     Serve(serve::Args),
     Compare(compare::Args),
     Webtest(webtest::Args),
+    RecordSession(record_session::Args),
     Man(manual::ManArgs),
     Completions(manual::CompletionsArgs),
 }
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Webtest(args) => webtest::run(&args),
+        Command::RecordSession(args) => record_session::run(&args),
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),
     };
