@@ -51,6 +51,8 @@ Examples:
       what a server's log holds, at its times, twice as fast
   weir load --urls mix.txt http://localhost:8080/
       the requests of a file, by their weights; a line is: 3 GET /index.html
+  weir load --sessions users.txt --rate 5 http://localhost:8080/
+      five users a second, who click, think and click again
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
   weir load --http2 --streams 20 https://localhost:8443/
@@ -82,7 +84,7 @@ be reached, 2 for wrong usage.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to load: http:// or https://, host, port, path
-    #[arg(required_unless_present = "urls")]
+    #[arg(required_unless_present_any = ["urls", "sessions"])]
     url: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
@@ -326,6 +328,12 @@ impl Heading {
         if options.pipeline > 1 {
             manner.push_str(&format!(", {} requests in a pipeline", options.pipeline));
         }
+        if let Some(sessions) = &options.asks.sessions {
+            manner = manner.replacen("connection", "session", 1);
+            if sessions.list.len() == 1 {
+                manner.push_str(&format!(", {} requests each", sessions.list[0].requests()));
+            }
+        }
         let streams = match options.protocol {
             Protocol::Http1 => None,
             Protocol::Http2 { streams } => Some(streams),
@@ -469,6 +477,7 @@ mod tests {
             "generator",
             "reconnects",
             "series",
+            "sessions",
             "handshakes",
             "reasons",
             "warnings",

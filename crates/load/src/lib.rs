@@ -36,6 +36,7 @@ mod ring;
 mod run;
 mod schedule;
 mod series;
+pub mod sessions;
 mod slices;
 mod tally;
 mod through_ring;

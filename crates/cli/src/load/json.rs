@@ -2,6 +2,7 @@
 
 use super::Heading;
 use serde_json::{Map, Value, json};
+use weir_load::sessions::SessionReport;
 use weir_load::{LoadReport, Series};
 use weir_measure::summary::Summary;
 use weir_wire::client::Outcome;
@@ -36,10 +37,25 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
             "bottleneck": report.generator.bottleneck,
             "io": report.generator.io.name(),
         },
+        "sessions": report.sessions.as_ref().map(sessions_as_json),
         "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
         "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
         "series": series(&report.series),
         "warnings": report.warnings,
+    })
+}
+
+/// What became of the sessions, for programs.
+fn sessions_as_json(sessions: &SessionReport) -> Value {
+    json!({
+        "completed": sessions.completed,
+        "failed": sessions.failed,
+        "unfinished": sessions.unfinished,
+        "connections": sessions.connections,
+        "rate_per_s": sessions.rate_per_s,
+        "lifetime_ns": summary(&sessions.lifetime),
+        "fail_time_ns": summary(&sessions.fail_time),
+        "answers": sessions.answers,
     })
 }
 
