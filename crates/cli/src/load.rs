@@ -1,6 +1,15 @@
 //! The `weir load` command.
 
 mod asked;
+mod blocks;
+mod find_max;
+mod find_max_words;
+mod json;
+mod live;
+mod outputs;
+mod page;
+mod pane;
+mod prometheus;
 mod protocol;
 pub(crate) mod reach;
 mod screen;
@@ -9,25 +18,20 @@ pub(crate) use asked::number_names;
 
 use self::reach::{OF_REACHING, ReachArgs};
 use crate::load_run::into_run;
-use crate::progress::Line;
 use crate::stop::Stop;
 use crate::units::duration;
 use anyhow::Context;
 use clap::parser::ValueSource;
-use serde_json::{Map, Value, json};
+use find_max::FindMaxArgs;
+use json::as_json;
+use outputs::OutputArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
-use weir_load::sessions::SessionReport;
-use weir_load::{Control, Io, LoadError, LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
-use weir_measure::summary::Summary;
+use std::time::Duration;
+use weir_load::{Io, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_trace::Run;
 
-/// How often the progress is looked at.
-const TICK: Duration = Duration::from_millis(100);
-/// How often a line of it is written where stderr is no terminal.
-const LINE_EVERY: Duration = Duration::from_secs(5);
+pub(crate) use live::{Watch, watched};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,6 +66,10 @@ Examples:
       through a proxy; over a Unix socket
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
+  weir load -d 10m --csv times.csv --html report.html http://localhost:8080/
+      rate, errors and percentiles of each second, as a table and as a page
+  weir load --find-max --slo 'p99<50ms' http://localhost:8080/
+      the highest rate that holds the objective
 
 Latency counts from the time at which a request was intended (with --rate: by
 the schedule), so a server that stalls cannot hide it by holding the generator
@@ -83,6 +91,10 @@ pub(crate) struct Args {
     /// Write the events of every connection and request to this run directory, for `weir explain`
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: OutputArgs,
+    #[command(flatten)]
+    find_max: FindMaxArgs,
     /// Report as JSON (times in nanoseconds)
     #[arg(long)]
     json: bool,
@@ -227,6 +239,11 @@ impl<E: Into<anyhow::Error>> From<E> for Usage {
 }
 
 impl LoadArgs {
+    /// Where the random numbers begin.
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// How long, if that was said.
     pub(crate) fn duration(&self) -> Option<Duration> {
         self.duration
@@ -341,7 +358,17 @@ impl Heading {
 /// Runs the command.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let options = match args.load.options(args.url.as_deref()) {
+    if args.find_max.wanted() {
+        let url = args.url.as_deref();
+        return find_max::run(&args.find_max, &args.load, url, &args.outputs, args.json, args.quiet);
+    }
+    let options = args.load.options(args.url.as_deref()).and_then(|mut options| {
+        args.outputs.apply(&mut options);
+        options.check()?;
+        args.outputs.check()?;
+        Ok(options)
+    });
+    let options = match options {
         Ok(options) => options,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", crate::output::causes(&error));
@@ -350,10 +377,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let heading = Heading::of(&options);
     let stop = Stop::on_signals()?;
+    let title = format!("{}  {}", heading.url, heading.manner);
+    let exporter = args.outputs.exporter(&heading.url)?;
+    let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter };
     let report = match &args.run {
-        Some(directory) => into_run(options, &Run::create(directory)?, &stop, args.quiet)?,
-        None => watched(options, &stop, args.quiet, args.verbose)?,
+        Some(directory) => into_run(options, &Run::create(directory)?, &stop, &watch)?,
+        None => watched(options, &stop, &watch)?,
     };
+    if let Some(exporter) = &watch.exporter {
+        exporter.finish(&report)?;
+    }
+    args.outputs.write(&report, &heading)?;
     if args.json {
         crate::output::print(&format!("{:#}\n", as_json(&report, &heading)))?;
     } else {
@@ -362,130 +396,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if report.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs a load, shows how far it is, and passes on the user's wish to end it.
-pub(crate) fn watched(options: Options, stop: &Stop, quiet: bool, verbose: bool) -> Result<LoadReport, LoadError> {
-    let control = Control::default();
-    let planned = options.stop;
-    std::thread::scope(|scope| {
-        let (done, over) = channel();
-        let control = &control;
-        let load = scope.spawn(move || {
-            let report = weir_load::run(options, control);
-            // Nobody listens only when this thread's report is no longer wanted.
-            let _ = done.send(());
-            report
-        });
-        let (begin, mut line, mut next_line) = (Instant::now(), Line::new(), LINE_EVERY);
-        while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(TICK) {
-            if stop.asked() {
-                control.stop();
-            }
-            let elapsed = begin.elapsed();
-            if !quiet {
-                line.show(|| progress(control, elapsed, planned));
-            }
-            if verbose && elapsed >= next_line {
-                next_line += LINE_EVERY;
-                eprintln!("{}", progress(control, elapsed, planned));
-            }
-        }
-        load.join().unwrap_or(Err(LoadError::Panicked))
-    })
-}
-
-/// One line that says how far a run is.
 fn io(word: &str) -> Result<Io, String> {
     let found = [Io::Auto, Io::Epoll, Io::Uring].into_iter().find(|io| io.name() == word);
     found.ok_or_else(|| "it is auto, epoll or io_uring".to_owned())
 }
 
-fn progress(control: &Control, elapsed: Duration, planned: StopRule) -> String {
-    let seconds = elapsed.as_secs_f64();
-    let planned = match planned {
-        StopRule::Duration(time) => format!(" of {:.1}", time.as_secs_f64()),
-        StopRule::Requests(_) => String::new(),
-    };
-    let mut line = format!(
-        "{seconds:.1}{planned} s  {} requests  {:.0}/s  {} errors  {} connections",
-        control.requests(),
-        control.requests() as f64 / seconds,
-        control.errors(),
-        control.connections()
-    );
-    if control.dropped() > 0 {
-        line.push_str(&format!("  {} dropped", control.dropped()));
-    }
-    line
-}
-
-/// The report for programs.
-fn as_json(report: &LoadReport, heading: &Heading) -> Value {
-    let errors: Map<_, _> = report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect();
-    let status: Map<_, _> = report.status.iter().map(|(code, count)| (code.to_string(), json!(count))).collect();
-    json!({
-        "version": crate::VERSION,
-        "url": heading.url,
-        "connections": heading.connections,
-        "http_version": if heading.streams.is_some() { 2 } else { 1 },
-        "streams": heading.streams,
-        "rate_wanted_per_s": heading.rate_wanted_per_s,
-        "requests": report.requests,
-        "dropped": report.dropped,
-        "errors": errors,
-        "duration_s": report.duration.as_secs_f64(),
-        "rate_per_s": report.rate_per_s,
-        "bytes": report.bytes,
-        "status": status,
-        "latency_ns": summary(&report.latency),
-        "latency_uncorrected_ns": summary(&report.latency_uncorrected),
-        "first_byte_ns": summary(&report.first_byte),
-        "connect_ns": summary(&report.connect),
-        "reconnects": report.reconnects,
-        "generator": {
-            "cpu_share": report.generator.cpu_share,
-            "runnable_share": report.generator.runnable_share,
-            "late": report.generator.late,
-            "bottleneck": report.generator.bottleneck,
-            "io": report.generator.io.name(),
-        },
-        "sessions": report.sessions.as_ref().map(sessions_as_json),
-        "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
-        "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
-        "warnings": report.warnings,
-    })
-}
-
-/// What became of the sessions, for programs.
-fn sessions_as_json(sessions: &SessionReport) -> Value {
-    json!({
-        "completed": sessions.completed,
-        "failed": sessions.failed,
-        "unfinished": sessions.unfinished,
-        "connections": sessions.connections,
-        "rate_per_s": sessions.rate_per_s,
-        "lifetime_ns": summary(&sessions.lifetime),
-        "fail_time_ns": summary(&sessions.fail_time),
-        "answers": sessions.answers,
-    })
-}
-
-/// Why requests failed.
-fn reason(reason: &weir_load::reach::Reason) -> Value {
-    json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
-}
-
-/// A histogram's figures, null where it is empty.
-fn summary(histogram: &weir_load::Histogram) -> Value {
-    let Some(summary) = Summary::of(histogram) else { return Value::Null };
-    let number = |value: f64| if value.fract() == 0.0 { json!(value as u64) } else { json!(value) };
-    Value::Object(summary.fields().into_iter().map(|(name, value)| (name.to_owned(), number(value))).collect())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::json::summary;
     use super::*;
     use clap::Parser;
+    use serde_json::{Value, json};
     use std::io::{Read, Write};
+    use weir_load::Control;
 
     #[derive(Debug, Parser)]
     struct Cli {
@@ -553,6 +476,7 @@ mod tests {
             "connect_ns",
             "generator",
             "reconnects",
+            "series",
             "sessions",
             "handshakes",
             "reasons",

@@ -1,6 +1,6 @@
 //! A load whose events are written to a run directory.
 
-use crate::load::{number_names, watched};
+use crate::load::{Watch, number_names, watched};
 use crate::stop::Stop;
 use anyhow::anyhow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use weir_trace::{Run, Source, pump};
 const RING_SLOTS: usize = 1 << 17;
 
 /// Runs a load and writes its events to the run.
-pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, quiet: bool) -> anyhow::Result<LoadReport> {
+pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, watch: &Watch) -> anyhow::Result<LoadReport> {
     let names = number_names(&mut options);
     let seed = match (&options.schedule, &options.asks.order) {
         (Schedule::Poisson { seed, .. }, _) | (_, Order::Weighted { seed }) => Some(*seed),
@@ -25,7 +25,7 @@ pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, quiet: bool
     let over = AtomicBool::new(false);
     let (report, written) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| pump(run, Source::Client, &mut consumers, &names, &over));
-        let report = watched(options, stop, quiet, false);
+        let report = watched(options, stop, watch);
         over.store(true, Ordering::Release);
         (report, writer.join())
     });

@@ -30,11 +30,16 @@ pub(crate) fn causes(error: &anyhow::Error) -> String {
     })
 }
 
-/// Whether stdout wants colours: a terminal that can show them, and no NO_COLOR (no-color.org: set and not empty).
+/// Whether stdout wants colours.
 pub(crate) fn colours() -> bool {
+    shows_colours(&std::io::stdout())
+}
+
+/// Whether a stream wants colours: a terminal that can show them, and no NO_COLOR (no-color.org: set and not empty).
+pub(crate) fn shows_colours(stream: &impl IsTerminal) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-    std::io::stdout().is_terminal() && !refused && !dumb
+    stream.is_terminal() && !refused && !dumb
 }
 
 #[cfg(test)]

@@ -410,6 +410,7 @@ pages_run! {
     which_code_runs: "docs/which-code.md",
     what_to_change_runs: "docs/what-to-change.md",
     how_much_load_runs: "docs/how-much-load.md",
+    load_over_time_runs: "docs/load-over-time.md",
     load_through_runs: "docs/load-through.md",
     load_many_urls_runs: "docs/load-many-urls.md",
     is_it_faster_runs: "docs/is-it-faster.md",

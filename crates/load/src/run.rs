@@ -27,7 +27,7 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     let (slices, collector) = slices::channel(options.sampling, options.threads, start_ns);
     let shares = shares(&mut options, start_ns, slices);
     *locked(&control.series) = Series::new(options.sampling);
-    let (latency, results) = std::thread::scope(|scope| {
+    let results: Vec<Result<(Tally, Health, u64), LoadError>> = std::thread::scope(|scope| {
         let (plan, wire) = (&plan, wire.as_ref());
         let threads: Vec<_> = shares
             .into_iter()
@@ -44,17 +44,17 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
                 std::thread::Builder::new().name(name).spawn_scoped(scope, work)
             })
             .collect();
-        let latency = collector.collect(&control.series);
-        let results: Vec<Result<(Tally, Health, u64), LoadError>> = threads
+        collector.collect(&control.series);
+        threads
             .into_iter()
             .map(|thread| {
                 let thread = thread.map_err(|cause| LoadError::System { what: "making a thread", cause })?;
                 thread.join().unwrap_or(Err(LoadError::Panicked))
             })
-            .collect();
-        (latency, results)
+            .collect()
     });
-    let mut whole = Tally { latency, ..Tally::new() };
+    let series = locked(&control.series).clone();
+    let mut whole = Tally { latency: series.whole().clone(), ..Tally::new() };
     let mut health = Vec::new();
     let mut stopped_ns = 0;
     for result in results {
@@ -71,7 +71,7 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
         StopRule::Requests(_) => (control.is_stopped(), stopped_ns.min(monotonic_ns())),
     };
     let mut report = LoadReport::new(&options, whole, &health, start_ns, end_ns, interrupted);
-    report.series = locked(&control.series).clone();
+    report.series = series;
     Ok(report)
 }
 

@@ -148,6 +148,7 @@ pub struct Series {
     interval_ns: u64,
     points_max: usize,
     points: Vec<Point>,
+    whole: Histogram,
     connections: i64,
     end_ns: u64,
 }
@@ -164,7 +165,15 @@ impl Series {
     pub fn new(sampling: Sampling) -> Self {
         let interval_ns = sampling.interval_ns().max(1);
         let points_max = sampling.points_max.max(2);
-        Self { base_ns: interval_ns, interval_ns, points_max, points: Vec::new(), connections: 0, end_ns: 0 }
+        Self {
+            base_ns: interval_ns,
+            interval_ns,
+            points_max,
+            points: Vec::new(),
+            whole: crate::tally::histogram(),
+            connections: 0,
+            end_ns: 0,
+        }
     }
 
     /// The time of a point: the interval that was asked for, or a power of two times that.
@@ -201,7 +210,13 @@ impl Series {
         self.points.iter().fold(Counts::default(), |sum, point| sum.and(&point.counts))
     }
 
-    /// The latencies of all points.
+    /// The latencies of the whole run so far.
+    #[must_use]
+    pub fn whole(&self) -> &Histogram {
+        &self.whole
+    }
+
+    /// The latencies of all points, added up from them: the same as [`Series::whole`], in more time.
     #[must_use]
     pub fn latency(&self) -> Histogram {
         let mut whole = crate::tally::histogram();
@@ -226,6 +241,8 @@ impl Series {
             self.points.resize_with(index + 1, || Point { connections, ..Point::default() });
         }
         self.connections += slice.connections;
+        // All have the same bounds, so adding cannot fail.
+        self.whole.add(slice.latency).expect("histograms of the same bounds");
         self.end_ns = self.end_ns.max(slice.end_ns);
         let connections = self.connections.max(0) as u64;
         let latency = Packed::of(slice.latency);
@@ -333,7 +350,8 @@ mod tests {
                 whole.extend(values);
             }
             prop_assert!(series.points().len() <= points_max);
-            prop_assert_eq!(series.latency(), histogram(&whole));
+            prop_assert_eq!(&series.latency(), series.whole());
+            prop_assert_eq!(series.whole(), &histogram(&whole));
             prop_assert_eq!(series.counts(), counts);
             for point in series.points() {
                 prop_assert_eq!(point.summary, Summary::of(&point.latency.histogram()));

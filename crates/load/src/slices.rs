@@ -146,9 +146,8 @@ pub(crate) fn channel(sampling: Sampling, lanes: u32, start_ns: u64) -> (Vec<Sli
 }
 
 impl Collector {
-    /// Adds slices to the series as they come, until every loop has let go of its end; gives all their latencies.
-    pub(crate) fn collect(mut self, series: &Mutex<Series>) -> Histogram {
-        let mut whole = histogram();
+    /// Adds slices to the series as they come, until every loop has let go of its end.
+    pub(crate) fn collect(mut self, series: &Mutex<Series>) {
         while let Ok(mut handed) = self.from.recv() {
             let strain = self.strain(handed.lane, handed.end_ns, handed.task);
             locked(series).add(&Slice {
@@ -159,13 +158,10 @@ impl Collector {
                 connections: handed.connections,
                 strain,
             });
-            // All have the same bounds, so adding cannot fail.
-            whole.add(&handed.latency).expect("histograms of the same bounds");
             handed.latency.reset();
             // A loop that is over needs none back.
             let _ = self.back[handed.lane].try_send(handed.latency);
         }
-        whole
     }
 
     /// What a loop's thread did since the last look at it.

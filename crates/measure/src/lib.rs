@@ -5,6 +5,7 @@
 //! This crate knows no file, socket or clock.
 
 pub mod burn;
+pub mod capacity;
 pub mod class;
 pub mod comparison;
 pub mod examples;

@@ -10,13 +10,15 @@ mod examples;
 mod flame;
 mod graph;
 pub(crate) mod headline;
+mod load_page;
 mod page;
 pub(crate) mod palette;
+mod plot;
 mod rows;
 mod tables;
 mod work;
 
-use crate::Explanation;
+use crate::{Explanation, Loaded};
 use weir_measure::part::Part;
 
 /// The report as one HTML file that loads nothing.
@@ -26,6 +28,12 @@ use weir_measure::part::Part;
 #[must_use]
 pub fn html(explanation: &Explanation) -> String {
     page::page(explanation)
+}
+
+/// What a load found, as one HTML file that loads nothing; it reads without JavaScript, which adds cursors.
+#[must_use]
+pub fn load_html(loaded: &Loaded) -> String {
+    load_page::page(loaded)
 }
 
 /// The colour of a part in every view, as CSS writes it: `#00974d`.

@@ -5,6 +5,7 @@
 
 mod explanation;
 mod html;
+mod loaded;
 mod terminal;
 mod units;
 
@@ -12,6 +13,7 @@ pub use explanation::{
     Cause, CpuSpell, Example, ExampleStep, Explanation, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio,
     ServerCpu, SlowCause, SourceCost, Stack, Transaction, WaitingEdge, Wakeups,
 };
-pub use html::{colour, html};
+pub use html::{colour, html, load_html};
+pub use loaded::{Loaded, LoadedPoint, LoadedRate};
 pub use terminal::{Style, hanging, terminal};
 pub use units::{count, nanoseconds};

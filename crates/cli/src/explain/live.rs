@@ -65,7 +65,8 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     let recorder = recorder(args, &mut footing, child.as_ref(), (&directory, options.url.port))?;
     let mut notes = footing.notes;
     let run = Run::create(&directory)?;
-    let loaded = load_run::into_run(options, &run, &stop, args.json);
+    let watch = crate::load::Watch { quiet: args.json, title: options.url.to_string(), ..Default::default() };
+    let loaded = load_run::into_run(options, &run, &stop, &watch);
     std::thread::sleep(SETTLE);
     if let Some(child) = &mut child {
         notes.extend(child.ended().map(|status| format!("the server ended during the load ({status})")));

@@ -1,6 +1,7 @@
 //! The report of a load on one screen.
 
 use super::Heading;
+use super::blocks::{blocks, condensed, top};
 use crate::units::nanoseconds;
 use std::fmt::Write;
 use weir_load::{Histogram, LoadReport};
@@ -11,6 +12,9 @@ use weir_report::count as grouped;
 const ROWS: usize = 10;
 /// The longest bar of the picture, in characters.
 const BAR: f64 = 50.0;
+
+/// The longest line of what happened over time.
+const COLUMNS: usize = 76;
 
 /// How words are set apart on a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -24,19 +28,24 @@ impl Colours {
         Self { on: crate::output::colours() }
     }
 
+    /// The same for standard error.
+    pub(super) fn of_stderr() -> Self {
+        Self { on: crate::output::shows_colours(&std::io::stderr()) }
+    }
+
     fn paint(self, code: &str, text: &str) -> String {
         if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    fn bold(self, text: &str) -> String {
+    pub(super) fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
 
-    fn bad(self, text: &str) -> String {
+    pub(super) fn bad(self, text: &str) -> String {
         self.paint("31", text)
     }
 
-    fn doubtful(self, text: &str) -> String {
+    pub(super) fn doubtful(self, text: &str) -> String {
         self.paint("33", text)
     }
 }
@@ -102,6 +111,7 @@ fn write_screen(
     if report.requests > 0 {
         table(screen, report, colours)?;
     }
+    over_time(screen, report)?;
     picture(screen, &report.latency)?;
 
     let generator = report.generator;
@@ -162,6 +172,18 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
         writeln!(screen, "{}", if name == "latency" { colours.bold(&row) } else { row })?;
     }
     Ok(())
+}
+
+/// How the slow ones fared over time, in one line.
+fn over_time(screen: &mut String, report: &LoadReport) -> std::fmt::Result {
+    let points = report.series.points();
+    if points.len() < 2 {
+        return Ok(());
+    }
+    let values: Vec<_> = points.iter().map(|point| point.summary.map(|summary| summary.p99 as f64)).collect();
+    let shown = condensed(&values, COLUMNS);
+    let most = nanoseconds(top(&shown));
+    writeln!(screen, "\n  p99 over time, to {most}\n  {}", blocks(&shown, top(&shown)))
 }
 
 /// How the latencies are spread: rows of equal ratio from the smallest to the largest.

@@ -55,7 +55,7 @@ pub(super) fn page(explanation: &Explanation) -> String {
 const KEYS: &str = include_str!("keys.html");
 
 /// A crest, and the water below it.
-const LOGO: &str = "<svg class=\"logo\" role=\"img\" aria-label=\"weir\" viewBox=\"0 0 24 24\" width=\"24\" height=\"24\">\
+pub(super) const LOGO: &str = "<svg class=\"logo\" role=\"img\" aria-label=\"weir\" viewBox=\"0 0 24 24\" width=\"24\" height=\"24\">\
     <path d=\"M2 6h8c5 0 4 11 12 11\"/><path d=\"M2 11h6c4 0 4 9 14 9\" opacity=\".45\"/><path d=\"M10 22V10\"/></svg>";
 
 /// Hatching for what is not attributed, so that it is never taken for a finding.

@@ -1,0 +1,369 @@
+//! `weir load --find-max`: the highest rate of arrivals at which a server holds an objective.
+
+use super::live::{Watch, watched};
+use super::outputs::{OutputArgs, write_whole};
+use super::screen::Colours;
+use super::{LoadArgs, Usage, find_max_words as words};
+use crate::progress::Line;
+use crate::stop::Stop;
+use anyhow::{Context, anyhow};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use weir_load::{Histogram, LoadReport, Options, Schedule, StopRule};
+use weir_measure::capacity::{Highest, Search, Trial, knee};
+use weir_measure::objective::Objective;
+use weir_measure::summary::Summary;
+use weir_report::LoadedRate;
+
+/// Trials that a search usually needs; its time is divided among so many.
+const TRIALS_USUAL: u32 = 60;
+/// How long a search may take where nothing is said.
+const DURATION: Duration = Duration::from_secs(180);
+/// The shortest trial that tells something.
+const TRIAL_MIN: Duration = Duration::from_millis(200);
+/// Connections at most where nothing is said: arrivals that wait for one would hide the server behind the generator.
+const CONNECTIONS: u32 = 256;
+/// The highest rate that is tried.
+const RATE_MAX: f64 = 1e6;
+/// Parts of a trial, of which the first does not count: the server has to come to its steady state.
+const PARTS: u32 = 5;
+/// The share of trials near the answer that had a busy generator, from which on that was the limit.
+const LIMITED_SHARE: f64 = 0.5;
+
+/// The options of a search.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct FindMaxArgs {
+    /// Search for the highest rate of arrivals that holds the objective of --slo; -d is the time of the whole search
+    /// [default: 3m]
+    #[arg(
+        long,
+        conflicts_with_all = ["rate", "requests", "run", "prometheus", "prometheus_listen", "interval"],
+        help_heading = "Load"
+    )]
+    find_max: bool,
+    /// The objective: 'p99<50ms', 'errors<1%'; errors and dropped arrivals miss every objective [default: p99<50ms]
+    #[arg(long, requires = "find_max", value_name = "OBJECTIVE", help_heading = "Load")]
+    slo: Option<Objective>,
+    /// The rate that the search begins at, arrivals a second [default: 10, or 20 in a trial]
+    #[arg(long, requires = "find_max", value_name = "R", help_heading = "Load")]
+    from_rate: Option<f64>,
+}
+
+impl FindMaxArgs {
+    /// Whether a search is wanted.
+    pub(super) fn wanted(&self) -> bool {
+        self.find_max
+    }
+}
+
+/// How long things take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// The whole search, at most.
+    pub(super) total: Duration,
+    /// Arrivals of a trial.
+    pub(super) trial: Duration,
+    /// What is under way at a trial's end may take so long.
+    drain: Duration,
+    /// Rest between two trials.
+    settle: Duration,
+}
+
+impl Times {
+    fn of(total: Duration, objective: Objective, timeout: Duration) -> Result<Self, Usage> {
+        let slot = total / TRIALS_USUAL;
+        let settle = (slot / 12).clamp(Duration::from_millis(20), Duration::from_millis(500));
+        let limit = match objective {
+            Objective::Latency { limit_ns, .. } => Duration::from_nanos(limit_ns),
+            Objective::Errors { .. } => slot / 2,
+        };
+        // What takes longer than the limit is missed, however much longer it takes.
+        let drain = (4 * limit).max(Duration::from_millis(200)).min(timeout);
+        // Only trials beyond the answer take all of it, and they are fewer than half.
+        let trial = slot.saturating_sub(settle + drain / 3);
+        if trial < TRIAL_MIN.max(3 * limit) {
+            let needed = 3 * TRIALS_USUAL * (limit + TRIAL_MIN);
+            return Err(Usage(anyhow!(
+                "--find-max: {} s are too few for trials against this objective; give it -d {}s or more",
+                total.as_secs_f64(),
+                needed.as_secs_f64().ceil()
+            )));
+        }
+        Ok(Self { total, trial, drain, settle })
+    }
+
+    /// From a trial's begin to the next, at most.
+    fn slot(self) -> Duration {
+        self.trial + self.drain + self.settle
+    }
+}
+
+/// What was found at one rate.
+#[derive(Debug)]
+struct AtRate {
+    latency: Histogram,
+    requests: u64,
+    bad: u64,
+    achieved_per_s: f64,
+    trials: u32,
+    limited: u32,
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) url: String,
+    pub(super) objective: Objective,
+    /// The objective as it was given.
+    pub(super) slo: String,
+    pub(super) highest: Highest,
+    pub(super) knee_per_s: Option<f64>,
+    pub(super) rates: Vec<LoadedRate>,
+    pub(super) generator_limited: bool,
+    pub(super) trials: usize,
+    pub(super) times: Times,
+    pub(super) duration: Duration,
+    pub(super) requests: u64,
+    pub(super) connections: u32,
+    /// Why it ended before it was over, in words.
+    pub(super) ended: Option<&'static str>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Runs a search and reports it.
+pub(super) fn run(
+    args: &FindMaxArgs,
+    load: &LoadArgs,
+    url: Option<&str>,
+    outputs: &OutputArgs,
+    json: bool,
+    quiet: bool,
+) -> anyhow::Result<ExitCode> {
+    let objective = args.slo.unwrap_or(Objective::Latency { share: 0.99, limit_ns: 50_000_000 });
+    let prepared = load.options(url).and_then(|options| {
+        outputs.check()?;
+        if options.pipeline > 1 {
+            return Err(Usage(anyhow!("--find-max: an open loop has no pipeline")));
+        }
+        if args.from_rate.is_some_and(|rate| !(rate > 0.0 && rate <= RATE_MAX)) {
+            return Err(Usage(anyhow!("--from-rate lies above 0 and at most at {RATE_MAX}")));
+        }
+        let times = Times::of(load.duration().unwrap_or(DURATION), objective, options.timeout)?;
+        Ok((options, times))
+    });
+    let (first, times) = match prepared {
+        Ok(prepared) => prepared,
+        Err(Usage(error)) => {
+            eprintln!("weir load: {}", crate::output::causes(&error));
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let slo = words::objective(objective);
+    if !quiet {
+        eprintln!(
+            "searching for the highest rate that holds {slo}: trials of {:.1} s each, at most {:.0} s in all",
+            times.trial.as_secs_f64(),
+            times.total.as_secs_f64()
+        );
+    }
+    let stop = Stop::on_signals()?;
+    let found = search(args, load, url, &first, objective, times, &stop, quiet)?;
+    outputs.write_curve(&found)?;
+    if json {
+        crate::output::print(&format!("{:#}\n", words::json(&found)))?;
+    } else {
+        crate::output::print(&words::text(&found, Colours::of_stdout()))?;
+    }
+    Ok(match found.highest {
+        Highest::Found { .. } | Highest::Above(_) => ExitCode::SUCCESS,
+        Highest::Below(_) | Highest::Unknown => ExitCode::FAILURE,
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "a search and its circumstances, once")]
+fn search(
+    args: &FindMaxArgs,
+    load: &LoadArgs,
+    given_url: Option<&str>,
+    first: &Options,
+    objective: Objective,
+    times: Times,
+    stop: &Stop,
+    quiet: bool,
+) -> anyhow::Result<Found> {
+    let url = first.url.to_string();
+    let seed = load.seed();
+    let from = args.from_rate.unwrap_or_else(|| (20.0 / times.trial.as_secs_f64()).max(10.0));
+    let mut search = Search::new(from, RATE_MAX, objective.allowed(), seed);
+    let mut rates: BTreeMap<u64, AtRate> = BTreeMap::new();
+    let (begin, mut line, mut ended) = (Instant::now(), Line::new(), None);
+    let mut connections = CONNECTIONS;
+    while let Some(rate_per_s) = search.wanted() {
+        if stop.asked() {
+            ended = Some("ended by you");
+            break;
+        }
+        if begin.elapsed() + times.slot() > times.total {
+            ended = Some("its time was over");
+            break;
+        }
+        let number = search.trials().len();
+        if !quiet {
+            let left = times.total.saturating_sub(begin.elapsed()).as_secs_f64();
+            let stage = search.stage();
+            line.show(|| format!("trial {} at {rate_per_s:.0}/s, {stage}; {left:.0} s left at most", number + 1));
+        }
+        let mut options = load.options(given_url).map_err(|Usage(error)| error)?;
+        if !load.given().iter().any(|option| option == "--connections") {
+            options.connections = CONNECTIONS.max(options.threads);
+        }
+        connections = options.connections;
+        options.schedule = Schedule::Poisson { rate_per_s, seed: seed.wrapping_add(1 + number as u64) };
+        options.stop = StopRule::Duration(times.trial);
+        options.timeout = times.drain;
+        options.sampling.interval = (times.trial / PARTS).max(Duration::from_millis(10));
+        let watch = Watch { quiet: true, ..Watch::default() };
+        let report = watched(options, stop, &watch).with_context(|| format!("at {rate_per_s:.0}/s"))?;
+        if report.interrupted {
+            ended = Some("ended by you");
+            break;
+        }
+        let trial = judged(&report, rate_per_s, objective);
+        note(&mut rates, &report, &trial);
+        search.tried(trial);
+        std::thread::sleep(times.settle);
+    }
+    drop(line);
+    Ok(found(&search, &rates, url, objective, times, begin.elapsed(), ended, connections))
+}
+
+/// How many requests of a trial count, and how many of them missed the objective.
+fn judged(report: &LoadReport, rate_per_s: f64, objective: Objective) -> Trial {
+    // What was never answered has no place in time; at the end it is too late for any objective.
+    let mut trial = Trial { rate_per_s, requests: report.abandoned, bad: report.abandoned };
+    for point in report.series.points().iter().skip(1) {
+        let failed = point.counts.failures() + point.counts.dropped;
+        let slow = match objective {
+            Objective::Latency { limit_ns, .. } => {
+                let latency = point.latency.histogram();
+                latency.len() - latency.count_between(0, limit_ns).min(latency.len())
+            }
+            Objective::Errors { .. } => 0,
+        };
+        trial.requests += point.counts.requests + failed;
+        trial.bad += slow + failed;
+    }
+    trial
+}
+
+fn note(rates: &mut BTreeMap<u64, AtRate>, report: &LoadReport, trial: &Trial) {
+    // Numbers above 0 have the order of their bits.
+    let at = rates.entry(trial.rate_per_s.to_bits()).or_insert_with(|| AtRate {
+        latency: Histogram::new_from(&report.latency),
+        requests: 0,
+        bad: 0,
+        achieved_per_s: 0.0,
+        trials: 0,
+        limited: 0,
+    });
+    for point in report.series.points().iter().skip(1) {
+        point.latency.add_to(&mut at.latency);
+    }
+    at.requests += trial.requests;
+    at.bad += trial.bad;
+    at.achieved_per_s += report.rate_per_s;
+    at.trials += 1;
+    at.limited += u32::from(report.generator.bottleneck);
+}
+
+#[expect(clippy::too_many_arguments, reason = "a search and its circumstances, once")]
+fn found(
+    search: &Search,
+    rates: &BTreeMap<u64, AtRate>,
+    url: String,
+    objective: Objective,
+    times: Times,
+    duration: Duration,
+    ended: Option<&'static str>,
+    connections: u32,
+) -> Found {
+    let highest = search.answer();
+    let curve: Vec<LoadedRate> = rates
+        .iter()
+        .map(|(bits, at)| {
+            let summary = Summary::of(&at.latency);
+            LoadedRate {
+                rate_per_s: f64::from_bits(*bits),
+                achieved_per_s: at.achieved_per_s / f64::from(at.trials.max(1)),
+                p50_ns: summary.map_or(0, |summary| summary.p50),
+                p99_ns: summary.map_or(0, |summary| summary.p99),
+                bad_share: at.bad as f64 / at.requests.max(1) as f64,
+                trials: at.trials,
+            }
+        })
+        .collect();
+    let points: Vec<_> =
+        curve.iter().filter(|rate| rate.p99_ns > 0).map(|rate| (rate.rate_per_s, rate.p99_ns as f64)).collect();
+    let knee_per_s = knee(&points);
+    let near = match highest {
+        Highest::Found { low_per_s, high_per_s, .. } => low_per_s * 0.9..=high_per_s * 1.1,
+        Highest::Above(rate) | Highest::Below(rate) => rate * 0.9..=f64::INFINITY,
+        Highest::Unknown => 0.0..=0.0,
+    };
+    let (mut tried, mut limited) = (0, 0);
+    for (bits, at) in rates {
+        if near.contains(&f64::from_bits(*bits)) {
+            tried += at.trials;
+            limited += at.limited;
+        }
+    }
+    let generator_limited = tried > 0 && f64::from(limited) >= LIMITED_SHARE * f64::from(tried);
+    let mut warnings = Vec::new();
+    if generator_limited {
+        warnings.push(format!(
+            "the generator was busy or late in {limited} of {tried} trials near the answer: it may have been the limit \
+             rather than the server; more threads (-t), or another host for it, show more"
+        ));
+    }
+    if let Highest::Found { rate_per_s, .. } = highest {
+        let each = rate_per_s * times.trial.as_secs_f64() * f64::from(PARTS - 1) / f64::from(PARTS);
+        if each * objective.allowed() < 5.0 {
+            warnings.push(format!(
+                "a trial near the answer has only about {each:.0} requests, of which {:.1} may miss the objective: a \
+                 longer search (-d) is surer",
+                each * objective.allowed()
+            ));
+        }
+    }
+    Found {
+        url,
+        objective,
+        slo: words::objective(objective),
+        highest,
+        knee_per_s,
+        rates: curve,
+        generator_limited,
+        trials: search.trials().len(),
+        times,
+        duration,
+        requests: rates.values().map(|at| at.requests).sum(),
+        connections,
+        ended,
+        warnings,
+    }
+}
+
+impl OutputArgs {
+    /// Writes the curve of a search to the files that are wanted.
+    fn write_curve(&self, found: &Found) -> anyhow::Result<()> {
+        if let Some(file) = self.csv() {
+            write_whole(file, &words::csv(found)).with_context(|| format!("--csv: cannot write {}", file.display()))?;
+        }
+        if let Some(file) = self.html() {
+            write_whole(file, &weir_report::load_html(&words::page(found)))
+                .with_context(|| format!("--html: cannot write {}", file.display()))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! What a search for the highest rate found: for people, programs and pages.
+
+use super::blocks::{blocks, top};
+use super::find_max::Found;
+use super::screen::Colours;
+use crate::units::nanoseconds;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use weir_measure::capacity::Highest;
+use weir_measure::objective::Objective;
+use weir_report::{Loaded, count as grouped};
+
+/// An objective in its own syntax.
+pub(super) fn objective(objective: Objective) -> String {
+    // Shares come from decimals; digits beyond the sixth are of the conversion.
+    let decimal = |number: f64| {
+        let text = format!("{number:.6}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    match objective {
+        Objective::Latency { share, limit_ns } => {
+            let limit = match limit_ns {
+                limit if limit % 1_000_000_000 == 0 => format!("{}s", limit / 1_000_000_000),
+                limit if limit % 1_000_000 == 0 => format!("{}ms", limit / 1_000_000),
+                limit => format!("{}us", decimal(limit as f64 / 1e3)),
+            };
+            format!("p{}<{limit}", decimal(share * 100.0))
+        }
+        Objective::Errors { share } => format!("errors<{}%", decimal(share * 100.0)),
+    }
+}
+
+/// A rate with as many digits as tell something.
+fn rate(per_s: f64) -> String {
+    if per_s < 100.0 { format!("{per_s:.1}/s") } else { format!("{}/s", grouped(per_s.round() as u64)) }
+}
+
+/// The answer in a sentence.
+fn sentence(found: &Found) -> String {
+    match found.highest {
+        Highest::Found { rate_per_s, low_per_s, high_per_s } => format!(
+            "{} is the highest rate that holds {} (95 %: {} to {})",
+            rate(rate_per_s),
+            found.slo,
+            rate(low_per_s),
+            rate(high_per_s)
+        ),
+        Highest::Above(tried) => format!("{} was still held at {}, the highest rate tried", found.slo, rate(tried)),
+        Highest::Below(tried) => format!("{} was missed even at {}, the lowest rate tried", found.slo, rate(tried)),
+        Highest::Unknown => "nothing is known: no trial was over".to_owned(),
+    }
+}
+
+/// How it was searched, in words.
+fn manner(found: &Found) -> String {
+    let ended = found.ended.map_or(String::new(), |why| format!("; {why}"));
+    format!(
+        "open Poisson loop, {} trials of {:.1} s in {:.0} s, up to {} connections{ended}",
+        found.trials,
+        found.times.trial.as_secs_f64(),
+        found.duration.as_secs_f64(),
+        found.connections
+    )
+}
+
+/// The report for people.
+pub(super) fn text(found: &Found, colours: Colours) -> String {
+    let mut text = format!("{}\n{}\n\n  {}\n", colours.bold(&found.url), manner(found), colours.bold(&sentence(found)));
+    // Writing to a string cannot fail.
+    let _ = write_rest(&mut text, found, colours);
+    text
+}
+
+fn write_rest(text: &mut String, found: &Found, colours: Colours) -> std::fmt::Result {
+    if let Some(knee) = found.knee_per_s {
+        writeln!(text, "  the curve bends at about {}: beyond, p99 rises steeply", rate(knee))?;
+    }
+    if !found.rates.is_empty() {
+        writeln!(
+            text,
+            "\n  {:>12}{:>12}{:>11}{:>11}{:>10}{:>8}",
+            "wanted", "answered", "p50", "p99", "missed", "trials"
+        )?;
+    }
+    for at in &found.rates {
+        let line = format!(
+            "  {:>12}{:>12}{:>11}{:>11}{:>8.2} %{:>8}",
+            rate(at.rate_per_s),
+            rate(at.achieved_per_s),
+            nanoseconds(at.p50_ns as f64),
+            nanoseconds(at.p99_ns as f64),
+            at.bad_share * 100.0,
+            at.trials
+        );
+        writeln!(text, "{}", if at.bad_share > found.objective.allowed() { colours.bad(&line) } else { line })?;
+    }
+    let times: Vec<_> = found.rates.iter().map(|at| Some((at.p99_ns.max(1) as f64).ln())).collect();
+    if times.len() > 2 {
+        // By its logarithm: the largest would leave nothing of the others.
+        let least = times.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        let above: Vec<_> = times.iter().map(|time| time.map(|time| time - least)).collect();
+        writeln!(text, "\n  p99 against rate, logarithmic\n  {}", blocks(&above, top(&above)))?;
+    }
+    for warning in &found.warnings {
+        writeln!(text, "  {} {warning}", colours.doubtful("warning:"))?;
+    }
+    Ok(())
+}
+
+/// The report for programs.
+pub(super) fn json(found: &Found) -> Value {
+    let highest = match found.highest {
+        Highest::Found { rate_per_s, low_per_s, high_per_s } => {
+            json!({ "is": "found", "rate_per_s": rate_per_s, "low_per_s": low_per_s, "high_per_s": high_per_s })
+        }
+        Highest::Above(rate) => json!({ "is": "above", "rate_per_s": rate }),
+        Highest::Below(rate) => json!({ "is": "below", "rate_per_s": rate }),
+        Highest::Unknown => json!({ "is": "unknown" }),
+    };
+    let rates: Vec<_> = found
+        .rates
+        .iter()
+        .map(|at| {
+            json!({
+                "rate_wanted_per_s": at.rate_per_s,
+                "rate_per_s": at.achieved_per_s,
+                "p50_ns": at.p50_ns,
+                "p99_ns": at.p99_ns,
+                "missed_share": at.bad_share,
+                "trials": at.trials,
+            })
+        })
+        .collect();
+    json!({
+        "version": crate::VERSION,
+        "url": found.url,
+        "objective": found.slo,
+        "highest": highest,
+        "confidence": 0.95,
+        "knee_per_s": found.knee_per_s,
+        "generator_limited": found.generator_limited,
+        "trials": found.trials,
+        "trial_s": found.times.trial.as_secs_f64(),
+        "duration_s": found.duration.as_secs_f64(),
+        "ended_early": found.ended,
+        "rates": rates,
+        "warnings": found.warnings,
+    })
+}
+
+/// The curve, a line for each rate.
+pub(super) fn csv(found: &Found) -> String {
+    let mut text = String::from("rate_wanted_per_s,rate_per_s,p50_ms,p99_ms,missed_percent,trials\n");
+    for at in &found.rates {
+        text.push_str(&format!(
+            "{:.3},{:.3},{:.6},{:.6},{:.4},{}\n",
+            at.rate_per_s,
+            at.achieved_per_s,
+            at.p50_ns as f64 / 1e6,
+            at.p99_ns as f64 / 1e6,
+            at.bad_share * 100.0,
+            at.trials
+        ));
+    }
+    text
+}
+
+/// What the page shows.
+pub(super) fn page(found: &Found) -> Loaded {
+    let duration_s = found.duration.as_secs_f64();
+    let bend = found.knee_per_s.map_or(String::new(), |knee| format!("; the curve bends at about {}", rate(knee)));
+    Loaded {
+        subject: found.url.clone(),
+        manner: manner(found),
+        interrupted: found.ended.is_some(),
+        duration_s,
+        requests: found.requests,
+        rate_per_s: found.requests as f64 / duration_s.max(1e-9),
+        rates: found.rates.clone(),
+        answer: Some(format!("{}{bend}.", sentence(found))),
+        found: match found.highest {
+            Highest::Found { rate_per_s, low_per_s, high_per_s } => Some((rate_per_s, low_per_s, high_per_s)),
+            _ => None,
+        },
+        limit_ns: match found.objective {
+            Objective::Latency { limit_ns, .. } => Some(limit_ns),
+            Objective::Errors { .. } => None,
+        },
+        generator: if found.generator_limited { "it may have been the limit" } else { "it was not the limit" }
+            .to_owned(),
+        warnings: found.warnings.clone(),
+        ..Loaded::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objective_reads_as_it_is_written() {
+        for text in ["p99<50ms", "p99.9<1s", "p50<800us", "p99.99<1500ms", "errors<1%", "errors<0.1%"] {
+            let read: Objective = text.parse().expect(text);
+            assert_eq!(objective(read), text);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Where else the figures of a load go: files, and whoever asks while it runs.
+
+use super::Heading;
+use super::prometheus::Exporter;
+use crate::units::duration;
+use anyhow::Context;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weir_load::{LoadReport, Options, Sampling, Series};
+use weir_wire::client::Outcome;
+
+/// The options for outputs beside the report.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct OutputArgs {
+    /// Time of a point of the time series: 100ms, 1s; beyond 512 points neighbours are merged [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Output")]
+    interval: Option<Duration>,
+    /// Write the time series as CSV
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    csv: Option<PathBuf>,
+    /// Write a page with plots that loads nothing from elsewhere
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    html: Option<PathBuf>,
+    /// Keep a file with the figures for Prometheus (node_exporter's textfile collector), renewed each second
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    prometheus: Option<PathBuf>,
+    /// Answer Prometheus at this address while the load runs: 127.0.0.1:9464
+    #[arg(long, value_name = "ADDR", help_heading = "Output")]
+    prometheus_listen: Option<SocketAddr>,
+}
+
+impl OutputArgs {
+    /// Makes the options of a load tell what is asked for here.
+    pub(super) fn apply(&self, options: &mut Options) {
+        if let Some(interval) = self.interval {
+            options.sampling = Sampling { interval, ..options.sampling };
+        }
+    }
+
+    /// The files that will be written when the run is over.
+    fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let html = ("--html", self.html.as_deref());
+        [("--csv", self.csv.as_deref()), html, ("--prometheus", self.prometheus.as_deref())]
+            .into_iter()
+            .filter_map(|(name, file)| Some((name, file?)))
+    }
+
+    /// The CSV file, if one is wanted.
+    pub(super) fn csv(&self) -> Option<&Path> {
+        self.csv.as_deref()
+    }
+
+    /// The page, if one is wanted.
+    pub(super) fn html(&self) -> Option<&Path> {
+        self.html.as_deref()
+    }
+
+    /// Refuses files that cannot be written, before a long run rather than behind it.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        for (name, file) in self.files() {
+            if file.is_dir() {
+                anyhow::bail!("{name} {}: is a directory", file.display());
+            }
+            if replaced(file) {
+                let folder = folder_of(file);
+                tempfile::tempfile_in(folder)
+                    .with_context(|| format!("{name} {}: cannot write in {}", file.display(), folder.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whom the figures are told to while the load runs.
+    pub(super) fn exporter(&self, url: &str) -> anyhow::Result<Option<Exporter>> {
+        Exporter::new(self.prometheus.clone(), self.prometheus_listen, url)
+    }
+
+    /// Writes what is written when the run is over.
+    pub(super) fn write(&self, report: &LoadReport, heading: &Heading) -> anyhow::Result<()> {
+        if let Some(file) = &self.csv {
+            write_whole(file, &csv(&report.series))
+                .with_context(|| format!("--csv: cannot write {}", file.display()))?;
+        }
+        if let Some(file) = &self.html {
+            write_whole(file, &weir_report::load_html(&super::page::page(report, heading)))
+                .with_context(|| format!("--html: cannot write {}", file.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file is replaced as a whole; devices and pipes are written to.
+fn replaced(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) || !file.exists()
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes a file so that whoever reads it meanwhile finds the old one or the new one, and never half of one.
+pub(super) fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
+    if !replaced(file) {
+        return std::fs::OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes());
+    }
+    // A link stays one: what it leads to is replaced.
+    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let mut fresh = tempfile::Builder::new();
+    // As any program would make it: who may read it is up to the user's mask.
+    let mut fresh = fresh
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .prefix(".weir-")
+        .tempfile_in(folder_of(&file))?;
+    fresh.write_all(text.as_bytes())?;
+    fresh.persist(file).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// The time series: a line for each point, times of latency in milliseconds, empty where nothing was answered.
+fn csv(series: &Series) -> String {
+    let kinds = || Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Done);
+    let mut text = String::from("start_s,length_s,requests,rate_per_s,errors,");
+    text.extend(kinds().map(|outcome| format!("errors_{},", outcome.name())));
+    text.push_str(
+        "dropped,bytes,connections,generator_cpu_percent,min_ms,mean_ms,p50_ms,p75_ms,p90_ms,p95_ms,p99_ms,p99_9_ms,max_ms\n",
+    );
+    for (begin_s, length_s, point) in series.timed() {
+        let counts = &point.counts;
+        text.push_str(&format!(
+            "{begin_s:.3},{length_s:.6},{},{:.3},{},",
+            counts.requests,
+            counts.requests as f64 / length_s,
+            counts.failures()
+        ));
+        text.extend(kinds().map(|outcome| format!("{},", counts.errors[outcome as usize])));
+        let percent = point.strain.cpu_share * 100.0;
+        text.push_str(&format!("{},{},{},{percent:.1}", counts.dropped, counts.bytes, point.connections));
+        let latency = point.latency.histogram();
+        match point.summary {
+            Some(summary) => {
+                let quantile = |quantile| latency.value_at_quantile(quantile).min(summary.max) as f64;
+                let fields = [
+                    summary.min as f64,
+                    summary.mean,
+                    summary.p50 as f64,
+                    quantile(0.75),
+                    summary.p90 as f64,
+                    quantile(0.95),
+                    summary.p99 as f64,
+                    summary.p99_9 as f64,
+                    summary.max as f64,
+                ];
+                text.extend(fields.map(|ns| format!(",{:.6}", ns / 1e6)));
+            }
+            None => text.push_str(",,,,,,,,,"),
+        }
+        text.push('\n');
+    }
+    text
+}

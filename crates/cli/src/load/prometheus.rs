@@ -1,0 +1,186 @@
+//! The figures of a run for Prometheus, in the text exposition format 0.0.4: in a file, or over HTTP while it runs.
+
+use crate::load::outputs::write_whole;
+use anyhow::{Context, anyhow};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use weir_load::{Control, Counts, Histogram, LoadReport};
+use weir_wire::client::Outcome;
+
+/// The format's own name for itself.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// How often the figures are brought up to date.
+const EVERY: Duration = Duration::from_secs(1);
+/// The latency histogram's upper bounds, in microseconds: three for each decade.
+const BOUNDS_US: [u64; 18] = [
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
+    5_000_000, 10_000_000, 20_000_000, 50_000_000,
+];
+
+/// Tells a run's figures to Prometheus.
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    file: Option<PathBuf>,
+    /// What is answered over HTTP.
+    answer: Option<Arc<Mutex<String>>>,
+    url: String,
+    next: Cell<Duration>,
+    complained: Cell<bool>,
+}
+
+impl Exporter {
+    /// An exporter to a file, and to whoever asks at an address; `None` if neither is wanted.
+    pub(super) fn new(file: Option<PathBuf>, listen: Option<SocketAddr>, url: &str) -> anyhow::Result<Option<Self>> {
+        if file.is_none() && listen.is_none() {
+            return Ok(None);
+        }
+        let answer = listen.map(answering).transpose()?;
+        let url = crate::privacy::without_query(url);
+        Ok(Some(Self { file, answer, url: url.clone(), next: Cell::default(), complained: Cell::default() }))
+    }
+
+    /// Brings the figures up to date, if it is time.
+    pub(super) fn tick(&self, control: &Control, elapsed: Duration) {
+        if elapsed < self.next.get() {
+            return;
+        }
+        self.next.set(elapsed + EVERY);
+        let connections = control.connections();
+        let text = control.look(|series| exposition(&self.url, &series.counts(), series.whole(), connections));
+        // What cannot be written now may be written later; at the end it is an error.
+        if let Err(error) = self.tell(text)
+            && !self.complained.replace(true)
+        {
+            eprintln!("weir load: {error:#}");
+        }
+    }
+
+    /// Tells the figures of the whole run.
+    pub(super) fn finish(&self, report: &LoadReport) -> anyhow::Result<()> {
+        self.tell(exposition(&self.url, &report.series.counts(), &report.latency, 0))
+    }
+
+    fn tell(&self, text: String) -> anyhow::Result<()> {
+        if let Some(file) = &self.file {
+            write_whole(file, &text).with_context(|| format!("--prometheus: cannot write {}", file.display()))?;
+        }
+        if let Some(answer) = &self.answer {
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        }
+        Ok(())
+    }
+}
+
+/// Answers requests at an address with the newest figures, as long as the process lives.
+fn answering(address: SocketAddr) -> anyhow::Result<Arc<Mutex<String>>> {
+    let server = tiny_http::Server::http(address)
+        .map_err(|error| anyhow!("--prometheus-listen: cannot listen on {address}: {error}"))?;
+    let answer = Arc::new(Mutex::new(String::new()));
+    let shared = Arc::clone(&answer);
+    std::thread::Builder::new().name("weir-metrics".to_owned()).spawn(move || {
+        for request in server.incoming_requests() {
+            let known = request.url() == "/metrics" || request.url() == "/";
+            let text = if known {
+                shared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            } else {
+                "the figures are at /metrics\n".to_owned()
+            };
+            let mut response = tiny_http::Response::from_string(text).with_status_code(if known { 200 } else { 404 });
+            if let Ok(header) = tiny_http::Header::from_bytes("Content-Type", CONTENT_TYPE) {
+                response.add_header(header);
+            }
+            // Who asked may have gone.
+            let _ = request.respond(response);
+        }
+    })?;
+    Ok(answer)
+}
+
+/// The text itself.
+fn exposition(url: &str, counts: &Counts, latency: &Histogram, connections: u64) -> String {
+    let url = url.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let mut text = String::new();
+    let mut family = |name: &str, sort: &str, help: &str, samples: Vec<(String, String)>| {
+        text.push_str(&format!("# HELP weir_load_{name} {help}\n# TYPE weir_load_{name} {sort}\n"));
+        for (labels, value) in samples {
+            text.push_str(&format!("weir_load_{name}{labels} {value}\n"));
+        }
+    };
+    let plain = |value: u64| vec![(format!("{{url=\"{url}\"}}"), value.to_string())];
+    family("requests_total", "counter", "Whole responses, whatever their status.", plain(counts.requests));
+    let errors = Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Done).map(|outcome| {
+        let labels = format!("{{url=\"{url}\",kind=\"{}\"}}", outcome.name());
+        (labels, counts.errors[outcome as usize].to_string())
+    });
+    family("errors_total", "counter", "Failed requests by kind.", errors.collect());
+    family("dropped_total", "counter", "Arrivals that found the generator's queue full.", plain(counts.dropped));
+    family("received_bytes_total", "counter", "Bytes received, heads and bodies.", plain(counts.bytes));
+    family("late_total", "counter", "Arrivals issued over 1 ms after their time.", plain(counts.late));
+    family("connections", "gauge", "Connections that are open.", plain(connections));
+    let help = "From the intended time of a request to the last byte of its response.";
+    text.push_str(&format!("# HELP weir_load_latency_seconds {help}\n# TYPE weir_load_latency_seconds histogram\n"));
+    for (bound, below) in BOUNDS_US.iter().zip(below(latency)) {
+        let bound_s = *bound as f64 / 1e6;
+        text.push_str(&format!("weir_load_latency_seconds_bucket{{url=\"{url}\",le=\"{bound_s}\"}} {below}\n"));
+    }
+    let (count, sum_s) = (latency.len(), latency.mean() * latency.len() as f64 / 1e9);
+    text.push_str(&format!(
+        "weir_load_latency_seconds_bucket{{url=\"{url}\",le=\"+Inf\"}} {count}\n\
+         weir_load_latency_seconds_sum{{url=\"{url}\"}} {sum_s}\n\
+         weir_load_latency_seconds_count{{url=\"{url}\"}} {count}\n"
+    ));
+    text
+}
+
+/// How many latencies do not exceed each bound.
+fn below(latency: &Histogram) -> [u64; BOUNDS_US.len()] {
+    let mut counts = [0; BOUNDS_US.len()];
+    for value in latency.iter_recorded() {
+        let first =
+            BOUNDS_US.partition_point(|bound| bound * 1_000 < latency.median_equivalent(value.value_iterated_to()));
+        for count in &mut counts[first..] {
+            *count += value.count_at_value();
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_what_prometheus_reads() {
+        let mut latency = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("valid bounds");
+        for value in [150_000, 1_500_000, 1_500_000, 70_000_000_000] {
+            latency.record(value).expect("within the bounds");
+        }
+        let mut errors = [0; Outcome::ALL.len()];
+        errors[Outcome::TimedOut as usize] = 3;
+        let counts = Counts { requests: 4, errors, bytes: 99, ..Counts::default() };
+        let text = exposition("http://h/a\"b\\c", &counts, &latency, 7);
+        let mut announced = String::new();
+        for line in text.lines() {
+            match line.strip_prefix("# ") {
+                Some(comment) => announced = comment.split(' ').nth(1).expect("a name").to_owned(),
+                None => {
+                    let (sample, value) = line.rsplit_once(' ').expect("a value");
+                    assert!(sample.starts_with(&announced), "{line} after {announced}");
+                    assert!(sample.contains("url=\"http://h/a\\\"b\\\\c\"") && sample.ends_with('}'), "{line}");
+                    assert!(value.parse::<f64>().is_ok(), "{line}");
+                }
+            }
+        }
+        let value = |wanted: &str| {
+            let line = text.lines().find(|line| !line.starts_with('#') && line.contains(wanted)).expect(wanted);
+            line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()).expect(wanted)
+        };
+        assert_eq!((value("requests_total"), value("kind=\"timeout\""), value("kind=\"reset\"")), (4.0, 3.0, 0.0));
+        assert_eq!((value("le=\"0.0001\""), value("le=\"0.0002\""), value("le=\"0.002\"")), (0.0, 1.0, 3.0));
+        assert_eq!((value("le=\"50\""), value("le=\"+Inf\""), value("seconds_count")), (3.0, 4.0, 4.0));
+        assert!((value("seconds_sum") - 70.003_15).abs() < 0.1);
+    }
+}
