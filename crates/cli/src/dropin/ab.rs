@@ -1,0 +1,294 @@
+//! `weir ab`: ApacheBench's command line, and its report line by line.
+
+mod arguments;
+mod files;
+mod html;
+mod request;
+mod samples;
+mod text;
+mod times;
+mod watch;
+
+use super::{error_number, error_text, words_as_text};
+use crate::output::print;
+use crate::stop::Stop;
+use arguments::{Arguments, Asked, Mistake};
+use request::Target;
+use std::ffi::OsString;
+use std::fs::File;
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use text::Found;
+use watch::{Fatal, Watch};
+use weir_load::{Control, LoadError, LoadReport, Options, Request, StopRule, Trust};
+
+/// The exit status of a mistake in the command line: EINVAL, as the original has it.
+const USAGE_STATUS: u8 = 22;
+/// How often the user's wish to end is looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Runs the command; `program` is the name that it was called by.
+pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let usage = || format!("Usage: {program} [options] [http[s]://]hostname[:port]/path\n{}", arguments::USAGE);
+    let arguments = match arguments::parse(&words_as_text(words)?) {
+        Ok(Asked::Run(arguments)) => arguments,
+        Ok(Asked::Version) => return print(&banner(false)).map(|()| ExitCode::SUCCESS),
+        Ok(Asked::Help) => return print(&usage()).map(|()| ExitCode::SUCCESS),
+        Ok(Asked::Usage) => {
+            eprint!("{}", usage());
+            return Ok(ExitCode::from(USAGE_STATUS));
+        }
+        Err(Mistake::Usage(mistake)) => {
+            eprint!("{program}: {mistake}\n{}", usage());
+            return Ok(ExitCode::from(USAGE_STATUS));
+        }
+        Err(Mistake::Plain(mistake)) => return Ok(failed(&mistake, 1)),
+    };
+    let Some(target) = Target::parse(&arguments.url) else {
+        eprint!("{program}: invalid URL\n{}", usage());
+        return Ok(ExitCode::from(USAGE_STATUS));
+    };
+    if let Err(reason) = refused(&arguments, &target) {
+        return Ok(failed(&format!("ab: {reason}"), 1));
+    }
+    match prepare(&arguments, &target) {
+        Ok(prepared) => benchmark(&arguments, &target, prepared),
+        Err(mistake) => Ok(failed(&mistake, 1)),
+    }
+}
+
+/// Says what went wrong and gives the exit status.
+fn failed(what: &str, status: u8) -> ExitCode {
+    eprintln!("{what}");
+    ExitCode::from(status)
+}
+
+/// What cannot be honoured is refused, never passed over.
+fn refused(arguments: &Arguments, target: &Target) -> Result<(), String> {
+    let not_yet = |option: &str, what: &str| Err(format!("{option}: {what} is not there yet; leave the option out"));
+    if target.encrypted && arguments.proxy.is_some() {
+        return Err("-X: an https URL through a proxy is not there; the original does not reach it either".to_owned());
+    }
+    if matches!(arguments.proxy, Some((_, 0))) {
+        return Err("-X: the proxy's port is missing; write -X host:port".to_owned());
+    }
+    if arguments.window_bytes > 0 {
+        return not_yet("-b", "choosing the size of socket buffers");
+    }
+    if arguments.source.is_some() {
+        return not_yet("-B", "choosing the source address");
+    }
+    if arguments.no_sni {
+        return not_yet("-I", "a handshake without the server's name");
+    }
+    if arguments.ciphers.is_some() {
+        return not_yet("-Z", "choosing cipher suites");
+    }
+    if arguments.client_certificate.is_some() {
+        return not_yet("-E", "a client certificate");
+    }
+    match arguments.protocol.as_deref() {
+        Some(protocol) if !protocol.eq_ignore_ascii_case("ALL") => not_yet("-f", "choosing the version of TLS"),
+        _ => Ok(()),
+    }
+}
+
+/// What a run needs and what can fail before it.
+struct Prepared {
+    options: Options,
+    head: String,
+    csv: Option<File>,
+    gnuplot: Option<File>,
+}
+
+/// Opens every file first: a run whose results have no place to go is not begun.
+fn prepare(arguments: &Arguments, target: &Target) -> Result<Prepared, String> {
+    let body = match &arguments.body {
+        None => None,
+        Some(path) => Some(std::fs::read(path).map_err(|error| {
+            format!("ab: Could not open POST data file ({}): {}", path.display(), error_text(&error))
+        })?),
+    };
+    let create = |path: &Option<std::path::PathBuf>, what: &str| match path {
+        None => Ok(None),
+        Some(path) => File::create(path)
+            .map(Some)
+            .map_err(|error| format!("Cannot open {what} output file: {}", error_text(&error))),
+    };
+    let head = request::head(arguments, target, body.as_deref())?;
+    let mut options = Options::new(target.url());
+    if let Some((host, port)) = &arguments.proxy {
+        (options.url.host, options.url.port) = (host.clone(), *port);
+    }
+    options.request = Request { method: arguments.method.clone(), ..Request::default() };
+    options.verbatim = Some([head.as_bytes(), body.as_deref().unwrap_or_default()].concat());
+    options.connections = arguments.concurrency;
+    options.stop = StopRule::Requests(u64::from(arguments.requests));
+    options.keep_alive = arguments.keep_alive;
+    options.timeout = Duration::from_secs(u64::from(arguments.timeout_s));
+    // As the original does: it never looks at certificates.
+    options.trust = Trust::Anything;
+    let (csv, gnuplot) = (create(&arguments.csv, "CSV")?, create(&arguments.gnuplot, "gnuplot")?);
+    Ok(Prepared { options, head, csv, gnuplot })
+}
+
+/// Makes the run and prints what ab prints.
+fn benchmark(arguments: &Arguments, target: &Target, prepared: Prepared) -> anyhow::Result<ExitCode> {
+    print(&banner(arguments.html))?;
+    print(&beginning(arguments, target, &prepared.head))?;
+    let stop = Stop::on_signals()?;
+    let control = Arc::new(Control::default());
+    let (watch, shared) = Watch::new(arguments, Arc::clone(&control));
+    let mut options = prepared.options;
+    options.observers = vec![Box::new(watch)];
+    let limit = (arguments.time_limit_s > 0).then(|| Duration::from_secs(u64::from(arguments.time_limit_s)));
+    let result = limited(options, &control, &stop, limit);
+    let end_ns = monotonic_ns();
+    let mut counts = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let report = match result {
+        Ok(report) => report,
+        Err(error) => {
+            let (what, status) = engine_error(&error);
+            return Ok(failed(&what, status));
+        }
+    };
+    if let Some(fatal) = counts.fatal {
+        return aborted(fatal, counts.done);
+    }
+    if arguments.verbosity >= 1 {
+        report.warnings.iter().for_each(|warning| eprintln!("weir: {warning}"));
+    }
+    let until_ns = match limit {
+        _ if stop.asked() => end_ns,
+        Some(limit) if counts.done < u64::from(arguments.requests) => counts.begin_ns + limit.as_nanos() as u64,
+        _ => counts.last_ns,
+    };
+    if !stop.asked() {
+        match arguments.heartbeat() {
+            0 => print("..done\n")?,
+            _ => eprintln!("Finished {} requests", counts.done),
+        }
+    }
+    let begin = SystemTime::now() - Duration::from_nanos(end_ns.saturating_sub(counts.begin_ns));
+    let elapsed_us = (until_ns / 1000).saturating_sub(counts.begin_ns / 1000);
+    let mut found = Found { arguments, target, counts: &mut counts, elapsed_us, tls: Vec::new() };
+    let text = if arguments.html { html::report(&mut found) } else { text::report(&mut found) };
+    print(&text)?;
+    let samples = &mut counts.samples;
+    if samples.count() > 0 {
+        let csv = prepared.csv.map_or(Ok(()), |file| files::write_percentages(file, samples, arguments.strict));
+        let gnuplot = prepared.gnuplot.map_or(Ok(()), |file| files::write_samples(file, samples, begin));
+        for (file, result) in [("CSV", csv), ("gnuplot", gnuplot)] {
+            if let Err(error) = result {
+                return Ok(failed(&format!("Cannot write {file} output file: {}", error_text(&error)), 1));
+            }
+        }
+    }
+    // A run that the user ended has its report, and the exit status of an ended run.
+    Ok(if stop.asked() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Runs a load until its own end, the time limit or the user's wish.
+fn limited(options: Options, control: &Control, stop: &Stop, limit: Option<Duration>) -> Result<LoadReport, LoadError> {
+    std::thread::scope(|scope| {
+        let (done, over) = channel();
+        let load = scope.spawn(move || {
+            let report = weir_load::run(options, control);
+            // Nobody listens only when this thread's report is no longer wanted.
+            let _ = done.send(());
+            report
+        });
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        loop {
+            let left = deadline.map_or(TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
+            match over.recv_timeout(TICK.min(left.max(Duration::from_millis(1)))) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => break,
+            }
+            if stop.asked() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                control.stop();
+            }
+        }
+        load.join().unwrap_or(Err(LoadError::Panicked))
+    })
+}
+
+/// What ab says where the engine cannot make the run, and its exit status.
+fn engine_error(error: &LoadError) -> (String, u8) {
+    match error {
+        LoadError::UnknownHost { host, cause } => {
+            let cause = error_text(cause);
+            let text = cause.rsplit(": ").next().unwrap_or(&cause).to_owned();
+            // 670000 is APR's begin of the resolver's errors, 2 that of a name that is not known, 3 of a bad moment.
+            let code = if text.starts_with("Temporary") { 670_003 } else { 670_002 };
+            (format!("apr_sockaddr_info_get() for {host}: {text} ({code})"), (code & 0xff) as u8)
+        }
+        LoadError::Unreachable { cause, .. } => match error_number(cause) {
+            Some(number) => {
+                (format!("apr_socket_recv: {} ({number})", error_text(cause)), u8::try_from(number).unwrap_or(1))
+            }
+            None => ("apr_pollset_poll: The timeout specified has expired (70007)".to_owned(), 119),
+        },
+        other => (format!("ab: {other}"), 1),
+    }
+}
+
+/// What ab says where it gives up in the middle.
+fn aborted(fatal: Fatal, done: u64) -> anyhow::Result<ExitCode> {
+    let status = match fatal {
+        Fatal::Reset => {
+            eprintln!("apr_socket_recv: Connection reset by peer (104)");
+            104
+        }
+        Fatal::NoConnection => {
+            eprintln!("\nTest aborted after 10 failures\n\napr_socket_connect(): connections can no longer be made");
+            111
+        }
+    };
+    if done > 0 {
+        print(&format!("Total of {done} requests completed\n"))?;
+    }
+    Ok(ExitCode::from(status))
+}
+
+/// As many lines as the original has before its report.
+fn banner(html: bool) -> String {
+    let version = crate::VERSION;
+    if html {
+        return format!(
+            "<p>\n This is ApacheBench, Version 2.3 <i>&lt;weir {version}&gt;</i><br>\n \
+             Its command line and its report, made by weir without its code<br>\n \
+             ApacheBench is of the Apache Software Foundation, http://www.apache.org/<br>\n</p>\n<p>\n"
+        );
+    }
+    format!(
+        "This is ApacheBench, Version 2.3 <weir {version}>\n\
+         Its command line and its report, made by weir without its code\n\
+         ApacheBench is of the Apache Software Foundation, http://www.apache.org/\n\n"
+    )
+}
+
+/// What ab says as it begins.
+fn beginning(arguments: &Arguments, target: &Target, head: &str) -> String {
+    let mut text = String::new();
+    if !arguments.html {
+        text.push_str(&format!("Benchmarking {} ", target.host));
+        if let Some((host, port)) = &arguments.proxy {
+            text.push_str(&format!("[through {host}:{port}] "));
+        }
+        text.push_str(if arguments.heartbeat() > 0 { "(be patient)\n" } else { "(be patient)..." });
+    }
+    if arguments.verbosity >= 2 {
+        text.push_str(&format!("INFO: {} header == \n---\n{head}\n---\n", arguments.method));
+    }
+    text
+}
+
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the result, and every Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
