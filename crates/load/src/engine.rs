@@ -263,7 +263,7 @@ impl<'a> Engine<'a> {
             }
         };
         if connection.is_unsent() {
-            self.fail(slot, outcome_of(&failed));
+            self.broken(slot, &failed);
         } else {
             // The server may have answered early and closed: its answer is still to be had.
             self.receive(slot, HANGUP);
@@ -285,7 +285,7 @@ impl<'a> Engine<'a> {
                 Ok(0) => return self.stream_ended(slot),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.fail(slot, outcome_of(&error)),
+                Err(error) => return self.broken(slot, &error),
             };
             let drained = stream.drained;
             connection.hung_up |= stream.ended;

@@ -35,7 +35,7 @@ pub enum LoadError {
         cause: io::Error,
     },
     /// Not one TLS handshake succeeded.
-    #[error("{host}: no TLS session could be agreed on: {cause}{}", advice(cause))]
+    #[error("{host}: no TLS session could be agreed on: {cause}{}", crate::reach::tls_words::advice(cause))]
     Tls {
         /// The host.
         host: String,
@@ -73,15 +73,4 @@ pub enum LoadError {
     /// A thread of the generator ended in a panic, which is a fault of ours.
     #[error("a thread of the generator panicked; please report this")]
     Panicked,
-}
-
-/// What helps against a TLS failure.
-fn advice(cause: &str) -> &'static str {
-    if cause.contains("certificate") {
-        "; trust its issuer with --ca FILE, or any certificate with --insecure"
-    } else if cause.contains("corrupt message") || cause.contains("did not answer") {
-        "; does the server speak TLS there? Plain HTTP is http://"
-    } else {
-        ""
-    }
 }

@@ -2,10 +2,11 @@
 
 use crate::LoadError;
 use crate::connection::{Batch, Phase};
-use crate::engine::{Engine, NEVER};
+use crate::engine::{Engine, NEVER, outcome_of};
 use crate::kernel::{BROKEN, HANGUP, READABLE, monotonic_ns};
+use crate::reach::tls_words;
 use crate::tally::Tally;
-use crate::transport::{Handshake, Stream, tls_error};
+use crate::transport::{Handshake, Stream};
 use std::io;
 use std::sync::atomic::Ordering;
 use weir_wire::client::{ClientConnection, Outcome};
@@ -100,6 +101,15 @@ impl Engine<'_> {
         match stream.handshake(&mut self.kernel) {
             Ok(Handshake::Pending) => {}
             Ok(Handshake::Ready) => {
+                // What this loop cannot speak must not be agreed on, and an answer to it would be no HTTP/1.
+                if let Some(other) = stream.agreed_protocol().filter(|name| !name.starts_with(b"http/1")) {
+                    let words = format!("the server agreed on the protocol {}", String::from_utf8_lossy(other));
+                    return self.handshake_failed(slot, &io::Error::other(words));
+                }
+                match stream.resumed() {
+                    Some(true) => self.tally.handshakes.resumed += 1,
+                    _ => self.tally.handshakes.full += 1,
+                }
                 self.plan.agreed.store(true, Ordering::Relaxed);
                 self.ready(slot);
             }
@@ -157,19 +167,27 @@ impl Engine<'_> {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
         if !self.plan.agreed.load(Ordering::Relaxed) {
-            let cause = match tls_error(error) {
-                Some(cause) => cause.to_string(),
-                None if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    "the server closed the connection during the handshake".to_owned()
-                }
-                None if error.kind() == io::ErrorKind::TimedOut => "the server did not answer the handshake".to_owned(),
-                None => error.to_string(),
-            };
-            self.fatal = Some(LoadError::Tls { host: self.plan.host.clone(), cause });
+            self.fatal = Some(LoadError::Tls { host: self.plan.host.clone(), cause: tls_words::words(error) });
         }
+        self.note(slot, Outcome::Tls, &tls_words::words(error));
         self.count_failures(slot, Outcome::Tls);
         self.close(slot);
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
+    }
+
+    /// A call on a connection failed, and with it the requests under way.
+    pub(crate) fn broken(&mut self, slot: usize, error: &io::Error) {
+        let outcome = outcome_of(error);
+        if outcome == Outcome::Tls {
+            self.note(slot, outcome, &tls_words::words(error));
+        }
+        self.fail(slot, outcome);
+    }
+
+    /// Keeps why the requests under way on a connection fail, in words.
+    fn note(&mut self, slot: usize, outcome: Outcome, words: &str) {
+        let count = self.connections[slot].batch.left;
+        self.tally.reasons.note(outcome, words, u64::from(count));
     }
 
     /// The requests under way on a connection fail with it, unless they may be repeated on another.

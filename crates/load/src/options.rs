@@ -1,5 +1,6 @@
 //! What to run, and how it is watched and ended.
 
+use crate::reach::Reach;
 use crate::series::{Sampling, Series};
 use crate::slices::locked;
 use crate::{LoadError, Observer, Request, Schedule, StopRule, Url};
@@ -36,6 +37,8 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// How the server's certificate is judged.
     pub trust: Trust,
+    /// How the server is reached.
+    pub reach: Reach,
     /// A ring for the events of each thread, or none at all.
     pub events: Vec<Producer>,
     /// An observer for each thread, or none at all.
@@ -76,6 +79,7 @@ impl Options {
             queue: 100_000,
             cpu: None,
             trust: Trust::System,
+            reach: Reach::default(),
             events: Vec::new(),
             observers: Vec::new(),
             verbatim: None,
@@ -89,6 +93,7 @@ impl Options {
     /// [`LoadError::Options`] or [`LoadError::Request`].
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
+        self.reach.check(self.url.encrypted)?;
         self.sampling.check()?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {

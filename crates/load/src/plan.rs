@@ -67,7 +67,11 @@ impl Plan {
             return Err(unknown(std::io::ErrorKind::NotFound.into()));
         }
         let tls = match url.encrypted {
-            true => Some((trust::client_config(&options.trust)?, trust::server_name(&url.host)?)),
+            true => {
+                let tls = &options.reach.tls;
+                let name = trust::server_name(tls.name.as_ref().unwrap_or(&url.host))?;
+                Some((trust::client_config(&options.trust, tls, options.connections)?, name))
+            }
             false => None,
         };
         raise_open_files(options.connections)?;

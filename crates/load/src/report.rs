@@ -3,9 +3,10 @@
 use crate::health::Health;
 use crate::kernel::Calls;
 use crate::options::Options;
+use crate::reach::Reason;
 use crate::schedule::StopRule;
 use crate::series::Series;
-use crate::tally::Tally;
+use crate::tally::{Handshakes, Tally};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 use weir_wire::client::Outcome;
@@ -53,6 +54,10 @@ pub struct LoadReport {
     pub events_lost: u64,
     /// System calls of all loops.
     pub calls: Calls,
+    /// TLS handshakes that succeeded.
+    pub handshakes: Handshakes,
+    /// Why requests failed, in words, where there is more to say than the name of the outcome; the most frequent first.
+    pub reasons: Vec<Reason>,
 }
 
 /// How the generator itself fared.
@@ -122,6 +127,8 @@ impl LoadReport {
             interrupted,
             events_lost: tally.events_lost,
             calls: tally.calls,
+            handshakes: tally.handshakes,
+            reasons: tally.reasons.sorted(),
         };
         report.warnings = report.judge(options, health);
         report

@@ -1,6 +1,7 @@
 //! What one loop counts.
 
 use crate::kernel::Calls;
+use crate::reach::reasons::Reasons;
 use crate::series::Counts;
 use hdrhistogram::Histogram;
 use weir_wire::client::Outcome;
@@ -39,6 +40,17 @@ pub(crate) struct Tally {
     pub(crate) first_byte: Histogram<u64>,
     pub(crate) connect: Histogram<u64>,
     pub(crate) calls: Calls,
+    pub(crate) handshakes: Handshakes,
+    pub(crate) reasons: Reasons,
+}
+
+/// How many TLS handshakes succeeded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Handshakes {
+    /// Those that began from nothing.
+    pub full: u64,
+    /// Those that resumed the session of a former connection.
+    pub resumed: u64,
 }
 
 /// The durations of a successful exchange, in nanoseconds.
@@ -69,6 +81,8 @@ impl Tally {
             first_byte: histogram(),
             connect: histogram(),
             calls: Calls::default(),
+            handshakes: Handshakes::default(),
+            reasons: Reasons::default(),
         }
     }
 
@@ -121,6 +135,9 @@ impl Tally {
         self.events_lost += other.events_lost;
         self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
         self.calls.add(other.calls);
+        self.handshakes.full += other.handshakes.full;
+        self.handshakes.resumed += other.handshakes.resumed;
+        self.reasons.merge(&other.reasons);
         for (histogram, more) in [
             (&mut self.latency, &other.latency),
             (&mut self.uncorrected, &other.uncorrected),

@@ -38,6 +38,16 @@ impl Stream {
         &self.fd
     }
 
+    /// The protocol that was agreed on with the server (ALPN), once the handshake is over.
+    pub(crate) fn agreed_protocol(&self) -> Option<&[u8]> {
+        self.tls.as_ref()?.alpn_protocol()
+    }
+
+    /// Whether the session was one of a former connection; `None` without TLS and before the handshake is over.
+    pub(crate) fn resumed(&self) -> Option<bool> {
+        Some(self.tls.as_ref()?.handshake_kind()? == rustls::HandshakeKind::Resumed)
+    }
+
     /// Gives up the socket.
     pub(crate) fn into_fd(self) -> OwnedFd {
         self.fd

@@ -1,12 +1,16 @@
 //! Which certificates are believed.
 
 use crate::options::Trust;
-use rustls::client::Resumption;
+use crate::reach::Pin;
+use crate::reach::sessions::Sessions;
+use crate::reach::tls::{Identity, Tls};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,27 +39,75 @@ pub enum TlsSetupError {
         /// The host.
         host: String,
     },
+    /// The client's certificate or key cannot be read.
+    #[error("{}: no PEM {what} can be read from it: {cause}", path.display())]
+    Identity {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        what: &'static str,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The key belongs to another certificate.
+    #[error("the private key (--key) is not that of the certificate (--cert)")]
+    OtherKey,
+    /// A cipher suite that is not known.
+    #[error("{name}: no such cipher suite; there are {known}, and those of TLS 1.2 by their OpenSSL names too")]
+    Cipher {
+        /// What was given.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// No suite is of a version that is offered.
+    #[error("none of the cipher suites (--ciphers) belongs to the version of TLS that is asked for (--tls)")]
+    NoCipher,
     /// The TLS library refused the set-up.
     #[error("TLS cannot be set up: {0}")]
     Library(#[from] rustls::Error),
 }
 
-/// The set-up that all connections of a run share; only HTTP/1.1 is offered, and every handshake is a full one.
-pub(crate) fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsSetupError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-    let mut config = match trust {
-        Trust::Anything => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Unverified { provider }))
-            .with_no_client_auth(),
-        Trust::File(path) => builder.with_root_certificates(roots_of_file(path)?).with_no_client_auth(),
-        Trust::System => builder.with_root_certificates(roots_of_system()?).with_no_client_auth(),
+/// The set-up that all connections of a run share; as many sessions as connections are kept, if they are resumed.
+pub(crate) fn client_config(trust: &Trust, tls: &Tls, connections: u32) -> Result<Arc<ClientConfig>, TlsSetupError> {
+    let provider = Arc::new(tls.provider()?);
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::Anything => Arc::new(Unverified { provider: Arc::clone(&provider) }),
+        Trust::File(path) => verifier_with(roots_of_file(path)?, &provider)?,
+        Trust::System => verifier_with(roots_of_system()?, &provider)?,
     };
-    // Each connection stands for another user, and a user who comes for the first time resumes nothing.
-    config.resumption = Resumption::disabled();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let verifier = match tls.pins.is_empty() {
+        true => verifier,
+        false => Arc::new(Pinned { within: verifier, pins: tls.pins.clone() }),
+    };
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(tls.versions())?
+        // Either the library's own verifier, or one that was asked for to believe anything, perhaps behind pins.
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let mut config = match tls.identity()? {
+        None => builder.with_no_client_auth(),
+        Some(Identity { chain, key }) => builder.with_client_auth_cert(chain, key).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => TlsSetupError::OtherKey,
+            error => error.into(),
+        })?,
+    };
+    config.resumption = match tls.resume {
+        true => Resumption::store(Arc::new(Sessions::new(connections as usize))),
+        false => Resumption::disabled(),
+    };
+    config.enable_sni = tls.send_name;
+    config.alpn_protocols.clone_from(&tls.alpn);
     Ok(Arc::new(config))
+}
+
+fn verifier_with(
+    roots: RootCertStore,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, TlsSetupError> {
+    let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    // It refuses only where there are no roots, of which both callers have made sure.
+    Ok(builder.build().map_err(|error| rustls::Error::General(error.to_string()))?)
 }
 
 /// The name that the server's certificate must be for.
@@ -123,5 +175,56 @@ impl ServerCertVerifier for Unverified {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Believes only certificates of known keys, and of those only what another verifier believes, too.
+#[derive(Debug)]
+struct Pinned {
+    within: Arc<dyn ServerCertVerifier>,
+    pins: Vec<Pin>,
+}
+
+/// A certificate whose key is none of those that were pinned.
+#[derive(Debug, thiserror::Error)]
+#[error("the key of the server's certificate, {0}, is none of those that were pinned")]
+struct NotPinned(Pin);
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let pin = Pin::of(ParsedCertificate::try_from(end_entity)?.subject_public_key_info().as_ref());
+        if !self.pins.contains(&pin) {
+            return Err(CertificateError::Other(OtherError(Arc::new(NotPinned(pin)))).into());
+        }
+        self.within.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.within.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.within.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.within.supported_verify_schemes()
     }
 }
