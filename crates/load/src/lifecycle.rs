@@ -106,6 +106,7 @@ impl Engine<'_> {
                     let words = format!("the server agreed on the protocol {}", String::from_utf8_lossy(other));
                     return self.handshake_failed(slot, &io::Error::other(words));
                 }
+                self.events.secured(stream.session());
                 match stream.resumed() {
                     Some(true) => self.tally.handshakes.resumed += 1,
                     _ => self.tally.handshakes.full += 1,

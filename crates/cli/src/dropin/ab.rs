@@ -22,6 +22,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use text::Found;
 use watch::{Fatal, Watch};
+use weir_load::reach::TlsVersion;
 use weir_load::{Control, LoadError, LoadReport, Options, Request, StopRule, Trust};
 
 /// The exit status of a mistake in the command line: EINVAL, as the original has it.
@@ -74,24 +75,28 @@ fn refused(arguments: &Arguments, target: &Target) -> Result<(), String> {
     if matches!(arguments.proxy, Some((_, 0))) {
         return Err("-X: the proxy's port is missing; write -X host:port".to_owned());
     }
+    if let Some(protocol) = arguments.protocol.as_deref()
+        && tls_version(protocol).is_none()
+    {
+        return Err(format!("-f {protocol}: only TLS1.2, TLS1.3 and ALL can be had; what is older is broken"));
+    }
     if arguments.window_bytes > 0 {
         return not_yet("-b", "choosing the size of socket buffers");
     }
     if arguments.source.is_some() {
         return not_yet("-B", "choosing the source address");
     }
-    if arguments.no_sni {
-        return not_yet("-I", "a handshake without the server's name");
-    }
-    if arguments.ciphers.is_some() {
-        return not_yet("-Z", "choosing cipher suites");
-    }
-    if arguments.client_certificate.is_some() {
-        return not_yet("-E", "a client certificate");
-    }
-    match arguments.protocol.as_deref() {
-        Some(protocol) if !protocol.eq_ignore_ascii_case("ALL") => not_yet("-f", "choosing the version of TLS"),
-        _ => Ok(()),
+    Ok(())
+}
+
+/// The version that a word of `-f` means, read as the original does: by its begin. Of ALL it is none in particular.
+fn tls_version(protocol: &str) -> Option<Option<TlsVersion>> {
+    let begins = |with: &str| protocol.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
+    match () {
+        () if begins("ALL") => Some(None),
+        () if begins("TLS1.2") => Some(Some(TlsVersion::Tls12)),
+        () if begins("TLS1.3") => Some(Some(TlsVersion::Tls13)),
+        () => None,
     }
 }
 
@@ -130,6 +135,14 @@ fn prepare(arguments: &Arguments, target: &Target) -> Result<Prepared, String> {
     options.timeout = Duration::from_secs(u64::from(arguments.timeout_s));
     // As the original does: it never looks at certificates.
     options.trust = Trust::Anything;
+    if target.encrypted {
+        let tls = &mut options.reach.tls;
+        tls.send_name = !arguments.no_sni;
+        tls.certificate.clone_from(&arguments.client_certificate);
+        tls.version = arguments.protocol.as_deref().and_then(tls_version).flatten();
+        let ciphers = arguments.ciphers.as_deref().unwrap_or_default().split([':', ',', ' ']);
+        tls.ciphers = ciphers.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    }
     let (csv, gnuplot) = (create(&arguments.csv, "CSV")?, create(&arguments.gnuplot, "gnuplot")?);
     Ok(Prepared { options, head, csv, gnuplot })
 }
@@ -173,7 +186,8 @@ fn benchmark(arguments: &Arguments, target: &Target, prepared: Prepared) -> anyh
     }
     let begin = SystemTime::now() - Duration::from_nanos(end_ns.saturating_sub(counts.begin_ns));
     let elapsed_us = (until_ns / 1000).saturating_sub(counts.begin_ns / 1000);
-    let mut found = Found { arguments, target, counts: &mut counts, elapsed_us, tls: Vec::new() };
+    let tls = tls_lines(arguments, target, &counts);
+    let mut found = Found { arguments, target, counts: &mut counts, elapsed_us, tls };
     let text = if arguments.html { html::report(&mut found) } else { text::report(&mut found) };
     print(&text)?;
     let samples = &mut counts.samples;
@@ -188,6 +202,18 @@ fn benchmark(arguments: &Arguments, target: &Target, prepared: Prepared) -> anyh
     }
     // A run that the user ended has its report, and the exit status of an ended run.
     Ok(if stop.asked() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What the report says of the encryption.
+fn tls_lines(arguments: &Arguments, target: &Target, counts: &watch::Counts) -> Vec<(&'static str, String)> {
+    let Some(tls) = &counts.tls else { return Vec::new() };
+    let mut lines = vec![("SSL/TLS Protocol", tls.protocol.clone())];
+    lines.extend(tls.group.clone().map(|group| ("Server Temp Key", group)));
+    // An address is no name that a handshake could carry.
+    if !arguments.no_sni && target.host.parse::<std::net::IpAddr>().is_err() {
+        lines.push(("TLS Server Name", target.host.clone()));
+    }
+    lines
 }
 
 /// Runs a load until its own end, the time limit or the user's wish.

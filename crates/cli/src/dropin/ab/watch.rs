@@ -5,7 +5,7 @@ use super::samples::{Sample, Samples};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_load::{ClientRequest, Control, Observer, Outcome};
+use weir_load::{ClientRequest, Control, Observer, Outcome, Secured};
 
 /// What is kept of a head, in bytes; the rest of a longer one is not looked at.
 const HEAD_BYTES_MAX: usize = 8191;
@@ -44,7 +44,18 @@ pub(super) struct Counts {
     /// When the last request that counts was over.
     pub(super) last_ns: u64,
     pub(super) fatal: Option<Fatal>,
+    /// What the first encrypted connection agreed on.
+    pub(super) tls: Option<Tls>,
     pub(super) samples: Samples,
+}
+
+/// The report's words about the encryption.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tls {
+    /// Version, cipher suite, bits of the certificate's key, bits of the cipher.
+    pub(super) protocol: String,
+    /// The key exchange's group with its bits.
+    pub(super) group: Option<String>,
 }
 
 /// The counts, shared by the loop and by whoever reports them.
@@ -96,6 +107,7 @@ impl Watch {
             posted_bytes: 0,
             last_ns: 0,
             fatal: None,
+            tls: None,
             samples: Samples::new(arguments.gnuplot.is_some()),
         }));
         let limit_s = u64::from(arguments.time_limit_s);
@@ -136,6 +148,18 @@ impl Observer for Watch {
         let mut counts = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         (counts.begin_ns, counts.last_ns) = (at_ns, at_ns);
         counts.deadline_ns = self.limit_ns.map_or(u64::MAX, |limit_ns| at_ns + limit_ns);
+    }
+
+    fn secured(&mut self, session: &Secured<'_>) {
+        let mut counts = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.tls.is_none() {
+            let (version, cipher) = (session.version(), session.cipher());
+            let (key_bits, cipher_bits) = (session.key_bits().unwrap_or(0), session.cipher_bits());
+            counts.tls = Some(Tls {
+                protocol: format!("{version},{cipher},{key_bits},{cipher_bits}"),
+                group: session.group().map(|(name, bits)| format!("{name} {bits} bits")),
+            });
+        }
     }
 
     fn received(&mut self, connection: u64, bytes: &[u8]) {
