@@ -236,7 +236,7 @@ impl LoadArgs {
                     None => text.as_bytes().to_vec(),
                 },
             },
-            name: 0,
+            ..Request::default()
         };
         options.check()?;
         Ok(options)
@@ -255,7 +255,7 @@ struct Heading {
 
 impl Heading {
     fn of(options: &Options) -> Self {
-        let schedule = match options.schedule {
+        let schedule = match &options.schedule {
             Schedule::Closed => "closed loop".to_owned(),
             Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
             Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),

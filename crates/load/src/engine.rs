@@ -3,7 +3,9 @@
 //! What happens rarely (connections made and lost, timeouts) is in [`crate::lifecycle`].
 
 use crate::LoadError;
-use crate::connection::{Batch, Connection, Phase};
+use crate::asks::Chooser;
+use crate::connection::{Batch, Connection, Phase, Piece};
+use crate::cookies::CookieJar;
 use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
 use crate::options::Control;
@@ -34,21 +36,27 @@ pub(crate) struct Engine<'a> {
     pub(crate) connections: Vec<Connection>,
     /// Slots that are closed; always at least as many as connections may still be opened.
     pub(crate) free: Vec<u32>,
-    pub(crate) idle: Vec<u32>,
+    /// What is kept for each host.
+    pub(crate) pools: Vec<Pool>,
+    /// Connections in the pools that have nothing to do.
+    pub(crate) resting: u32,
+    /// Says what is asked next.
+    chooser: Chooser,
+    /// Different requests that were chosen for the batch that is begun next.
+    pub(crate) chosen: Vec<Piece>,
     /// Tokens of connections that were left with more to read.
     unread: Vec<u64>,
     /// Connections that are open or being opened, lingering ones apart.
     pub(crate) live: u32,
+    /// The most that may be open to one host, and in a closed loop the most that may be at work.
     pub(crate) live_max: u32,
     /// Connections made so far.
     pub(crate) numbered: u64,
     pub(crate) lane: u32,
-    /// Which of the host's addresses is in use.
-    pub(crate) address: usize,
     pub(crate) arrivals: Option<Arrivals>,
     pub(crate) next_arrival_ns: u64,
-    /// Intended times of the arrivals that wait for a connection.
-    pub(crate) queue: VecDeque<u64>,
+    /// Arrivals that wait for a connection, and the most that may.
+    pub(crate) queued: usize,
     pub(crate) queue_max: usize,
     /// Requests begun or queued so far, and the most that may be.
     pub(crate) issued: u64,
@@ -71,6 +79,26 @@ pub(crate) struct Engine<'a> {
     pub(crate) slices: Slices,
 }
 
+/// The connections to one host and what waits for them.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) idle: Vec<u32>,
+    /// Connections that are open or being opened, lingering ones apart.
+    pub(crate) live: u32,
+    pub(crate) queue: VecDeque<Wanted>,
+    /// Which of the host's addresses is in use.
+    pub(crate) address: usize,
+    /// The cookies of users that have no connection at the time.
+    pub(crate) jars: Vec<CookieJar>,
+}
+
+/// An arrival that waits for a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) intended_ns: u64,
+    pub(crate) ask: u32,
+}
+
 /// What is known of a request whose response is whole, or that failed.
 #[derive(Debug, Clone, Copy)]
 struct Over {
@@ -79,33 +107,44 @@ struct Over {
     batch: Batch,
     done_ns: u64,
     response_end: u64,
+    request_bytes: u32,
     status: u16,
+    encrypted: bool,
 }
 
 impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, control: &'a Control, share: Share) -> Result<Self, LoadError> {
         let kernel = Kernel::new().map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
-        let slots = share.connections + share.connections.min(1024);
+        let slots = share.connections * plan.hosts.len() as u32 + share.connections.min(1024);
         let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, Arrivals::next_ns);
-        let queue = if share.arrivals.is_some() { share.queue } else { 0 };
+        // A large bound is a bound, not a wish for memory.
+        let queue = if share.arrivals.is_some() { share.queue.min(100_000) } else { 0 };
+        let pool = || Pool {
+            idle: Vec::with_capacity(share.connections as usize),
+            live: 0,
+            queue: VecDeque::with_capacity(queue / plan.hosts.len()),
+            address: 0,
+            jars: Vec::new(),
+        };
         Ok(Self {
             plan,
             control,
             kernel,
-            connections: (0..slots).map(|_| Connection::new(plan.head_only)).collect(),
+            connections: (0..slots).map(|_| Connection::new(&plan.asks)).collect(),
             free: (0..slots).rev().collect(),
-            idle: Vec::with_capacity(slots as usize),
+            pools: std::iter::repeat_with(pool).take(plan.hosts.len()).collect(),
+            resting: 0,
+            chooser: share.chooser,
+            chosen: Vec::new(),
             unread: Vec::with_capacity(slots as usize),
             live: 0,
             live_max: share.connections,
             numbered: 0,
             lane: share.lane,
-            address: 0,
             arrivals: share.arrivals,
             next_arrival_ns: if share.limit == 0 { NEVER } else { next_arrival_ns },
-            // A large bound is a bound, not a wish for memory.
-            queue: VecDeque::with_capacity(queue.min(100_000)),
-            queue_max: queue,
+            queued: 0,
+            queue_max: share.queue,
             issued: 0,
             limit: share.limit,
             end_ns: share.end_ns,
@@ -204,15 +243,14 @@ impl<'a> Engine<'a> {
                 }
                 _ => NEVER,
             };
-            let batch = Batch { left: 1, intended_ns, ..Batch::default() };
-            if let Some(slot) = self.idle.pop() {
+            let ask = self.plan.asks.choose(&mut self.chooser);
+            let pool = &mut self.pools[self.plan.asks.entry(ask).host as usize];
+            if !pool.idle.is_empty() || pool.live < self.live_max {
                 self.outstanding += 1;
-                self.begin(slot as usize, batch);
-            } else if self.live < self.live_max {
-                self.outstanding += 1;
-                self.open(batch);
-            } else if self.queue.len() < self.queue_max {
-                self.queue.push_back(intended_ns);
+                self.issue(Batch { left: 1, ask, intended_ns, ..Batch::default() });
+            } else if self.queued < self.queue_max {
+                pool.queue.push_back(Wanted { intended_ns, ask });
+                self.queued += 1;
                 self.tally.queued += 1;
                 continue;
             } else {
@@ -224,10 +262,27 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Sends a batch on an idle connection to its host, or on a new one; there is one or the other.
+    #[inline]
+    pub(crate) fn issue(&mut self, batch: Batch) {
+        let host = self.plan.asks.entry(batch.ask).host as usize;
+        match self.pools[host].idle.pop() {
+            Some(slot) => {
+                self.resting -= 1;
+                self.begin(slot as usize, batch);
+            }
+            None => self.open(batch),
+        }
+    }
+
     /// Sends a batch on a connection that is free.
     #[inline]
     fn begin(&mut self, slot: usize, batch: Batch) {
-        self.connections[slot].batch = batch;
+        let connection = &mut self.connections[slot];
+        connection.batch = batch;
+        if !self.plan.asks.is_constant {
+            connection.take_chosen(&mut self.chosen, batch.ask);
+        }
         self.send_batch(slot);
     }
 
@@ -236,7 +291,11 @@ impl<'a> Engine<'a> {
     pub(crate) fn send_batch(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Busy;
-        connection.unsent = connection.batch.left as usize * self.plan.request_bytes;
+        connection.batch_bytes = match self.plan.asks.is_constant {
+            true => connection.batch.left as usize * self.plan.asks.entry(0).bytes as usize,
+            false => connection.compose(self.plan),
+        };
+        connection.unsent = connection.batch_bytes;
         connection.batch.request_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
         self.now_ns = monotonic_ns();
         connection.batch.sent_ns = self.now_ns;
@@ -251,9 +310,12 @@ impl<'a> Engine<'a> {
     fn send_rest(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let Some(stream) = &mut connection.stream else { return };
-        let total = (connection.batch.left + connection.batch.answered) as usize * self.plan.request_bytes;
+        let bytes = match connection.composed.is_empty() {
+            true => self.plan.asks.wire(connection.batch.ask, connection.batch_bytes),
+            false => connection.composed.as_slice(),
+        };
         let failed = loop {
-            match stream.write(&mut self.kernel, &self.plan.wire[total - connection.unsent..total]) {
+            match stream.write(&mut self.kernel, &bytes[bytes.len() - connection.unsent..]) {
                 Ok(count) => connection.unsent -= count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => break error,
@@ -295,7 +357,7 @@ impl<'a> Engine<'a> {
                 let connection = &mut self.connections[slot];
                 if connection.batch.first_byte_ns == 0 {
                     connection.batch.first_byte_ns = self.now_ns;
-                    connection.batch.response_offset = if self.plan.encrypted() { before } else { before + at as u64 };
+                    connection.batch.response_offset = if connection.encrypted { before } else { before + at as u64 };
                 }
                 match connection.parser.feed(&self.buffer[at..count]) {
                     Ok(progress) => {
@@ -311,7 +373,7 @@ impl<'a> Engine<'a> {
                     }
                 }
                 let end = match &connection.stream {
-                    Some(stream) if self.plan.encrypted() => stream.received,
+                    Some(stream) if connection.encrypted => stream.received,
                     _ => before + at as u64,
                 };
                 // Bytes behind the last response belong to nothing: such a connection carries no more requests.
@@ -346,8 +408,13 @@ impl<'a> Engine<'a> {
             batch: connection.batch,
             done_ns: self.now_ns,
             response_end,
+            request_bytes: connection.awaited_bytes(&self.plan.asks),
             status: connection.parser.status(),
+            encrypted: connection.encrypted,
         };
+        if self.plan.asks.cookie_jar {
+            connection.keep_cookies(self.plan);
+        }
         let keep = connection.parser.keep_alive() && connection.unsent == 0;
         connection.responses += 1;
         connection.batch.left -= 1;
@@ -355,28 +422,37 @@ impl<'a> Engine<'a> {
         connection.batch.first_byte_ns = 0;
         self.outstanding -= 1;
         if connection.batch.left > 0 {
+            connection.await_next(&self.plan.asks);
             if !keep {
                 self.fail(slot, Outcome::Closed);
             }
-        } else if keep && reusable && self.plan.keep_alive {
-            match self.next_batch() {
-                Some(batch) => self.begin(slot, batch),
+        } else if keep && reusable && self.plan.asks.entry(over.batch.ask).keep_alive {
+            let host = connection.host;
+            match self.next_batch(host) {
+                Some(batch) if self.plan.asks.entry(batch.ask).host == host => self.begin(slot, batch),
+                Some(batch) => {
+                    self.rest(slot);
+                    self.issue(batch);
+                }
                 None => self.rest(slot),
             }
         } else {
+            let host = connection.host;
             self.retire(slot);
-            self.replace();
+            self.replace(host);
         }
         self.count_answer(&over);
     }
 
-    /// What is to be sent next over a connection that became free now, if anything is.
+    /// What is to be sent next, as a connection to this host became free now, if anything is; a closed loop may go on
+    /// with another host.
     #[inline]
-    pub(crate) fn next_batch(&mut self) -> Option<Batch> {
+    pub(crate) fn next_batch(&mut self, host: u32) -> Option<Batch> {
         if self.arrivals.is_some() {
-            let intended_ns = self.queue.pop_front()?;
+            let Wanted { intended_ns, ask } = self.pools[host as usize].queue.pop_front()?;
+            self.queued -= 1;
             self.outstanding += 1;
-            return Some(Batch { left: 1, intended_ns, ..Batch::default() });
+            return Some(Batch { left: 1, ask, intended_ns, ..Batch::default() });
         }
         if self.issued >= self.limit || self.now_ns >= self.end_ns {
             return None;
@@ -384,7 +460,21 @@ impl<'a> Engine<'a> {
         let left = u64::from(self.plan.pipeline).min(self.limit - self.issued);
         self.issued += left;
         self.outstanding += left;
-        Some(Batch { left: left as u32, intended_ns: self.now_ns, started_ns: self.now_ns, ..Batch::default() })
+        let ask = self.plan.asks.choose(&mut self.chooser);
+        if left > 1 && !self.plan.asks.is_constant {
+            self.choose_more(ask, left);
+        }
+        Some(Batch { left: left as u32, ask, intended_ns: self.now_ns, started_ns: self.now_ns, ..Batch::default() })
+    }
+
+    /// Chooses the other requests of a batch.
+    fn choose_more(&mut self, first: u32, count: u64) {
+        self.chosen.clear();
+        self.chosen.push(Piece { ask: first, bytes: 0 });
+        for _ in 1..count {
+            let ask = self.plan.asks.choose(&mut self.chooser);
+            self.chosen.push(Piece { ask, bytes: 0 });
+        }
     }
 
     #[inline]
@@ -399,14 +489,14 @@ impl<'a> Engine<'a> {
         self.tally.success(over.status, over.done_ns <= self.end_ns, durations);
         self.tally.last_done_ns = over.done_ns;
         if self.events.wanted() {
-            self.tell(over, Outcome::Done, self.plan.request_bytes as u32);
+            self.tell(over, Outcome::Done);
         }
     }
 
     /// Counts the requests of a batch that will have no response.
     pub(crate) fn count_failures(&mut self, slot: usize, outcome: Outcome) {
-        let connection = &self.connections[slot];
-        let mut batch = connection.batch;
+        let connection = &mut self.connections[slot];
+        let batch = connection.batch;
         let (sent, received) = connection.stream.as_ref().map_or((0, 0), |stream| (stream.sent, stream.received));
         let mut over = Over {
             connection: connection.number,
@@ -414,28 +504,36 @@ impl<'a> Engine<'a> {
             batch,
             done_ns: self.now_ns,
             response_end: received,
+            request_bytes: 0,
             status: 0,
+            encrypted: connection.encrypted,
         };
         self.outstanding -= u64::from(batch.left);
         self.tally.errors[outcome as usize] += u64::from(batch.left);
         self.tally.last_done_ns = self.now_ns;
-        let request_bytes = self.plan.request_bytes as u64;
-        while self.events.wanted() && batch.left > 0 {
-            if batch.first_byte_ns == 0 {
-                batch.response_offset = received;
+        while self.events.wanted() && over.batch.left > 0 {
+            if over.batch.first_byte_ns == 0 {
+                over.batch.response_offset = received;
             }
-            over.batch = batch;
-            let begin = batch.request_offset + u64::from(batch.answered) * request_bytes;
-            self.tell(&over, outcome, sent.saturating_sub(begin).min(request_bytes) as u32);
-            (batch.left, batch.answered, batch.first_byte_ns) = (batch.left - 1, batch.answered + 1, 0);
+            let connection = &mut self.connections[slot];
+            let bytes = connection.awaited_bytes(&self.plan.asks);
+            over.request_bytes = sent.saturating_sub(over.batch.request_offset).min(u64::from(bytes)) as u32;
+            self.tell(&over, outcome);
+            let connection = &mut self.connections[slot];
+            connection.batch.left -= 1;
+            connection.batch.answered += 1;
+            connection.batch.first_byte_ns = 0;
+            if connection.batch.left > 0 {
+                connection.await_next(&self.plan.asks);
+            }
+            over.batch = connection.batch;
         }
+        // As it was: whoever closes the connection may still ask.
+        self.connections[slot].batch = batch;
     }
 
-    fn tell(&mut self, over: &Over, outcome: Outcome, request_bytes: u32) {
+    fn tell(&mut self, over: &Over, outcome: Outcome) {
         let batch = &over.batch;
-        let encrypted = self.plan.encrypted();
-        // Encrypted, only the whole write has a place in the stream, not each request in it.
-        let within = if encrypted { 0 } else { u64::from(batch.answered) * self.plan.request_bytes as u64 };
         self.events.request(ClientRequest {
             connection: over.connection,
             intended_ns: batch.intended_ns,
@@ -443,15 +541,15 @@ impl<'a> Engine<'a> {
             sent_ns: batch.sent_ns,
             first_byte_ns: batch.first_byte_ns,
             done_ns: over.done_ns,
-            request_offset: batch.request_offset + within,
-            request_bytes,
+            request_offset: batch.request_offset,
+            request_bytes: over.request_bytes,
             response_offset: batch.response_offset,
             response_bytes: over.response_end.saturating_sub(batch.response_offset),
             status: over.status,
-            name: self.plan.name,
+            name: self.plan.asks.entry(batch.ask).name,
             outcome,
             opened_connection: batch.opened,
-            encrypted,
+            encrypted: over.encrypted,
             retried: batch.retried,
             http_version: 1,
         });

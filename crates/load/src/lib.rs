@@ -8,8 +8,11 @@
 //! The way of a request is in `engine`; what happens to connections beside it in `lifecycle`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
 
+mod asks;
+mod calendar;
 mod chunked;
 mod connection;
+pub mod cookies;
 mod engine;
 mod error;
 mod events;
@@ -34,6 +37,7 @@ mod transport;
 mod trust;
 mod url;
 
+pub use asks::{Ask, Asks, Order, UrlListError, UrlListProblem, parse_url_list};
 pub use error::LoadError;
 /// A histogram of nanoseconds, as the report holds them.
 pub type Histogram = hdrhistogram::Histogram<u64>;
@@ -44,7 +48,7 @@ pub use options::{Control, Options, Trust};
 pub use packed::Packed;
 pub use reach::Reach;
 pub use report::{Generator, LoadReport};
-pub use request::{Request, RequestError};
+pub use request::{Request, RequestError, Version};
 pub use run::run;
 pub use schedule::{Schedule, StopRule};
 pub use secured::Secured;

@@ -2,6 +2,7 @@
 
 use crate::LoadError;
 use crate::connection::{Batch, Phase};
+use crate::cookies::CookieJar;
 use crate::engine::{Engine, NEVER, outcome_of};
 use crate::kernel::{BROKEN, HANGUP, READABLE, monotonic_ns};
 use crate::reach::tls_words;
@@ -47,6 +48,9 @@ impl Engine<'_> {
     pub(crate) fn open(&mut self, mut batch: Batch) {
         // `live` is below its maximum wherever this is called, and `retire` keeps a free slot for each such one.
         let slot = self.free.pop().expect("a free slot for each connection that may be opened") as usize;
+        let host = self.plan.asks.entry(batch.ask).host;
+        let pool = &mut self.pools[host as usize];
+        pool.live += 1;
         self.live += 1;
         self.numbered += 1;
         self.now_ns = monotonic_ns();
@@ -56,11 +60,20 @@ impl Engine<'_> {
         if batch.started_ns == 0 {
             batch.started_ns = self.now_ns;
         }
-        let address = self.plan.addresses[self.address];
+        let to = &self.plan.hosts[host as usize];
+        let address = to.addresses[pool.address];
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
         connection.number = u64::from(self.lane) << 40 | self.numbered;
-        connection.address = self.address;
+        connection.host = host;
+        connection.address = pool.address;
+        connection.encrypted = to.tls.is_some();
+        if self.plan.asks.cookie_jar {
+            connection.jar = pool.jars.pop().unwrap_or_else(|| CookieJar::new(&self.plan.asks.cookies));
+        }
+        if !self.plan.asks.is_constant {
+            connection.take_chosen(&mut self.chosen, batch.ask);
+        }
         connection.connect_start_ns = self.now_ns;
         connection.responses = 0;
         connection.unsent = 0;
@@ -83,8 +96,9 @@ impl Engine<'_> {
     }
 
     fn connected(&mut self, slot: usize) {
-        self.plan.reached.store(true, Ordering::Relaxed);
-        let Some((config, name)) = &self.plan.tls else { return self.ready(slot) };
+        let host = &self.plan.hosts[self.connections[slot].host as usize];
+        host.reached.store(true, Ordering::Relaxed);
+        let Some((config, name)) = &host.tls else { return self.ready(slot) };
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Handshaking;
         match rustls::ClientConnection::new(config.clone(), name.clone()) {
@@ -111,7 +125,7 @@ impl Engine<'_> {
                     Some(true) => self.tally.handshakes.resumed += 1,
                     _ => self.tally.handshakes.full += 1,
                 }
-                self.plan.agreed.store(true, Ordering::Relaxed);
+                self.plan.hosts[self.connections[slot].host as usize].agreed.store(true, Ordering::Relaxed);
                 self.ready(slot);
             }
             Err(error) => self.handshake_failed(slot, &error),
@@ -139,7 +153,7 @@ impl Engine<'_> {
             connected_ns: self.now_ns,
             failed,
             local: local.unwrap_or_else(weir_wire::socket::unknown_address),
-            remote: self.plan.addresses[connection.address],
+            remote: self.plan.hosts[connection.host as usize].addresses[connection.address],
         });
     }
 
@@ -147,28 +161,31 @@ impl Engine<'_> {
     fn connect_failed(&mut self, slot: usize, error: io::Error) {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
-        let connection = &self.connections[slot];
-        let (batch, address) = (connection.batch, connection.address);
-        if self.plan.reached.load(Ordering::Relaxed) {
+        let connection = &mut self.connections[slot];
+        let (batch, address, host) = (connection.batch, connection.address, connection.host as usize);
+        let to = &self.plan.hosts[host];
+        if to.reached.load(Ordering::Relaxed) {
             self.count_failures(slot, Outcome::ConnectFailed);
             self.close(slot);
             // Tried again by the sweep: at once would be in a tight loop.
             self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
             return;
         }
+        connection.give_back(&mut self.chosen);
         self.close(slot);
-        if address + 1 < self.plan.addresses.len() {
-            self.address = self.address.max(address + 1);
+        if address + 1 < to.addresses.len() {
+            self.pools[host].address = self.pools[host].address.max(address + 1);
             return self.open(batch);
         }
-        self.fatal = Some(LoadError::Unreachable { address: self.plan.addresses[address], cause: error });
+        self.fatal = Some(LoadError::Unreachable { address: to.addresses[address], cause: error });
     }
 
     fn handshake_failed(&mut self, slot: usize, error: &io::Error) {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
-        if !self.plan.agreed.load(Ordering::Relaxed) {
-            self.fatal = Some(LoadError::Tls { host: self.plan.host.clone(), cause: tls_words::words(error) });
+        let host = &self.plan.hosts[self.connections[slot].host as usize];
+        if !host.agreed.load(Ordering::Relaxed) {
+            self.fatal = Some(LoadError::Tls { host: host.url.host.clone(), cause: tls_words::words(error) });
         }
         self.note(slot, Outcome::Tls, &tls_words::words(error));
         self.count_failures(slot, Outcome::Tls);
@@ -196,14 +213,16 @@ impl Engine<'_> {
     /// RFC 9112 9.3.1: a kept-alive connection may be closed just as a request goes out; if nothing of the response
     /// came, the request may be repeated if repeating it changes nothing, or if nothing of it was ever sent.
     pub(crate) fn fail(&mut self, slot: usize, outcome: Outcome) {
-        let connection = &self.connections[slot];
-        let batch = connection.batch;
+        let connection = &mut self.connections[slot];
+        let (batch, host) = (connection.batch, connection.host);
         let repeat = matches!(outcome, Outcome::Closed | Outcome::Reset)
             && connection.responses > 0
             && batch.first_byte_ns == 0
-            && (self.plan.idempotent || connection.is_unsent())
+            && (connection.is_idempotent(&self.plan.asks) || connection.is_unsent())
             && !self.stopped;
-        if !repeat {
+        if repeat {
+            connection.give_back(&mut self.chosen);
+        } else {
             self.count_failures(slot, outcome);
         }
         self.close(slot);
@@ -211,7 +230,7 @@ impl Engine<'_> {
             self.tally.reconnects += u64::from(batch.left);
             self.open(Batch { retried: true, ..batch });
         } else {
-            self.replace();
+            self.replace(host);
         }
     }
 
@@ -229,32 +248,43 @@ impl Engine<'_> {
 
     /// A connection with nothing to do waits for the next arrival.
     pub(crate) fn rest(&mut self, slot: usize) {
-        self.connections[slot].phase = Phase::Idle;
-        self.idle.push(slot as u32);
+        let connection = &mut self.connections[slot];
+        connection.phase = Phase::Idle;
+        self.pools[connection.host as usize].idle.push(slot as u32);
+        self.resting += 1;
     }
 
     /// Something came on an idle connection: its end, bytes that nobody asked for, or a message of TLS itself.
     fn idle_readable(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        if self.plan.encrypted()
+        if connection.encrypted
             && let Some(stream) = &mut connection.stream
             && let Err(error) = stream.read(&mut self.kernel, &mut self.buffer)
             && error.kind() == io::ErrorKind::WouldBlock
         {
             return;
         }
-        if let Some(place) = self.idle.iter().position(|idle| *idle as usize == slot) {
-            self.idle.swap_remove(place);
+        let host = connection.host;
+        let idle = &mut self.pools[host as usize].idle;
+        if let Some(place) = idle.iter().position(|idle| *idle as usize == slot) {
+            idle.swap_remove(place);
+            self.resting -= 1;
         }
         self.close(slot);
-        self.replace();
+        self.replace(host);
     }
 
     /// Done with a connection that must not carry more.
     pub(crate) fn retire(&mut self, slot: usize) {
         self.live -= 1;
+        let most = self.live_max * self.pools.len() as u32;
         let connection = &mut self.connections[slot];
-        if !connection.hung_up && self.free.len() >= (self.live_max - self.live) as usize {
+        if !connection.hung_up && self.free.len() >= (most - self.live) as usize {
+            let pool = &mut self.pools[connection.host as usize];
+            pool.live -= 1;
+            if self.plan.asks.cookie_jar {
+                pool.jars.push(std::mem::take(&mut connection.jar));
+            }
             connection.phase = Phase::Lingering;
             connection.linger_until_ns = self.now_ns + LINGER_NS;
             self.events.closes(connection.number);
@@ -270,6 +300,11 @@ impl Engine<'_> {
         if connection.phase != Phase::Lingering {
             self.live -= 1;
             self.events.closes(connection.number);
+            let pool = &mut self.pools[connection.host as usize];
+            pool.live -= 1;
+            if self.plan.asks.cookie_jar {
+                pool.jars.push(std::mem::take(&mut connection.jar));
+            }
         }
         connection.phase = Phase::Closed;
         connection.generation = connection.generation.wrapping_add(1);
@@ -282,12 +317,16 @@ impl Engine<'_> {
     }
 
     /// Opens another connection in the place of one that is gone, if there is something to send.
-    pub(crate) fn replace(&mut self) {
-        if self.live < self.live_max
+    pub(crate) fn replace(&mut self, host: u32) {
+        let at_work = match self.arrivals {
+            Some(_) => self.pools[host as usize].live,
+            None => self.live - self.resting,
+        };
+        if at_work < self.live_max
             && self.fatal.is_none()
-            && let Some(batch) = self.next_batch()
+            && let Some(batch) = self.next_batch(host)
         {
-            self.open(batch);
+            self.issue(batch);
         }
     }
 
@@ -301,11 +340,11 @@ impl Engine<'_> {
             self.end_ns = self.end_ns.min(now_ns);
             self.limit = self.issued;
             self.next_arrival_ns = NEVER;
-            self.tally.abandoned += self.queue.drain(..).count() as u64;
+            self.abandon_queues();
             self.give_up_ns = now_ns + STOP_GRACE_NS.min(self.plan.timeout_ns);
         }
         if now_ns >= self.give_up_ns {
-            self.tally.abandoned += self.queue.drain(..).count() as u64;
+            self.abandon_queues();
         }
         for slot in 0..self.connections.len() {
             let connection = &self.connections[slot];
@@ -318,16 +357,27 @@ impl Engine<'_> {
             }
         }
         // Bounded by the connections: each turn opens one, or makes `live` no smaller by failing.
-        for _ in self.live..self.live_max {
-            self.replace();
+        for host in 0..self.pools.len() {
+            let at_work = if self.arrivals.is_some() { self.pools[host].live } else { self.live - self.resting };
+            for _ in at_work..self.live_max {
+                self.replace(host as u32);
+            }
         }
         self.publish();
     }
 
+    fn abandon_queues(&mut self) {
+        for pool in &mut self.pools {
+            self.tally.abandoned += pool.queue.drain(..).count() as u64;
+        }
+        self.queued = 0;
+    }
+
     fn connect_timed_out(&mut self, slot: usize) {
-        if self.connections[slot].phase == Phase::Handshaking && !self.plan.agreed.load(Ordering::Relaxed) {
+        let host = &self.plan.hosts[self.connections[slot].host as usize];
+        if self.connections[slot].phase == Phase::Handshaking && !host.agreed.load(Ordering::Relaxed) {
             self.handshake_failed(slot, &io::ErrorKind::TimedOut.into());
-        } else if self.plan.reached.load(Ordering::Relaxed) {
+        } else if host.reached.load(Ordering::Relaxed) {
             self.tell_connection(slot, true);
             self.fail(slot, Outcome::TimedOut);
         } else {
@@ -352,7 +402,7 @@ impl Engine<'_> {
             return true;
         }
         let exhausted = match self.arrivals {
-            Some(_) => self.next_arrival_ns == NEVER && self.queue.is_empty(),
+            Some(_) => self.next_arrival_ns == NEVER && self.queued == 0,
             None => self.issued >= self.limit || self.now_ns >= self.end_ns,
         };
         exhausted && self.outstanding == 0

@@ -3,7 +3,7 @@
 use crate::reach::Reach;
 use crate::series::{Sampling, Series};
 use crate::slices::locked;
-use crate::{LoadError, Observer, Request, Schedule, StopRule, Url};
+use crate::{Asks, LoadError, Observer, Request, Schedule, StopRule, Url};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,10 @@ pub struct Options {
     pub url: Url,
     /// What is asked.
     pub request: Request,
-    /// The most connections open at a time, over all threads; at least 1.
+    /// What else is asked, where that is more than one constant request.
+    pub asks: Asks,
+    /// The most connections open at a time, over all threads and to each host; at least 1. A closed loop uses at most
+    /// so many at a time.
     pub connections: u32,
     /// Threads, each with a loop and its share of connections and arrivals; at least 1.
     pub threads: u32,
@@ -69,6 +72,7 @@ impl Options {
         Self {
             url,
             request: Request::default(),
+            asks: Asks::default(),
             connections: 10,
             threads: 1,
             schedule: Schedule::Closed,
@@ -99,6 +103,7 @@ impl Options {
         if self.connections == 0 || self.connections > 1_000_000 {
             return wrong("the number of connections lies between 1 and 1000000");
         }
+        self.asks.check(self)?;
         if self.threads == 0 || self.threads > self.connections {
             return wrong("each thread needs a connection: there are more threads than connections, or none");
         }

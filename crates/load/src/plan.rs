@@ -1,9 +1,10 @@
 //! What the loops of a run share, and what each is given.
 
+use crate::asks::{Chooser, Table};
 use crate::options::Options;
 use crate::schedule::{Arrivals, StopRule};
 use crate::slices::Slices;
-use crate::{LoadError, Observer, trust};
+use crate::{LoadError, Observer, Url, trust};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -17,16 +18,18 @@ const OTHER_FILES: u64 = 64;
 /// The constant side of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// As many copies of the request as are sent in one go.
-    pub(crate) wire: Vec<u8>,
-    pub(crate) request_bytes: usize,
+    pub(crate) asks: Table,
     pub(crate) pipeline: u32,
-    pub(crate) keep_alive: bool,
-    pub(crate) head_only: bool,
-    pub(crate) idempotent: bool,
     pub(crate) timeout_ns: u64,
-    pub(crate) name: u32,
-    pub(crate) host: String,
+    /// Where the requests go; one at least.
+    pub(crate) hosts: Vec<Host>,
+}
+
+/// One of the servers that are loaded.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// What cookies are judged by.
+    pub(crate) url: Url,
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     /// Whether any connection was ever made: if none, the server is not there, and the run makes no sense.
@@ -46,6 +49,7 @@ pub(crate) struct Share {
     /// When nothing more is begun.
     pub(crate) end_ns: u64,
     pub(crate) arrivals: Option<Arrivals>,
+    pub(crate) chooser: Chooser,
     pub(crate) events: Option<Producer>,
     pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) slices: Slices,
@@ -55,12 +59,23 @@ impl Plan {
     /// Checks the options, resolves the host and builds the bytes.
     pub(crate) fn new(options: &Options) -> Result<Self, LoadError> {
         options.check()?;
-        let url = &options.url;
-        let keep_alive = options.keep_alive && !options.request.asks_to_close();
-        let request = match &options.verbatim {
-            Some(bytes) => bytes.clone(),
-            None => options.request.bytes(url, keep_alive)?,
+        let urls = match options.asks.hosts() {
+            none if none.is_empty() => vec![&options.url],
+            hosts => hosts,
         };
+        raise_open_files(options.connections, urls.len())?;
+        Ok(Self {
+            asks: Table::new(options)?,
+            pipeline: options.pipeline,
+            timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4),
+            hosts: urls.into_iter().map(|url| Host::new(options, url)).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Host {
+    /// Resolves the host of a URL.
+    fn new(options: &Options, url: &Url) -> Result<Self, LoadError> {
         let unknown = |cause| LoadError::UnknownHost { host: url.host.clone(), cause };
         let addresses: Vec<SocketAddr> = (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.collect();
         if addresses.is_empty() {
@@ -74,34 +89,14 @@ impl Plan {
             }
             false => None,
         };
-        raise_open_files(options.connections)?;
-        Ok(Self {
-            request_bytes: request.len(),
-            wire: request.repeat(options.pipeline as usize),
-            pipeline: options.pipeline,
-            keep_alive,
-            head_only: options.request.is_head(),
-            idempotent: options.request.is_idempotent(),
-            timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4),
-            name: options.request.name,
-            host: url.host.clone(),
-            addresses,
-            tls,
-            reached: AtomicBool::new(false),
-            agreed: AtomicBool::new(false),
-        })
-    }
-
-    /// Whether the bytes on the wire are those of TLS.
-    #[inline]
-    pub(crate) fn encrypted(&self) -> bool {
-        self.tls.is_some()
+        Ok(Self { url: url.clone(), addresses, tls, reached: AtomicBool::new(false), agreed: AtomicBool::new(false) })
     }
 }
 
 /// Divides the options among the loops; all begin at `start_ns`, and each has its end of `slices`.
 pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) -> Vec<Share> {
     let lanes = options.threads;
+    let asks = options.asks.list.len();
     let part = |whole: u64, lane: u32| {
         let (lane, lanes) = (u64::from(lane), u64::from(lanes));
         whole / lanes + u64::from(lane < whole % lanes)
@@ -123,7 +118,8 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
                 limit,
                 queue: part(options.queue as u64, lane) as usize,
                 end_ns,
-                arrivals: Arrivals::new(options.schedule, start_ns, lane, lanes),
+                arrivals: Arrivals::new(&options.schedule, start_ns, lane, lanes),
+                chooser: Chooser::new(&options.asks.order, asks, lane, lanes),
                 events: rings.next(),
                 observer: observers.next(),
                 slices,
@@ -133,9 +129,9 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
 }
 
 /// Raises the limit on open files to what the connections need.
-fn raise_open_files(connections: u32) -> Result<(), LoadError> {
+fn raise_open_files(connections: u32, hosts: usize) -> Result<(), LoadError> {
     // Lingering connections take up to as many again.
-    let needed = u64::from(connections) + u64::from(connections.min(1024)) + OTHER_FILES;
+    let needed = u64::from(connections) * hosts as u64 + u64::from(connections.min(1024)) + OTHER_FILES;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the result.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 || limit.rlim_cur >= needed {

@@ -1,6 +1,7 @@
 //! What is asked, built once as the bytes that go over the wire.
 
 use crate::Url;
+use crate::reach::base64;
 
 /// A request, before it is bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,11 +14,23 @@ pub struct Request {
     pub body: Vec<u8>,
     /// Dictionary id of the request's name, written into its events.
     pub name: u32,
+    /// The version of HTTP that its first line says.
+    pub version: Version,
+}
+
+/// A version of HTTP/1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// HTTP/1.0: a connection carries more than one request only where both sides say so.
+    Http10,
+    /// HTTP/1.1.
+    #[default]
+    Http11,
 }
 
 impl Default for Request {
     fn default() -> Self {
-        Self { method: "GET".to_owned(), headers: Vec::new(), body: Vec::new(), name: 0 }
+        Self { method: "GET".to_owned(), headers: Vec::new(), body: Vec::new(), name: 0, version: Version::default() }
     }
 }
 
@@ -36,6 +49,15 @@ pub enum RequestError {
         /// What was given.
         header: String,
     },
+    /// A cookie's name or value holds what no cookie may.
+    #[error("{cookie:?}: not a cookie; write NAME=VALUE without spaces, semicolons and control characters")]
+    Cookie {
+        /// The cookie's name.
+        cookie: String,
+    },
+    /// A user's name for basic authentication holds a colon or a control character.
+    #[error("the user's name holds a colon, or name or password a control character; write NAME:PASSWORD")]
+    User,
     /// A header that says how long the request is.
     #[error("{name}: the generator frames the request itself; leave this header out")]
     Framing {
@@ -57,6 +79,17 @@ impl Request {
             return Err(wrong());
         }
         Ok((name.to_owned(), value.to_owned()))
+    }
+
+    /// The header of basic authentication (RFC 7617).
+    ///
+    /// # Errors
+    /// [`RequestError::User`], if the name or the password cannot be sent.
+    pub fn basic(name: &str, password: &str) -> Result<(String, String), RequestError> {
+        if name.contains(':') || name.contains(char::is_control) || password.contains(char::is_control) {
+            return Err(RequestError::User);
+        }
+        Ok(("Authorization".to_owned(), format!("Basic {}", base64::encode(format!("{name}:{password}").as_bytes()))))
     }
 
     /// Whether the response has no body whatever its head says.
@@ -94,15 +127,22 @@ impl Request {
                 return Err(RequestError::Framing { name: name.to_owned() });
             }
         }
-        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, url.target);
+        let version = match self.version {
+            Version::Http10 => "1.0",
+            Version::Http11 => "1.1",
+        };
+        let mut head = format!("{} {} HTTP/{version}\r\n", self.method, url.target);
         if !given("Host") {
             head.push_str(&format!("Host: {}\r\n", url.authority()));
         }
         if !given("User-Agent") {
             head.push_str(concat!("User-Agent: weir/", env!("CARGO_PKG_VERSION"), "\r\n"));
         }
-        if !keep_alive && !given("Connection") {
-            head.push_str("Connection: close\r\n");
+        match self.version {
+            _ if given("Connection") => {}
+            Version::Http11 if !keep_alive => head.push_str("Connection: close\r\n"),
+            Version::Http10 if keep_alive => head.push_str("Connection: keep-alive\r\n"),
+            _ => {}
         }
         for (name, value) in &self.headers {
             let line = format!("{name}: {value}");
@@ -141,9 +181,28 @@ mod tests {
         assert!(get.starts_with("GET /p HTTP/1.1\r\nHost: h:81\r\nUser-Agent: weir/"));
         assert!(!get.contains("Content-Length") && !get.contains("Connection"));
         let headers = vec![Request::header("host: other").expect("a header")];
-        let post = built(&Request { method: "POST".into(), headers, body: b"abc".to_vec(), name: 0 }, false);
+        let post =
+            built(&Request { method: "POST".into(), headers, body: b"abc".to_vec(), ..Request::default() }, false);
         assert!(post.contains("host: other\r\n") && !post.contains("Host: h"));
         assert!(post.contains("Connection: close\r\n") && post.ends_with("Content-Length: 3\r\n\r\nabc"));
+    }
+
+    #[test]
+    fn the_old_version_asks_to_keep_its_connection() {
+        let old = Request { version: Version::Http10, ..Request::default() };
+        let kept = built(&old, true);
+        assert!(
+            kept.starts_with("GET /p HTTP/1.0\r\nHost: h:81\r\n") && kept.contains("\r\nConnection: keep-alive\r\n")
+        );
+        assert!(!built(&old, false).contains("Connection"));
+    }
+
+    #[test]
+    fn credentials_are_encoded() {
+        // The example of RFC 7617 2.
+        let basic = |name, password| Request::basic(name, password).map(|(_, value)| value);
+        assert_eq!(basic("Aladdin", "open sesame"), Ok("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==".to_owned()));
+        assert_eq!(basic("a:b", "c"), Err(RequestError::User));
     }
 
     #[test]

@@ -60,6 +60,9 @@ pub struct Parser {
     /// cheaper than reading.
     last: Option<Head>,
     last_bytes: Vec<u8>,
+    /// Whether Set-Cookie headers are kept, and their values, each with a line's end behind it.
+    keeps_cookies: bool,
+    cookies: Vec<u8>,
 }
 
 impl Parser {
@@ -69,10 +72,35 @@ impl Parser {
         Self { head_only, ..Self::default() }
     }
 
+    /// Says whether the next response answers a HEAD request.
+    #[inline]
+    pub fn expect_head_only(&mut self, head_only: bool) {
+        if self.head_only != head_only {
+            self.head_only = head_only;
+            // The same head means something else now.
+            self.last = None;
+        }
+    }
+
+    /// Keeps the Set-Cookie headers of responses, for [`Parser::take_cookies`].
+    pub fn keep_cookies(&mut self) {
+        self.keeps_cookies = true;
+    }
+
+    /// Takes the values of the Set-Cookie headers of the response that was completed last.
+    pub fn take_cookies(&mut self, mut take: impl FnMut(&[u8])) {
+        // Values hold no line's end.
+        for value in self.cookies.split(|byte| *byte == b'\n').filter(|value| !value.is_empty()) {
+            take(value);
+        }
+        self.cookies.clear();
+    }
+
     /// Forgets an unfinished response.
     pub fn reset(&mut self) {
         self.body = None;
         self.partial.clear();
+        self.cookies.clear();
     }
 
     /// The status of the response that was completed last, or whose body is being read.
@@ -142,6 +170,7 @@ impl Parser {
             let head = parse_head(bytes, self.head_only)?;
             match head {
                 None => self.keep_partial(bytes)?,
+                Some(head) if self.keeps_cookies => keep_cookies(&bytes[..head.length], &mut self.cookies),
                 Some(head) if head.length <= REMEMBERED_BYTES_MAX => {
                     self.last = Some(head);
                     self.last_bytes.clear();
@@ -161,6 +190,9 @@ impl Parser {
         };
         match head {
             Some(mut head) => {
+                if self.keeps_cookies {
+                    keep_cookies(&self.partial[..head.length], &mut self.cookies);
+                }
                 head.length -= before;
                 self.partial.clear();
                 Ok(Some(head))
@@ -232,6 +264,19 @@ fn parse_head(bytes: &[u8], head_only: bool) -> Result<Option<Head>, Malformed> 
     let ambiguous = coded && (content_length.is_some() || minor == 0);
     let keep_alive = !close && !ambiguous && body != Body::UntilClose && (minor == 1 || keep);
     Ok(Some(Head { status, length, body, keep_alive }))
+}
+
+/// Puts the values of a head's Set-Cookie headers behind those that are there, as far as a head may be long.
+fn keep_cookies(head: &[u8], cookies: &mut Vec<u8>) {
+    const NAME: &[u8] = b"set-cookie:";
+    for line in head.split(|byte| *byte == b'\n') {
+        if line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
+            && cookies.len() + line.len() <= HEAD_BYTES_MAX
+        {
+            cookies.extend_from_slice(line[NAME.len()..].trim_ascii());
+            cookies.push(b'\n');
+        }
+    }
 }
 
 /// A number of digits only, as RFC 9110 8.6 wants it.

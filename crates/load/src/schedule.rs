@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How requests arrive.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Schedule {
     /// Each connection asks again as soon as it has its answer.
     Closed,
@@ -24,8 +24,8 @@ pub enum Schedule {
 impl Schedule {
     /// The rate that is wanted, if the loop is open.
     #[must_use]
-    pub fn rate_per_s(self) -> Option<f64> {
-        match self {
+    pub fn rate_per_s(&self) -> Option<f64> {
+        match *self {
             Self::Closed => None,
             Self::Fixed { rate_per_s } | Self::Poisson { rate_per_s, .. } => Some(rate_per_s),
         }
@@ -59,11 +59,11 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     /// The arrivals of loop `lane` of `lanes`; `None` in a closed loop.
-    pub(crate) fn new(schedule: Schedule, start_ns: u64, lane: u32, lanes: u32) -> Option<Self> {
+    pub(crate) fn new(schedule: &Schedule, start_ns: u64, lane: u32, lanes: u32) -> Option<Self> {
         let rate = schedule.rate_per_s()?;
         let gap_ns = 1e9 * f64::from(lanes) / rate;
         let phase_ns = 1e9 * f64::from(lane) / rate;
-        let random = match schedule {
+        let random = match *schedule {
             Schedule::Poisson { seed, .. } => Some(fastrand::Rng::with_seed(seed.wrapping_add(u64::from(lane) << 32))),
             _ => None,
         };
@@ -95,7 +95,7 @@ impl Arrivals {
 mod tests {
     use super::*;
 
-    fn times(schedule: Schedule, lane: u32, lanes: u32, count: usize) -> Vec<u64> {
+    fn times(schedule: &Schedule, lane: u32, lanes: u32, count: usize) -> Vec<u64> {
         let mut arrivals = Arrivals::new(schedule, 1_000, lane, lanes).expect("an open loop");
         std::iter::repeat_with(|| {
             let next = arrivals.next_ns();
@@ -109,22 +109,22 @@ mod tests {
     #[test]
     fn fixed_arrivals_do_not_drift() {
         let rate_per_s = 860.0;
-        let last = times(Schedule::Fixed { rate_per_s }, 0, 1, 8_600_001).pop().expect("one");
+        let last = times(&Schedule::Fixed { rate_per_s }, 0, 1, 8_600_001).pop().expect("one");
         assert_eq!(last, 1_000 + 10_000 * 1_000_000_000);
     }
 
     #[test]
     fn the_loops_of_a_fixed_schedule_interleave() {
         let schedule = Schedule::Fixed { rate_per_s: 1000.0 };
-        let mut both = times(schedule, 0, 2, 500);
-        both.extend(times(schedule, 1, 2, 500));
+        let mut both = times(&schedule, 0, 2, 500);
+        both.extend(times(&schedule, 1, 2, 500));
         both.sort_unstable();
-        assert_eq!(both, times(schedule, 0, 1, 1000));
+        assert_eq!(both, times(&schedule, 0, 1, 1000));
     }
 
     #[test]
     fn poisson_gaps_have_the_mean_and_the_variance_of_the_exponential() {
-        let all = times(Schedule::Poisson { rate_per_s: 1000.0, seed: 7 }, 0, 1, 200_001);
+        let all = times(&Schedule::Poisson { rate_per_s: 1000.0, seed: 7 }, 0, 1, 200_001);
         let gaps: Vec<f64> = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_seed_repeats_its_arrivals() {
         let schedule = |seed| Schedule::Poisson { rate_per_s: 10.0, seed };
-        assert_eq!(times(schedule(3), 0, 1, 100), times(schedule(3), 0, 1, 100));
-        assert_ne!(times(schedule(3), 0, 1, 100), times(schedule(4), 0, 1, 100));
+        assert_eq!(times(&schedule(3), 0, 1, 100), times(&schedule(3), 0, 1, 100));
+        assert_ne!(times(&schedule(3), 0, 1, 100), times(&schedule(4), 0, 1, 100));
     }
 }

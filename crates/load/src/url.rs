@@ -43,7 +43,7 @@ pub enum UrlError {
         port: String,
     },
     /// `user:password@` in the URL.
-    #[error("credentials do not belong into the URL; give them as a header: -H 'Authorization: Basic …'")]
+    #[error("credentials do not belong into the URL; give them with --user NAME:PASSWORD")]
     Credentials,
 }
 
@@ -89,6 +89,19 @@ impl Url {
             },
         };
         Ok(Self { encrypted, host: host.to_owned(), port, target: request_target(target) })
+    }
+
+    /// Whether connections to this URL's server can carry requests for the other, too.
+    #[must_use]
+    pub fn is_same_host(&self, other: &Self) -> bool {
+        self.port == other.port && self.encrypted == other.encrypted && self.host.eq_ignore_ascii_case(&other.host)
+    }
+
+    /// The URL of another path, with its query if it has one, on the same host.
+    #[must_use]
+    pub fn with_target(&self, target: &str) -> Self {
+        let target = target.split('#').next().unwrap_or_default();
+        Self { target: request_target(target), ..self.clone() }
     }
 
     /// The value of the Host header: brackets around IPv6 addresses, no port where it is the scheme's own.

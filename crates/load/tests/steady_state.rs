@@ -7,7 +7,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use weir_load::{Calls, ClientRequest, Control, LoadReport, Observer, Options, Schedule, StopRule};
+use weir_load::{
+    Ask, Calls, ClientRequest, Control, LoadReport, Observer, Options, Order, Request, Schedule, StopRule,
+};
 
 /// Counts the allocations of the generator's own threads.
 struct Counting;
@@ -80,6 +82,17 @@ fn server() -> Server {
     Server::answering("HTTP/1.1 200 OK\r\nServer: test\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello")
 }
 
+/// A thousand different requests with weights.
+fn ask_a_thousand(options: &mut Options, order: Order) {
+    let ask = |number: u32| Ask {
+        url: options.url.with_target(&format!("/{number}/{}", "x".repeat(number as usize % 100))),
+        request: Request::default(),
+        weight: number,
+    };
+    options.asks.list = (1..=1000).map(ask).collect();
+    options.asks.order = order;
+}
+
 #[test]
 fn a_request_allocates_nothing() {
     let _turn = TURN.lock();
@@ -91,6 +104,12 @@ fn a_request_allocates_nothing() {
         |options: &mut Options| options.sampling.interval = Duration::from_millis(10),
         |options: &mut Options| options.schedule = Schedule::Fixed { rate_per_s: 20_000.0 },
         |options: &mut Options| options.schedule = Schedule::Poisson { rate_per_s: 20_000.0, seed: 1 },
+        |options: &mut Options| ask_a_thousand(options, Order::InTurn),
+        |options: &mut Options| ask_a_thousand(options, Order::Weighted { seed: 3 }),
+        |options: &mut Options| {
+            ask_a_thousand(options, Order::Weighted { seed: 3 });
+            options.schedule = Schedule::Fixed { rate_per_s: 20_000.0 };
+        },
         |options: &mut Options| options.observers = vec![Box::new(Bytes(0))],
     ] {
         for events in [false, true] {
@@ -120,6 +139,20 @@ fn a_request_is_one_send_and_one_receive() {
     assert!(wait <= requests + 100, "{wait}");
     // Made, set up, connected and watched, and its own address asked for: 5 a connection, whatever it carries.
     assert_eq!(other, 5 * 10);
+}
+
+#[test]
+fn a_thousand_requests_cost_the_calls_of_one() {
+    let _turn = TURN.lock();
+    let server = server();
+    let mut options = options(&server, 10_000, true);
+    ask_a_thousand(&mut options, Order::Weighted { seed: 3 });
+    let (report, _) = counted(options);
+    assert_eq!((report.calls.receive, report.calls.send, report.calls.other), (10_000, 10_000, 5 * 10));
+    let mut options = self::options(&server, 8000, false);
+    ask_a_thousand(&mut options, Order::InTurn);
+    options.pipeline = 8;
+    assert_eq!(counted(options).0.calls.send, 1000);
 }
 
 #[test]

@@ -103,7 +103,7 @@ pub fn url(input: &[u8]) {
     if url.host.contains(':') || !url.host.starts_with('[') {
         assert_eq!(Url::parse(&url.to_string()).as_ref(), Ok(&url));
     }
-    let request = Request { method: "GET".to_owned(), headers: Vec::new(), body: Vec::new(), name: 0 };
+    let request = Request::default();
     if let Ok(bytes) = request.bytes(&url, true) {
         let text = String::from_utf8(bytes).expect("text");
         assert_eq!(text.lines().count(), 4, "{text:?}");
