@@ -5,11 +5,20 @@
 
 mod ab;
 mod getopt;
+mod http_load;
+mod printf;
 
+use crate::stop::Stop;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use weir_load::{Control, LoadError, LoadReport, Options};
+
+/// How often the user's wish to end is looked at.
+const TICK: Duration = Duration::from_millis(50);
 
 const AB_EXAMPLES: &str = "\
 Examples:
@@ -25,6 +34,33 @@ Examples:
       with the original's arithmetic where ours differs from it
 
 The options are those of ApacheBench 2.4; weir ab -h lists them.";
+
+const HTTP_LOAD_EXAMPLES: &str = "\
+Examples:
+  weir http_load -parallel 5 -fetches 1000 urls
+      1000 fetches of URLs chosen at random from the file urls, 5 at a time
+  weir http_load -rate 860 -seconds 5 urls
+      860 fetches a second, whether the server keeps up or not
+  weir http_load -checksum -parallel 10 -seconds 30 urls
+      and every content of a URL must be the same as its first
+  weir http_load --seed 7 -parallel 5 -fetches 1000 urls
+      the same choice of URLs each time
+
+Each line of the file is a URL. weir http_load --help lists the options.";
+
+/// http_load's command line and report, on this program's engine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HTTP_LOAD_EXAMPLES, disable_help_flag = true, disable_version_flag = true)]
+pub(crate) struct HttpLoadArgs {
+    /// What http_load takes: -parallel N | -rate N, -fetches N | -seconds N, a file of URLs
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    words: Vec<OsString>,
+}
+
+/// Runs `weir http_load`.
+pub(crate) fn http_load(args: HttpLoadArgs) -> anyhow::Result<ExitCode> {
+    http_load::run("http_load", args.words)
+}
 
 /// ApacheBench's command line and report, on this program's engine.
 #[derive(Debug, clap::Args)]
@@ -46,6 +82,7 @@ pub(crate) fn by_name(arguments: impl IntoIterator<Item = OsString>) -> Option<a
     let called = arguments.next()?.into_string().ok()?;
     match Path::new(&called).file_name()?.to_str()? {
         "ab" => Some(ab::run(&called, arguments.collect())),
+        "http_load" => Some(http_load::run(&called, arguments.collect())),
         _ => None,
     }
 }
@@ -67,4 +104,42 @@ fn error_text(error: &io::Error) -> String {
 /// The number of an error of the kernel's.
 fn error_number(error: &io::Error) -> Option<i32> {
     error.raw_os_error()
+}
+
+/// Runs a load until its own end, the time limit or the user's wish; calls `tick` from time to time meanwhile.
+fn limited(
+    options: Options,
+    control: &Control,
+    stop: &Stop,
+    limit: Option<Duration>,
+    mut tick: impl FnMut(),
+) -> Result<LoadReport, LoadError> {
+    std::thread::scope(|scope| {
+        let (done, over) = channel();
+        let load = scope.spawn(move || {
+            let report = weir_load::run(options, control);
+            // Nobody listens only when this thread's report is no longer wanted.
+            let _ = done.send(());
+            report
+        });
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        loop {
+            let left = deadline.map_or(TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
+            match over.recv_timeout(TICK.min(left.max(Duration::from_millis(1)))) {
+                Err(RecvTimeoutError::Timeout) => tick(),
+                _ => break,
+            }
+            if stop.asked() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                control.stop();
+            }
+        }
+        load.join().unwrap_or(Err(LoadError::Panicked))
+    })
+}
+
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the result, and every Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

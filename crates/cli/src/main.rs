@@ -65,6 +65,8 @@ enum Command {
     Serve(serve::Args),
     Compare(compare::Args),
     Ab(dropin::AbArgs),
+    #[command(name = "http_load")]
+    HttpLoad(dropin::HttpLoadArgs),
     Man(manual::ManArgs),
     Completions(manual::CompletionsArgs),
 }
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
+        Command::HttpLoad(args) => dropin::http_load(args),
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),
     })

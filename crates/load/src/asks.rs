@@ -2,6 +2,7 @@
 
 mod choice;
 mod prepared;
+mod url_file;
 mod url_list;
 
 use crate::{LoadError, Options, Request, RequestError, Url};
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 pub(crate) use choice::{Alias, Chooser};
 pub(crate) use prepared::Table;
+pub use url_file::{UrlFileError, parse_url_file};
 pub use url_list::{UrlListError, UrlListProblem, parse_url_list};
 
 /// The most different requests of a run.

@@ -9,7 +9,7 @@ mod text;
 mod times;
 mod watch;
 
-use super::{error_number, error_text, words_as_text};
+use super::{error_number, error_text, limited, monotonic_ns, words_as_text};
 use crate::output::print;
 use crate::stop::Stop;
 use arguments::{Arguments, Asked, Mistake};
@@ -17,18 +17,15 @@ use request::Target;
 use std::ffi::OsString;
 use std::fs::File;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use text::Found;
 use watch::{Fatal, Watch};
 use weir_load::reach::TlsVersion;
-use weir_load::{Control, LoadError, LoadReport, Options, Request, StopRule, Trust};
+use weir_load::{Control, LoadError, Options, Request, StopRule, Trust};
 
 /// The exit status of a mistake in the command line: EINVAL, as the original has it.
 const USAGE_STATUS: u8 = 22;
-/// How often the user's wish to end is looked at.
-const TICK: Duration = Duration::from_millis(50);
 
 /// Runs the command; `program` is the name that it was called by.
 pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
@@ -43,6 +40,11 @@ pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCod
         }
         Err(Mistake::Usage(mistake)) => {
             eprint!("{program}: {mistake}\n{}", usage());
+            return Ok(ExitCode::from(USAGE_STATUS));
+        }
+        Err(Mistake::Incomplete(option)) => {
+            eprintln!("{program}: option requires an argument -- {option}");
+            eprint!("{program}: wrong number of arguments\n{}", usage());
             return Ok(ExitCode::from(USAGE_STATUS));
         }
         Err(Mistake::Plain(mistake)) => return Ok(failed(&mistake, 1)),
@@ -157,7 +159,7 @@ fn benchmark(arguments: &Arguments, target: &Target, prepared: Prepared) -> anyh
     let mut options = prepared.options;
     options.observers = vec![Box::new(watch)];
     let limit = (arguments.time_limit_s > 0).then(|| Duration::from_secs(u64::from(arguments.time_limit_s)));
-    let result = limited(options, &control, &stop, limit);
+    let result = limited(options, &control, &stop, limit, || {});
     let end_ns = monotonic_ns();
     let mut counts = shared.lock().unwrap_or_else(PoisonError::into_inner);
     let report = match result {
@@ -214,31 +216,6 @@ fn tls_lines(arguments: &Arguments, target: &Target, counts: &watch::Counts) -> 
         lines.push(("TLS Server Name", target.host.clone()));
     }
     lines
-}
-
-/// Runs a load until its own end, the time limit or the user's wish.
-fn limited(options: Options, control: &Control, stop: &Stop, limit: Option<Duration>) -> Result<LoadReport, LoadError> {
-    std::thread::scope(|scope| {
-        let (done, over) = channel();
-        let load = scope.spawn(move || {
-            let report = weir_load::run(options, control);
-            // Nobody listens only when this thread's report is no longer wanted.
-            let _ = done.send(());
-            report
-        });
-        let deadline = limit.map(|limit| Instant::now() + limit);
-        loop {
-            let left = deadline.map_or(TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
-            match over.recv_timeout(TICK.min(left.max(Duration::from_millis(1)))) {
-                Err(RecvTimeoutError::Timeout) => {}
-                _ => break,
-            }
-            if stop.asked() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                control.stop();
-            }
-        }
-        load.join().unwrap_or(Err(LoadError::Panicked))
-    })
 }
 
 /// What ab says where the engine cannot make the run, and its exit status.
@@ -310,11 +287,4 @@ fn beginning(arguments: &Arguments, target: &Target, head: &str) -> String {
         text.push_str(&format!("INFO: {} header == \n---\n{head}\n---\n", arguments.method));
     }
     text
-}
-
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the result, and every Linux has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -49,7 +49,7 @@ impl<'a> Getopt<'a> {
         self.at += option.len_utf8();
         let rest = &word[self.at..];
         let known = (option != ':').then(|| self.known.find(option)).flatten();
-        let takes_value = known.is_some_and(|place| self.known[place + 1..].starts_with(':'));
+        let takes_value = known.is_some_and(|place| self.known[place + option.len_utf8()..].starts_with(':'));
         if !takes_value {
             if rest.is_empty() {
                 (self.index, self.at) = (self.index + 1, 0);

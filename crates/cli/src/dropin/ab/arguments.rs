@@ -120,6 +120,8 @@ pub(super) enum Asked {
 pub(super) enum Mistake {
     /// Told together with the options; exit status 22.
     Usage(String),
+    /// The last word is an option that lacks its value: told as two mistakes, as the original does.
+    Incomplete(char),
     /// Told alone; exit status 1.
     Plain(String),
 }
@@ -183,7 +185,7 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, Mistake> {
             Step::End => break,
             Step::Unknown(option) => return Err(Mistake::Usage(format!("illegal option -- {option}"))),
             Step::Incomplete(option) => {
-                return Err(Mistake::Usage(format!("option requires an argument -- {option}")));
+                return Err(Mistake::Incomplete(option));
             }
             Step::Option('h', _) => return Ok(Asked::Usage),
             Step::Option('V', _) => return Ok(Asked::Version),
@@ -314,7 +316,7 @@ mod tests {
     fn mistakes_are_those_of_the_original() {
         let usage = |text: &str| Err(Mistake::Usage(text.to_owned()));
         assert_eq!(parsed(""), usage("wrong number of arguments"));
-        assert_eq!(parsed("-n 5 -x"), usage("option requires an argument -- x"));
+        assert_eq!(parsed("-n 5 -x"), Err(Mistake::Incomplete('x')));
         assert_eq!(parsed("-j h/"), usage("illegal option -- j"));
         assert_eq!(
             parsed("-n 5 -c 10 h/"),

@@ -170,7 +170,9 @@ impl Samples {
             Some(_) if place == 0 => self.column(measure).min,
             Some(_) if place >= last => self.column(measure).max,
             Some(spread) => {
-                let value = spread[measure as usize].value_at_quantile((place + 1) as f64 / (last + 1) as f64);
+                // In the middle of the place's share: at its end a rounding would give the next one.
+                let quantile = (place as f64 + 0.5) / (last + 1) as f64;
+                let value = spread[measure as usize].value_at_quantile(quantile);
                 u32::try_from(value).unwrap_or(u32::MAX)
             }
         }

@@ -348,7 +348,7 @@ mod tests {
         let counts = shared.lock().expect("no panic before");
         assert_eq!((counts.done, counts.bad, counts.length_errors, counts.kept_alive), (2, 1, 1, 2));
         assert_eq!((counts.document_bytes, counts.content_bytes), (Some(5), 11));
-        assert_eq!((counts.read_bytes, counts.posted_bytes), (2 * 69 + 11, 160));
+        assert_eq!((counts.read_bytes, counts.posted_bytes), (2 * 68 + 11, 160));
         assert_eq!(counts.server, "thing/1.2");
         let sample = sample(500_000, &request(1, Outcome::Done, 200));
         assert_eq!((sample.start_us, sample.connect_us, sample.total_us, sample.wait_us), (500, 200, 3100, 1800));

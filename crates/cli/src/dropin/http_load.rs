@@ -1,0 +1,176 @@
+//! `weir http_load`: http_load's command line and report.
+
+mod arguments;
+mod report;
+mod watch;
+
+use super::{error_text, limited, monotonic_ns, words_as_text};
+use crate::output::print;
+use crate::stop::Stop;
+use arguments::{Arguments, End, Mistake, Start};
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use watch::{Shared, Watch};
+use weir_load::{Ask, Control, Options, Order, Request, Schedule, StopRule, Trust, Url, Version, parse_url_file};
+
+/// How often a line of `-verbose` comes.
+const PROGRESS_EVERY: Duration = Duration::from_secs(60);
+/// The most connections of a rate.
+const CONNECTIONS_MAX: u64 = 8192;
+/// Files that a run has open besides its connections and those that linger.
+const OTHER_FILES: u64 = 1024 + 64;
+
+/// Runs the command; `program` is the name that it was called by.
+pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let arguments = match arguments::parse(&words_as_text(words)?) {
+        Ok(arguments) => arguments,
+        Err(Mistake::Help) => return print(&arguments::usage(program)).map(|()| ExitCode::SUCCESS),
+        Err(Mistake::Usage(reason)) => {
+            if let Some(reason) = reason {
+                eprintln!("{program}: {reason}");
+            }
+            eprint!("{}", arguments::usage(program));
+            return Ok(ExitCode::FAILURE);
+        }
+        Err(Mistake::Plain(mistake)) => return Ok(failed(program, &mistake)),
+    };
+    let prepared = refused(&arguments).and_then(|()| prepare(&arguments));
+    match prepared {
+        Ok((options, urls)) => fetch(program, &arguments, options, urls),
+        Err(mistake) => Ok(failed(program, &mistake)),
+    }
+}
+
+/// Says what went wrong; every mistake of http_load's ends with 1.
+fn failed(program: &str, what: &str) -> ExitCode {
+    eprintln!("{program}: {what}");
+    ExitCode::FAILURE
+}
+
+/// What cannot be honoured is refused, never passed over.
+fn refused(arguments: &Arguments) -> Result<(), String> {
+    let not_yet = |option: &str, what: &str| Err(format!("{option}: {what} is not there yet; leave the option out"));
+    if arguments.throttle.is_some() {
+        return not_yet("-throttle", "a limit to what a connection reads in a second");
+    }
+    if arguments.sources.is_some() {
+        return not_yet("-sip", "choosing source addresses");
+    }
+    if arguments.proxy.is_some() {
+        return not_yet("-proxy", "fetching a list of URLs through a proxy");
+    }
+    if arguments.jitter {
+        return not_yet("-jitter", "a rate whose intervals vary");
+    }
+    match arguments.cipher.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        Some(word @ ("fastsec" | "highsec" | "paranoid")) => Err(format!(
+            "-cipher {word}: it stands for a cipher that is broken or without forward secrecy, which no TLS of today \
+             offers; name one, such as ECDHE-RSA-AES128-GCM-SHA256"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The engine's options, and the URLs by the names that events give them.
+fn prepare(arguments: &Arguments) -> Result<(Options, Vec<String>), String> {
+    let file = &arguments.file;
+    let bytes = std::fs::read(file).map_err(|error| format!("{file}: {}", error_text(&error)))?;
+    let urls = parse_url_file(&bytes).map_err(|error| format!("{file}: {error}"))?;
+    let names = urls.iter().map(ToString::to_string).collect();
+    // The requests of one URL are all the same, so the first stands for the list where one is wanted.
+    let mut options = Options::new(urls[0].clone());
+    let asks = (0..).zip(urls).map(|(name, url)| Ask { request: request(name), url, weight: 1 });
+    options.asks.list = asks.collect();
+    options.asks.order = Order::Weighted { seed: arguments.seed.unwrap_or_else(random_seed) };
+    options.keep_alive = false;
+    options.timeout = Duration::from_secs(arguments.timeout_s);
+    // As the original does: it never looks at certificates.
+    options.trust = Trust::Anything;
+    if options.asks.list.iter().any(|ask| ask.url.encrypted) {
+        let ciphers = arguments.cipher.as_deref().unwrap_or_default().split([':', ',', ' ']);
+        options.reach.tls.ciphers = ciphers.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    }
+    let hosts: Vec<&Url> = options.asks.hosts();
+    options.connections = match arguments.start {
+        Start::Parallel(parallel) => parallel,
+        Start::Rate(_) => connections_of_a_rate(hosts.len() as u64),
+    };
+    if let Some(rate_per_s) = arguments.rate_per_s() {
+        options.schedule = Schedule::Fixed { rate_per_s };
+    }
+    options.stop = match arguments.end {
+        End::Fetches(fetches) => StopRule::Requests(fetches),
+        End::Seconds(seconds) => StopRule::Duration(Duration::from_secs(seconds)),
+    };
+    Ok((options, names))
+}
+
+/// What the original sends, but for the name.
+fn request(name: u32) -> Request {
+    let agent = concat!("http_load (weir ", env!("CARGO_PKG_VERSION"), ")");
+    let headers = vec![("User-Agent".to_owned(), agent.to_owned())];
+    Request { headers, name, version: Version::Http10, ..Request::default() }
+}
+
+/// As many connections as the limit on open files has room for, within reason.
+fn connections_of_a_rate(hosts: u64) -> u32 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for the result; without one there is the least that everybody has.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    let files = if known { limit.rlim_max } else { 1024 };
+    let connections = files.saturating_sub(OTHER_FILES).max(16) / hosts.max(1);
+    connections.clamp(1, CONNECTIONS_MAX) as u32
+}
+
+/// Another order of URLs for each run, as in the original.
+fn random_seed() -> u64 {
+    monotonic_ns() ^ u64::from(std::process::id()) << 32
+}
+
+/// Makes the run and prints what http_load prints.
+fn fetch(program: &str, arguments: &Arguments, mut options: Options, urls: Vec<String>) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_signals()?;
+    let control = Arc::new(Control::default());
+    let limit_s = match arguments.end {
+        End::Seconds(seconds) => Some(seconds),
+        End::Fetches(_) => None,
+    };
+    let (watch, shared) = Watch::new(urls, arguments.checksum, limit_s);
+    options.observers = vec![Box::new(watch)];
+    let mut next = PROGRESS_EVERY;
+    let begin = Instant::now();
+    let result = limited(options, &control, &stop, limit_s.map(Duration::from_secs), || {
+        if arguments.verbose && begin.elapsed() >= next {
+            eprintln!("{}", progress(&shared, begin.elapsed()));
+            next += PROGRESS_EVERY;
+        }
+    });
+    let report = match result {
+        Ok(report) => report,
+        Err(error) => return Ok(failed(program, &error.to_string())),
+    };
+    if report.dropped > 0 {
+        eprintln!("{program}: {} fetches were never started: all connection slots were taken", report.dropped);
+    }
+    let counts = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let end_ns = match limit_s {
+        _ if stop.asked() => monotonic_ns(),
+        Some(seconds) => counts.begin_ns + seconds * 1_000_000_000,
+        None => counts.last_ns,
+    };
+    let elapsed_s = (end_ns.saturating_sub(counts.begin_ns) / 1000) as f64 / 1e6;
+    print(&report::report(&counts, elapsed_s, arguments.checksum))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The line of `-verbose`.
+fn progress(shared: &Shared, elapsed: Duration) -> String {
+    let counts = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let seconds = super::printf::general((elapsed.as_secs_f64() * 1e6).trunc() / 1e6);
+    format!(
+        "--- {seconds} secs, {} fetches started, {} completed, {} current",
+        counts.started, counts.fetches, counts.parallel
+    )
+}
