@@ -41,7 +41,7 @@ mod tests {
 
     /// What the C library makes of it.
     fn by_c(number: f64) -> String {
-        let mut buffer = [0 as c_char; 64];
+        let mut buffer: [c_char; 64] = [0; 64];
         // SAFETY: the buffer's size is given, the format ends with a zero and takes one double.
         unsafe { libc::snprintf(buffer.as_mut_ptr(), buffer.len(), c"%g".as_ptr(), number) };
         // SAFETY: snprintf ends what it writes with a zero within the buffer.

@@ -236,7 +236,7 @@ impl Watch {
         counts.kept_alive += u64::from(whole && response.keep_alive);
         let sample = sample(counts.begin_ns, request);
         counts.samples.push(sample);
-        if self.heartbeat > 0 && counts.done % self.heartbeat == 0 {
+        if self.heartbeat > 0 && counts.done.is_multiple_of(self.heartbeat) {
             eprintln!("Completed {} requests", counts.done);
         }
     }
