@@ -67,6 +67,8 @@ pub(crate) struct Engine<'a> {
     /// The clock when it was last read.
     pub(crate) now_ns: u64,
     pub(crate) next_sweep_ns: u64,
+    /// Until when no connection is opened, because this host has run out of something.
+    pub(crate) hold_until_ns: u64,
     /// When waiting for what is under way is given up.
     pub(crate) give_up_ns: u64,
     pub(crate) stopped: bool,
@@ -151,6 +153,7 @@ impl<'a> Engine<'a> {
             outstanding: 0,
             now_ns: monotonic_ns(),
             next_sweep_ns: 0,
+            hold_until_ns: 0,
             give_up_ns: share.end_ns.saturating_add(plan.timeout_ns),
             stopped: false,
             published: [0; 4],
@@ -245,7 +248,8 @@ impl<'a> Engine<'a> {
             };
             let ask = self.plan.asks.choose(&mut self.chooser);
             let pool = &mut self.pools[self.plan.asks.entry(ask).host as usize];
-            if !pool.idle.is_empty() || pool.live < self.live_max {
+            let may_open = pool.live < self.live_max && self.now_ns >= self.hold_until_ns;
+            if !pool.idle.is_empty() || may_open {
                 self.outstanding += 1;
                 self.issue(Batch { left: 1, ask, intended_ns, ..Batch::default() });
             } else if self.queued < self.queue_max {

@@ -2,7 +2,8 @@
 
 use crate::{RequestError, TlsSetupError};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 /// Why a run could not be made, or could not go on.
 ///
@@ -31,6 +32,30 @@ pub enum LoadError {
     Unreachable {
         /// The address that was tried last.
         address: SocketAddr,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// Not one connection could be made to the Unix socket, or its name is none.
+    #[error("{}: no Unix socket that can be connected to ({cause}); does a server listen there? See: ss -lxn", path.display())]
+    UnixSocket {
+        /// The socket's path.
+        path: PathBuf,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// The proxy let not one connection through, or cannot be reached.
+    #[error("{proxy}: no connection through the proxy: {cause}")]
+    Proxy {
+        /// The proxy, without credentials.
+        proxy: String,
+        /// What the proxy or the kernel said.
+        cause: String,
+    },
+    /// An address that connections are to come from is not one of this host's.
+    #[error("{address}: connections cannot come from there ({cause}); this host's addresses: ip address")]
+    Source {
+        /// The address.
+        address: IpAddr,
         /// What the kernel said.
         cause: io::Error,
     },

@@ -1,5 +1,7 @@
 //! The thin layer over the system calls of a loop: each is counted, none is hidden.
 
+use crate::reach::endpoint::Endpoint;
+use crate::reach::route::without_port;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -131,24 +133,37 @@ impl Kernel {
         usize::try_from(count).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Begins to connect a new socket and watches it under `token`.
-    pub(crate) fn connect(&mut self, address: SocketAddr, token: u64) -> io::Result<OwnedFd> {
+    /// Begins to connect a new socket, from a source where one is given, and watches it under `token`.
+    pub(crate) fn connect(
+        &mut self,
+        endpoint: &Endpoint,
+        source: Option<SocketAddr>,
+        token: u64,
+    ) -> io::Result<OwnedFd> {
         self.calls.other += 4;
-        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let name = &endpoint.name;
+        let (kind, is_unix) = (libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, name.is_unix());
+        let protocol = if is_unix { 0 } else { libc::IPPROTO_TCP };
         // SAFETY: the call takes no pointer.
-        let fd = checked(unsafe {
-            libc::socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, libc::IPPROTO_TCP)
-        })?;
+        let fd = checked(unsafe { libc::socket(libc::c_int::from(name.family()), kind, protocol) })?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let on: libc::c_int = 1;
-        // A request that does not fit one segment must not wait for the acknowledgement of its beginning.
-        // SAFETY: `on` outlives the call and its size is given.
-        checked(unsafe {
-            let value = (&raw const on).cast();
-            libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, value, size_of_val(&on) as u32)
-        })?;
-        let name = socket2::SockAddr::from(address);
+        if !is_unix {
+            let on: libc::c_int = 1;
+            // A request that does not fit one segment must not wait for the acknowledgement of its beginning.
+            // SAFETY: `on` outlives the call and its size is given.
+            checked(unsafe {
+                let value = (&raw const on).cast();
+                libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, value, size_of_val(&on) as u32)
+            })?;
+        }
+        if let Some(source) = source {
+            self.calls.other += 2;
+            without_port(fd.as_raw_fd())?;
+            let own = socket2::SockAddr::from(source);
+            // SAFETY: the address is valid for the length that it gives.
+            checked(unsafe { libc::bind(fd.as_raw_fd(), own.as_ptr().cast(), own.len()) })?;
+        }
         // SAFETY: the address is valid for the length that it gives.
         if let Err(error) = checked(unsafe { libc::connect(fd.as_raw_fd(), name.as_ptr().cast(), name.len()) })
             && error.raw_os_error() != Some(libc::EINPROGRESS)

@@ -5,7 +5,7 @@ use crate::connection::{Batch, Phase};
 use crate::cookies::CookieJar;
 use crate::engine::{Engine, NEVER, outcome_of};
 use crate::kernel::{BROKEN, HANGUP, READABLE, monotonic_ns};
-use crate::reach::tls_words;
+use crate::reach::{Refusal, tls_words};
 use crate::tally::Tally;
 use crate::transport::{Handshake, Stream};
 use std::io;
@@ -60,14 +60,15 @@ impl Engine<'_> {
         if batch.started_ns == 0 {
             batch.started_ns = self.now_ns;
         }
-        let to = &self.plan.hosts[host as usize];
-        let address = to.addresses[pool.address];
+        let route = &self.plan.hosts[host as usize].route;
+        let endpoint = &route.endpoints[pool.address];
+        let source = route.source(endpoint, self.numbered);
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
         connection.number = u64::from(self.lane) << 40 | self.numbered;
         connection.host = host;
         connection.address = pool.address;
-        connection.encrypted = to.tls.is_some();
+        connection.encrypted = route.tls.is_some();
         if self.plan.asks.cookie_jar {
             connection.jar = pool.jars.pop().unwrap_or_else(|| CookieJar::new(&self.plan.asks.cookies));
         }
@@ -89,8 +90,12 @@ impl Engine<'_> {
         };
         self.events.opens(connection.number);
         let token = u64::from(connection.generation) << 32 | slot as u64;
-        match self.kernel.connect(address, token) {
-            Ok(fd) => connection.stream = Some(Stream::new(fd, None)),
+        match self.kernel.connect(endpoint, source, token) {
+            Ok(fd) => connection.stream = Some(Stream::new(fd)),
+            // A Unix socket whose queue is full says so at once, where TCP asks again by itself: the sweep does it here.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
+            }
             Err(error) => self.connect_failed(slot, error),
         }
     }
@@ -98,15 +103,31 @@ impl Engine<'_> {
     fn connected(&mut self, slot: usize) {
         let host = &self.plan.hosts[self.connections[slot].host as usize];
         host.reached.store(true, Ordering::Relaxed);
-        let Some((config, name)) = &host.tls else { return self.ready(slot) };
+        let route = &host.route;
+        if route.is_plain() {
+            return self.ready(slot);
+        }
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Handshaking;
-        match rustls::ClientConnection::new(config.clone(), name.clone()) {
-            Ok(session) => {
-                connection.stream = connection.stream.take().map(|s| Stream::new(s.into_fd(), Some(Box::new(session))));
-                self.handshake(slot);
+        let Some(stream) = &mut connection.stream else { return };
+        match stream.prepare(route) {
+            Ok(()) => self.handshake(slot),
+            Err(error) => self.handshake_failed(slot, &error),
+        }
+    }
+
+    /// Tries again to connect where there was no room for it.
+    fn connect_again(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        let route = &self.plan.hosts[connection.host as usize].route;
+        let endpoint = &route.endpoints[connection.address];
+        let token = u64::from(connection.generation) << 32 | slot as u64;
+        match self.kernel.connect(endpoint, route.source(endpoint, connection.number), token) {
+            Ok(fd) => connection.stream = Some(Stream::new(fd)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
             }
-            Err(error) => self.handshake_failed(slot, &io::Error::other(error)),
+            Err(error) => self.connect_failed(slot, error),
         }
     }
 
@@ -123,7 +144,8 @@ impl Engine<'_> {
                 self.events.secured(stream.session());
                 match stream.resumed() {
                     Some(true) => self.tally.handshakes.resumed += 1,
-                    _ => self.tally.handshakes.full += 1,
+                    Some(false) => self.tally.handshakes.full += 1,
+                    None => {}
                 }
                 self.plan.hosts[self.connections[slot].host as usize].agreed.store(true, Ordering::Relaxed);
                 self.ready(slot);
@@ -153,7 +175,7 @@ impl Engine<'_> {
             connected_ns: self.now_ns,
             failed,
             local: local.unwrap_or_else(weir_wire::socket::unknown_address),
-            remote: self.plan.hosts[connection.host as usize].addresses[connection.address],
+            remote: self.plan.hosts[connection.host as usize].route.endpoints[connection.address].told(),
         });
     }
 
@@ -164,8 +186,16 @@ impl Engine<'_> {
         let connection = &mut self.connections[slot];
         let (batch, address, host) = (connection.batch, connection.address, connection.host as usize);
         let to = &self.plan.hosts[host];
-        if to.reached.load(Ordering::Relaxed) {
-            self.count_failures(slot, Outcome::ConnectFailed);
+        let outcome = outcome_of_connect(&error);
+        if outcome.is_ours() {
+            // Asking again at once could only fail again: nothing more is opened until others had time to give back.
+            self.hold_until_ns = self.now_ns + REOPEN_NS;
+        }
+        if outcome.is_ours() || to.reached.load(Ordering::Relaxed) {
+            if outcome.is_ours() || outcome == Outcome::ConnectFailed {
+                self.note(slot, outcome, &error.to_string());
+            }
+            self.count_failures(slot, outcome);
             self.close(slot);
             // Tried again by the sweep: at once would be in a tight loop.
             self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
@@ -173,22 +203,33 @@ impl Engine<'_> {
         }
         connection.give_back(&mut self.chosen);
         self.close(slot);
-        if address + 1 < to.addresses.len() {
+        if address + 1 < to.route.endpoints.len() {
             self.pools[host].address = self.pools[host].address.max(address + 1);
             return self.open(batch);
         }
-        self.fatal = Some(LoadError::Unreachable { address: to.addresses[address], cause: error });
+        self.fatal = Some(to.route.unreachable(address, error));
     }
 
     fn handshake_failed(&mut self, slot: usize, error: &io::Error) {
         self.now_ns = monotonic_ns();
         self.tell_connection(slot, true);
+        let in_tunnel = self.connections[slot].stream.as_ref().is_some_and(Stream::in_tunnel);
+        let (outcome, words) = match Refusal::of(error) {
+            Some(refusal) => (Outcome::Proxy, refusal.0.clone()),
+            None if in_tunnel && error.kind() == io::ErrorKind::TimedOut => {
+                (Outcome::Proxy, "the proxy did not answer in time".to_owned())
+            }
+            None => (Outcome::Tls, tls_words::words(error)),
+        };
         let host = &self.plan.hosts[self.connections[slot].host as usize];
         if !host.agreed.load(Ordering::Relaxed) {
-            self.fatal = Some(LoadError::Tls { host: host.url.host.clone(), cause: tls_words::words(error) });
+            self.fatal = Some(match (outcome, &host.route.proxy) {
+                (Outcome::Proxy, Some(proxy)) => LoadError::Proxy { proxy: proxy.clone(), cause: words.clone() },
+                _ => LoadError::Tls { host: host.url.host.clone(), cause: words.clone() },
+            });
         }
-        self.note(slot, Outcome::Tls, &tls_words::words(error));
-        self.count_failures(slot, Outcome::Tls);
+        self.note(slot, outcome, &words);
+        self.count_failures(slot, outcome);
         self.close(slot);
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
     }
@@ -238,11 +279,14 @@ impl Engine<'_> {
     pub(crate) fn stream_ended(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.hung_up = true;
+        let in_body = connection.parser.in_body();
         if connection.parser.end() {
             let end = connection.stream.as_ref().map_or(0, |stream| stream.received);
             self.answered(slot, end, false);
         } else {
-            self.fail(slot, Outcome::Closed);
+            // With a head, the response said that there was more.
+            let outcome = if in_body { Outcome::ShortBody } else { Outcome::Closed };
+            self.fail(slot, outcome);
         }
     }
 
@@ -323,6 +367,7 @@ impl Engine<'_> {
             None => self.live - self.resting,
         };
         if at_work < self.live_max
+            && self.now_ns >= self.hold_until_ns
             && self.fatal.is_none()
             && let Some(batch) = self.next_batch(host)
         {
@@ -351,6 +396,7 @@ impl Engine<'_> {
             let overdue = now_ns.saturating_sub(connection.batch.started_ns) > self.plan.timeout_ns;
             match connection.phase {
                 Phase::Connecting | Phase::Handshaking if overdue => self.connect_timed_out(slot),
+                Phase::Connecting if connection.stream.is_none() => self.connect_again(slot),
                 Phase::Busy if overdue => self.fail(slot, Outcome::TimedOut),
                 Phase::Lingering if now_ns >= connection.linger_until_ns => self.close(slot),
                 _ => {}
@@ -379,7 +425,7 @@ impl Engine<'_> {
             self.handshake_failed(slot, &io::ErrorKind::TimedOut.into());
         } else if host.reached.load(Ordering::Relaxed) {
             self.tell_connection(slot, true);
-            self.fail(slot, Outcome::TimedOut);
+            self.fail(slot, Outcome::ConnectTimedOut);
         } else {
             self.connect_failed(slot, io::ErrorKind::TimedOut.into());
         }
@@ -420,5 +466,17 @@ impl Engine<'_> {
         self.tally.events_lost = self.events.lost;
         self.tally.calls = self.kernel.calls;
         Ok((self.tally, self.end_ns))
+    }
+}
+
+/// How a connect call that failed counts.
+fn outcome_of_connect(error: &io::Error) -> Outcome {
+    match error.raw_os_error() {
+        Some(libc::ECONNREFUSED) => Outcome::Refused,
+        Some(libc::ETIMEDOUT) => Outcome::ConnectTimedOut,
+        Some(libc::EMFILE | libc::ENFILE) => Outcome::NoDescriptors,
+        Some(libc::EADDRNOTAVAIL) => Outcome::NoPorts,
+        None if error.kind() == io::ErrorKind::TimedOut => Outcome::ConnectTimedOut,
+        _ => Outcome::ConnectFailed,
     }
 }

@@ -97,7 +97,10 @@ impl Options {
     /// [`LoadError::Options`] or [`LoadError::Request`].
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
-        self.reach.check(self.url.encrypted)?;
+        match self.asks.hosts() {
+            none if none.is_empty() => self.reach.check(&[&self.url])?,
+            hosts => self.reach.check(&hosts)?,
+        }
         self.sampling.check()?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {

@@ -2,13 +2,10 @@
 
 use crate::asks::{Chooser, Table};
 use crate::options::Options;
+use crate::reach::route::Route;
 use crate::schedule::{Arrivals, StopRule};
 use crate::slices::Slices;
-use crate::{LoadError, Observer, Url, trust};
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
+use crate::{LoadError, Observer, Url};
 use std::sync::atomic::AtomicBool;
 use weir_wire::Producer;
 
@@ -30,8 +27,7 @@ pub(crate) struct Plan {
 pub(crate) struct Host {
     /// What cookies are judged by.
     pub(crate) url: Url,
-    pub(crate) addresses: Vec<SocketAddr>,
-    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub(crate) route: Route,
     /// Whether any connection was ever made: if none, the server is not there, and the run makes no sense.
     pub(crate) reached: AtomicBool,
     /// Whether any TLS handshake ever succeeded.
@@ -74,22 +70,14 @@ impl Plan {
 }
 
 impl Host {
-    /// Resolves the host of a URL.
+    /// Finds the way to the host of a URL.
     fn new(options: &Options, url: &Url) -> Result<Self, LoadError> {
-        let unknown = |cause| LoadError::UnknownHost { host: url.host.clone(), cause };
-        let addresses: Vec<SocketAddr> = (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.collect();
-        if addresses.is_empty() {
-            return Err(unknown(std::io::ErrorKind::NotFound.into()));
-        }
-        let tls = match url.encrypted {
-            true => {
-                let tls = &options.reach.tls;
-                let name = trust::server_name(tls.name.as_ref().unwrap_or(&url.host))?;
-                Some((trust::client_config(&options.trust, tls, options.connections)?, name))
-            }
-            false => None,
-        };
-        Ok(Self { url: url.clone(), addresses, tls, reached: AtomicBool::new(false), agreed: AtomicBool::new(false) })
+        Ok(Self {
+            url: url.clone(),
+            route: Route::to(url, options)?,
+            reached: AtomicBool::new(false),
+            agreed: AtomicBool::new(false),
+        })
     }
 }
 

@@ -185,6 +185,17 @@ impl LoadReport {
                 options.connections
             ));
         }
+        for (outcome, words) in [
+            (
+                Outcome::NoDescriptors,
+                "descriptors left for connections; raise the limit (ulimit -n) or open fewer (-c)",
+            ),
+            (Outcome::NoPorts, "port left for connections to this address; more source addresses (--source) have more"),
+        ] {
+            if let Some((_, count)) = self.errors.iter().find(|(kind, _)| *kind == outcome) {
+                warnings.push(format!("{count} requests failed because this host, not the server, had no {words}"));
+            }
+        }
         if self.events_lost > 0 {
             warnings.push(format!("{} events found no room and are missing from the run's record", self.events_lost));
         }

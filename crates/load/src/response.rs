@@ -109,6 +109,12 @@ impl Parser {
         self.status
     }
 
+    /// Whether the head of a response has come, but not all of its body.
+    #[must_use]
+    pub fn in_body(&self) -> bool {
+        self.body.is_some()
+    }
+
     /// Whether the connection may carry another request after the response that was completed last.
     #[must_use]
     pub fn keep_alive(&self) -> bool {

@@ -1,15 +1,21 @@
-//! The two ways that bytes go: plain TCP, and TLS over it.
+//! The two ways that bytes go: plain, and through TLS; before either, a proxy may have to be asked.
 
 use crate::kernel::Kernel;
+use crate::reach::Refusal;
+use crate::reach::dialogue::Dialogue;
+use crate::reach::route::{Route, Tunnel};
 use rustls::ClientConnection;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 /// An open connection's byte stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
     fd: OwnedFd,
     tls: Option<Box<ClientConnection>>,
+    /// What is still to be agreed with a proxy, before TLS.
+    tunnel: Option<Box<Dialogue>>,
     /// Bytes given to the socket so far.
     pub(crate) sent: u64,
     /// Bytes taken from the socket so far.
@@ -19,6 +25,9 @@ pub(crate) struct Stream {
     /// Whether the other side has said that nothing more follows, which TLS does in a message of its own.
     pub(crate) ended: bool,
 }
+
+/// What one read of a proxy's answer takes at most.
+const TUNNEL_READ_BYTES: usize = 4096;
 
 /// Where a TLS handshake stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +39,23 @@ pub(crate) enum Handshake {
 }
 
 impl Stream {
-    pub(crate) fn new(fd: OwnedFd, tls: Option<Box<ClientConnection>>) -> Self {
-        Self { fd, tls, sent: 0, received: 0, drained: true, ended: false }
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        Self { fd, tls: None, tunnel: None, sent: 0, received: 0, drained: true, ended: false }
+    }
+
+    /// Lays what belongs to a route over a socket that is connected; [`Self::handshake`] then agrees on it.
+    pub(crate) fn prepare(&mut self, route: &Route) -> io::Result<()> {
+        self.tunnel = route.tunnel.as_ref().map(Tunnel::begin).transpose()?.map(Box::new);
+        if let Some((config, name)) = &route.tls {
+            let session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
+            self.tls = Some(Box::new(session));
+        }
+        Ok(())
+    }
+
+    /// Whether the proxy has still to let the connection through.
+    pub(crate) fn in_tunnel(&self) -> bool {
+        self.tunnel.is_some()
     }
 
     pub(crate) fn fd(&self) -> &OwnedFd {
@@ -87,8 +111,47 @@ impl Stream {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Takes the TLS handshake as far as it goes now.
+    /// Takes the dialogue with a proxy and the TLS handshake as far as they go now.
     pub(crate) fn handshake(&mut self, kernel: &mut Kernel) -> io::Result<Handshake> {
+        if self.tunnel.is_some() {
+            match self.converse(kernel) {
+                Ok(Handshake::Ready) => self.tunnel = None,
+                Ok(Handshake::Pending) => return Ok(Handshake::Pending),
+                // Whatever ends a connection here, the proxy has not let it through.
+                Err(error) if Refusal::of(&error).is_none() => return Err(Refusal(error.to_string()).into()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.shake_hands(kernel)
+    }
+
+    fn converse(&mut self, kernel: &mut Kernel) -> io::Result<Handshake> {
+        let Some(tunnel) = &mut self.tunnel else { return Ok(Handshake::Ready) };
+        let fd = self.fd.as_raw_fd();
+        let mut buffer = [0; TUNNEL_READ_BYTES];
+        loop {
+            while !tunnel.to_send().is_empty() {
+                let Some(count) = pass_blocked(kernel.send(fd, tunnel.to_send()))? else {
+                    return Ok(Handshake::Pending);
+                };
+                self.sent += count as u64;
+                tunnel.sent(count);
+            }
+            if tunnel.is_through() {
+                return Ok(Handshake::Ready);
+            }
+            match pass_blocked(kernel.receive(fd, &mut buffer))? {
+                None => return Ok(Handshake::Pending),
+                Some(0) => return Err(Refusal::new("the proxy closed the connection without an answer").into()),
+                Some(count) => {
+                    self.received += count as u64;
+                    tunnel.receive(&buffer[..count])?;
+                }
+            }
+        }
+    }
+
+    fn shake_hands(&mut self, kernel: &mut Kernel) -> io::Result<Handshake> {
         let Some(tls) = &mut self.tls else { return Ok(Handshake::Ready) };
         let mut socket = Socket {
             fd: self.fd.as_raw_fd(),

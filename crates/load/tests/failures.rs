@@ -27,8 +27,8 @@ fn a_response_that_is_cut_is_an_error() {
         }
     });
     let (report, _, requests) = load_with_events(server.options(3));
-    assert_counts(&report, 0, &[(Outcome::Closed, 3)], 0);
-    assert!(requests.iter().all(|request| request.outcome == Outcome::Closed && request.response_bytes == 43));
+    assert_counts(&report, 0, &[(Outcome::ShortBody, 3)], 0);
+    assert!(requests.iter().all(|request| request.outcome == Outcome::ShortBody && request.response_bytes == 43));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_server_that_goes_away_is_counted_not_fatal() {
     let report = load(options);
     server.join().expect("it answers");
     assert_eq!(report.requests, 1);
-    let refused = report.errors.iter().find(|(kind, _)| *kind == Outcome::ConnectFailed).map_or(0, |(_, count)| *count);
+    let refused = report.errors.iter().find(|(kind, _)| *kind == Outcome::Refused).map_or(0, |(_, count)| *count);
     // Tried again each 10 ms, not in a tight loop.
     assert!((5..=60).contains(&refused), "{refused}");
 }

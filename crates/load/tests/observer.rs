@@ -77,7 +77,7 @@ fn what_came_of_a_response_that_broke_off_is_seen_too() {
     load(options);
     let seen = watch.0.lock().expect("no panic before");
     assert_eq!(seen.responses.len(), 3);
-    assert!(seen.responses.iter().all(|(outcome, bytes)| *outcome == Outcome::Closed && bytes.ends_with(b"hello")));
+    assert!(seen.responses.iter().all(|(outcome, bytes)| *outcome == Outcome::ShortBody && bytes.ends_with(b"hello")));
 }
 
 #[test]

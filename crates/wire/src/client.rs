@@ -71,13 +71,13 @@ impl ClientConnection {
 pub enum Outcome {
     /// A whole response came, whatever its status.
     Done = 0,
-    /// No connection could be made.
+    /// No connection could be made, for another reason than those that have an outcome of their own.
     ConnectFailed = 1,
-    /// The server closed before the whole response had come.
+    /// The server closed before the head of a response had come.
     Closed = 2,
     /// The connection was reset.
     Reset = 3,
-    /// No whole response came in time.
+    /// The connection was there, but no whole response came in time.
     TimedOut = 4,
     /// What came is not HTTP/1.
     Malformed = 5,
@@ -85,11 +85,23 @@ pub enum Outcome {
     Tls = 6,
     /// Any other failure of a system call.
     Other = 7,
+    /// The server's host refused the connection: nobody listens, or no more.
+    Refused = 8,
+    /// No connection could be made in time.
+    ConnectTimedOut = 9,
+    /// The server closed in the middle of a response's body.
+    ShortBody = 10,
+    /// The proxy did not let the connection through.
+    Proxy = 11,
+    /// The generator's host has no descriptor left for a connection.
+    NoDescriptors = 12,
+    /// The generator's host has no port left for a connection to this address.
+    NoPorts = 13,
 }
 
 impl Outcome {
     /// Every outcome, by its number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 14] = [
         Self::Done,
         Self::ConnectFailed,
         Self::Closed,
@@ -98,6 +110,12 @@ impl Outcome {
         Self::Malformed,
         Self::Tls,
         Self::Other,
+        Self::Refused,
+        Self::ConnectTimedOut,
+        Self::ShortBody,
+        Self::Proxy,
+        Self::NoDescriptors,
+        Self::NoPorts,
     ];
 
     /// The outcome of a number; unknown ones are [`Outcome::Other`].
@@ -109,7 +127,28 @@ impl Outcome {
     /// Its name in reports and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
-        ["done", "connect", "closed", "reset", "timeout", "malformed", "tls", "other"][self as usize]
+        [
+            "done",
+            "connect",
+            "closed",
+            "reset",
+            "timeout",
+            "malformed",
+            "tls",
+            "other",
+            "refused",
+            "connect_timeout",
+            "short_body",
+            "proxy",
+            "no_descriptors",
+            "no_ports",
+        ][self as usize]
+    }
+
+    /// Whether it says something of the generator's host instead of the server.
+    #[must_use]
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::NoDescriptors | Self::NoPorts)
     }
 }
 

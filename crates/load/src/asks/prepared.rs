@@ -1,6 +1,7 @@
 //! The requests as bytes, built once.
 
 use super::{Alias, Chooser, Order};
+use crate::reach::route::through_proxy;
 use crate::{LoadError, Options, Request, Url};
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ impl Table {
             }
             let bytes = match &options.verbatim {
                 Some(bytes) => bytes.clone(),
-                None => request.bytes(url, keep_alive)?,
+                None => through_proxy(request.bytes(url, keep_alive)?, url, &options.reach),
             };
             table.push(request, host, bytes, &fixed, keep_alive)?;
         }

@@ -1,0 +1,188 @@
+//! From names to addresses.
+
+use crate::LoadError;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// Which addresses of a name are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// All.
+    #[default]
+    Any,
+    /// IPv4 only.
+    V4,
+    /// IPv6 only.
+    V6,
+}
+
+/// A host and a port that stand for another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// A name, or an address without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// Addresses that a name is said to have, in the place of those that the resolver knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// Which name, and for which port.
+    pub place: Place,
+    /// Its addresses, tried in this order.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// A text that is none of these.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// No host and port.
+    #[error("{given}: not HOST:PORT, such as localhost:8080 or [::1]:8080")]
+    Place {
+        /// What was given.
+        given: String,
+    },
+    /// No host, port and addresses.
+    #[error("{given}: not HOST:PORT:ADDRESS[,ADDRESS…], such as example.org:443:127.0.0.1")]
+    Resolved {
+        /// What was given.
+        given: String,
+    },
+}
+
+impl FromStr for Place {
+    type Err = ResolveError;
+
+    fn from_str(given: &str) -> Result<Self, ResolveError> {
+        match host_and_port(given) {
+            Some((host, Some(port))) => Ok(Self { host, port }),
+            _ => Err(ResolveError::Place { given: given.to_owned() }),
+        }
+    }
+}
+
+impl FromStr for Resolved {
+    type Err = ResolveError;
+
+    fn from_str(given: &str) -> Result<Self, ResolveError> {
+        let read = || {
+            // A host in brackets has colons of its own.
+            let from = if given.starts_with('[') { given.find(']')? } else { 0 };
+            let port_at = from + given[from..].find(':')?;
+            let end = port_at + 1 + given[port_at + 1..].find(':')?;
+            let place = given[..end].parse().ok()?;
+            let address = |text: &str| text.trim_start_matches('[').trim_end_matches(']').parse().ok();
+            let addresses = given[end + 1..].split(',').map(address).collect::<Option<Vec<_>>>()?;
+            Some(Self { place, addresses })
+        };
+        read().ok_or_else(|| ResolveError::Resolved { given: given.to_owned() })
+    }
+}
+
+/// Splits `host`, `host:port` or `[v6]:port`.
+pub(crate) fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(bracketed) => {
+            let (host, after) = bracketed.split_once(']')?;
+            // Only an address of version 6 stands in brackets.
+            host.parse::<std::net::Ipv6Addr>().ok()?;
+            if after.is_empty() { (host, None) } else { (host, Some(after.strip_prefix(':')?)) }
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let unfit = |c: char| c.is_whitespace() || c.is_control() || "/?#@[]".contains(c);
+    if host.is_empty() || host.contains(unfit) {
+        return None;
+    }
+    let port = match port {
+        None => None,
+        // `parse` would take a sign, too.
+        Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(port.parse().ok().filter(|port| *port > 0)?)
+        }
+        Some(_) => return None,
+    };
+    Some((host.to_owned(), port))
+}
+
+/// The addresses of a host, in the order in which they are tried.
+pub(crate) fn addresses(
+    host: &str,
+    port: u16,
+    family: Family,
+    overrides: &[Resolved],
+) -> Result<Vec<SocketAddr>, LoadError> {
+    let unknown = |cause| LoadError::UnknownHost { host: host.to_owned(), cause };
+    let said = overrides.iter().find(|said| said.place.port == port && said.place.host.eq_ignore_ascii_case(host));
+    let all: Vec<SocketAddr> = match said {
+        Some(said) => said.addresses.iter().map(|address| SocketAddr::new(*address, port)).collect(),
+        None => (host, port).to_socket_addrs().map_err(unknown)?.collect(),
+    };
+    let of_family: Vec<_> = all
+        .iter()
+        .copied()
+        .filter(|address| match family {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        })
+        .collect();
+    match (of_family.is_empty(), family) {
+        (false, _) => Ok(of_family),
+        (true, Family::V4) if !all.is_empty() => Err(unknown(io::Error::other("it has no IPv4 address"))),
+        (true, Family::V6) if !all.is_empty() => Err(unknown(io::Error::other("it has no IPv6 address"))),
+        (true, _) => Err(unknown(io::ErrorKind::NotFound.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn places_and_addresses() {
+        let resolved: Resolved = "h:443:127.0.0.1,[::1]".parse().expect("both");
+        assert_eq!((resolved.place.host.as_str(), resolved.place.port, resolved.addresses.len()), ("h", 443, 2));
+        let resolved: Resolved = "[::1]:80:::1".parse().expect("an address for an address");
+        assert_eq!((resolved.place.host.as_str(), resolved.addresses[0].is_ipv6()), ("::1", true));
+        for wrong in ["", "h", "h:80", "h:80:", "h:80:name", "h:0:::1", ":80:::1", "[::1]80:::1", "[h"] {
+            assert!(wrong.parse::<Resolved>().is_err(), "{wrong}");
+        }
+        assert_eq!("[::1]:8080".parse(), Ok(Place { host: "::1".into(), port: 8080 }));
+        for wrong in ["", "h", ":80", "h:", "h:x", "h:65536", "h:+80", "[]:80", "h h:80", "::1:80"] {
+            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_resolved_as_was_said() {
+        let said = ["h.test:80:192.0.2.1,::1".parse().expect("addresses")];
+        let of = |port, family| addresses("H.test", port, family, &said);
+        assert_eq!(of(80, Family::Any).expect("both").len(), 2);
+        assert_eq!(of(80, Family::V6).expect("one"), ["[::1]:80".parse().expect("an address")]);
+        assert!(of(81, Family::Any).is_err(), "said of another port");
+        let none = addresses("127.0.0.1", 80, Family::V6, &[]).expect_err("version 4").to_string();
+        assert!(none.contains("no IPv6 address"), "{none}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,40}") {
+            let _ = text.parse::<Place>();
+            let _ = text.parse::<Resolved>();
+        }
+
+        #[test]
+        fn addresses_come_back(host in "[a-z][a-z0-9.-]{0,20}", port in 1..u16::MAX, bits: u128) {
+            let address = IpAddr::from(std::net::Ipv6Addr::from(bits));
+            let read = format!("{host}:{port}:[{address}]").parse();
+            prop_assert_eq!(read, Ok(Resolved { place: Place { host, port }, addresses: vec![address] }));
+        }
+    }
+}
