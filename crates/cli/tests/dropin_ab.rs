@@ -3,6 +3,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 use support::{alone, output};
@@ -60,7 +61,7 @@ fn original(arguments: &[&str]) -> Said {
 fn form(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut skip = 0;
-    for line in text.lines().skip(3) {
+    for line in text.lines().skip(if text.starts_with("<p>") { 4 } else { 3 }) {
         if line.starts_with("WARNING: The median") || line.starts_with("ERROR: The median") {
             skip = 1;
             continue;
@@ -304,9 +305,36 @@ fn a_link_of_its_name_is_the_command() {
 
 #[test]
 fn what_cannot_be_honoured_is_refused_in_words() {
-    let said = ours(&["-X", "proxy:3128", "https://127.0.0.1:1/"]);
-    assert_eq!(said.status, Some(1));
-    assert!(said.stderr.contains("-X"), "{}", said.stderr);
+    for arguments in [&["-b", "4096"][..], &["-f", "SSL2"], &["-X", "proxy-without-port"]] {
+        let said = ours(&[arguments, &["http://127.0.0.1:1/"]].concat());
+        assert_eq!(said.status, Some(1));
+        assert!(said.stderr.starts_with(&format!("ab: {}", arguments[0])), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_proxy_and_a_source_address_are_used() {
+    let (Some(()), _turn) = (both(), alone()) else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let proxy = listener.local_addr().expect("its address").to_string();
+    let (seen, asked) = std::sync::mpsc::channel();
+    // It ends with the test's process: nothing waits for it.
+    std::thread::spawn(move || {
+        while let Ok((mut stream, peer)) = listener.accept() {
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).unwrap_or(0);
+            // The client may be gone, and so may the test.
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            let _ = seen.send((peer.ip().to_string(), String::from_utf8_lossy(&request[..length]).into_owned()));
+        }
+    });
+    let arguments = ["-n", "2", "-X", &proxy, "-P", "user:secret", "-B", "127.0.0.2", "http://not.there/page?a=b"];
+    let (original, ours) = (original(&arguments), ours(&arguments));
+    assert_eq!(form(&ours.stdout), form(&original.stdout), "{}", ours.stderr);
+    let asked: Vec<(String, String)> = asked.iter().take(4).collect();
+    assert!(asked[0].1.starts_with("GET http://not.there/page?a=b HTTP/1.0\r\nProxy-Authorization: Basic "));
+    assert_eq!(asked[0].0, "127.0.0.2");
+    assert!(asked.iter().all(|one| *one == asked[0]), "{asked:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod programs;
 mod recording;
 
 pub use configuration::{server_configuration, sql};
-pub use http::{http_request, http_response, ranges, url};
+pub use http::{http_request, http_response, ranges, url, url_file};
 pub use programs::{containers, probe_notes, program, query_text};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
 

@@ -65,7 +65,7 @@ macro_rules! bodies {
 }
 
 bodies! {
-    segment_reader manifest bpf_expand client_records stack_records ring_consumer http_response http_request url ranges
+    segment_reader manifest bpf_expand client_records stack_records ring_consumer http_response http_request url url_file ranges
     program containers probe_notes query_text server_configuration sql
 }
 

@@ -16,13 +16,14 @@ use arguments::{Arguments, Asked, Mistake};
 use request::Target;
 use std::ffi::OsString;
 use std::fs::File;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 use text::Found;
 use watch::{Fatal, Watch};
-use weir_load::reach::TlsVersion;
-use weir_load::{Control, LoadError, Options, Request, StopRule, Trust};
+use weir_load::reach::{Credentials, Proxy, ProxyKind, TlsVersion};
+use weir_load::{Control, LoadError, Options, Outcome, Request, StopRule, Trust};
 
 /// The exit status of a mistake in the command line: EINVAL, as the original has it.
 const USAGE_STATUS: u8 = 22;
@@ -53,7 +54,7 @@ pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCod
         eprint!("{program}: invalid URL\n{}", usage());
         return Ok(ExitCode::from(USAGE_STATUS));
     };
-    if let Err(reason) = refused(&arguments, &target) {
+    if let Err(reason) = refused(&arguments) {
         return Ok(failed(&format!("ab: {reason}"), 1));
     }
     match prepare(&arguments, &target) {
@@ -69,11 +70,8 @@ fn failed(what: &str, status: u8) -> ExitCode {
 }
 
 /// What cannot be honoured is refused, never passed over.
-fn refused(arguments: &Arguments, target: &Target) -> Result<(), String> {
+fn refused(arguments: &Arguments) -> Result<(), String> {
     let not_yet = |option: &str, what: &str| Err(format!("{option}: {what} is not there yet; leave the option out"));
-    if target.encrypted && arguments.proxy.is_some() {
-        return Err("-X: an https URL through a proxy is not there; the original does not reach it either".to_owned());
-    }
     if matches!(arguments.proxy, Some((_, 0))) {
         return Err("-X: the proxy's port is missing; write -X host:port".to_owned());
     }
@@ -85,10 +83,24 @@ fn refused(arguments: &Arguments, target: &Target) -> Result<(), String> {
     if arguments.window_bytes > 0 {
         return not_yet("-b", "choosing the size of socket buffers");
     }
-    if arguments.source.is_some() {
-        return not_yet("-B", "choosing the source address");
-    }
     Ok(())
+}
+
+/// Who the proxy of a tunnel is told to be asked by.
+fn proxy_user(arguments: &Arguments) -> Option<Credentials> {
+    let (_, credentials) = arguments.credentials.iter().rfind(|(header, _)| *header == request::PROXY_AUTHORIZATION)?;
+    let (name, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+    Some(Credentials { user: name.to_owned(), password: password.to_owned() })
+}
+
+/// The address of this host that `-B` names.
+fn source_address(source: &str) -> Result<IpAddr, String> {
+    let found = (source, 0).to_socket_addrs().map(|mut found| found.next());
+    match found {
+        Ok(Some(address)) => Ok(address.ip()),
+        Ok(None) => Err(format!("ab: -B {source}: there is no such address")),
+        Err(error) => Err(format!("apr_sockaddr_info_get() for {source}: {}", error_text(&error))),
+    }
 }
 
 /// The version that a word of `-f` means, read as the original does: by its begin. Of ALL it is none in particular.
@@ -126,8 +138,17 @@ fn prepare(arguments: &Arguments, target: &Target) -> Result<Prepared, String> {
     };
     let head = request::head(arguments, target, body.as_deref())?;
     let mut options = Options::new(target.url());
-    if let Some((host, port)) = &arguments.proxy {
-        (options.url.host, options.url.port) = (host.clone(), *port);
+    match &arguments.proxy {
+        // The original sends what is meant for the server to the proxy; here there is a tunnel.
+        Some((host, port)) if target.encrypted => {
+            let (kind, host, port) = (ProxyKind::Http, host.clone(), *port);
+            options.reach.proxy = Some(Proxy { kind, host, port, credentials: proxy_user(arguments) });
+        }
+        Some((host, port)) => (options.url.host, options.url.port) = (host.clone(), *port),
+        None => {}
+    }
+    if let Some(source) = &arguments.source {
+        options.reach.sources = vec![source_address(source)?];
     }
     options.request = Request { method: arguments.method.clone(), ..Request::default() };
     options.verbatim = Some([head.as_bytes(), body.as_deref().unwrap_or_default()].concat());
@@ -212,7 +233,7 @@ fn tls_lines(arguments: &Arguments, target: &Target, counts: &watch::Counts) -> 
     let mut lines = vec![("SSL/TLS Protocol", tls.protocol.clone())];
     lines.extend(tls.group.clone().map(|group| ("Server Temp Key", group)));
     // An address is no name that a handshake could carry.
-    if !arguments.no_sni && target.host.parse::<std::net::IpAddr>().is_err() {
+    if !arguments.no_sni && target.host.parse::<IpAddr>().is_err() {
         lines.push(("TLS Server Name", target.host.clone()));
     }
     lines
@@ -245,9 +266,15 @@ fn aborted(fatal: Fatal, done: u64) -> anyhow::Result<ExitCode> {
             eprintln!("apr_socket_recv: Connection reset by peer (104)");
             104
         }
-        Fatal::NoConnection => {
-            eprintln!("\nTest aborted after 10 failures\n\napr_socket_connect(): connections can no longer be made");
-            111
+        Fatal::NoConnection(outcome) => {
+            let (words, number) = match outcome {
+                Outcome::Refused => ("Connection refused", libc::ECONNREFUSED),
+                Outcome::NoDescriptors => ("Too many open files", libc::EMFILE),
+                Outcome::NoPorts => ("Cannot assign requested address", libc::EADDRNOTAVAIL),
+                _ => ("Connection timed out", libc::ETIMEDOUT),
+            };
+            eprintln!("\nTest aborted after 10 failures\n\napr_socket_connect(): {words} ({number})");
+            u8::try_from(number).unwrap_or(1)
         }
     };
     if done > 0 {

@@ -9,10 +9,12 @@ use crate::output::print;
 use crate::stop::Stop;
 use arguments::{Arguments, End, Mistake, Start};
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use watch::{Shared, Watch};
+use weir_load::reach::{Proxy, ProxyKind};
 use weir_load::{Ask, Control, Options, Order, Request, Schedule, StopRule, Trust, Url, Version, parse_url_file};
 
 /// How often a line of `-verbose` comes.
@@ -55,12 +57,6 @@ fn refused(arguments: &Arguments) -> Result<(), String> {
     if arguments.throttle.is_some() {
         return not_yet("-throttle", "a limit to what a connection reads in a second");
     }
-    if arguments.sources.is_some() {
-        return not_yet("-sip", "choosing source addresses");
-    }
-    if arguments.proxy.is_some() {
-        return not_yet("-proxy", "fetching a list of URLs through a proxy");
-    }
     if arguments.jitter {
         return not_yet("-jitter", "a rate whose intervals vary");
     }
@@ -92,6 +88,12 @@ fn prepare(arguments: &Arguments) -> Result<(Options, Vec<String>), String> {
         let ciphers = arguments.cipher.as_deref().unwrap_or_default().split([':', ',', ' ']);
         options.reach.tls.ciphers = ciphers.filter(|name| !name.is_empty()).map(str::to_owned).collect();
     }
+    if let Some((host, port)) = &arguments.proxy {
+        options.reach.proxy = Some(Proxy { kind: ProxyKind::Http, host: host.clone(), port: *port, credentials: None });
+    }
+    if let Some(file) = &arguments.sources {
+        options.reach.sources = source_addresses(file)?;
+    }
     let hosts: Vec<&Url> = options.asks.hosts();
     options.connections = match arguments.start {
         Start::Parallel(parallel) => parallel,
@@ -105,6 +107,19 @@ fn prepare(arguments: &Arguments) -> Result<(Options, Vec<String>), String> {
         End::Seconds(seconds) => StopRule::Duration(Duration::from_secs(seconds)),
     };
     Ok((options, names))
+}
+
+/// The addresses of a file, one in each line.
+fn source_addresses(file: &str) -> Result<Vec<IpAddr>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {}", error_text(&error)))?;
+    let address = |(at, line): (usize, &str)| {
+        let wrong = |_| format!("{file}: line {}: cannot convert source IP address {line}", at + 1);
+        line.trim_end().parse().map_err(wrong)
+    };
+    match text.lines().enumerate().map(address).collect::<Result<Vec<_>, _>>()? {
+        none if none.is_empty() => Err(format!("{file}: there is no address in it; write one in each line")),
+        addresses => Ok(addresses),
+    }
 }
 
 /// What the original sends, but for the name.

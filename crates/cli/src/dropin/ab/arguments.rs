@@ -1,5 +1,6 @@
 //! The command line of ApacheBench 2.4.
 
+use super::request::PROXY_AUTHORIZATION;
 use crate::dropin::getopt::{Getopt, Step, atoi};
 use std::path::PathBuf;
 
@@ -257,7 +258,7 @@ impl Arguments {
             'C' => self.cookies.push(value),
             'H' => self.headers.push(value),
             'A' => self.credentials.push(("Authorization", value.trim_start().to_owned())),
-            'P' => self.credentials.push(("Proxy-Authorization", value.trim_start().to_owned())),
+            'P' => self.credentials.push((PROXY_AUTHORIZATION, value.trim_start().to_owned())),
             'X' => {
                 let (host, port) = value.split_once(':').unwrap_or((&value, "0"));
                 self.proxy = Some((host.to_owned(), u16::try_from(atoi(port)).unwrap_or(0)));

@@ -6,6 +6,9 @@ use weir_load::Url;
 /// The longest request without its body, in bytes.
 const REQUEST_BYTES_MAX: usize = 8192;
 
+/// The header that is for the proxy.
+pub(super) const PROXY_AUTHORIZATION: &str = "Proxy-Authorization";
+
 /// A URL as ab takes it apart: the scheme may be missing, the slash behind the host may not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
@@ -70,7 +73,9 @@ impl Target {
 
 /// The head that ab would send, in its order.
 pub(super) fn head(arguments: &Arguments, target: &Target, body: Option<&[u8]>) -> Result<String, &'static str> {
-    let asked = if arguments.proxy.is_some() { &arguments.url } else { &target.path };
+    // Through a tunnel the server is asked as without one.
+    let through_proxy = arguments.proxy.is_some() && !target.encrypted;
+    let asked = if through_proxy { &arguments.url } else { &target.path };
     let mut head = format!("{} {asked} HTTP/1.0\r\n", arguments.method);
     if arguments.keep_alive {
         head.push_str("Connection: Keep-Alive\r\n");
@@ -81,7 +86,9 @@ pub(super) fn head(arguments: &Arguments, target: &Target, body: Option<&[u8]>) 
         [.., last] if arguments.strict => head.push_str(&format!("Cookie: {last}\r\n")),
         cookies => head.push_str(&format!("Cookie: {}\r\n", cookies.join("; "))),
     }
-    for (name, credentials) in &arguments.credentials {
+    let tunnel = arguments.proxy.is_some() && target.encrypted;
+    for (name, credentials) in arguments.credentials.iter().filter(|(name, _)| !tunnel || *name != PROXY_AUTHORIZATION)
+    {
         head.push_str(&format!("{name}: Basic {}\r\n", base64(credentials.as_bytes())));
     }
     if let Some(body) = body {

@@ -18,7 +18,7 @@ pub(super) enum Fatal {
     /// A connection was reset, and `-r` was not given.
     Reset,
     /// Connections could not be made, more than ten times.
-    NoConnection,
+    NoConnection(Outcome),
 }
 
 /// The counts of ab's report.
@@ -204,11 +204,17 @@ impl Watch {
             counts.not_2xx += 1;
         }
         match request.outcome {
-            Outcome::ConnectFailed | Outcome::Tls => {
+            Outcome::ConnectFailed
+            | Outcome::Refused
+            | Outcome::ConnectTimedOut
+            | Outcome::Proxy
+            | Outcome::NoDescriptors
+            | Outcome::NoPorts
+            | Outcome::Tls => {
                 counts.connect_errors += 1;
                 counts.bad += 1;
                 if counts.bad > FAILURES_MAX && !self.go_on {
-                    counts.fatal = Some(Fatal::NoConnection);
+                    counts.fatal = Some(Fatal::NoConnection(request.outcome));
                 }
                 return;
             }
@@ -229,7 +235,7 @@ impl Watch {
                 counts.exceptions += 1;
                 counts.bad += 1;
             }
-            Outcome::Closed => self.compare_length(counts, content_bytes, false),
+            Outcome::Closed | Outcome::ShortBody => self.compare_length(counts, content_bytes, false),
             Outcome::Done => self.compare_length(counts, content_bytes, true),
         }
         counts.done += 1;
@@ -358,7 +364,7 @@ mod tests {
     fn failures_go_where_the_original_puts_them() {
         let (mut watch, shared) = watch(|arguments| arguments.go_on = true);
         answered(&mut watch, b"hello");
-        for outcome in [Outcome::Closed, Outcome::Reset, Outcome::TimedOut, Outcome::ConnectFailed] {
+        for outcome in [Outcome::ShortBody, Outcome::Reset, Outcome::TimedOut, Outcome::Refused] {
             watch.request(&request(2, outcome, 0));
         }
         watch.received(3, b"HTTP/1.1 404 Not Found\r\n\r\nhello");

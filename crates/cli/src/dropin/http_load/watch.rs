@@ -155,11 +155,12 @@ impl Watch {
                     *count += 1;
                 }
             }
-            Outcome::TimedOut => {
+            Outcome::TimedOut | Outcome::ConnectTimedOut => {
                 counts.timeouts += 1;
                 eprintln!("{url}: timed out");
             }
-            Outcome::Closed => eprintln!("{url}: the response was cut off"),
+            Outcome::Refused => eprintln!("{url}: Connection refused"),
+            Outcome::Closed | Outcome::ShortBody => eprintln!("{url}: the response was cut off"),
             other => eprintln!("{url}: failed ({})", other.name()),
         }
         let whole = request.outcome == Outcome::Done;
