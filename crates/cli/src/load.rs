@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use weir_load::{Control, LoadError, LoadReport, Options, Request, Schedule, StopRule, Trust, Url};
+use weir_load::{Control, Io, LoadError, LoadReport, Options, Request, Schedule, StopRule, Trust, Url};
 use weir_measure::summary::Summary;
 use weir_trace::Run;
 
@@ -110,6 +110,9 @@ pub(crate) struct LoadArgs {
     /// Pin the generator to this CPU (further threads to those behind it)
     #[arg(long, value_name = "N", help_heading = "Load")]
     cpu: Option<usize>,
+    /// How bytes come and go: auto, epoll or io_uring
+    #[arg(long, default_value = "auto", value_name = "HOW", value_parser = io, help_heading = "Load")]
+    io: Io,
     /// Give up on a connection or a response after this time
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration, help_heading = "Load")]
     timeout: Duration,
@@ -211,6 +214,7 @@ impl LoadArgs {
         options.keep_alive = !self.no_keepalive;
         options.timeout = self.timeout;
         options.cpu = self.cpu;
+        options.io = self.io;
         options.schedule = match self.rate {
             None => Schedule::Closed,
             Some(rate_per_s) if self.poisson => Schedule::Poisson { rate_per_s, seed: self.seed },
@@ -336,6 +340,11 @@ pub(crate) fn watched(options: Options, stop: &Stop, quiet: bool, verbose: bool)
 }
 
 /// One line that says how far a run is.
+fn io(word: &str) -> Result<Io, String> {
+    let found = [Io::Auto, Io::Epoll, Io::Uring].into_iter().find(|io| io.name() == word);
+    found.ok_or_else(|| "it is auto, epoll or io_uring".to_owned())
+}
+
 fn progress(control: &Control, elapsed: Duration, planned: StopRule) -> String {
     let seconds = elapsed.as_secs_f64();
     let planned = match planned {
@@ -381,6 +390,7 @@ fn as_json(report: &LoadReport, heading: &Heading) -> Value {
             "runnable_share": report.generator.runnable_share,
             "late": report.generator.late,
             "bottleneck": report.generator.bottleneck,
+            "io": report.generator.io.name(),
         },
         "warnings": report.warnings,
     })

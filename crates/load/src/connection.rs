@@ -94,6 +94,8 @@ pub(crate) struct Connection {
     pub(crate) parser: Parser,
     /// Whether the server is known to have ended its stream.
     pub(crate) hung_up: bool,
+    /// Whether its receptions and transmissions go through the ring.
+    pub(crate) in_ring: bool,
     /// Whether it waits for its turn to be read on.
     pub(crate) listed_unread: bool,
     /// When a lingering connection is closed at the latest.
@@ -124,6 +126,7 @@ impl Connection {
             jar: CookieJar::default(),
             parser,
             hung_up: false,
+            in_ring: false,
             listed_unread: false,
             linger_until_ns: 0,
         }

@@ -10,6 +10,7 @@ use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
 use crate::options::Control;
 use crate::plan::{Plan, Share};
+use crate::ring::Ring;
 use crate::schedule::Arrivals;
 use crate::slices::Slices;
 use crate::tally::{Durations, Tally};
@@ -33,6 +34,13 @@ pub(crate) struct Engine<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) control: &'a Control,
     pub(crate) kernel: Kernel,
+    /// Where receptions and transmissions go if not each by a call of its own.
+    pub(crate) ring: Option<Ring>,
+    /// Connections that go through the ring, and whether further ones are to.
+    pub(crate) ring_connections: u32,
+    pub(crate) ring_fits: bool,
+    /// Tokens of the connections whose batch waits in the ring to go out.
+    pub(crate) in_ring: Vec<u64>,
     pub(crate) connections: Vec<Connection>,
     /// Slots that are closed; always at least as many as connections may still be opened.
     pub(crate) free: Vec<u32>,
@@ -117,7 +125,17 @@ struct Over {
 impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, control: &'a Control, share: Share) -> Result<Self, LoadError> {
         let kernel = Kernel::new().map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
-        let slots = share.connections * plan.hosts.len() as u32 + share.connections.min(1024);
+        let open_at_once = share.connections * plan.hosts.len() as u32;
+        let slots = open_at_once + share.connections.min(1024);
+        let ring = match plan.ring.then(|| Ring::new(open_at_once, kernel.fd())) {
+            Some(Err(cause)) if plan.ring_or_nothing => {
+                return Err(LoadError::System {
+                    what: "io_uring_setup (Linux 6.1 and later have what is needed)",
+                    cause,
+                });
+            }
+            other => other.and_then(Result::ok),
+        };
         let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, Arrivals::next_ns);
         // A large bound is a bound, not a wish for memory.
         let queue = if share.arrivals.is_some() { share.queue.min(100_000) } else { 0 };
@@ -132,6 +150,10 @@ impl<'a> Engine<'a> {
             plan,
             control,
             kernel,
+            ring_connections: 0,
+            ring_fits: ring.is_some(),
+            ring,
+            in_ring: Vec::with_capacity(slots as usize),
             connections: (0..slots).map(|_| Connection::new(&plan.asks)).collect(),
             free: (0..slots).rev().collect(),
             pools: std::iter::repeat_with(pool).take(plan.hosts.len()).collect(),
@@ -179,18 +201,10 @@ impl<'a> Engine<'a> {
                 self.issue_due();
             }
             let until_ns = if self.unread.is_empty() { self.next_arrival_ns.min(self.next_sweep_ns) } else { 0 };
-            let count = self
-                .kernel
-                .wait(&mut events, until_ns.saturating_sub(self.now_ns))
-                .map_err(|cause| LoadError::System { what: "epoll_pwait2 (Linux 5.11 and later have it)", cause })?;
-            if count == 0 {
-                self.now_ns = monotonic_ns();
-            }
-            for event in &events[..count] {
-                self.on_event(event.u64, event.events);
-                if self.now_ns >= self.next_arrival_ns {
-                    self.issue_due();
-                }
+            if self.ring.is_some() {
+                self.turn_of_ring(&mut events, until_ns)?;
+            } else {
+                self.turn_of_epoll(&mut events, until_ns.saturating_sub(self.now_ns))?;
             }
             self.read_on();
             if self.now_ns >= self.next_sweep_ns {
@@ -198,6 +212,25 @@ impl<'a> Engine<'a> {
             }
         }
         self.finish()
+    }
+
+    /// Waits for events, and deals with them.
+    #[inline]
+    pub(crate) fn turn_of_epoll(&mut self, events: &mut [libc::epoll_event], timeout_ns: u64) -> Result<(), LoadError> {
+        let count = self
+            .kernel
+            .wait(events, timeout_ns)
+            .map_err(|cause| LoadError::System { what: "epoll_pwait2 (Linux 5.11 and later have it)", cause })?;
+        if count == 0 {
+            self.now_ns = monotonic_ns();
+        }
+        for event in &events[..count] {
+            self.on_event(event.u64, event.events);
+            if self.now_ns >= self.next_arrival_ns {
+                self.issue_due();
+            }
+        }
+        Ok(())
     }
 
     /// Goes on with the connections that were left with more to read: their watch tells of nothing that was there before.
@@ -301,6 +334,15 @@ impl<'a> Engine<'a> {
         };
         connection.unsent = connection.batch_bytes;
         connection.batch.request_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
+        if connection.in_ring {
+            if self.ring_fits {
+                return self.queue_batch(slot);
+            }
+            if !self.back_to_epoll(slot) {
+                return;
+            }
+        }
+        let connection = &mut self.connections[slot];
         self.now_ns = monotonic_ns();
         connection.batch.sent_ns = self.now_ns;
         if connection.batch.started_ns == 0 {
@@ -355,43 +397,11 @@ impl<'a> Engine<'a> {
             };
             let drained = stream.drained;
             connection.hung_up |= stream.ended;
-            self.tally.bytes += count as u64;
-            let mut at = 0;
-            while at < count {
-                let connection = &mut self.connections[slot];
-                if connection.batch.first_byte_ns == 0 {
-                    connection.batch.first_byte_ns = self.now_ns;
-                    connection.batch.response_offset = if connection.encrypted { before } else { before + at as u64 };
-                }
-                match connection.parser.feed(&self.buffer[at..count]) {
-                    Ok(progress) => {
-                        self.events.received(connection.number, &self.buffer[at..at + progress.consumed]);
-                        at += progress.consumed;
-                        if !progress.complete {
-                            break;
-                        }
-                    }
-                    Err(_) => {
-                        self.events.received(connection.number, &self.buffer[at..count]);
-                        return self.fail(slot, Outcome::Malformed);
-                    }
-                }
-                let end = match &connection.stream {
-                    Some(stream) if connection.encrypted => stream.received,
-                    _ => before + at as u64,
-                };
-                // Bytes behind the last response belong to nothing: such a connection carries no more requests.
-                let reusable = !connection.hung_up && (at == count || connection.batch.left > 1);
-                self.answered(slot, end, reusable);
-                let connection = &self.connections[slot];
-                if connection.generation != generation
-                    || connection.phase != Phase::Busy
-                    || connection.batch.answered == 0
-                {
-                    return;
-                }
-            }
-            if drained && !self.connections[slot].hung_up {
+            // Borrowed for as long as its bytes are looked at.
+            let buffer = std::mem::take(&mut self.buffer);
+            let open = self.take(slot, before, &buffer[..count]);
+            self.buffer = buffer;
+            if !open || drained && !self.connections[slot].hung_up {
                 return;
             }
         }
@@ -400,6 +410,48 @@ impl<'a> Engine<'a> {
             connection.listed_unread = true;
             self.unread.push(u64::from(generation) << 32 | slot as u64);
         }
+    }
+
+    /// Takes bytes that came at a position of the stream; whether more may come of what is under way.
+    #[inline]
+    pub(crate) fn take(&mut self, slot: usize, before: u64, bytes: &[u8]) -> bool {
+        let generation = self.connections[slot].generation;
+        self.tally.bytes += bytes.len() as u64;
+        let mut at = 0;
+        while at < bytes.len() {
+            let connection = &mut self.connections[slot];
+            if connection.batch.first_byte_ns == 0 {
+                connection.batch.first_byte_ns = self.now_ns;
+                connection.batch.response_offset = if connection.encrypted { before } else { before + at as u64 };
+            }
+            match connection.parser.feed(&bytes[at..]) {
+                Ok(progress) => {
+                    self.events.received(connection.number, &bytes[at..at + progress.consumed]);
+                    at += progress.consumed;
+                    if !progress.complete {
+                        return true;
+                    }
+                }
+                Err(_) => {
+                    self.events.received(connection.number, &bytes[at..]);
+                    self.fail(slot, Outcome::Malformed);
+                    return false;
+                }
+            }
+            let end = match &connection.stream {
+                Some(stream) if connection.encrypted => stream.received,
+                _ => before + at as u64,
+            };
+            // Bytes behind the last response belong to nothing: such a connection carries no more requests.
+            let reusable = !connection.hung_up && (at == bytes.len() || connection.batch.left > 1);
+            self.answered(slot, end, reusable);
+            let connection = &self.connections[slot];
+            if connection.generation != generation || connection.phase != Phase::Busy || connection.batch.answered == 0
+            {
+                return false;
+            }
+        }
+        true
     }
 
     /// A response is whole: goes on with the connection at once, and only then counts.

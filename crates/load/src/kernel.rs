@@ -81,6 +81,26 @@ impl Kernel {
         Ok(Self { epoll: unsafe { OwnedFd::from_raw_fd(epoll) }, calls: Calls::default() })
     }
 
+    /// The epoll instance.
+    pub(crate) fn fd(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+
+    /// Watches a socket, which tells at once what there is.
+    pub(crate) fn watch(&mut self, fd: RawFd, token: u64) -> io::Result<()> {
+        self.calls.other += 1;
+        let mut event = libc::epoll_event { events: WATCHED, u64: token };
+        // SAFETY: `event` outlives the call.
+        checked(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
+    }
+
+    /// Watches a socket no more.
+    pub(crate) fn forget(&mut self, fd: RawFd) {
+        self.calls.other += 1;
+        // SAFETY: the call takes no pointer that it would read. It fails only for a socket that is not watched.
+        unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
+    }
+
     /// Waits for events, at most `timeout_ns`; fills `events` from its start and returns how many.
     #[inline]
     pub(crate) fn wait(&mut self, events: &mut [libc::epoll_event], timeout_ns: u64) -> io::Result<usize> {

@@ -160,6 +160,7 @@ impl Engine<'_> {
         let start_ns = self.connections[slot].connect_start_ns;
         self.tally.connect.saturating_record(self.now_ns.saturating_sub(start_ns));
         self.tell_connection(slot, false);
+        self.move_to_ring(slot);
         self.send_batch(slot);
     }
 
@@ -299,7 +300,7 @@ impl Engine<'_> {
     }
 
     /// Something came on an idle connection: its end, bytes that nobody asked for, or a message of TLS itself.
-    fn idle_readable(&mut self, slot: usize) {
+    pub(crate) fn idle_readable(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         if connection.encrypted
             && let Some(stream) = &mut connection.stream
@@ -354,7 +355,8 @@ impl Engine<'_> {
         connection.generation = connection.generation.wrapping_add(1);
         connection.parser.reset();
         connection.batch = Batch::default();
-        if let Some(stream) = connection.stream.take() {
+        self.leave_ring(slot);
+        if let Some(stream) = self.connections[slot].stream.take() {
             self.kernel.close(stream.into_fd());
         }
         self.free.push(slot as u32);

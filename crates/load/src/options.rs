@@ -40,6 +40,8 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// How the server's certificate is judged.
     pub trust: Trust,
+    /// How bytes come and go.
+    pub io: Io,
     /// How the server is reached.
     pub reach: Reach,
     /// A ring for the events of each thread, or none at all.
@@ -51,6 +53,31 @@ pub struct Options {
     pub verbatim: Option<Vec<u8>>,
     /// How finely the run is told over time.
     pub sampling: Sampling,
+}
+
+/// How bytes come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Io {
+    /// By io_uring where the kernel has it (6.1 and later) and it is cheaper: plain connections that are kept, until a
+    /// response comes that is longer than 16 KiB.
+    #[default]
+    Auto,
+    /// A call for each reception and each transmission, told by epoll when there is something to do.
+    Epoll,
+    /// By io_uring, or not at all.
+    Uring,
+}
+
+impl Io {
+    /// Its name, as options and reports have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Epoll => "epoll",
+            Self::Uring => "io_uring",
+        }
+    }
 }
 
 /// How the server's certificate is judged.
@@ -83,6 +110,7 @@ impl Options {
             queue: 100_000,
             cpu: None,
             trust: Trust::System,
+            io: Io::Auto,
             reach: Reach::default(),
             events: Vec::new(),
             observers: Vec::new(),

@@ -1,7 +1,7 @@
 //! What the loops of a run share, and what each is given.
 
 use crate::asks::{Chooser, Table};
-use crate::options::Options;
+use crate::options::{Io, Options};
 use crate::reach::route::Route;
 use crate::schedule::{Arrivals, StopRule};
 use crate::slices::Slices;
@@ -17,6 +17,9 @@ const OTHER_FILES: u64 = 64;
 pub(crate) struct Plan {
     pub(crate) asks: Table,
     pub(crate) pipeline: u32,
+    /// Whether receptions and transmissions go through io_uring; where the kernel has none, that may be refused.
+    pub(crate) ring: bool,
+    pub(crate) ring_or_nothing: bool,
     pub(crate) timeout_ns: u64,
     /// Where the requests go; one at least.
     pub(crate) hosts: Vec<Host>,
@@ -60,8 +63,26 @@ impl Plan {
             hosts => hosts,
         };
         raise_open_files(options.connections, urls.len())?;
+        let asks = Table::new(options)?;
+        let encrypted = urls.iter().any(|url| url.encrypted);
+        let suits = asks.is_ready_made(options.pipeline) && asks.entries.iter().all(|entry| entry.keep_alive);
+        if options.io == Io::Uring && !asks.is_ready_made(options.pipeline) {
+            return Err(LoadError::Options(
+                "io_uring sends no requests that are put together as they go: leave it out with a cookie jar, or with a \
+                 pipeline of different requests",
+            ));
+        }
+        if options.io == Io::Uring && encrypted {
+            return Err(LoadError::Options("io_uring carries no TLS here: leave it out"));
+        }
         Ok(Self {
-            asks: Table::new(options)?,
+            asks,
+            ring: match options.io {
+                Io::Epoll => false,
+                Io::Auto => suits && !encrypted,
+                Io::Uring => true,
+            },
+            ring_or_nothing: options.io == Io::Uring,
             pipeline: options.pipeline,
             timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4),
             hosts: urls.into_iter().map(|url| Host::new(options, url)).collect::<Result<_, _>>()?,

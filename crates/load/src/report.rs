@@ -2,7 +2,7 @@
 
 use crate::health::Health;
 use crate::kernel::Calls;
-use crate::options::Options;
+use crate::options::{Io, Options};
 use crate::reach::Reason;
 use crate::schedule::StopRule;
 use crate::series::Series;
@@ -71,6 +71,8 @@ pub struct Generator {
     pub late: u64,
     /// Whether the generator rather than the server may have set the figures.
     pub bottleneck: bool,
+    /// How bytes came and went: [`Io::Uring`] if they did so on any connection, else [`Io::Epoll`].
+    pub io: Io,
 }
 
 /// The share of time from which on a thread counts as fully used.
@@ -105,6 +107,7 @@ impl LoadReport {
             runnable_share,
             late: tally.late,
             bottleneck: cpu_share + runnable_share > BUSY_SHARE || late_share > LATE_SHARE,
+            io: if tally.through_ring { Io::Uring } else { Io::Epoll },
         };
         let mut report = Self {
             requests: tally.requests,

@@ -40,6 +40,8 @@ pub(crate) struct Tally {
     pub(crate) first_byte: Histogram<u64>,
     pub(crate) connect: Histogram<u64>,
     pub(crate) calls: Calls,
+    /// Whether a connection's bytes went through io_uring.
+    pub(crate) through_ring: bool,
     pub(crate) handshakes: Handshakes,
     pub(crate) reasons: Reasons,
 }
@@ -81,6 +83,7 @@ impl Tally {
             first_byte: histogram(),
             connect: histogram(),
             calls: Calls::default(),
+            through_ring: false,
             handshakes: Handshakes::default(),
             reasons: Reasons::default(),
         }
@@ -135,6 +138,7 @@ impl Tally {
         self.events_lost += other.events_lost;
         self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
         self.calls.add(other.calls);
+        self.through_ring |= other.through_ring;
         self.handshakes.full += other.handshakes.full;
         self.handshakes.resumed += other.handshakes.resumed;
         self.reasons.merge(&other.reasons);

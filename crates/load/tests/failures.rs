@@ -199,3 +199,8 @@ fn options_that_contradict_each_other_are_refused() {
     assert!(refused(|options| options.schedule = weir_load::Schedule::Fixed { rate_per_s: f64::NAN }));
     assert!(!refused(|options| options.pipeline = 2));
 }
+
+#[test]
+fn the_same_through_epoll() {
+    server::again_through_epoll("the_same_through_epoll");
+}

@@ -83,3 +83,8 @@ fn what_a_closing_server_left_unanswered_is_asked_again() {
     let report = load(options);
     assert_eq!((report.requests, report.failures(), report.reconnects), (3, 5, 0), "a POST is not repeated");
 }
+
+#[test]
+fn the_same_through_epoll() {
+    server::again_through_epoll("the_same_through_epoll");
+}

@@ -4,7 +4,7 @@ mod server;
 
 use server::{Server, load, load_with_events};
 use std::time::Duration;
-use weir_load::{LoadReport, Request};
+use weir_load::{Io, LoadReport, Request};
 
 fn assert_all_done(report: &LoadReport, requests: u64) {
     assert_eq!((report.requests, report.failures(), report.reconnects), (requests, 0, 0), "{:?}", report.errors);
@@ -148,4 +148,37 @@ fn without_keep_alive_each_request_has_its_connection() {
         assert!(request.sent_ns <= request.first_byte_ns && request.first_byte_ns <= request.done_ns);
         assert_eq!(connection.remote, server.address);
     }
+}
+
+/// Long responses leave io_uring, on their connections and then altogether; nothing of what comes meanwhile is lost.
+#[test]
+fn long_responses_go_another_way() {
+    let long = format!("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(100_000));
+    let length = long.len() as u64;
+    let count = std::sync::atomic::AtomicU64::new(0);
+    // Some short ones first, so that connections are in the ring when the first long one comes.
+    let server = Server::start(move |peer| {
+        while peer.request().is_some() {
+            let short = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 100;
+            peer.send(if short { b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello" } else { long.as_bytes() });
+        }
+    });
+    let mut options = server.options(400);
+    options.connections = 8;
+    let report = load(options);
+    assert_all_done(&report, 400);
+    assert_eq!(report.bytes, 100 * 43 + 300 * length);
+    assert_eq!((server.connections(), report.generator.io), (8, Io::Epoll));
+    // Where nothing else is wanted, they stay.
+    let mut options = server.options(50);
+    options.io = if options.io == Io::Epoll { Io::Epoll } else { Io::Uring };
+    let wanted = options.io;
+    let report = load(options);
+    assert_all_done(&report, 50);
+    assert_eq!((report.bytes, wanted == Io::Uring), (50 * length, report.generator.io == Io::Uring));
+}
+
+#[test]
+fn the_same_through_epoll() {
+    server::again_through_epoll("the_same_through_epoll");
 }

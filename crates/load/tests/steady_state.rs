@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir_load::{
-    Ask, Calls, ClientRequest, Control, LoadReport, Observer, Options, Order, Request, Schedule, StopRule,
+    Ask, Calls, ClientRequest, Control, Io, LoadReport, Observer, Options, Order, Request, Schedule, StopRule,
 };
 
 /// Counts the allocations of the generator's own threads.
@@ -132,7 +132,9 @@ fn a_request_is_one_send_and_one_receive() {
     let _turn = TURN.lock();
     let server = server();
     let requests = 10_000;
-    let (report, _) = counted(options(&server, requests, true));
+    let mut options = options(&server, requests, true);
+    options.io = Io::Epoll;
+    let (report, _) = counted(options);
     let Calls { wait, receive, send, other } = report.calls;
     assert_eq!((receive, send), (requests, requests));
     // Waits serve all connections that are ready; at the worst each request has one of its own.
@@ -141,11 +143,30 @@ fn a_request_is_one_send_and_one_receive() {
     assert_eq!(other, 5 * 10);
 }
 
+/// Through io_uring there is only one sort of call: it hands over what goes out and waits for what comes.
+#[test]
+fn through_io_uring_a_request_is_at_most_one_call() {
+    let _turn = TURN.lock();
+    let server = server();
+    let requests = 10_000;
+    let mut options = options(&server, requests, true);
+    options.io = Io::Uring;
+    let (report, _) = counted(options);
+    assert_eq!(report.generator.io, Io::Uring);
+    let Calls { wait, receive, send, other } = report.calls;
+    assert_eq!((receive, send), (0, 0));
+    // Each serves all connections that are ready; at the worst each request has one of its own.
+    assert!(wait <= requests + 100, "{wait}");
+    // Those of a connection by epoll, and its move to the ring and back.
+    assert!(other <= 7 * 10, "{other}");
+}
+
 #[test]
 fn a_thousand_requests_cost_the_calls_of_one() {
     let _turn = TURN.lock();
     let server = server();
     let mut options = options(&server, 10_000, true);
+    options.io = Io::Epoll;
     ask_a_thousand(&mut options, Order::Weighted { seed: 3 });
     let (report, _) = counted(options);
     assert_eq!((report.calls.receive, report.calls.send, report.calls.other), (10_000, 10_000, 5 * 10));
@@ -161,6 +182,7 @@ fn a_pipeline_shares_its_calls() {
     let server = server();
     let mut options = options(&server, 8000, false);
     options.pipeline = 8;
+    options.io = Io::Epoll;
     let (report, _) = counted(options);
     assert_eq!(report.calls.send, 1000);
     // Eight responses may come in eight pieces, but not in more.
@@ -171,11 +193,14 @@ fn a_pipeline_shares_its_calls() {
 fn waiting_for_arrivals_costs_no_calls_of_its_own() {
     let _turn = TURN.lock();
     let server = server();
-    let mut options = options(&server, 1, false);
-    options.schedule = Schedule::Fixed { rate_per_s: 500.0 };
-    options.stop = StopRule::Duration(Duration::from_secs(1));
-    let (report, _) = counted(options);
-    assert_eq!((report.requests, report.calls.receive, report.calls.send), (500, 500, 500));
-    // A wait for the arrival, one for its response, and the sweeps.
-    assert!(report.calls.wait <= 2 * 500 + 50, "{:?}", report.calls);
+    for (io, calls) in [(Io::Epoll, 500), (Io::Uring, 0)] {
+        let mut options = options(&server, 1, false);
+        options.schedule = Schedule::Fixed { rate_per_s: 500.0 };
+        options.stop = StopRule::Duration(Duration::from_secs(1));
+        options.io = io;
+        let (report, _) = counted(options);
+        assert_eq!((report.requests, report.calls.receive, report.calls.send), (500, calls, calls));
+        // A wait for the arrival, one for its response, and the sweeps.
+        assert!(report.calls.wait <= 2 * 500 + 50, "{:?}", report.calls);
+    }
 }

@@ -88,9 +88,10 @@ fn write_screen(
     let generator = report.generator;
     write!(
         screen,
-        "\n  generator  {:.1} % CPU, waited for it {:.1} % of the time",
+        "\n  generator  {:.1} % CPU, waited for it {:.1} % of the time, {}",
         generator.cpu_share * 100.0,
-        generator.runnable_share * 100.0
+        generator.runnable_share * 100.0,
+        generator.io.name()
     )?;
     if heading.rate_wanted_per_s.is_some() {
         write!(screen, ", {} arrivals late", grouped(generator.late))?;

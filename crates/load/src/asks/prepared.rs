@@ -89,6 +89,11 @@ impl Table {
         Ok(table)
     }
 
+    /// Whether whatever goes out in one go is a piece of the table, as it stays until the run is over.
+    pub(crate) fn is_ready_made(&self, pipeline: u32) -> bool {
+        self.is_constant || pipeline == 1 && !self.cookie_jar
+    }
+
     fn push(
         &mut self,
         request: &Request,

@@ -4,10 +4,11 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use weir_load::{Control, LoadReport, Options, StopRule, Url};
+use weir_load::{Control, Io, LoadReport, Options, StopRule, Url};
 use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::{Consumer, Kind};
 
@@ -76,6 +77,7 @@ impl Server {
     /// Options for so many requests over one connection.
     pub(crate) fn options(&self, requests: u64) -> Options {
         let mut options = Options::new(self.url());
+        options.io = io();
         options.connections = 1;
         options.stop = StopRule::Requests(requests);
         options.timeout = Duration::from_secs(10);
@@ -158,4 +160,16 @@ pub(crate) fn events(consumer: &mut Consumer) -> (Vec<ClientConnection>, Vec<Cli
     });
     assert_eq!(lanes, 1, "the lane says first who it is");
     (connections, requests)
+}
+
+/// How bytes come and go in this process: by io_uring, as a rule, or by epoll where a test runs all others again so.
+fn io() -> Io {
+    if std::env::var_os("WEIR_TEST_EPOLL").is_some() { Io::Epoll } else { Io::Auto }
+}
+
+/// Runs all other tests of this binary again through epoll: what a kernel without io_uring does must be the same.
+pub(crate) fn again_through_epoll(own_name: &str) {
+    let program = std::env::current_exe().expect("this program");
+    let run = Command::new(program).args(["--skip", own_name]).env("WEIR_TEST_EPOLL", "1").output().expect("it starts");
+    assert!(run.status.success(), "through epoll:\n{}", String::from_utf8_lossy(&run.stdout));
 }
