@@ -113,7 +113,7 @@ fn agree(arguments: &[&str], more: &[&str]) {
     assert_eq!(ours.status, original.status, "{arguments:?}: {} {}", ours.stderr, original.stderr);
     assert_eq!(form(&ours.stdout), form(&original.stdout), "{arguments:?}");
     assert_eq!(ours.stderr, original.stderr, "{arguments:?}");
-    if arguments.iter().any(|argument| argument.contains('w')) {
+    if ours.stdout.starts_with("<p>") {
         return;
     }
     let (original_fields, our_fields) = (original.fields(), ours.fields());
