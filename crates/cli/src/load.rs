@@ -1,6 +1,9 @@
 //! The `weir load` command.
 
+mod asked;
 mod screen;
+
+pub(crate) use asked::number_names;
 
 use crate::load_run::into_run;
 use crate::progress::Line;
@@ -34,6 +37,12 @@ Examples:
       the same with random gaps, repeatable
   weir load -n 1000 -m POST -H 'Content-Type: text/plain' --body @FILE URL
       1000 requests with a body
+  weir load --steps 100/10s,200/10s http://localhost:8080/
+      more arrivals step by step; --ramp 100..1000/60s: evenly
+  weir load --replay access.log --speed 2 http://localhost:8080/
+      what a server's log holds, at its times, twice as fast
+  weir load --urls mix.txt http://localhost:8080/
+      the requests of a file, by their weights; a line is: 3 GET /index.html
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
   weir load --ca test-ca.pem https://localhost:8443/
@@ -54,7 +63,8 @@ be reached, 2 for wrong usage.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to load: http:// or https://, host, port, path
-    url: String,
+    #[arg(required_unless_present = "urls")]
+    url: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
     /// Write the events of every connection and request to this run directory, for `weir explain`
@@ -90,7 +100,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "R", help_heading = "Load")]
     rate: Option<f64>,
     /// Exponentially distributed times between arrivals
-    #[arg(long, requires = "rate", help_heading = "Load")]
+    #[arg(long, help_heading = "Load")]
     poisson: bool,
     /// Where the random numbers begin
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
@@ -125,6 +135,8 @@ pub(crate) struct LoadArgs {
     /// Body: the text itself, or @FILE
     #[arg(long, value_name = "TEXT|@FILE", help_heading = "Request")]
     body: Option<String>,
+    #[command(flatten)]
+    asked: asked::Asked,
     /// Believe any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
     insecure: bool,
@@ -162,9 +174,10 @@ impl clap::FromArgMatches for Given {
         let was_given = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
         let option = |name: &str| match name {
             "headers" => "--header".to_owned(),
+            "http1_0" => "--http1.0".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        Ok(Self(OF_LOADING.into_iter().filter(was_given).map(option).collect()))
+        Ok(Self(OF_LOADING.into_iter().chain(asked::OF_ASKING).filter(was_given).map(option).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -204,9 +217,11 @@ impl LoadArgs {
         &self.given.0
     }
 
-    /// The options that these arguments mean for a URL.
-    pub(crate) fn options(&self, url: &str) -> Result<Options, Usage> {
-        let mut options = Options::new(Url::parse(url)?);
+    /// The options that these arguments mean for a URL; none is needed where they name their URLs themselves.
+    pub(crate) fn options(&self, url: Option<&str>) -> Result<Options, Usage> {
+        let base = self.asked.base(url)?;
+        // Where there is none, the first of the list takes this one's place.
+        let mut options = Options::new(base.clone().map_or_else(|| Url::parse("http://localhost/"), Ok)?);
         options.connections = self.connections;
         options.threads = self.threads;
         options.pipeline = self.pipeline;
@@ -242,6 +257,10 @@ impl LoadArgs {
             },
             ..Request::default()
         };
+        self.asked.apply(&mut options, base.as_ref(), self.seed)?;
+        let has_end = self.requests.is_some() || self.duration.is_some();
+        let when = asked::When { poisson: self.poisson, seed: self.seed, has_end };
+        self.asked.schedule(&mut options, base.as_ref(), when)?;
         options.check()?;
         Ok(options)
     }
@@ -259,11 +278,7 @@ struct Heading {
 
 impl Heading {
     fn of(options: &Options) -> Self {
-        let schedule = match &options.schedule {
-            Schedule::Closed => "closed loop".to_owned(),
-            Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
-            Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),
-        };
+        let schedule = asked::manner(&options.schedule);
         let plural = |count: u32, name: &str| format!("{count} {name}{}", if count == 1 { "" } else { "s" });
         let mut manner = format!("{}, {schedule}", plural(options.connections, "connection"));
         if !options.keep_alive {
@@ -276,7 +291,7 @@ impl Heading {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
         Self {
-            url: options.url.to_string(),
+            url: asked::title(options),
             manner,
             connections: options.connections,
             rate_wanted_per_s: options.schedule.rate_per_s(),
@@ -287,7 +302,7 @@ impl Heading {
 /// Runs the command.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let options = match args.load.options(&args.url) {
+    let options = match args.load.options(args.url.as_deref()) {
         Ok(options) => options,
         Err(Usage(error)) => {
             eprintln!("weir load: {}", crate::output::causes(&error));
@@ -417,7 +432,7 @@ mod tests {
 
     fn options(arguments: &[&str]) -> Result<Options, String> {
         let cli = Cli::try_parse_from([&["load"], arguments].concat()).map_err(|error| error.to_string())?;
-        cli.args.load.options(&cli.args.url).map_err(|Usage(error)| format!("{error:#}"))
+        cli.args.load.options(cli.args.url.as_deref()).map_err(|Usage(error)| format!("{error:#}"))
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! A load whose events are written to a run directory.
 
-use crate::load::watched;
+use crate::load::{number_names, watched};
 use crate::stop::Stop;
 use anyhow::anyhow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_load::{LoadReport, Options, Schedule};
+use weir_load::{LoadReport, Options, Order, Schedule};
 use weir_trace::{Run, Source, pump};
 
 /// Slots of each thread's ring: a third of a second of the fastest load seen, at three slots a request.
@@ -12,9 +12,9 @@ const RING_SLOTS: usize = 1 << 17;
 
 /// Runs a load and writes its events to the run.
 pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, quiet: bool) -> anyhow::Result<LoadReport> {
-    let name = format!("{} {}", options.request.method, crate::privacy::without_query(&options.url.target));
-    let seed = match options.schedule {
-        Schedule::Poisson { seed, .. } => Some(seed),
+    let names = number_names(&mut options);
+    let seed = match (&options.schedule, &options.asks.order) {
+        (Schedule::Poisson { seed, .. }, _) | (_, Order::Weighted { seed }) => Some(*seed),
         _ => None,
     };
     let (producers, mut consumers): (Vec<_>, Vec<_>) =
@@ -23,7 +23,7 @@ pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, quiet: bool
     run.begin(Source::Client, crate::VERSION, crate::privacy::command_line(), None, seed)?;
     let over = AtomicBool::new(false);
     let (report, written) = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| pump(run, Source::Client, &mut consumers, &[name], &over));
+        let writer = scope.spawn(|| pump(run, Source::Client, &mut consumers, &names, &over));
         let report = watched(options, stop, quiet, false);
         over.store(true, Ordering::Release);
         (report, writer.join())

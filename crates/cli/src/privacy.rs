@@ -14,7 +14,7 @@ pub(crate) fn without_query(target: &str) -> String {
 }
 
 /// Options whose value may be a secret as a whole: the addresses of webhooks have their key in the path.
-const SECRET: [&str; 3] = ["--header", "--body", "--webhook"];
+const SECRET: [&str; 6] = ["--header", "--body", "--webhook", "--user", "--bearer", "--cookie"];
 
 fn redacted(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut hide_next = false;
@@ -75,6 +75,11 @@ mod tests {
             "--webhook",
             "https://h/services/key1",
             "--webhook=https://h/services/key2",
+            "--user",
+            "me:pw",
+            "--bearer=token",
+            "--cookie",
+            "session=4",
         ];
         let kept = redacted(line.iter().map(|&argument| argument.to_owned()));
         assert_eq!(
@@ -91,7 +96,12 @@ mod tests {
                 "4",
                 "--webhook",
                 "(redacted)",
-                "--webhook=(redacted)"
+                "--webhook=(redacted)",
+                "--user",
+                "(redacted)",
+                "--bearer=(redacted)",
+                "--cookie",
+                "(redacted)"
             ]
         );
     }

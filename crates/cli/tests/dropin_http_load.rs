@@ -167,6 +167,9 @@ fn usage_is_told_and_what_is_not_there_is_refused() {
         assert_eq!(status, Some(1));
         assert!(complaints.starts_with("usage:  http_load [-checksum]"), "{complaints}");
     }
+    let (status, _, complaints) = http_load(&["-throttle", "-p", "1", "-f", "1", "urls"]);
+    assert_eq!(status, Some(1));
+    assert!(complaints.contains("-throttle"), "{complaints}");
     let (status, _, complaints) = http_load(&["-cipher", "fastsec", "-p", "1", "-f", "1", "urls"]);
     assert_eq!(status, Some(1));
     assert!(complaints.contains("-cipher fastsec"), "{complaints}");

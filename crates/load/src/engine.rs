@@ -3,6 +3,7 @@
 //! What happens rarely (connections made and lost, timeouts) is in [`crate::lifecycle`].
 
 use crate::LoadError;
+use crate::account::Over;
 use crate::asks::Chooser;
 use crate::connection::{Batch, Connection, Phase, Piece};
 use crate::cookies::CookieJar;
@@ -13,10 +14,10 @@ use crate::plan::{Plan, Share};
 use crate::ring::Ring;
 use crate::schedule::Arrivals;
 use crate::slices::Slices;
-use crate::tally::{Durations, Tally};
+use crate::tally::Tally;
 use std::collections::VecDeque;
 use std::io;
-use weir_wire::client::{ClientRequest, Outcome};
+use weir_wire::client::Outcome;
 
 /// What one read takes at most.
 const BUFFER_BYTES: usize = 128 * 1024;
@@ -109,19 +110,6 @@ pub(crate) struct Wanted {
     pub(crate) ask: u32,
 }
 
-/// What is known of a request whose response is whole, or that failed.
-#[derive(Debug, Clone, Copy)]
-struct Over {
-    connection: u64,
-    connect_start_ns: u64,
-    batch: Batch,
-    done_ns: u64,
-    response_end: u64,
-    request_bytes: u32,
-    status: u16,
-    encrypted: bool,
-}
-
 impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, control: &'a Control, share: Share) -> Result<Self, LoadError> {
         let kernel = Kernel::new().map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
@@ -137,6 +125,7 @@ impl<'a> Engine<'a> {
             other => other.and_then(Result::ok),
         };
         let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, Arrivals::next_ns);
+        let next_arrival_ns = if next_arrival_ns < share.end_ns { next_arrival_ns } else { NEVER };
         // A large bound is a bound, not a wish for memory.
         let queue = if share.arrivals.is_some() { share.queue.min(100_000) } else { 0 };
         let pool = || Pool {
@@ -531,94 +520,5 @@ impl<'a> Engine<'a> {
             let ask = self.plan.asks.choose(&mut self.chooser);
             self.chosen.push(Piece { ask, bytes: 0 });
         }
-    }
-
-    #[inline]
-    fn count_answer(&mut self, over: &Over) {
-        let batch = &over.batch;
-        let from_ns = if batch.opened { over.connect_start_ns } else { batch.sent_ns };
-        let durations = Durations {
-            latency_ns: over.done_ns.saturating_sub(batch.intended_ns),
-            uncorrected_ns: over.done_ns.saturating_sub(from_ns),
-            first_byte_ns: batch.first_byte_ns.saturating_sub(batch.sent_ns),
-        };
-        self.tally.success(over.status, over.done_ns <= self.end_ns, durations);
-        self.tally.last_done_ns = over.done_ns;
-        if self.events.wanted() {
-            self.tell(over, Outcome::Done);
-        }
-    }
-
-    /// Counts the requests of a batch that will have no response.
-    pub(crate) fn count_failures(&mut self, slot: usize, outcome: Outcome) {
-        let connection = &mut self.connections[slot];
-        let batch = connection.batch;
-        let (sent, received) = connection.stream.as_ref().map_or((0, 0), |stream| (stream.sent, stream.received));
-        let mut over = Over {
-            connection: connection.number,
-            connect_start_ns: connection.connect_start_ns,
-            batch,
-            done_ns: self.now_ns,
-            response_end: received,
-            request_bytes: 0,
-            status: 0,
-            encrypted: connection.encrypted,
-        };
-        self.outstanding -= u64::from(batch.left);
-        self.tally.errors[outcome as usize] += u64::from(batch.left);
-        self.tally.last_done_ns = self.now_ns;
-        while self.events.wanted() && over.batch.left > 0 {
-            if over.batch.first_byte_ns == 0 {
-                over.batch.response_offset = received;
-            }
-            let connection = &mut self.connections[slot];
-            let bytes = connection.awaited_bytes(&self.plan.asks);
-            over.request_bytes = sent.saturating_sub(over.batch.request_offset).min(u64::from(bytes)) as u32;
-            self.tell(&over, outcome);
-            let connection = &mut self.connections[slot];
-            connection.batch.left -= 1;
-            connection.batch.answered += 1;
-            connection.batch.first_byte_ns = 0;
-            if connection.batch.left > 0 {
-                connection.await_next(&self.plan.asks);
-            }
-            over.batch = connection.batch;
-        }
-        // As it was: whoever closes the connection may still ask.
-        self.connections[slot].batch = batch;
-    }
-
-    fn tell(&mut self, over: &Over, outcome: Outcome) {
-        let batch = &over.batch;
-        self.events.request(ClientRequest {
-            connection: over.connection,
-            intended_ns: batch.intended_ns,
-            started_ns: batch.started_ns,
-            sent_ns: batch.sent_ns,
-            first_byte_ns: batch.first_byte_ns,
-            done_ns: over.done_ns,
-            request_offset: batch.request_offset,
-            request_bytes: over.request_bytes,
-            response_offset: batch.response_offset,
-            response_bytes: over.response_end.saturating_sub(batch.response_offset),
-            status: over.status,
-            name: self.plan.asks.entry(batch.ask).name,
-            outcome,
-            opened_connection: batch.opened,
-            encrypted: over.encrypted,
-            retried: batch.retried,
-            http_version: 1,
-        });
-    }
-}
-
-/// How a failed call on a connection counts.
-pub(crate) fn outcome_of(error: &io::Error) -> Outcome {
-    match error.kind() {
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Outcome::Reset,
-        io::ErrorKind::UnexpectedEof => Outcome::Closed,
-        io::ErrorKind::TimedOut => Outcome::TimedOut,
-        _ if crate::transport::tls_error(error).is_some() => Outcome::Tls,
-        _ => Outcome::Other,
     }
 }

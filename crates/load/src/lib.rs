@@ -8,6 +8,8 @@
 //! The way of a request is in `engine`; what happens to connections beside it in `lifecycle`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
 
+pub mod access_log;
+mod account;
 mod asks;
 mod calendar;
 mod chunked;
@@ -52,7 +54,7 @@ pub use reach::Reach;
 pub use report::{Generator, LoadReport};
 pub use request::{Request, RequestError, Version};
 pub use run::run;
-pub use schedule::{Schedule, StopRule};
+pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};
 pub use secured::Secured;
 pub use series::{Counts, Point, Sampling, Series, Strain};
 pub use tally::Handshakes;

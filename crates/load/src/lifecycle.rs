@@ -1,9 +1,10 @@
 //! What happens to connections outside the way of a request: made, lost, timed out, retired.
 
 use crate::LoadError;
+use crate::account::outcome_of;
 use crate::connection::{Batch, Phase};
 use crate::cookies::CookieJar;
-use crate::engine::{Engine, NEVER, outcome_of};
+use crate::engine::{Engine, NEVER};
 use crate::kernel::{BROKEN, HANGUP, READABLE, monotonic_ns};
 use crate::reach::{Refusal, tls_words};
 use crate::tally::Tally;

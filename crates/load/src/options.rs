@@ -150,8 +150,8 @@ impl Options {
         if self.pipeline > 1 && (self.schedule.rate_per_s().is_some() || !self.keep_alive) {
             return wrong("pipelining needs a closed loop and kept-alive connections");
         }
-        if self.schedule.rate_per_s().is_some_and(|rate| !(rate > 0.0 && rate <= 1e8)) {
-            return wrong("the rate lies above 0 and at most at 100000000 a second");
+        if let Some(problem) = self.schedule.problem() {
+            return wrong(problem);
         }
         if self.timeout.is_zero() {
             return wrong("the timeout is longer than nothing");

@@ -144,7 +144,7 @@ impl LoadReport {
     }
 
     fn judge(&self, options: &Options, health: &[Health]) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = options.asks.notes.clone();
         let generator = self.generator;
         let percent = |share: f64| share * 100.0;
         if generator.cpu_share + generator.runnable_share > BUSY_SHARE {

@@ -1,8 +1,9 @@
 //! The way of a request where receptions and transmissions go through io_uring.
 
 use crate::LoadError;
+use crate::account::outcome_of;
 use crate::connection::Phase;
-use crate::engine::{Engine, outcome_of};
+use crate::engine::Engine;
 use crate::kernel::monotonic_ns;
 use crate::ring::{Completion, Filled};
 use std::io;

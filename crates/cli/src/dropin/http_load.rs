@@ -21,6 +21,8 @@ use weir_load::{Ask, Control, Options, Order, Request, Schedule, StopRule, Trust
 const PROGRESS_EVERY: Duration = Duration::from_secs(60);
 /// The most connections of a rate.
 const CONNECTIONS_MAX: u64 = 8192;
+/// The most fetches whose times are drawn before the run (8 bytes each).
+const JITTERED_MAX: u64 = 4_000_000;
 /// Files that a run has open besides its connections and those that linger.
 const OTHER_FILES: u64 = 1024 + 64;
 
@@ -56,9 +58,6 @@ fn refused(arguments: &Arguments) -> Result<(), String> {
     let not_yet = |option: &str, what: &str| Err(format!("{option}: {what} is not there yet; leave the option out"));
     if arguments.throttle.is_some() {
         return not_yet("-throttle", "a limit to what a connection reads in a second");
-    }
-    if arguments.jitter {
-        return not_yet("-jitter", "a rate whose intervals vary");
     }
     match arguments.cipher.as_deref().map(str::to_ascii_lowercase).as_deref() {
         Some(word @ ("fastsec" | "highsec" | "paranoid")) => Err(format!(
@@ -101,12 +100,43 @@ fn prepare(arguments: &Arguments) -> Result<(Options, Vec<String>), String> {
     };
     if let Some(rate_per_s) = arguments.rate_per_s() {
         options.schedule = Schedule::Fixed { rate_per_s };
+        if arguments.jitter {
+            let seed = arguments.seed.unwrap_or_else(random_seed);
+            options.schedule = Schedule::Recorded(jittered(rate_per_s, arguments.end, seed)?.into());
+        }
     }
     options.stop = match arguments.end {
         End::Fetches(fetches) => StopRule::Requests(fetches),
         End::Seconds(seconds) => StopRule::Duration(Duration::from_secs(seconds)),
     };
     Ok((options, names))
+}
+
+/// The times of fetches whose intervals lie within a tenth of the rate's, evenly spread; nanoseconds from the start.
+fn jittered(rate_per_s: f64, end: End, seed: u64) -> Result<Vec<u64>, String> {
+    let (count, until_ns) = match end {
+        End::Fetches(fetches) => (fetches, f64::INFINITY),
+        End::Seconds(seconds) => ((seconds as f64 * rate_per_s / 0.9) as u64 + 1, seconds as f64 * 1e9),
+    };
+    if count > JITTERED_MAX {
+        return Err(format!("-jitter: more than {JITTERED_MAX} fetches at times of their own are too many"));
+    }
+    let (mut state, mut at_ns) = (seed, 0.0);
+    let times = (0..count).map(|_| {
+        let now_ns = at_ns;
+        at_ns += 1e9 / rate_per_s * (0.9 + 0.2 * fraction(&mut state));
+        now_ns
+    });
+    Ok(times.take_while(|at_ns| *at_ns < until_ns).map(|at_ns| at_ns as u64).collect())
+}
+
+/// The next random number from 0 up to 1 (SplitMix64).
+fn fraction(state: &mut u64) -> f64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// The addresses of a file, one in each line.
@@ -188,4 +218,21 @@ fn progress(shared: &Shared, elapsed: Duration) -> String {
         "--- {seconds} secs, {} fetches started, {} completed, {} current",
         counts.started, counts.fetches, counts.parallel
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_keeps_the_rate_and_stays_within_a_tenth() {
+        let times = jittered(1000.0, End::Seconds(20), 7).expect("not too many");
+        assert!(times.len().abs_diff(20_000) < 50, "{}", times.len());
+        assert!(times.windows(2).all(|pair| (899_999..=1_100_001).contains(&(pair[1] - pair[0]))));
+        let gaps = || times.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps().min() < Some(905_000) && gaps().max() > Some(1_095_000));
+        assert_eq!(times, jittered(1000.0, End::Seconds(20), 7).expect("the same"));
+        assert_eq!(jittered(10.0, End::Fetches(3), 7).map(|times| times.len()), Ok(3));
+        assert!(jittered(1000.0, End::Fetches(JITTERED_MAX + 1), 7).is_err());
+    }
 }

@@ -30,7 +30,7 @@ pub(super) enum Outcome {
 
 /// Starts the server if asked to, records it while it is loaded.
 pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
-    let options = match args.load.options(url) {
+    let options = match args.load.options(Some(url)) {
         Ok(options) => options,
         Err(Usage(error)) => return Ok(Outcome::Usage(crate::output::causes(&error))),
     };

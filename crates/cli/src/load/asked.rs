@@ -1,0 +1,308 @@
+//! What is asked, and when, beyond one request at one rate: the options for it.
+
+use super::Usage;
+use anyhow::{Context, anyhow};
+use std::collections::HashMap;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use weir_load::access_log::AccessLog;
+use weir_load::{Options, Order, Profile, Request, Schedule, StopRule, Stretch, Url, Version, parse_url_list};
+
+/// The largest file of requests that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// How many stretches of a changing rate are told of.
+const STRETCHES_TOLD: usize = 4;
+/// The most names of requests in a run; each thread's stream has them all.
+const NAMES_MAX: usize = 10_000;
+
+/// Options of what is asked.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Asked {
+    /// Ask what this file says, a request a line: [WEIGHT] [METHOD] URL-or-path [@BODYFILE]; by weights, or in turn where no line has one
+    #[arg(long, value_name = "FILE", conflicts_with = "body", help_heading = "Request")]
+    urls: Option<PathBuf>,
+    /// Speak HTTP/1.0: a new connection for each request, unless --keepalive
+    #[arg(long = "http1.0", help_heading = "Request")]
+    http1_0: bool,
+    /// With --http1.0: ask to keep the connection for further requests
+    #[arg(long, requires = "http1_0", conflicts_with = "no_keepalive", help_heading = "Request")]
+    keepalive: bool,
+    /// Basic authentication
+    #[arg(long, value_name = "NAME:PASSWORD", conflicts_with = "bearer", help_heading = "Request")]
+    user: Option<String>,
+    /// Bearer authentication: the token, or the file that holds it
+    #[arg(long, value_name = "TOKEN|@FILE", help_heading = "Request")]
+    bearer: Option<String>,
+    /// Send this cookie; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Request")]
+    cookie: Vec<String>,
+    /// Send back the cookies that responses set: each connection is a user with cookies of its own
+    #[arg(long, help_heading = "Request")]
+    cookie_jar: bool,
+    /// Open loop whose rate changes: RATE/TIME one after the other, such as 100/10s,200/10s
+    #[arg(long, value_name = "STEPS", conflicts_with_all = ["rate", "ramp", "bursts", "replay"], help_heading = "Load")]
+    steps: Option<String>,
+    /// Open loop whose rate changes evenly, such as 100..1000/60s
+    #[arg(long, value_name = "FROM..TO/TIME", conflicts_with_all = ["rate", "bursts", "replay"], help_heading = "Load")]
+    ramp: Option<String>,
+    /// Open loop of so many arrivals at once, each time again after this time, such as 50/2s
+    #[arg(long, value_name = "N/TIME", conflicts_with_all = ["rate", "poisson", "replay"], help_heading = "Load")]
+    bursts: Option<String>,
+    /// Open loop of the requests of an access log (Common or Combined Log Format) at its own times
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["rate", "poisson", "urls", "method", "body"], help_heading = "Load")]
+    replay: Option<PathBuf>,
+    /// With --replay: so many times as fast as it was
+    #[arg(long, requires = "replay", value_name = "X", help_heading = "Load")]
+    speed: Option<f64>,
+}
+
+/// The names of the fields of [`Asked`].
+pub(super) const OF_ASKING: [&str; 12] = [
+    "urls",
+    "http1_0",
+    "keepalive",
+    "user",
+    "bearer",
+    "cookie",
+    "cookie_jar",
+    "steps",
+    "ramp",
+    "bursts",
+    "replay",
+    "speed",
+];
+
+impl Asked {
+    /// Whether these options name the URLs themselves, so that none is needed on the command line.
+    pub(super) fn base(&self, url: Option<&str>) -> Result<Option<Url>, Usage> {
+        match url {
+            Some(url) => Ok(Some(Url::parse(url)?)),
+            None if self.urls.is_some() => Ok(None),
+            None => Err(anyhow!("say what to load: a URL such as http://localhost:8080/, or --urls FILE").into()),
+        }
+    }
+
+    /// Adds what these options mean to `options`, whose other fields are set; `base` is the URL that was given, if any.
+    pub(super) fn apply(&self, options: &mut Options, base: Option<&Url>, seed: u64) -> Result<(), Usage> {
+        if self.http1_0 {
+            options.request.version = Version::Http10;
+            options.keep_alive = self.keepalive;
+        }
+        options.request.headers.extend(self.credentials()?);
+        options.asks.cookies = self.cookie.iter().map(|cookie| pair(cookie)).collect::<Result<_, _>>()?;
+        options.asks.cookie_jar = self.cookie_jar;
+        if let Some(file) = &self.urls {
+            let name = file.display();
+            let text = read_text(file).with_context(|| format!("--urls: cannot read {name}"))?;
+            let beside = |body: &str| std::fs::read(file.parent().unwrap_or(Path::new("")).join(body));
+            let (list, weighted) = parse_url_list(&text, base, &options.request, beside)
+                .map_err(|error| anyhow!(error).context(format!("--urls {name}")))?;
+            options.url = list[0].url.clone();
+            options.asks.order = if weighted { Order::Weighted { seed } } else { Order::InTurn };
+            options.asks.list = list;
+        }
+        Ok(())
+    }
+
+    /// Sets the schedule, where these options say one, and the end that it has by itself, unless the user set another.
+    pub(super) fn schedule(&self, options: &mut Options, base: Option<&Url>, how: When) -> Result<(), Usage> {
+        if let Some((option, text)) = [("--steps", &self.steps), ("--ramp", &self.ramp)]
+            .iter()
+            .find_map(|(name, text)| Some((name, text.as_ref()?)))
+        {
+            if *option == "--ramp" && !text.contains("..") {
+                return Err(anyhow!("--ramp: write FROM..TO/TIME, such as 100..1000/60s").into());
+            }
+            let profile = Profile::parse(text, |time| crate::units::duration(time).ok())
+                .map_err(|error| anyhow!("{option}: {error}"))?;
+            let whole = profile.duration();
+            if let (StopRule::Duration(wanted), true) = (options.stop, how.has_end)
+                && wanted > whole
+            {
+                return Err(anyhow!("{option}: the rates end after {whole:?}, before the -d that was given").into());
+            }
+            if !how.has_end {
+                options.stop = StopRule::Duration(whole);
+            }
+            options.schedule =
+                Schedule::Changing { profile: Arc::new(profile), poisson: how.poisson.then_some(how.seed) };
+        } else if let Some(text) = &self.bursts {
+            let form = || anyhow!("--bursts: write N/TIME, such as 50/2s");
+            let (size, every) = text.split_once('/').ok_or_else(form)?;
+            options.schedule = Schedule::Bursts {
+                size: size.parse().map_err(|_| form())?,
+                every: crate::units::duration(every).map_err(|_| form())?,
+            };
+        } else if let Some(file) = &self.replay {
+            self.replay(options, base, file, how.has_end)?;
+        } else if how.poisson && options.schedule == Schedule::Closed {
+            return Err(anyhow!("--poisson: needs a rate; give --rate, --steps or --ramp").into());
+        }
+        Ok(())
+    }
+
+    /// Asks what a log says at its times.
+    fn replay(&self, options: &mut Options, base: Option<&Url>, file: &Path, has_end: bool) -> Result<(), Usage> {
+        let name = file.display();
+        let speed = self.speed.unwrap_or(1.0);
+        if !(speed > 0.0 && speed <= 1e6) {
+            return Err(anyhow!("--speed: a number above 0, at most 1000000").into());
+        }
+        let base =
+            base.with_context(|| format!("--replay: say which server is asked: weir load --replay {name} URL"))?;
+        let log = std::fs::File::open(file).and_then(|log| AccessLog::read(BufReader::new(log)));
+        let log = log.with_context(|| format!("--replay: cannot read {name}"))?;
+        let first: Vec<_> = log.told.iter().map(|(line, problem)| format!("line {line}: {problem}")).collect();
+        if log.order.is_empty() {
+            let why = first.first().map_or("it is empty", String::as_str);
+            return Err(anyhow!("--replay {name}: no request in it; {why}").into());
+        }
+        let notes = &mut options.asks.notes;
+        if log.malformed > 0 {
+            let more = if log.malformed > first.len() as u64 { "; …" } else { "" };
+            notes.push(format!("{} lines of {name} were left out ({}{more})", log.malformed, first.join("; ")));
+        }
+        if log.without_body > 0 {
+            notes.push(format!(
+                "{} requests were sent without the body that they had: a log holds none",
+                log.without_body
+            ));
+        }
+        options.asks.list = log.asks(base, &options.request);
+        options.schedule = Schedule::Recorded(log.times_at(speed));
+        if !has_end {
+            options.stop = StopRule::Requests(log.order.len() as u64);
+        }
+        options.asks.order = Order::Listed(log.order.into());
+        Ok(())
+    }
+
+    /// The header of authentication, if any.
+    fn credentials(&self) -> Result<Option<(String, String)>, Usage> {
+        if let Some(user) = &self.user {
+            let (name, password) = user.split_once(':').context("--user: write NAME:PASSWORD")?;
+            return Ok(Some(Request::basic(name, password).map_err(|error| anyhow!("--user: {error}"))?));
+        }
+        let Some(bearer) = &self.bearer else { return Ok(None) };
+        let token = match bearer.strip_prefix('@') {
+            Some(file) => {
+                std::fs::read_to_string(file).with_context(|| format!("--bearer: cannot read the token from {file}"))?
+            }
+            None => bearer.clone(),
+        };
+        let token = token.trim();
+        // RFC 6750 2.1; what else is in the header would be somebody's mistake, such as a whole header.
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+        if token.is_empty() || !token.bytes().all(fits) {
+            return Err(
+                anyhow!("--bearer: a token has letters, digits and -._~+/= only; give it without `Bearer`").into()
+            );
+        }
+        Ok(Some(("Authorization".to_owned(), format!("Bearer {token}"))))
+    }
+}
+
+/// What the other options say of the time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct When {
+    pub(super) poisson: bool,
+    pub(super) seed: u64,
+    /// Whether the user said when the run ends.
+    pub(super) has_end: bool,
+}
+
+/// The schedule in words.
+pub(super) fn manner(schedule: &Schedule) -> String {
+    match schedule {
+        Schedule::Closed => "closed loop".to_owned(),
+        Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
+        Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),
+        Schedule::Changing { profile, poisson } => {
+            let first: Vec<_> = profile.stretches().take(STRETCHES_TOLD).map(stretch).collect();
+            let more = if profile.stretches().nth(STRETCHES_TOLD).is_some() { ", …" } else { "" };
+            let kind =
+                poisson.map_or_else(|| "open loop".to_owned(), |seed| format!("open Poisson loop (seed {seed})"));
+            format!("{kind} of {}{more}", first.join(", "))
+        }
+        Schedule::Bursts { size, every } => format!("open loop of {size} at once each {every:?}"),
+        Schedule::Recorded(times) => {
+            let length = Duration::from_nanos(times.last().copied().unwrap_or(0));
+            format!(
+                "open loop of {} recorded arrivals within {:.1} s, those of one second of the log spread evenly over it",
+                times.len(),
+                length.as_secs_f64()
+            )
+        }
+    }
+}
+
+fn stretch(stretch: &Stretch) -> String {
+    let Stretch { from_per_s, to_per_s, duration } = stretch;
+    if from_per_s == to_per_s {
+        format!("{from_per_s}/s for {duration:?}")
+    } else {
+        format!("{from_per_s}/s to {to_per_s}/s within {duration:?}")
+    }
+}
+
+/// What the report says it is of.
+pub(super) fn title(options: &Options) -> String {
+    let hosts = options.asks.hosts();
+    let (requests, first) = (options.asks.list.len(), hosts.first());
+    match first {
+        Some(first) if requests > 1 => {
+            let place = first.with_target("/");
+            match hosts.len() {
+                1 => format!("{requests} requests of {place}"),
+                hosts => format!("{requests} requests of {hosts} hosts, {place} and others"),
+            }
+        }
+        _ => options.url.to_string(),
+    }
+}
+
+/// Gives every request the number of its name, and returns the names: method and path, without queries.
+pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
+    let several = options.asks.hosts().len() > 1;
+    let name = |url: &Url, request: &Request| {
+        let path = crate::privacy::without_query(&url.target);
+        let host = if several { url.authority() } else { String::new() };
+        format!("{} {host}{path}", request.method)
+    };
+    if options.asks.list.is_empty() {
+        return vec![name(&options.url, &options.request)];
+    }
+    let (mut names, mut numbers) = (Vec::new(), HashMap::new());
+    for ask in &mut options.asks.list {
+        let name = name(&ask.url, &ask.request);
+        ask.request.name = match numbers.get(&name) {
+            Some(number) => *number,
+            // What is beyond the bound shares the last name.
+            None if names.len() == NAMES_MAX => NAMES_MAX as u32 - 1,
+            None => {
+                let number = names.len() as u32;
+                names.push(if names.len() == NAMES_MAX - 1 { "(further requests)".to_owned() } else { name.clone() });
+                numbers.insert(name, number);
+                number
+            }
+        };
+    }
+    names
+}
+
+/// A cookie as it was given.
+fn pair(cookie: &str) -> Result<(String, String), Usage> {
+    let (name, value) = cookie.split_once('=').context("--cookie: write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// A file as text, as long as it is one that somebody may have written for this.
+fn read_text(file: &Path) -> std::io::Result<String> {
+    if std::fs::metadata(file)?.len() > FILE_BYTES_MAX {
+        return Err(std::io::Error::other("it is longer than 1 GiB"));
+    }
+    std::fs::read_to_string(file)
+}

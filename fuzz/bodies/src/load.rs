@@ -1,0 +1,68 @@
+//! Everything that says what a load asks and when: lists, logs, cookies.
+
+use std::time::{Duration, SystemTime};
+use weir_load::access_log::AccessLog;
+use weir_load::cookies::{COOKIES_MAX, CookieJar};
+use weir_load::{Profile, Request, Url, parse_url_list};
+
+/// Reads any bytes as a list of URLs: requests that can be built, or an error with its line.
+pub fn url_list(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let base = Url::parse("http://localhost:81/").expect("a URL");
+    match parse_url_list(&text, Some(&base), &Request::default(), |_| Ok(b"body".to_vec())) {
+        Ok((asks, _)) => {
+            assert!(!asks.is_empty() && asks.len() <= text.lines().count());
+            for ask in asks {
+                assert!(ask.weight > 0);
+                let bytes = ask.request.bytes(&ask.url, true).expect("it was tried");
+                let head = String::from_utf8(bytes).expect("text");
+                assert_eq!(head.lines().next().map(|line| line.split(' ').count()), Some(3), "{head:?}");
+            }
+        }
+        Err(error) => assert!(error.line <= text.lines().count()),
+    }
+}
+
+/// Reads any lines as Set-Cookie headers: what is sent back is part of one line and of no other host.
+pub fn set_cookie(input: &[u8]) {
+    let url = Url::parse("http://www.example.org/x/y").expect("a URL");
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let mut jar = CookieJar::default();
+    for line in input.split(|byte| *byte == b'\n') {
+        jar.set(line, &url, now);
+        assert!(jar.len() <= COOKIES_MAX);
+    }
+    let mut sent = Vec::new();
+    jar.write(&url, now, &mut sent);
+    assert!(sent.iter().all(|byte| *byte >= b' ' && *byte != 0x7f || *byte == b'\t'), "{}", sent.escape_ascii());
+    assert!(sent.len() <= input.len() + 2 * jar.len(), "nothing is made up");
+}
+
+/// Reads any bytes as an access log: times ascend, and each of its requests can be asked.
+pub fn access_log(input: &[u8]) {
+    let log = AccessLog::read(input).expect("memory can be read");
+    assert!(log.times_ns.is_sorted() && log.times_ns.len() == log.order.len());
+    assert!(log.order.iter().all(|place| (*place as usize) < log.requests.len()));
+    let lines = input.split(|byte| *byte == b'\n').count() as u64;
+    assert!(log.malformed + log.order.len() as u64 <= lines);
+    assert!(log.told.iter().all(|(line, _)| (1..=lines).contains(line)));
+    let base = Url::parse("http://localhost:81/").expect("a URL");
+    for ask in log.asks(&base, &Request::default()) {
+        let bytes = ask.request.bytes(&ask.url, true).expect("it was read as a request");
+        assert_eq!(String::from_utf8(bytes).expect("text").matches(" HTTP/1.1\r\n").count(), 1);
+    }
+}
+
+/// Reads any text as rates over time: what was read can be inverted everywhere.
+pub fn rate_profile(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let seconds = |text: &str| Duration::try_from_secs_f64(text.strip_suffix('s')?.parse().ok()?).ok();
+    let Ok(profile) = Profile::parse(&text, seconds) else { return };
+    let mut before_s = 0.0;
+    for share in 0..10 {
+        let time_s = profile.time_s_of(profile.arrivals() * f64::from(share) / 10.0).expect("before its end");
+        assert!(time_s >= before_s && time_s <= profile.duration().as_secs_f64() * (1.0 + 1e-12), "{text:?}");
+        before_s = time_s;
+    }
+    assert_eq!(profile.time_s_of(profile.arrivals()), None);
+}
