@@ -21,6 +21,7 @@ mod stop;
 mod units;
 mod view;
 mod watch;
+mod webtest;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -42,6 +43,8 @@ Start here:
       how much load does it take?
   weir compare --a 'SERVER' --b 'SERVER' --url URL
       which one is faster, really?
+  weir webtest tests.wt
+      do the pages say what they should?
   weir serve .
       a fast static server, to try all this on
 
@@ -67,6 +70,7 @@ enum Command {
     Ab(dropin::AbArgs),
     #[command(name = "http_load")]
     HttpLoad(dropin::HttpLoadArgs),
+    Webtest(webtest::Args),
     Man(manual::ManArgs),
     Completions(manual::CompletionsArgs),
 }
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),
+        Command::Webtest(args) => webtest::run(&args),
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),
     })

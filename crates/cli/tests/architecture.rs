@@ -15,10 +15,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("load", &["measure", "wire"]),
     ("capture", &["trace", "wire"]),
     ("server", &[]),
+    ("session", &[]),
     ("compare", &["measure"]),
     ("report", &["measure"]),
     ("testkit", &[]),
-    ("cli", &["capture", "compare", "load", "measure", "report", "server", "tiles", "timeline", "trace", "wire"]),
+    (
+        "cli",
+        &["capture", "compare", "load", "measure", "report", "server", "session", "tiles", "timeline", "trace", "wire"],
+    ),
 ];
 
 /// Words that a crate's sources must not hold: what it must not know.

@@ -415,6 +415,7 @@ pages_run! {
     record_a_running_server_runs: "docs/record-a-running-server.md",
     explain_production_runs: "docs/explain-production.md",
     phases_and_probes_runs: "docs/phases-and-probes.md",
+    web_tests_runs: "docs/web-tests.md",
     serve_files_runs: "docs/serve-files.md",
     run_format_runs: "docs/run-format.md",
     which_kernel_runs: "docs/which-kernel.md",

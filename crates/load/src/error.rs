@@ -67,6 +67,14 @@ pub enum LoadError {
         /// What the TLS library or the kernel said.
         cause: String,
     },
+    /// The server does not speak HTTP/2.
+    #[error("{host}: does not speak HTTP/2 there ({cause}); without --http2 it is asked over HTTP/1.1")]
+    NotHttp2 {
+        /// The host.
+        host: String,
+        /// How that was seen.
+        cause: String,
+    },
     /// The limit on open files is lower than the connections need.
     #[error(
         "{connections} connections need {needed} open files, and the limit is {limit}; raise it: ulimit -n {needed}"

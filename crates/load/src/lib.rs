@@ -1,11 +1,12 @@
-//! Drives a web server over HTTP/1.1 and says what its user felt.
+//! Drives a web server over HTTP/1.1 or HTTP/2 and says what its user felt.
 //!
 //! [`run`] takes [`Options`] and gives a [`LoadReport`]; a [`Control`] shows the progress and ends a run early.
 //! Arrivals of an open loop never wait for completions, and latency counts from the intended time.
 //! Times are CLOCK_MONOTONIC nanoseconds: `sent` is read just before the system call that writes a request,
 //! `first byte` and `done` just after the one that brought them.
 //!
-//! The way of a request is in `engine`; what happens to connections beside it in `lifecycle`.
+//! The way of a request is in `engine`; what happens to connections beside it in `lifecycle`; HTTP/2 has both of its own
+//! in `http2`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
 
 pub mod access_log;
@@ -19,12 +20,14 @@ mod engine;
 mod error;
 mod events;
 mod health;
+pub mod http2;
 mod kernel;
 mod lifecycle;
 mod observe;
 mod options;
 mod packed;
 mod plan;
+mod protocol;
 pub mod reach;
 mod report;
 mod request;
@@ -50,6 +53,7 @@ pub use kernel::Calls;
 pub use observe::Observer;
 pub use options::{Control, Io, Options, Trust};
 pub use packed::Packed;
+pub use protocol::Protocol;
 pub use reach::Reach;
 pub use report::{Generator, LoadReport};
 pub use request::{Request, RequestError, Version};

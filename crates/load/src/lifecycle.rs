@@ -473,7 +473,7 @@ impl Engine<'_> {
 }
 
 /// How a connect call that failed counts.
-fn outcome_of_connect(error: &io::Error) -> Outcome {
+pub(crate) fn outcome_of_connect(error: &io::Error) -> Outcome {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => Outcome::Refused,
         Some(libc::ETIMEDOUT) => Outcome::ConnectTimedOut,

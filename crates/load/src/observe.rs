@@ -49,6 +49,8 @@ pub trait Observer: Send {
     }
 
     /// Bytes of the response that is awaited on a connection came, decrypted; heads, chunk frames and all.
+    ///
+    /// Not called over HTTP/2, where the bytes of several responses alternate.
     fn received(&mut self, connection: u64, bytes: &[u8]) {
         let _ = (connection, bytes);
     }

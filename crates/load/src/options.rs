@@ -1,5 +1,6 @@
 //! What to run, and how it is watched and ended.
 
+use crate::protocol::Protocol;
 use crate::reach::Reach;
 use crate::series::{Sampling, Series};
 use crate::slices::locked;
@@ -40,6 +41,8 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// How the server's certificate is judged.
     pub trust: Trust,
+    /// Which version of HTTP is spoken.
+    pub protocol: Protocol,
     /// How bytes come and go.
     pub io: Io,
     /// How the server is reached.
@@ -110,6 +113,7 @@ impl Options {
             queue: 100_000,
             cpu: None,
             trust: Trust::System,
+            protocol: Protocol::default(),
             io: Io::Auto,
             reach: Reach::default(),
             events: Vec::new(),
@@ -129,6 +133,7 @@ impl Options {
             none if none.is_empty() => self.reach.check(&[&self.url])?,
             hosts => self.reach.check(&hosts)?,
         }
+        self.protocol.check(self)?;
         self.sampling.check()?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {

@@ -3,6 +3,7 @@
 use crate::health::Health;
 use crate::kernel::Calls;
 use crate::options::{Io, Options};
+use crate::protocol::Protocol;
 use crate::reach::Reason;
 use crate::schedule::StopRule;
 use crate::series::Series;
@@ -109,6 +110,7 @@ impl LoadReport {
             bottleneck: cpu_share + runnable_share > BUSY_SHARE || late_share > LATE_SHARE,
             io: if tally.through_ring { Io::Uring } else { Io::Epoll },
         };
+        let streams_allowed = tally.streams_allowed;
         let mut report = Self {
             requests: tally.requests,
             dropped: tally.dropped,
@@ -133,7 +135,7 @@ impl LoadReport {
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),
         };
-        report.warnings = report.judge(options, health);
+        report.warnings = report.judge(options, health, streams_allowed);
         report
     }
 
@@ -143,7 +145,7 @@ impl LoadReport {
         self.errors.iter().map(|(_, count)| count).sum()
     }
 
-    fn judge(&self, options: &Options, health: &[Health]) -> Vec<String> {
+    fn judge(&self, options: &Options, health: &[Health], streams_allowed: u32) -> Vec<String> {
         let mut warnings = options.asks.notes.clone();
         let generator = self.generator;
         let percent = |share: f64| share * 100.0;
@@ -186,6 +188,14 @@ impl LoadReport {
                 self.queued,
                 percent(self.queued as f64 / (begun + self.dropped + self.abandoned).max(1) as f64),
                 options.connections
+            ));
+        }
+        if let Protocol::Http2 { streams } = options.protocol
+            && streams_allowed < streams
+        {
+            warnings.push(format!(
+                "the server allows {streams_allowed} streams on a connection: no more of the {streams} that were asked \
+                 for were under way at a time; more connections (-c) make up for it"
             ));
         }
         for (outcome, words) in [

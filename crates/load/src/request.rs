@@ -49,6 +49,12 @@ pub enum RequestError {
         /// What was given.
         header: String,
     },
+    /// A header that speaks of the connection, in HTTP/2.
+    #[error("{name}: HTTP/2 has no headers that speak of the connection (RFC 9113 8.2.2); leave this header out")]
+    OfConnection {
+        /// The header's name.
+        name: String,
+    },
     /// A cookie's name or value holds what no cookie may.
     #[error("{cookie:?}: not a cookie; write NAME=VALUE without spaces, semicolons and control characters")]
     Cookie {

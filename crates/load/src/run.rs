@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::health::{Health, Probe};
+use crate::http2::{self, Wire};
 use crate::kernel::{checked, monotonic_ns};
 use crate::options::{Control, Options};
 use crate::plan::{Plan, Share, shares};
@@ -20,19 +21,20 @@ const LEAD_NS: u64 = 2_000_000;
 /// [`LoadError`], if the run cannot be made at all: single failed requests are counted instead.
 pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadError> {
     let plan = Plan::new(&options)?;
+    let wire = Wire::new(&options)?;
     let start_ns = monotonic_ns() + LEAD_NS;
     let cpu = options.cpu;
     let (slices, collector) = slices::channel(options.sampling, options.threads, start_ns);
     let shares = shares(&mut options, start_ns, slices);
     *locked(&control.series) = Series::new(options.sampling);
     let (latency, results) = std::thread::scope(|scope| {
-        let plan = &plan;
+        let (plan, wire) = (&plan, wire.as_ref());
         let threads: Vec<_> = shares
             .into_iter()
             .map(|share| {
                 let name = format!("weir-load-{}", share.lane);
                 let work = move || {
-                    let result = drive(plan, control, share, cpu, start_ns);
+                    let result = drive(plan, wire, control, share, cpu, start_ns);
                     if result.is_err() {
                         // What ends one loop ends the run.
                         control.stop();
@@ -76,6 +78,7 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
 /// What one thread does: prepares itself, waits for the common start, and runs its loop.
 fn drive(
     plan: &Plan,
+    wire: Option<&Wire>,
     control: &Control,
     mut share: Share,
     cpu: Option<usize>,
@@ -88,10 +91,19 @@ fn drive(
     // SAFETY: the call takes numbers only; where it is refused, timers stay as they were.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     share.slices.begin();
-    let engine = Engine::new(plan, control, share)?;
+    let work: Box<dyn FnOnce() -> Result<(Tally, u64), LoadError> + '_> = match wire {
+        None => {
+            let engine = Engine::new(plan, control, share)?;
+            Box::new(move || engine.run(start_ns))
+        }
+        Some(wire) => {
+            let engine = http2::Engine::new(plan, wire, control, share)?;
+            Box::new(move || engine.run(start_ns))
+        }
+    };
     std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
     let probe = Probe::begin();
-    let (tally, end_ns) = engine.run(start_ns)?;
+    let (tally, end_ns) = work()?;
     Ok((tally, probe.end(), end_ns))
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Tally {
     pub(crate) first_byte: Histogram<u64>,
     pub(crate) connect: Histogram<u64>,
     pub(crate) calls: Calls,
+    /// The fewest streams of HTTP/2 that a server allowed on a connection.
+    pub(crate) streams_allowed: u32,
     /// Whether a connection's bytes went through io_uring.
     pub(crate) through_ring: bool,
     pub(crate) handshakes: Handshakes,
@@ -83,6 +85,7 @@ impl Tally {
             first_byte: histogram(),
             connect: histogram(),
             calls: Calls::default(),
+            streams_allowed: u32::MAX,
             through_ring: false,
             handshakes: Handshakes::default(),
             reasons: Reasons::default(),
@@ -138,6 +141,7 @@ impl Tally {
         self.events_lost += other.events_lost;
         self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
         self.calls.add(other.calls);
+        self.streams_allowed = self.streams_allowed.min(other.streams_allowed);
         self.through_ring |= other.through_ring;
         self.handshakes.full += other.handshakes.full;
         self.handshakes.resumed += other.handshakes.resumed;

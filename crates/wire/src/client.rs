@@ -79,7 +79,7 @@ pub enum Outcome {
     Reset = 3,
     /// The connection was there, but no whole response came in time.
     TimedOut = 4,
-    /// What came is not HTTP/1.
+    /// What came is not HTTP.
     Malformed = 5,
     /// The TLS session failed.
     Tls = 6,
@@ -97,11 +97,13 @@ pub enum Outcome {
     NoDescriptors = 12,
     /// The generator's host has no port left for a connection to this address.
     NoPorts = 13,
+    /// The server gave up the request's stream, of HTTP/2; the connection goes on.
+    StreamReset = 14,
 }
 
 impl Outcome {
     /// Every outcome, by its number.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Done,
         Self::ConnectFailed,
         Self::Closed,
@@ -116,6 +118,7 @@ impl Outcome {
         Self::Proxy,
         Self::NoDescriptors,
         Self::NoPorts,
+        Self::StreamReset,
     ];
 
     /// The outcome of a number; unknown ones are [`Outcome::Other`].
@@ -142,6 +145,7 @@ impl Outcome {
             "proxy",
             "no_descriptors",
             "no_ports",
+            "stream_reset",
         ][self as usize]
     }
 

@@ -86,8 +86,9 @@ impl Route {
         }
         let tls = match url.encrypted {
             true => {
-                let name = trust::server_name(reach.tls.name.as_ref().unwrap_or(&url.host))?;
-                Some((trust::client_config(&options.trust, &reach.tls, options.connections)?, name))
+                let tls = &options.protocol.over(&reach.tls);
+                let name = trust::server_name(tls.name.as_ref().unwrap_or(&url.host))?;
+                Some((trust::client_config(&options.trust, tls, options.connections)?, name))
             }
             false => None,
         };

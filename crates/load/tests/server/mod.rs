@@ -2,6 +2,8 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
 
+pub(crate) mod http2;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;

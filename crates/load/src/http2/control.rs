@@ -1,0 +1,196 @@
+//! What servers say of the connection itself, or of a stream beside its response.
+
+use super::Malformed;
+use super::connection::Exchange;
+use super::engine::Engine;
+use super::frames::{ACK, Event, GOAWAY, PING, SETTINGS, Settings};
+use super::wire::frame;
+use std::sync::atomic::Ordering;
+use weir_wire::client::Outcome;
+
+/// Codes of RFC 9113 7.
+pub(super) const PROTOCOL_ERROR: u32 = 0x1;
+pub(super) const REFUSED_STREAM: u32 = 0x7;
+pub(super) const CANCEL: u32 = 0x8;
+/// The largest window (RFC 9113 6.9.1).
+const WINDOW_MAX: i64 = 0x7fff_ffff;
+/// How often a request is sent again that the server says it did not look at.
+const REPEATS_MAX: u8 = 8;
+
+impl Engine<'_> {
+    /// A frame that is neither content nor headers.
+    pub(super) fn on_rare_frame(&mut self, slot: usize, event: Event) -> Result<(), Malformed> {
+        match event {
+            Event::Settings(settings) => self.on_settings(slot, settings)?,
+            Event::Ping(number) => {
+                self.connections[slot].answer(PING, ACK, 0, &number)?;
+                self.touch(slot);
+            }
+            Event::Window { stream, more } => self.on_window(slot, stream, more)?,
+            Event::Reset { stream, code } => self.on_reset(slot, stream, code)?,
+            Event::Goaway { last, .. } => self.on_goaway(slot, last),
+            Event::SettingsTaken | Event::Headers { .. } | Event::Data { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn on_settings(&mut self, slot: usize, settings: Settings) -> Result<(), Malformed> {
+        self.host.agreed.store(true, Ordering::Relaxed);
+        let asked = self.wire.streams;
+        let connection = &mut self.connections[slot];
+        // Without a word there is no bound, which the first settings say and later ones leave as it is.
+        if let Some(streams) = settings.streams {
+            connection.streams_max = streams.min(asked);
+            connection.streams_told = true;
+        } else if !connection.streams_told {
+            connection.streams_max = asked;
+            connection.streams_told = true;
+        }
+        self.streams_known = Some(connection.streams_max);
+        self.tally.streams_allowed = self.tally.streams_allowed.min(connection.streams_max);
+        if let Some(bytes) = settings.frame_bytes {
+            connection.frame_bytes = bytes as usize;
+        }
+        if let Some(window) = settings.window {
+            // RFC 9113 6.9.2: streams that are open gain or lose the difference, and may be below zero.
+            let difference = i64::from(window) - connection.first_window;
+            connection.first_window = i64::from(window);
+            for place in 0..connection.places() {
+                let exchange = connection.at(place);
+                if exchange.stream != 0 {
+                    exchange.window += difference;
+                    if exchange.window > WINDOW_MAX {
+                        return Err(Malformed::flow_control("a window that is too large"));
+                    }
+                    connection.resume(place, &self.wire.asks);
+                }
+            }
+        }
+        connection.answer(SETTINGS, ACK, 0, &[])?;
+        self.touch(slot);
+        self.go_on(slot);
+        Ok(())
+    }
+
+    fn on_window(&mut self, slot: usize, stream: u32, more: u32) -> Result<(), Malformed> {
+        let connection = &mut self.connections[slot];
+        if stream == 0 {
+            connection.window += i64::from(more);
+            if connection.window > WINDOW_MAX {
+                return Err(Malformed::flow_control("a window that is too large"));
+            }
+            self.touch(slot);
+            return Ok(());
+        }
+        let Some(place) = connection.find(stream) else { return connection.pass_over(stream) };
+        let exchange = connection.at(place);
+        exchange.window += i64::from(more);
+        if exchange.window > WINDOW_MAX {
+            self.give_up(slot, place, Outcome::Malformed, Some(PROTOCOL_ERROR));
+        } else {
+            connection.resume(place, &self.wire.asks);
+            self.touch(slot);
+        }
+        Ok(())
+    }
+
+    fn on_reset(&mut self, slot: usize, stream: u32, code: u32) -> Result<(), Malformed> {
+        let connection = &mut self.connections[slot];
+        let Some(place) = connection.find(stream) else { return connection.pass_over(stream) };
+        let exchange = *connection.at(place);
+        if code == REFUSED_STREAM && self.may_repeat(&exchange) {
+            self.connections[slot].take(place);
+            self.hold(exchange);
+            self.go_on(slot);
+            self.replace();
+        } else {
+            self.give_up(slot, place, Outcome::StreamReset, None);
+        }
+        Ok(())
+    }
+
+    /// The server takes no more streams, and did not look at those after `last`: they go to another connection.
+    fn on_goaway(&mut self, slot: usize, last: u32) {
+        let number = self.connections[slot].number;
+        for place in 0..self.connections[slot].places() {
+            let connection = &mut self.connections[slot];
+            let exchange = *connection.at(place);
+            if exchange.stream <= last {
+                continue;
+            }
+            connection.take(place);
+            if self.may_repeat(&exchange) {
+                self.hold(exchange);
+            } else {
+                self.count_failure(number, &exchange, Outcome::Closed);
+            }
+        }
+        self.leave(slot);
+    }
+
+    /// Whether a request that the server did not look at is sent again: it may be, whatever it asks (RFC 9113 8.7), but
+    /// not without end.
+    fn may_repeat(&self, exchange: &Exchange) -> bool {
+        exchange.repeats < REPEATS_MAX && !self.stopped
+    }
+
+    /// Keeps a request for another stream, before all that begin later.
+    pub(super) fn hold(&mut self, exchange: Exchange) {
+        self.tally.reconnects += 1;
+        self.held.push_back(Exchange {
+            intended_ns: exchange.intended_ns,
+            started_ns: exchange.started_ns,
+            ask: exchange.ask,
+            repeats: exchange.repeats + 1,
+            ..Exchange::default()
+        });
+    }
+
+    /// A request is over without a response; the server is told so if there is a reason to give it.
+    pub(super) fn give_up(&mut self, slot: usize, place: u32, outcome: Outcome, code: Option<u32>) {
+        let connection = &mut self.connections[slot];
+        let exchange = connection.take(place);
+        let number = connection.number;
+        if let Some(code) = code {
+            connection.say_reset(exchange.stream, code);
+            self.touch(slot);
+        }
+        self.count_failure(number, &exchange, outcome);
+        self.go_on(slot);
+    }
+
+    pub(super) fn count_failure(&mut self, connection: u64, exchange: &Exchange, outcome: Outcome) {
+        self.outstanding -= 1;
+        self.tally.errors[outcome as usize] += 1;
+        self.tally.last_done_ns = self.now_ns;
+        if self.events.wanted() {
+            self.tell(connection, exchange, outcome, self.now_ns);
+        }
+    }
+
+    /// The connection breaks the protocol: the server is told, and all that is under way on it fails.
+    pub(super) fn malformed(&mut self, slot: usize, malformed: Malformed, count: usize) {
+        let connection = &mut self.connections[slot];
+        let greeting = self.buffer[..count].starts_with(b"HTTP/");
+        if !connection.reader.is_settled() && greeting && !self.host.agreed.load(Ordering::Relaxed) {
+            self.fatal = Some(crate::LoadError::NotHttp2 {
+                host: self.host.url.host.clone(),
+                cause: "it answers in HTTP/1".to_owned(),
+            });
+        }
+        if let Some(stream) = &mut connection.stream
+            && connection.out_at == 0
+            && connection.out.is_empty()
+        {
+            let mut farewell = [0; 8];
+            farewell[4..].copy_from_slice(&malformed.code.to_be_bytes());
+            let mut bytes = Vec::with_capacity(32);
+            frame(&mut bytes, GOAWAY, 0, 0, &farewell);
+            // Whether it arrives changes nothing: the connection is closed either way.
+            let _ = stream.write(&mut self.kernel, &bytes);
+        }
+        let count = u64::from(self.connections[slot].active);
+        self.tally.reasons.note(Outcome::Malformed, malformed.what, count);
+        self.lost(slot, Outcome::Malformed);
+    }
+}

@@ -1,0 +1,257 @@
+//! Header blocks of responses (RFC 7541), read as far as they decide anything: the status and the length of the content.
+//!
+//! The server is told to keep no table of headers, so a block means the same wherever it stands: it is decoded without
+//! any state, and one that comes again byte for byte is not decoded again.
+
+use super::Malformed;
+use super::huffman;
+
+/// The longest block that is read, in bytes, with all its continuations.
+pub const BLOCK_BYTES_MAX: usize = 64 * 1024;
+/// The longest block that is remembered, in bytes.
+const REMEMBERED_BYTES_MAX: usize = 1024;
+/// The names of the static table (RFC 7541 appendix A) by their numbers, which begin with 1.
+const STATIC_NAMES: u64 = 61;
+/// Which of them is `content-length`.
+const CONTENT_LENGTH: u64 = 28;
+/// The statuses that have a number of their own, from 8 on.
+const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
+
+/// What a block says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Head {
+    /// The status; 0 in a block of trailers, which has none.
+    pub status: u16,
+    /// The length of the content in bytes, if it is told.
+    pub length: Option<u64>,
+}
+
+/// Reads blocks, and remembers the last.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    last: Option<Head>,
+    last_bytes: Vec<u8>,
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Decoder {
+    /// What a whole block says.
+    ///
+    /// # Errors
+    /// [`Malformed`] where it breaks RFC 7541, or RFC 9113 8.2 and 8.3 for a response.
+    #[inline]
+    pub fn decode(&mut self, block: &[u8]) -> Result<Head, Malformed> {
+        if let Some(head) = self.last
+            && self.last_bytes == block
+        {
+            return Ok(head);
+        }
+        let head = self.read(block)?;
+        if block.len() <= REMEMBERED_BYTES_MAX {
+            self.last = Some(head);
+            self.last_bytes.clear();
+            self.last_bytes.extend_from_slice(block);
+        }
+        Ok(head)
+    }
+
+    fn read(&mut self, block: &[u8]) -> Result<Head, Malformed> {
+        let mut rest = block;
+        let (mut head, mut fields) = (Head::default(), 0);
+        while let Some(first) = rest.first().copied() {
+            match first {
+                // An indexed field.
+                0x80.. => self.indexed(integer(&mut rest, 7)?, &mut head, &mut fields)?,
+                // A literal one, to be kept in the table, which holds nothing: so it is like the other literal ones.
+                0x40.. => self.literal(&mut rest, 6, &mut head, &mut fields)?,
+                0x20.. => {
+                    if fields > 0 || integer(&mut rest, 5)? > 0 {
+                        return Err(Malformed::compression("it wants a table of headers that we refused"));
+                    }
+                }
+                _ => self.literal(&mut rest, 4, &mut head, &mut fields)?,
+            }
+        }
+        Ok(head)
+    }
+
+    fn indexed(&mut self, index: u64, head: &mut Head, fields: &mut u32) -> Result<(), Malformed> {
+        *fields += 1;
+        match index {
+            8..=14 => set_status(head, STATUSES[index as usize - 8], *fields),
+            1..=7 => Err(Malformed::protocol("a response with a field of requests")),
+            // Of the static table's other fields none has a value that decides anything: `content-length` has none there.
+            15..=STATIC_NAMES => Ok(()),
+            _ => Err(Malformed::compression("a field of a table that does not exist")),
+        }
+    }
+
+    fn literal(&mut self, rest: &mut &[u8], bits: u32, head: &mut Head, fields: &mut u32) -> Result<(), Malformed> {
+        let index = integer(rest, bits)?;
+        self.name.clear();
+        self.value.clear();
+        if index == 0 {
+            string(rest, &mut self.name)?;
+        }
+        string(rest, &mut self.value)?;
+        *fields += 1;
+        match index {
+            0 => {
+                if self.name.is_empty() || self.name.iter().any(u8::is_ascii_uppercase) {
+                    return Err(Malformed::protocol("a field without a name, or with capitals in it"));
+                }
+                match self.name.as_slice() {
+                    b":status" => set_status(head, status(&self.value)?, *fields),
+                    b"content-length" => set_length(head, &self.value),
+                    [b':', ..] => Err(Malformed::protocol("a response with a field of requests")),
+                    _ => Ok(()),
+                }
+            }
+            8..=14 => set_status(head, status(&self.value)?, *fields),
+            1..=7 => Err(Malformed::protocol("a response with a field of requests")),
+            CONTENT_LENGTH => set_length(head, &self.value),
+            15..=STATIC_NAMES => Ok(()),
+            _ => Err(Malformed::compression("a name of a table that does not exist")),
+        }
+    }
+}
+
+/// The status comes before everything else, and once.
+fn set_status(head: &mut Head, status: u16, fields: u32) -> Result<(), Malformed> {
+    if fields > 1 {
+        return Err(Malformed::protocol("the status does not come first, or comes twice"));
+    }
+    head.status = status;
+    Ok(())
+}
+
+fn status(digits: &[u8]) -> Result<u16, Malformed> {
+    match decimal(digits) {
+        Some(number @ 100..=999) if digits.len() == 3 => Ok(number as u16),
+        _ => Err(Malformed::protocol("its status is not a number of three digits")),
+    }
+}
+
+fn set_length(head: &mut Head, digits: &[u8]) -> Result<(), Malformed> {
+    let length = decimal(digits).ok_or(Malformed::protocol("its length is not a number"))?;
+    if head.length.replace(length).is_some_and(|other| other != length) {
+        return Err(Malformed::protocol("it gives two lengths"));
+    }
+    Ok(())
+}
+
+/// A number of digits only, as RFC 9110 8.6 wants it.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// A number in the low `bits` of a byte and in those behind it (RFC 7541 5.1).
+fn integer(rest: &mut &[u8], bits: u32) -> Result<u64, Malformed> {
+    let cut = Malformed::compression("a number that is cut off");
+    let full = (1u64 << bits) - 1;
+    let first = u64::from(*rest.split_off_first().ok_or(cut)?) & full;
+    if first < full {
+        return Ok(first);
+    }
+    let mut number = first;
+    // Four more bytes reach further than any length or number that is allowed.
+    for shift in [0, 7, 14, 21] {
+        let byte = *rest.split_off_first().ok_or(cut)?;
+        number += u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(Malformed::compression("a number that is too large"))
+}
+
+/// A text, plain or in the string code (RFC 7541 5.2).
+fn string(rest: &mut &[u8], text: &mut Vec<u8>) -> Result<(), Malformed> {
+    let cut = Malformed::compression("a text that is cut off");
+    let coded = rest.first().ok_or(cut)? & 0x80 != 0;
+    let length = usize::try_from(integer(rest, 7)?).map_err(|_| cut)?;
+    let bytes = rest.split_off(..length).ok_or(cut)?;
+    if coded {
+        return huffman::decode(bytes, text).ok_or(Malformed::compression("a text whose code cannot be read"));
+    }
+    text.extend_from_slice(bytes);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(block: &[u8]) -> Result<Head, Malformed> {
+        Decoder::default().decode(block)
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc_are_read() {
+        // C.5.1 without the string code and C.6.1 with it: the same response, of status 302.
+        let plain = b"\x48\x03302\x58\x07private\x61\x1dMon, 21 Oct 2013 20:13:21 GMT\x6e\x17https://www.example.com";
+        let coded = b"\x48\x82\x64\x02\x58\x85\xae\xc3\x77\x1a\x4b\x61\x96\xd0\x7a\xbe\x94\x10\x54\xd4\x44\xa8\x20\x05\
+            \x95\x04\x0b\x81\x66\xe0\x82\xa6\x2d\x1b\xff\x6e\x91\x9d\x29\xad\x17\x18\x63\xc7\x8f\x0b\x97\xc8\xe9\xae\
+            \x82\xae\x43\xd3";
+        let found = Ok(Head { status: 302, length: None });
+        assert_eq!((read(plain), read(coded)), (found, found));
+        // C.6.2 says the same of the fields that C.6.1 put into a table, which is refused here.
+        assert_eq!(read(b"\x48\x83\x64\x0e\xff\xc1\xc0\xbf").map_err(|error| error.code), Err(0x9));
+        // C.2.1 and C.2.3: fields that decide nothing; a block without a status is one of trailers.
+        assert_eq!(read(b"\x40\x0acustom-key\x0dcustom-header"), Ok(Head::default()));
+        assert_eq!(read(b"\x10\x08password\x06secret"), Ok(Head::default()));
+        // C.1.2: the number 1337 after a prefix of five bits.
+        assert_eq!(integer(&mut &b"\x1f\x9a\x0a"[..], 5), Ok(1337));
+    }
+
+    #[test]
+    fn statuses_and_lengths_are_found_however_they_are_written() {
+        let head = |status, length| Ok(Head { status, length });
+        assert_eq!(read(b"\x88"), head(200, None));
+        assert_eq!(read(b"\x20\x8d\x0f\x0d\x0242"), head(404, Some(42)));
+        assert_eq!(read(b"\x08\x03299"), head(299, None));
+        assert_eq!(read(b"\x00\x07:status\x03201\x00\x0econtent-length\x010"), head(201, Some(0)));
+    }
+
+    #[test]
+    fn what_no_response_may_say_is_refused() {
+        for (block, code) in [
+            (&b"\x82"[..], 0x1),
+            (b"\x88\x88", 0x1),
+            (b"\x0f\x0d\x011\x88", 0x1),
+            (b"\x08\x0299", 0x1),
+            (b"\x08\x04+200", 0x1),
+            (b"\x88\x0f\x0d\x02-1", 0x1),
+            (b"\x88\x0f\x0d\x011\x0f\x0d\x012", 0x1),
+            (b"\x88\x00\x01A\x01b", 0x1),
+            (b"\x88\x00\x00\x01b", 0x1),
+            (b"\x00\x05:path\x01/", 0x1),
+            (b"\x80", 0x9),
+            (b"\xbe", 0x9),
+            (b"\x3f\xe1\x1f", 0x9),
+            (b"\x88\x20", 0x9),
+            (b"\x7f\xff\xff\xff\xff\xff\x01", 0x9),
+            (b"\x00\x05ab", 0x9),
+            (b"\x00", 0x9),
+            (b"\x48\x81\x00", 0x9),
+        ] {
+            assert_eq!(read(block).map_err(|error| error.code), Err(code), "{block:02x?}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_was_refused_is_not_remembered() {
+        let mut decoder = Decoder::default();
+        assert_eq!(decoder.decode(b"\x88").map(|head| head.status), Ok(200));
+        assert!(decoder.decode(b"\x82").is_err() && decoder.decode(b"\x82").is_err());
+        assert_eq!(decoder.decode(b"\x88").map(|head| head.status), Ok(200));
+        assert_eq!(decoder.decode(b"\x8d").map(|head| head.status), Ok(404));
+    }
+}

@@ -1,0 +1,236 @@
+//! What goes out, built once: the preface, and the request as frames whose stream is filled in each time.
+
+use super::frames::{
+    CONTINUATION, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, HEADERS, SETTINGS, WINDOW_UPDATE,
+};
+use super::hpack::BLOCK_BYTES_MAX;
+use crate::{LoadError, Options, Protocol, Request, RequestError, Url};
+
+/// What a stream, and the connection, may send us before we say that it may send more: enough that nobody waits for it.
+pub(super) const WINDOW_BYTES: u32 = (1 << 30) - 1;
+/// The window that a connection has before anything is said (RFC 9113 6.9.2).
+pub(super) const FIRST_WINDOW_BYTES: u32 = 65_535;
+
+/// The constant side of a run over HTTP/2.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    /// What a connection begins with: the preface, our settings, and the connection's window.
+    pub(super) preface: Vec<u8>,
+    /// The requests, in the order of the plan's.
+    pub(super) asks: Vec<Asked>,
+    /// The most requests under way on a connection.
+    pub(super) streams: u32,
+}
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Its frames up to the body, without the stream's number.
+    pub(super) head: Vec<u8>,
+    /// Where in `head` the stream's number stands: once for each frame.
+    streams_at: Vec<usize>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Asked {
+    fn new(url: &Url, request: &Request, cookies: &[(String, String)]) -> Result<Self, LoadError> {
+        let block = block(url, request, cookies)?;
+        let (mut head, mut streams_at) = (Vec::new(), Vec::new());
+        let pieces = block.chunks(FRAME_BYTES_MAX);
+        let last = pieces.len() - 1;
+        for (number, piece) in pieces.enumerate() {
+            let kind = if number == 0 { HEADERS } else { CONTINUATION };
+            let end = if number == 0 && request.body.is_empty() { END_STREAM } else { 0 };
+            let flags = end | if number == last { END_HEADERS } else { 0 };
+            streams_at.push(head.len() + FRAME_HEAD_BYTES - 4);
+            frame(&mut head, kind, flags, 0, piece);
+        }
+        Ok(Self { head, streams_at, body: request.body.clone() })
+    }
+
+    /// Appends its frames up to the body, for a stream.
+    #[inline]
+    pub(super) fn begin(&self, out: &mut Vec<u8>, stream: u32) {
+        let at = out.len();
+        out.extend_from_slice(&self.head);
+        for place in &self.streams_at {
+            out[at + place..at + place + 4].copy_from_slice(&stream.to_be_bytes());
+        }
+    }
+}
+
+impl Wire {
+    /// What the options mean; `None` if another version of HTTP is asked for.
+    pub(crate) fn new(options: &Options) -> Result<Option<Self>, LoadError> {
+        let Protocol::Http2 { streams } = options.protocol else { return Ok(None) };
+        options.check()?;
+        let asks = &options.asks;
+        let cookies = &asks.cookies;
+        let one = [(&options.url, &options.request)];
+        let list: Result<Vec<_>, _> = match asks.list.is_empty() {
+            true => one.iter().map(|(url, request)| Asked::new(url, request, cookies)).collect(),
+            false => asks.list.iter().map(|ask| Asked::new(&ask.url, &ask.request, cookies)).collect(),
+        };
+        Ok(Some(Self { preface: preface(), asks: list?, streams }))
+    }
+}
+
+/// Appends a frame.
+#[inline]
+pub(super) fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    let length = (payload.len() as u32).to_be_bytes();
+    out.extend_from_slice(&[length[1], length[2], length[3], kind, flags]);
+    out.extend_from_slice(&stream.to_be_bytes());
+    out.extend_from_slice(payload);
+}
+
+fn preface() -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    let mut settings = Vec::new();
+    // No table of headers, no pushes; what a stream may send; how long a block of headers may be.
+    for (name, value) in [(1u16, 0u32), (2, 0), (4, WINDOW_BYTES), (6, BLOCK_BYTES_MAX as u32)] {
+        settings.extend_from_slice(&name.to_be_bytes());
+        settings.extend_from_slice(&value.to_be_bytes());
+    }
+    frame(&mut bytes, SETTINGS, 0, 0, &settings);
+    frame(&mut bytes, WINDOW_UPDATE, 0, 0, &(WINDOW_BYTES - FIRST_WINDOW_BYTES).to_be_bytes());
+    bytes
+}
+
+/// The request's block of headers: the static table's names where it has them, and nothing kept in the other one, so
+/// that the block means the same on every stream.
+fn block(url: &Url, request: &Request, cookies: &[(String, String)]) -> Result<Vec<u8>, LoadError> {
+    // What HTTP/1 cannot say, HTTP/2 must not: a gateway might pass it on.
+    request.bytes(url, true)?;
+    let own = |name: &str| request.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
+    let mut block = Vec::new();
+    match request.method.as_str() {
+        "GET" => block.push(0x82),
+        "POST" => block.push(0x83),
+        method => literal(&mut block, 2, "", method),
+    }
+    block.push(if url.encrypted { 0x87 } else { 0x86 });
+    match url.target.as_str() {
+        "/" => block.push(0x84),
+        target => literal(&mut block, 4, "", target),
+    }
+    let authority = own("Host").map_or_else(|| url.authority(), |(_, value)| value.clone());
+    literal(&mut block, 1, "", &authority);
+    if own("User-Agent").is_none() {
+        literal(&mut block, 58, "", concat!("weir/", env!("CARGO_PKG_VERSION")));
+    }
+    for (name, value) in &request.headers {
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
+            "host" => {}
+            "connection" | "keep-alive" | "proxy-connection" | "upgrade" | "http2-settings" => {
+                return Err(RequestError::OfConnection { name }.into());
+            }
+            "te" if !value.eq_ignore_ascii_case("trailers") => {
+                return Err(RequestError::OfConnection { name }.into());
+            }
+            _ => literal(&mut block, 0, &name, value),
+        }
+    }
+    for (name, value) in cookies {
+        // RFC 9113 8.2.3: each may be a field of its own.
+        literal(&mut block, 32, "", &format!("{name}={value}"));
+    }
+    if announces_length(request) {
+        literal(&mut block, 28, "", &request.body.len().to_string());
+    }
+    if block.len() > BLOCK_BYTES_MAX {
+        return Err(LoadError::Options("the request's headers are longer than 65536 bytes"));
+    }
+    Ok(block)
+}
+
+/// As in HTTP/1: a method that means a body says its length even when there is none.
+fn announces_length(request: &Request) -> bool {
+    !request.body.is_empty() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH")
+}
+
+/// A literal field that is not kept: its name by its number in the static table, or in full where that is 0.
+fn literal(block: &mut Vec<u8>, index: u32, name: &str, value: &str) {
+    integer(block, 0, 4, index as usize);
+    if index == 0 {
+        string(block, name);
+    }
+    string(block, value);
+}
+
+fn string(block: &mut Vec<u8>, text: &str) {
+    integer(block, 0, 7, text.len());
+    block.extend_from_slice(text.as_bytes());
+}
+
+/// A number in the low `bits` of a byte whose others are `high`, and in those behind it (RFC 7541 5.1).
+fn integer(block: &mut Vec<u8>, high: u8, bits: u32, number: usize) {
+    let full = (1usize << bits) - 1;
+    if number < full {
+        block.push(high | number as u8);
+        return;
+    }
+    block.push(high | full as u8);
+    let mut rest = number - full;
+    while rest >= 0x80 {
+        block.push(0x80 | (rest & 0x7f) as u8);
+        rest >>= 7;
+    }
+    block.push(rest as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(change: impl FnOnce(&mut Options)) -> Result<Asked, LoadError> {
+        let mut options = Options::new(Url::parse("http://h:81/p?q").expect("a URL"));
+        options.protocol = Protocol::Http2 { streams: 3 };
+        change(&mut options);
+        Ok(Wire::new(&options)?.expect("HTTP/2").asks.remove(0))
+    }
+
+    #[test]
+    fn a_request_is_one_frame_of_literal_fields() {
+        let agent = concat!("weir/", env!("CARGO_PKG_VERSION"));
+        let wire = wire(|_| {}).expect("a request");
+        let mut block = b"\x82\x86\x04\x04/p?q\x01\x04h:81\x0f\x2b".to_vec();
+        block.push(agent.len() as u8);
+        block.extend_from_slice(agent.as_bytes());
+        let mut frame = vec![0, 0, block.len() as u8, HEADERS, END_STREAM | END_HEADERS, 0, 0, 0, 0];
+        frame.extend_from_slice(&block);
+        assert_eq!((wire.head, wire.streams_at), (frame, vec![5]));
+    }
+
+    #[test]
+    fn long_headers_go_on_in_more_frames() {
+        let wire = wire(|options| {
+            options.request.method = "POST".to_owned();
+            options.request.body = b"abc".to_vec();
+            options.request.headers =
+                vec![("X-Long".to_owned(), "x".repeat(40_000)), ("Host".to_owned(), "o".to_owned())];
+        })
+        .expect("a request");
+        assert_eq!(wire.streams_at.len(), 3);
+        for (number, at) in wire.streams_at.iter().enumerate() {
+            let kind = if number == 0 { HEADERS } else { CONTINUATION };
+            assert_eq!(wire.head[at - 2..at + 4], [kind, if number == 2 { END_HEADERS } else { 0 }, 0, 0, 0, 0]);
+        }
+        let text = String::from_utf8_lossy(&wire.head);
+        assert!(text.contains("x-long") && text.contains("\x01\x01o") && text.contains("\x0f\x0d\x013"), "{text:.100}");
+    }
+
+    #[test]
+    fn headers_of_the_connection_are_refused() {
+        for (name, value) in [("Connection", "close"), ("keep-alive", "5"), ("TE", "gzip"), ("Transfer-Encoding", "x")]
+        {
+            let refused = wire(|options| options.request.headers = vec![(name.to_owned(), value.to_owned())]);
+            assert!(matches!(refused, Err(LoadError::Request(_))), "{name}");
+        }
+        assert!(wire(|options| options.request.headers = vec![("TE".to_owned(), "trailers".to_owned())]).is_ok());
+        assert!(wire(|options| options.request.headers = vec![("X".to_owned(), "y".repeat(70_000))]).is_err());
+        assert!(wire(|options| options.pipeline = 2).is_err() && wire(|options| options.keep_alive = false).is_err());
+        assert!(wire(|options| options.protocol = Protocol::Http2 { streams: 0 }).is_err());
+    }
+}

@@ -1,0 +1,340 @@
+//! The client: plain, blocking, one request after the other; redirects and cookies are followed here, so that each
+//! step is seen.
+
+use crate::content::{self, UploadError, base64};
+use crate::cookies::Jar;
+use crate::suite::Ask;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use url::Url;
+
+/// A response's content may be so large.
+pub const CONTENT_BYTES_MAX: u64 = 256 << 20;
+/// Redirects that are followed for one test.
+pub const REDIRECTS_MAX: usize = 10;
+
+/// Which certificates are believed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Those that the system trusts.
+    #[default]
+    System,
+    /// Those that the certificates of a PEM file sign.
+    File(PathBuf),
+    /// All.
+    Anything,
+}
+
+/// Why TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: no PEM certificate can be read from it: {cause}", path.display())]
+pub struct TrustError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub cause: String,
+}
+
+/// One request and its response.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The method.
+    pub method: String,
+    /// The address.
+    pub address: Url,
+    /// The header fields that were sent, but for Host.
+    pub sent: Vec<(String, String)>,
+    /// Such as `HTTP/1.1`.
+    pub version: String,
+    /// The status.
+    pub status: u16,
+    /// The header fields that came.
+    pub received: Vec<(String, String)>,
+    /// The content.
+    pub content: Vec<u8>,
+}
+
+impl Step {
+    /// The first value of a header field that came; the name in small letters.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.received.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// Such as `404 Not Found`.
+    #[must_use]
+    pub fn status_line(&self) -> String {
+        let reason = ureq::http::StatusCode::from_u16(self.status).ok();
+        match reason.and_then(|status| status.canonical_reason()) {
+            Some(reason) => format!("{} {reason}", self.status),
+            None => self.status.to_string(),
+        }
+    }
+}
+
+/// All that a test's request led to.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// The last step, whose response is judged.
+    pub last: Step,
+    /// Address and status of the redirects before it.
+    pub redirects: Vec<(Url, u16)>,
+    /// From the begin of the first request to the end of the last response, in seconds.
+    pub seconds: f64,
+}
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The request's own file.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+    /// A header field or method that cannot be sent.
+    #[error("the request cannot be sent: {0}")]
+    Request(String),
+    /// The proxy's address.
+    #[error("the proxy {0} has no address that can be used; write http://HOST:PORT")]
+    Proxy(String),
+    /// Time is up.
+    #[error("no whole response within {0} s")]
+    Timeout(f64),
+    /// Redirects do not end.
+    #[error("more than {REDIRECTS_MAX} redirects; the last leads to {0}")]
+    Redirects(Url),
+    /// A redirect leads to nowhere.
+    #[error("the redirect to `{0}` cannot be followed")]
+    Location(String),
+    /// The content is larger than what is read.
+    #[error("the response is larger than {CONTENT_BYTES_MAX} bytes")]
+    TooLarge,
+    /// The network, the server's name, TLS, or what came is not HTTP.
+    #[error("{0}")]
+    Transport(String),
+}
+
+/// Sends requests over connections that it keeps.
+#[derive(Debug, Clone)]
+pub struct Client {
+    agent: ureq::Agent,
+}
+
+impl Client {
+    /// A client that believes these certificates.
+    ///
+    /// # Errors
+    /// A file of certificates that is none.
+    pub fn new(trust: &Trust) -> Result<Self, TrustError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = TlsConfig::builder()
+            .unversioned_rustls_crypto_provider(provider)
+            .disable_verification(*trust == Trust::Anything)
+            .root_certs(RootCerts::new_with_certs(&roots(trust)?))
+            .build();
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .allow_non_standard_methods(true)
+            .tls_config(tls)
+            // A test says all that it sends; nothing is taken from the environment.
+            .proxy(None)
+            .accept(ureq::config::AutoHeaderValue::None)
+            .accept_encoding(ureq::config::AutoHeaderValue::None)
+            .user_agent(ureq::config::AutoHeaderValue::None)
+            .build();
+        Ok(Self { agent: config.new_agent() })
+    }
+
+    /// Asks for an address, and follows redirects if the request wants it.
+    ///
+    /// # Errors
+    /// Whatever keeps a whole response from coming.
+    pub fn ask(&self, ask: &Ask, address: &Url, jar: &mut Jar) -> Result<Exchange, AskError> {
+        let (mut method, mut address) = (ask.method.clone(), address.clone());
+        let first_origin = address.origin();
+        let mut body = None;
+        if let Some(given) = &ask.body {
+            body = Some(given.clone());
+        } else if method == "GET" || method == "HEAD" {
+            if !ask.fields.is_empty() {
+                let more = content::urlencoded(&ask.fields);
+                let query = address.query().filter(|query| !query.is_empty());
+                let query = query.map_or_else(|| more.clone(), |query| format!("{query}&{more}"));
+                address.set_query(Some(&query));
+            }
+        } else if method == "POST" || !ask.fields.is_empty() {
+            body = Some(content::body(&ask.fields)?);
+        }
+        let begin = Instant::now();
+        let mut redirects = Vec::new();
+        loop {
+            let left = ask.timeout.checked_sub(begin.elapsed()).filter(|left| !left.is_zero());
+            let left = left.ok_or(AskError::Timeout(ask.timeout.as_secs_f64()))?;
+            let sent = fields(ask, &address, address.origin() == first_origin, body.as_ref(), jar);
+            let step = self.step(ask, &method, &address, sent, body.as_ref().map(|(_, bytes)| &**bytes), left)?;
+            if ask.accept_cookies {
+                let now = SystemTime::now();
+                for (_, field) in step.received.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
+                    jar.set(field, &address, now);
+                }
+            }
+            let location = step.header("location").filter(|_| [301, 302, 303, 307, 308].contains(&step.status));
+            let Some(location) = location.filter(|_| ask.follow) else {
+                return Ok(Exchange { last: step, redirects, seconds: begin.elapsed().as_secs_f64() });
+            };
+            let mut next = address.join(location).map_err(|_| AskError::Location(location.to_owned()))?;
+            if !["http", "https"].contains(&next.scheme()) {
+                return Err(AskError::Location(location.to_owned()));
+            }
+            if next.fragment().is_none() {
+                next.set_fragment(address.fragment());
+            }
+            // As browsers do: what was posted is not posted again unless the status says so.
+            if step.status == 303 && method != "HEAD" || [301, 302].contains(&step.status) && method == "POST" {
+                "GET".clone_into(&mut method);
+                body = None;
+            }
+            redirects.push((address, step.status));
+            if redirects.len() > REDIRECTS_MAX {
+                return Err(AskError::Redirects(next));
+            }
+            address = next;
+        }
+    }
+
+    fn step(
+        &self,
+        ask: &Ask,
+        method: &str,
+        address: &Url,
+        sent: Vec<(String, String)>,
+        body: Option<&[u8]>,
+        left: Duration,
+    ) -> Result<Step, AskError> {
+        let mut without_fragment = address.clone();
+        without_fragment.set_fragment(None);
+        let mut request = ureq::http::Request::builder().method(method).uri(without_fragment.as_str());
+        for (name, value) in &sent {
+            request = request.header(name, value);
+        }
+        let proxy = proxy(ask, address)?;
+        let refuse = |error: ureq::http::Error| AskError::Request(error.to_string());
+        let failed = |error| failed(error, ask.timeout);
+        let mut response = match body {
+            Some(body) => {
+                let request = request.body(body).map_err(refuse)?;
+                let request = self.agent.configure_request(request).timeout_global(Some(left)).proxy(proxy).build();
+                self.agent.run(request)
+            }
+            None => {
+                let request = request.body(()).map_err(refuse)?;
+                let request = self.agent.configure_request(request).timeout_global(Some(left)).proxy(proxy).build();
+                self.agent.run(request)
+            }
+        }
+        .map_err(failed)?;
+        let content = response.body_mut().with_config().limit(CONTENT_BYTES_MAX).read_to_vec().map_err(failed)?;
+        let received = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+        Ok(Step {
+            method: method.to_owned(),
+            address: address.clone(),
+            sent,
+            version: format!("{:?}", response.version()),
+            status: response.status().as_u16(),
+            received: received.collect(),
+            content,
+        })
+    }
+}
+
+/// The header fields of a request; those that are given take the place of ours.
+fn fields(
+    ask: &Ask,
+    address: &Url,
+    same_origin: bool,
+    body: Option<&(String, Vec<u8>)>,
+    jar: &Jar,
+) -> Vec<(String, String)> {
+    let mut fields = vec![("user-agent".to_owned(), ask.user_agent.clone())];
+    // Sizes are those of the content itself.
+    fields.push(("accept-encoding".to_owned(), "identity".to_owned()));
+    if let Some((kind, _)) = body {
+        fields.push(("content-type".to_owned(), kind.clone()));
+    }
+    if let Some((user, password)) = &ask.login
+        // A redirect to another server must not tell it the password.
+        && same_origin
+    {
+        fields.push(("authorization".to_owned(), basic(user, password)));
+    }
+    if ask.send_cookies
+        && let Some(cookies) = jar.field(address, SystemTime::now())
+    {
+        fields.push(("cookie".to_owned(), cookies));
+    }
+    for (name, value) in &ask.headers {
+        let name = name.replace('_', "-").to_ascii_lowercase();
+        let secret = ["authorization", "cookie", "proxy-authorization", "host"].contains(&name.as_str());
+        if secret && !same_origin {
+            continue;
+        }
+        fields.retain(|(own, _)| *own != name);
+        fields.push((name, value.clone()));
+    }
+    fields
+}
+
+fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", base64(format!("{user}:{password}").as_bytes()))
+}
+
+fn proxy(ask: &Ask, address: &Url) -> Result<Option<ureq::Proxy>, AskError> {
+    let Some((_, proxy)) = ask.proxies.iter().find(|(scheme, _)| scheme.eq_ignore_ascii_case(address.scheme())) else {
+        return Ok(None);
+    };
+    let wrong = || AskError::Proxy(proxy.clone());
+    let mut url = Url::parse(proxy).map_err(|_| wrong())?;
+    if let Some((user, password)) = &ask.proxy_login {
+        url.set_username(user).map_err(|()| wrong())?;
+        url.set_password(Some(password)).map_err(|()| wrong())?;
+    }
+    ureq::Proxy::new(url.as_str()).map(Some).map_err(|_| wrong())
+}
+
+fn failed(error: ureq::Error, timeout: Duration) -> AskError {
+    match error {
+        ureq::Error::Timeout(_) => AskError::Timeout(timeout.as_secs_f64()),
+        ureq::Error::BodyExceedsLimit(_) => AskError::TooLarge,
+        ureq::Error::HostNotFound => AskError::Transport("the server's name is not known".to_owned()),
+        ureq::Error::Http(error) => AskError::Request(error.to_string()),
+        ureq::Error::Io(error) => AskError::Transport(match error.kind() {
+            io::ErrorKind::ConnectionRefused => "the connection was refused: nothing listens there".to_owned(),
+            io::ErrorKind::UnexpectedEof => "the connection was closed before the response was whole".to_owned(),
+            _ => error.to_string(),
+        }),
+        other => AskError::Transport(other.to_string()),
+    }
+}
+
+fn roots(trust: &Trust) -> Result<Vec<Certificate<'static>>, TrustError> {
+    let own = |der: &CertificateDer<'_>| Certificate::from_der(der).to_owned();
+    match trust {
+        Trust::Anything => Ok(Vec::new()),
+        // Without any, TLS fails by the certificate's name, and plain HTTP works.
+        Trust::System => Ok(rustls_native_certs::load_native_certs().certs.iter().map(own).collect()),
+        Trust::File(path) => {
+            let wrong = |cause: String| TrustError { path: path.clone(), cause };
+            let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
+            let found: Result<Vec<_>, _> = found.collect();
+            let found = found.map_err(|error| wrong(error.to_string()))?;
+            if found.is_empty() { Err(wrong("it holds none".to_owned())) } else { Ok(found.iter().map(own).collect()) }
+        }
+    }
+}
