@@ -1,4 +1,4 @@
-//! The command lines of other load generators: `ab` and `http_load` as they are typed, on our engine.
+//! The command lines of other load generators: `ab`, `http_load` and `httperf` as they are typed, on our engine.
 //!
 //! Each is found by the name that the program was called by (a link named `ab`) or as a subcommand (`weir ab`).
 //! Their arguments are read by the originals' rules, so clap only passes them on.
@@ -6,6 +6,7 @@
 mod ab;
 mod getopt;
 mod http_load;
+mod httperf;
 mod printf;
 
 use crate::stop::Stop;
@@ -19,6 +20,10 @@ use weir_load::{Control, LoadError, LoadReport, Options};
 
 /// How often the user's wish to end is looked at.
 const TICK: Duration = Duration::from_millis(50);
+/// The most connections of a rate.
+const CONNECTIONS_MAX: u64 = 8192;
+/// Files that a run has open besides its connections and those that linger.
+const OTHER_FILES: u64 = 1024 + 64;
 
 const AB_EXAMPLES: &str = "\
 Examples:
@@ -62,6 +67,33 @@ pub(crate) fn http_load(args: HttpLoadArgs) -> anyhow::Result<ExitCode> {
     http_load::run("http_load", args.words)
 }
 
+const HTTPERF_EXAMPLES: &str = "\
+Examples:
+  weir httperf --server localhost --port 8080 --uri / --rate 860 --num-conns 5000
+      860 new connections a second with one call each
+  weir httperf --server localhost --port 8080 --num-conns 500
+      one connection after the other
+  weir httperf --server localhost --port 8080 --num-calls 1000
+      1000 calls, one after the other, on one connection
+  weir httperf --server localhost --port 8080 --period e0.01 --num-conns 500
+      exponentially distributed times between connections, 10 ms on average
+
+Options may be shortened while they stay unique; weir httperf -h lists them.";
+
+/// httperf's command line and report, on this program's engine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HTTPERF_EXAMPLES, disable_help_flag = true, disable_version_flag = true)]
+pub(crate) struct HttperfArgs {
+    /// What httperf takes: --server S --port N --uri S --rate X --num-conns N --num-calls N and more
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    words: Vec<OsString>,
+}
+
+/// Runs `weir httperf`.
+pub(crate) fn httperf(args: HttperfArgs) -> anyhow::Result<ExitCode> {
+    httperf::run("httperf", args.words)
+}
+
 /// ApacheBench's command line and report, on this program's engine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AB_EXAMPLES, disable_help_flag = true, disable_version_flag = true)]
@@ -83,6 +115,7 @@ pub(crate) fn by_name(arguments: impl IntoIterator<Item = OsString>) -> Option<a
     match Path::new(&called).file_name()?.to_str()? {
         "ab" => Some(ab::run(&called, arguments.collect())),
         "http_load" => Some(http_load::run(&called, arguments.collect())),
+        "httperf" => Some(httperf::run(&called, arguments.collect())),
         _ => None,
     }
 }
@@ -142,4 +175,14 @@ fn monotonic_ns() -> u64 {
     // SAFETY: `time` is a valid place for the result, and every Linux has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// As many connections as the limit on open files has room for, within reason.
+fn connections_of_a_rate(hosts: u64) -> u32 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for the result; without one there is the least that everybody has.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    let files = if known { limit.rlim_max } else { 1024 };
+    let connections = files.saturating_sub(OTHER_FILES).max(16) / hosts.max(1);
+    connections.clamp(1, CONNECTIONS_MAX) as u32
 }

@@ -70,6 +70,7 @@ enum Command {
     Ab(dropin::AbArgs),
     #[command(name = "http_load")]
     HttpLoad(dropin::HttpLoadArgs),
+    Httperf(dropin::HttperfArgs),
     Webtest(webtest::Args),
     Man(manual::ManArgs),
     Completions(manual::CompletionsArgs),
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),
+        Command::Httperf(args) => dropin::httperf(args),
         Command::Webtest(args) => webtest::run(&args),
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),

@@ -325,7 +325,7 @@ impl Engine<'_> {
         self.live -= 1;
         let most = self.live_max * self.pools.len() as u32;
         let connection = &mut self.connections[slot];
-        if !connection.hung_up && self.free.len() >= (most - self.live) as usize {
+        if !connection.hung_up && !self.plan.hang_up && self.free.len() >= (most - self.live) as usize {
             let pool = &mut self.pools[connection.host as usize];
             pool.live -= 1;
             if self.plan.asks.cookie_jar {

@@ -4,7 +4,7 @@ mod arguments;
 mod report;
 mod watch;
 
-use super::{error_text, limited, monotonic_ns, words_as_text};
+use super::{connections_of_a_rate, error_text, limited, monotonic_ns, words_as_text};
 use crate::output::print;
 use crate::stop::Stop;
 use arguments::{Arguments, End, Mistake, Start};
@@ -19,12 +19,8 @@ use weir_load::{Ask, Control, Options, Order, Request, Schedule, StopRule, Trust
 
 /// How often a line of `-verbose` comes.
 const PROGRESS_EVERY: Duration = Duration::from_secs(60);
-/// The most connections of a rate.
-const CONNECTIONS_MAX: u64 = 8192;
 /// The most fetches whose times are drawn before the run (8 bytes each).
 const JITTERED_MAX: u64 = 4_000_000;
-/// Files that a run has open besides its connections and those that linger.
-const OTHER_FILES: u64 = 1024 + 64;
 
 /// Runs the command; `program` is the name that it was called by.
 pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
@@ -157,16 +153,6 @@ fn request(name: u32) -> Request {
     let agent = concat!("http_load (weir ", env!("CARGO_PKG_VERSION"), ")");
     let headers = vec![("User-Agent".to_owned(), agent.to_owned())];
     Request { headers, name, version: Version::Http10, ..Request::default() }
-}
-
-/// As many connections as the limit on open files has room for, within reason.
-fn connections_of_a_rate(hosts: u64) -> u32 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid place for the result; without one there is the least that everybody has.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
-    let files = if known { limit.rlim_max } else { 1024 };
-    let connections = files.saturating_sub(OTHER_FILES).max(16) / hosts.max(1);
-    connections.clamp(1, CONNECTIONS_MAX) as u32
 }
 
 /// Another order of URLs for each run, as in the original.

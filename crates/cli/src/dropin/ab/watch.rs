@@ -231,12 +231,12 @@ impl Watch {
                     counts.bad += 1;
                 }
             }
-            Outcome::TimedOut | Outcome::Malformed | Outcome::Other => {
+            Outcome::Closed | Outcome::ShortBody => self.compare_length(counts, content_bytes, false),
+            Outcome::Done => self.compare_length(counts, content_bytes, true),
+            _ => {
                 counts.exceptions += 1;
                 counts.bad += 1;
             }
-            Outcome::Closed | Outcome::ShortBody => self.compare_length(counts, content_bytes, false),
-            Outcome::Done => self.compare_length(counts, content_bytes, true),
         }
         counts.done += 1;
         counts.kept_alive += u64::from(whole && response.keep_alive);
