@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
+use std::time::Duration;
 use support::{alone, output};
 use weir_testkit::{Apache, RunningServer, WeirServe, require};
 
@@ -83,8 +84,11 @@ fn form(text: &str) -> Vec<String> {
     lines
 }
 
+/// Apache, once its files are old enough: of one that has just been written the entity tag is longer.
 fn server() -> RunningServer {
-    Apache::event().start().expect("Apache starts")
+    let server = Apache::event().start().expect("Apache starts");
+    std::thread::sleep(Duration::from_secs(2));
+    server
 }
 
 /// Whether both are there.
