@@ -2,10 +2,12 @@
 
 mod asked;
 mod protocol;
+pub(crate) mod reach;
 mod screen;
 
 pub(crate) use asked::number_names;
 
+use self::reach::{OF_REACHING, ReachArgs};
 use crate::load_run::into_run;
 use crate::progress::Line;
 use crate::stop::Stop;
@@ -50,6 +52,11 @@ Examples:
       HTTP/2, 20 requests at a time on each connection
   weir load --ca test-ca.pem https://localhost:8443/
       trust a certificate authority of your own
+  weir load --cert me.pem --resume --no-keepalive https://localhost:8443/
+      with a client certificate, sessions resumed
+  weir load --proxy socks5://user:password@localhost:1080 http://example.org/
+  weir load --unix /run/app.sock http://localhost/
+      through a proxy; over a Unix socket
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
 
@@ -148,6 +155,8 @@ pub(crate) struct LoadArgs {
     /// Believe the certificate authorities of this PEM file instead of the system's
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     ca: Option<PathBuf>,
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Which of a load's options were given on the command line, all but the duration, which a recording has, too.
@@ -184,7 +193,8 @@ impl clap::FromArgMatches for Given {
             "http1_0" => "--http1.0".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        Ok(Self(OF_LOADING.into_iter().chain(asked::OF_ASKING).filter(was_given).map(option).collect()))
+        let names = OF_LOADING.into_iter().chain(asked::OF_ASKING).chain(OF_REACHING);
+        Ok(Self(names.filter(was_given).map(option).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
@@ -253,6 +263,7 @@ impl LoadArgs {
             Some(file) => Trust::File(file.clone()),
             None => Trust::System,
         };
+        options.reach = self.reach.reach();
         options.request = Request {
             method: self.method.clone(),
             headers: self.headers.iter().map(|header| Request::header(header)).collect::<Result<_, _>>()?,
@@ -307,6 +318,7 @@ impl Heading {
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
+        manner.push_str(&reach::words(&options.reach));
         Self {
             url: asked::title(options),
             manner,
@@ -427,8 +439,15 @@ fn as_json(report: &LoadReport, heading: &Heading) -> Value {
             "bottleneck": report.generator.bottleneck,
             "io": report.generator.io.name(),
         },
+        "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
+        "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
         "warnings": report.warnings,
     })
+}
+
+/// Why requests failed.
+fn reason(reason: &weir_load::reach::Reason) -> Value {
+    json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
 }
 
 /// A histogram's figures, null where it is empty.
@@ -510,6 +529,8 @@ mod tests {
             "connect_ns",
             "generator",
             "reconnects",
+            "handshakes",
+            "reasons",
             "warnings",
             "url",
             "connections",

@@ -20,6 +20,7 @@ pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, quiet: bool
     let (producers, mut consumers): (Vec<_>, Vec<_>) =
         (0..options.threads).map(|_| weir_wire::ring(RING_SLOTS)).unzip();
     options.events = producers;
+    let unjoinable = crate::load::reach::unjoinable(&options);
     run.begin(Source::Client, crate::VERSION, crate::privacy::command_line(), None, seed)?;
     let over = AtomicBool::new(false);
     let (report, written) = std::thread::scope(|scope| {
@@ -29,7 +30,8 @@ pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, quiet: bool
         (report, writer.join())
     });
     let cost = written.map_err(|_| anyhow!("the writer of the run ended by a defect; please report it"))??;
-    let report = report?;
+    let mut report = report?;
+    report.warnings.extend(unjoinable);
     // What the generator knows of its own trouble belongs to every later reading of the run.
     run.end(Source::Client, cost, report.warnings.clone())?;
     Ok(report)

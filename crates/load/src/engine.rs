@@ -209,7 +209,7 @@ impl<'a> Engine<'a> {
         let count = self
             .kernel
             .wait(events, timeout_ns)
-            .map_err(|cause| LoadError::System { what: "epoll_pwait2 (Linux 5.11 and later have it)", cause })?;
+            .map_err(|cause| LoadError::System { what: "waiting for events (epoll_pwait2)", cause })?;
         if count == 0 {
             self.now_ns = monotonic_ns();
         }

@@ -70,6 +70,8 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Kernel {
     epoll: OwnedFd,
+    /// epoll cannot wait for less than milliseconds here.
+    is_old: bool,
     pub(crate) calls: Calls,
 }
 
@@ -78,7 +80,7 @@ impl Kernel {
         // SAFETY: the call takes no pointer.
         let epoll = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
-        Ok(Self { epoll: unsafe { OwnedFd::from_raw_fd(epoll) }, calls: Calls::default() })
+        Ok(Self { epoll: unsafe { OwnedFd::from_raw_fd(epoll) }, is_old: false, calls: Calls::default() })
     }
 
     /// The epoll instance.
@@ -109,6 +111,9 @@ impl Kernel {
             tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
             tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
         };
+        if self.is_old {
+            return self.wait_by_ppoll(events, &timeout);
+        }
         // SAFETY: `events` and `timeout` outlive the call, the count is that of `events`, and there is no signal mask.
         let count = unsafe {
             libc::syscall(
@@ -125,9 +130,30 @@ impl Kernel {
             Ok(count) => Ok(count),
             Err(_) => match io::Error::last_os_error() {
                 error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+                error if error.raw_os_error() == Some(libc::ENOSYS) => {
+                    self.is_old = true;
+                    self.wait_by_ppoll(events, &timeout)
+                }
                 error => Err(error),
             },
         }
+    }
+
+    /// The same where epoll cannot wait for less than milliseconds (before Linux 5.11, and under some observers): by
+    /// ppoll, which can, on the epoll instance.
+    #[cold]
+    fn wait_by_ppoll(&mut self, events: &mut [libc::epoll_event], timeout: &libc::timespec) -> io::Result<usize> {
+        self.calls.wait += 1;
+        let mut epoll = libc::pollfd { fd: self.epoll.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: the descriptor's entry, the timeout and the events outlive the calls, and their numbers are given.
+        let count = unsafe {
+            match checked(libc::ppoll(&raw mut epoll, 1, timeout, std::ptr::null())) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
+                Err(error) => return Err(error),
+                Ok(_) => libc::epoll_wait(epoll.fd, events.as_mut_ptr(), events.len() as libc::c_int, 0),
+            }
+        };
+        checked(count).map(|count| count as usize)
     }
 
     /// Receives what is there, without waiting.

@@ -100,6 +100,7 @@ fn a_request_allocates_nothing() {
     for change in [
         |_: &mut Options| {},
         |options: &mut Options| options.pipeline = 4,
+        |options: &mut Options| options.reach.sources = vec!["127.0.0.2".parse().expect("an address")],
         // What is told of each interval, however often, is told without an allocation.
         |options: &mut Options| options.sampling.interval = Duration::from_millis(10),
         |options: &mut Options| options.schedule = Schedule::Fixed { rate_per_s: 20_000.0 },
@@ -141,6 +142,12 @@ fn a_request_is_one_send_and_one_receive() {
     assert!(wait <= requests + 100, "{wait}");
     // Made, set up, connected and watched, and its own address asked for: 5 a connection, whatever it carries.
     assert_eq!(other, 5 * 10);
+    // A source is two calls more a connection, and none a request.
+    let mut sourced = self::options(&server, requests, true);
+    sourced.io = Io::Epoll;
+    sourced.reach.sources = vec!["127.0.0.2".parse().expect("an address")];
+    let Calls { receive, send, other, .. } = counted(sourced).0.calls;
+    assert_eq!((receive, send, other), (requests, requests, 7 * 10));
 }
 
 /// Through io_uring there is only one sort of call: it hands over what goes out and waits for what comes.

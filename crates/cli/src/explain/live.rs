@@ -34,6 +34,13 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
         Ok(options) => options,
         Err(Usage(error)) => return Ok(Outcome::Usage(crate::output::causes(&error))),
     };
+    if let Some(path) = &options.reach.unix {
+        return Ok(Outcome::Usage(format!(
+            "requests are found again at the server by their connections' addresses, and the Unix socket {} has none: \
+             load it over TCP; `weir load --unix` shows the client's side alone",
+            path.display()
+        )));
+    }
     if args.target.is_empty() && args.command.is_empty() {
         let example = format!("--port {}", options.url.port);
         return Ok(Outcome::Usage(format!("name the server: {example}, --pid PID, --comm NAME, or -- SERVER COMMAND")));
@@ -49,7 +56,11 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
         probes.tell_wakeups_of(std::process::id());
     }
     footing.notes.iter().for_each(|note| eprintln!("weir explain: {note}"));
-    let address = (options.url.host.as_str(), options.url.port);
+    let address = match &options.reach.connect_to {
+        Some(place) => (place.host.clone(), place.port),
+        None => (options.url.host.clone(), options.url.port),
+    };
+    let address = (address.0.as_str(), address.1);
     let mut child = if args.command.is_empty() { None } else { Some(started(&args.command, address, &stop)?) };
     let recorder = recorder(args, &mut footing, child.as_ref(), (&directory, options.url.port))?;
     let mut notes = footing.notes;

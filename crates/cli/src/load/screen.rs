@@ -67,6 +67,18 @@ fn write_screen(
     writeln!(screen, "  status     {}", list(report.status.iter().map(|(code, count)| (code.to_string(), *count))))?;
     let errors = list(report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)));
     writeln!(screen, "  errors     {}", if failures > 0 { colours.bad(&errors) } else { errors })?;
+    for reason in &report.reasons {
+        writeln!(screen, "             {} {}: {}", grouped(reason.count), reason.outcome.name(), reason.words)?;
+    }
+    let handshakes = report.handshakes;
+    if handshakes.full + handshakes.resumed > 0 {
+        writeln!(
+            screen,
+            "  handshakes {:>12}   full, {} resumed",
+            grouped(handshakes.full),
+            grouped(handshakes.resumed)
+        )?;
+    }
     if heading.rate_wanted_per_s.is_some() {
         let dropped = grouped(report.dropped);
         let dropped = if report.dropped > 0 { colours.bad(&dropped) } else { dropped };

@@ -4,7 +4,7 @@ use super::dialogue::{Destination, Dialogue, Language};
 use super::endpoint::Endpoint;
 use super::{Credentials, Proxy, ProxyKind, Reach, http_connect, resolve};
 use crate::options::Options;
-use crate::{LoadError, Url, trust};
+use crate::{LoadError, Protocol, Url, trust};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::io;
@@ -57,7 +57,9 @@ impl Route {
                 vec![Endpoint::unix(path).map_err(unfit)?]
             }
             (None, Some(proxy)) => {
-                if url.encrypted || proxy.kind != ProxyKind::Http {
+                // HTTP/2 without encryption is nothing that an HTTP proxy passes on by itself.
+                let http1 = matches!(options.protocol, Protocol::Http1);
+                if url.encrypted || !http1 || proxy.kind != ProxyKind::Http {
                     let address = match proxy.kind.wants_address() {
                         true => Some(address_for(proxy, &find(host, port)?)?),
                         false => None,

@@ -1,0 +1,207 @@
+//! The options that say how a server is reached.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use weir_load::reach::{Family, Pin, Place, Proxy, Resolved, Tls, TlsVersion};
+use weir_load::{Options, Reach};
+
+/// How the server is reached.
+#[derive(Debug, clap::Args)]
+pub(super) struct ReachArgs {
+    /// Show this client certificate (PEM, those up to its authority behind it; the key may be in the same file)
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    cert: Option<PathBuf>,
+    /// The client certificate's private key (PEM, not encrypted)
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
+    key: Option<PathBuf>,
+    /// Ask for this name instead of the URL's host (SNI); the certificate must be for it, too
+    #[arg(long, value_name = "NAME", conflicts_with = "no_sni", help_heading = "TLS")]
+    sni: Option<String>,
+    /// Send no name (SNI); the certificate must be for the URL's host all the same
+    #[arg(long, help_heading = "TLS")]
+    no_sni: bool,
+    /// Resume the sessions of former connections, as users who come back do
+    #[arg(long, overrides_with = "no_resume", help_heading = "TLS")]
+    resume: bool,
+    /// A whole handshake for each connection, as users who come for the first time have it [default]
+    #[arg(long, overrides_with = "resume", help_heading = "TLS")]
+    no_resume: bool,
+    /// Believe only a certificate of this public key: sha256:HEX or sha256:BASE64; may be repeated. With --insecure,
+    /// nothing else is asked of it
+    #[arg(long, value_name = "PIN", help_heading = "TLS")]
+    pin: Vec<Pin>,
+    /// Offer this version only
+    #[arg(long, value_name = "1.2|1.3", value_parser = tls_version, help_heading = "TLS")]
+    tls: Option<TlsVersion>,
+    /// Offer these cipher suites only, the preferred first, by their standard names or OpenSSL's
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "TLS")]
+    ciphers: Vec<String>,
+    /// Connect to this Unix socket, @NAME for one in no file system; the URL gives the Host header and the path
+    #[arg(long, value_name = "PATH", help_heading = "Reach")]
+    unix: Option<PathBuf>,
+    /// Addresses of this host that connections come from, taken in turn
+    #[arg(long, value_name = "ADDR,…", value_delimiter = ',', help_heading = "Reach")]
+    source: Vec<IpAddr>,
+    /// IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6", help_heading = "Reach")]
+    ipv4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long, help_heading = "Reach")]
+    ipv6: bool,
+    /// Believe that this host has these addresses instead of asking the resolver; may be repeated
+    #[arg(long, value_name = "HOST:PORT:ADDR,…", help_heading = "Reach")]
+    resolve: Vec<Resolved>,
+    /// Connect there instead of to the URL's host and port, which the request and TLS still name
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Reach")]
+    connect_to: Option<Place>,
+    /// Go through this proxy: http://, socks5:// (socks5h:// resolves the name there), socks4:// (socks4a://), each
+    /// with [user:password@]host:port
+    #[arg(long, value_name = "URL", help_heading = "Reach")]
+    proxy: Option<Proxy>,
+}
+
+/// The names of these options, as those of others are known that say how to load.
+pub(super) const OF_REACHING: [&str; 16] = [
+    "cert",
+    "key",
+    "sni",
+    "no_sni",
+    "resume",
+    "no_resume",
+    "pin",
+    "tls",
+    "ciphers",
+    "unix",
+    "source",
+    "ipv4",
+    "ipv6",
+    "resolve",
+    "connect_to",
+    "proxy",
+];
+
+fn tls_version(text: &str) -> Result<TlsVersion, String> {
+    match text {
+        "1.2" => Ok(TlsVersion::Tls12),
+        "1.3" => Ok(TlsVersion::Tls13),
+        _ => Err("there are 1.2 and 1.3".to_owned()),
+    }
+}
+
+impl ReachArgs {
+    /// What they mean.
+    pub(super) fn reach(&self) -> Reach {
+        Reach {
+            tls: Tls {
+                certificate: self.cert.clone(),
+                key: self.key.clone(),
+                name: self.sni.clone(),
+                send_name: !self.no_sni,
+                resume: self.resume,
+                pins: self.pin.clone(),
+                version: self.tls,
+                ciphers: self.ciphers.clone(),
+                ..Tls::default()
+            },
+            unix: self.unix.clone(),
+            sources: self.source.clone(),
+            family: match (self.ipv4, self.ipv6) {
+                (true, _) => Family::V4,
+                (_, true) => Family::V6,
+                _ => Family::Any,
+            },
+            resolve: self.resolve.clone(),
+            connect_to: self.connect_to.clone(),
+            proxy: self.proxy.clone(),
+        }
+    }
+}
+
+/// The way in words, for the report's heading; empty where it is the usual one.
+pub(super) fn words(reach: &Reach) -> String {
+    let mut words = String::new();
+    if let Some(path) = &reach.unix {
+        words.push_str(&format!(", over the Unix socket {}", path.display()));
+    }
+    if let Some(proxy) = &reach.proxy {
+        words.push_str(&format!(", through the proxy {proxy}"));
+    }
+    if let Some(place) = &reach.connect_to {
+        words.push_str(&format!(", connected to {}:{}", place.host, place.port));
+    }
+    match reach.sources.as_slice() {
+        [] => {}
+        [source] => words.push_str(&format!(", from {source}")),
+        sources => words.push_str(&format!(", from {} addresses in turn", sources.len())),
+    }
+    words
+}
+
+/// Why the requests of a run cannot be found again at the server, if that is so.
+pub(crate) fn unjoinable(options: &Options) -> Option<String> {
+    let reach = &options.reach;
+    if let Some(path) = &reach.unix {
+        let path = path.display();
+        return Some(format!(
+            "the load went over the Unix socket {path}, which has no addresses: its requests cannot be joined with what \
+             the server did for them; load it over TCP for that"
+        ));
+    }
+    let proxy = reach.proxy.as_ref()?;
+    Some(format!(
+        "the load went through the proxy {proxy}, where its connections end: its requests can be joined with what the \
+         proxy did for them, but not with what the server behind it did"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        reach: ReachArgs,
+    }
+
+    fn reach(line: &str) -> Result<Reach, String> {
+        let words = std::iter::once("load").chain(line.split(' ').filter(|word| !word.is_empty()));
+        Cli::try_parse_from(words).map(|cli| cli.reach.reach()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn arguments_become_a_way() {
+        assert_eq!(reach(""), Ok(Reach::default()));
+        let pin = "sha256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
+        let tls = reach(&format!("--cert c --key k --sni n --resume --pin {pin} --pin {pin} --tls 1.3 --ciphers a,b"));
+        let tls = tls.expect("valid").tls;
+        assert_eq!((tls.pins.len(), tls.resume, tls.version), (2, true, Some(TlsVersion::Tls13)));
+        assert_eq!((tls.name.as_deref(), tls.ciphers.len()), (Some("n"), 2));
+        assert!(!reach("--resume --no-resume").expect("the last counts").tls.resume);
+        let way = reach("--source 127.0.0.2,::1 -6 --resolve h:80:::1 --connect-to [::1]:8080").expect("valid");
+        assert_eq!((way.sources.len(), way.family, way.resolve.len()), (2, Family::V6, 1));
+        assert_eq!(words(&way), ", connected to ::1:8080, from 2 addresses in turn");
+        let through = reach("--proxy socks5h://me:secret@h:1").expect("valid");
+        assert_eq!(words(&through), ", through the proxy socks5h://h:1");
+        assert_eq!(words(&reach("--unix @name").expect("valid")), ", over the Unix socket @name");
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        for (line, words) in [
+            ("--key k", "--cert"),
+            ("--sni n --no-sni", "cannot be used with"),
+            ("-4 -6", "cannot be used with"),
+            ("--pin sha256:00", "openssl"),
+            ("--tls 1.1", "1.2 and 1.3"),
+            ("--source here", "--source"),
+            ("--resolve h:80", "HOST:PORT:ADDRESS"),
+            ("--connect-to h", "HOST:PORT"),
+            ("--proxy h:80", "socks5h://"),
+        ] {
+            let mistake = reach(line).expect_err(line);
+            assert!(mistake.contains(words), "{line}: {mistake}");
+        }
+    }
+}

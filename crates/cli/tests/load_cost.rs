@@ -1,0 +1,97 @@
+//! What a request costs the generator, counted by others than itself and independent of the machine's mood: instructions
+//! by callgrind, system calls by strace.
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::alone;
+use weir_testkit::{RunningServer, Site, WeirServe, require};
+
+/// Instructions of the loop itself for each request over a kept connection, through epoll (which callgrind knows only
+/// with one call more), every sample recorded: 1,262 measured with Rust 1.95, repeatable to one.
+const MOST_INSTRUCTIONS: f64 = 1_310.0;
+/// Requests of the shorter run, and how many more the longer one makes.
+const FEW: u64 = 500;
+const MORE: u64 = 4_000;
+
+fn server() -> (RunningServer, Site) {
+    let site = Site::empty().expect("a site");
+    site.write("a.txt", b"hello").expect("a file");
+    // It sends an answer in one piece, so that it comes in one.
+    let server = WeirServe::new(env!("CARGO_BIN_EXE_weir")).root(site.path());
+    (server.start().expect("weir serve starts"), site)
+}
+
+/// Runs a load of so many requests over one connection by another program, which writes to `to`.
+fn through(program: &str, options: &[&str], to: &Path, url: &str, requests: u64, io: &str) {
+    let status = Command::new(program)
+        .args(options)
+        .arg(to)
+        .arg(env!("CARGO_BIN_EXE_weir"))
+        .args(["load", url, "-q", "-c", "1", "-n", &requests.to_string(), "--io", io])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("it starts");
+    assert!(status.success(), "{program} ended with {status}");
+}
+
+#[test]
+fn a_request_takes_no_more_instructions_than_before() {
+    let _turn = alone();
+    if require::program("valgrind").is_none() {
+        return;
+    }
+    let (server, _site) = server();
+    let folder = tempfile::tempdir().expect("a directory");
+    let instructions = |requests: u64| {
+        let to = folder.path().join(requests.to_string());
+        // The name of the file is part of its option.
+        let option = format!("--callgrind-out-file={}", to.display());
+        let status = Command::new("valgrind")
+            // Only what the loop does: the report at the end costs more the longer the longest answer took.
+            .args(["--tool=callgrind", "-q", "--toggle-collect=weir_load::engine::Engine::run*", &option])
+            .arg(env!("CARGO_BIN_EXE_weir"))
+            .args(["load", &server.url("/a.txt"), "-q", "-c", "1", "-n", &requests.to_string(), "--io", "epoll"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .expect("valgrind starts");
+        assert!(status.success(), "valgrind ended with {status}");
+        let text = std::fs::read_to_string(&to).expect("callgrind's file");
+        let total = text.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
+        total.and_then(|total| total.trim().parse::<f64>().ok()).expect("a total")
+    };
+    let each = (instructions(FEW + MORE) - instructions(FEW)) / MORE as f64;
+    eprintln!("{each:.0} instructions a request");
+    assert!(each > 100.0 && each < MOST_INSTRUCTIONS, "{each:.0} instructions a request");
+}
+
+/// All system calls of all threads by strace's own count.
+fn system_calls(folder: &Path, url: &str, requests: u64, io: &str) -> u64 {
+    let to = folder.join(format!("{io}-{requests}"));
+    through("strace", &["-f", "-c", "-o"], &to, url, requests, io);
+    let text = std::fs::read_to_string(&to).expect("strace's table");
+    let total = text.lines().rev().find(|line| line.trim_end().ends_with("total")).expect("a line of totals");
+    // % time, seconds, usecs/call, calls, errors if there were any, "total".
+    total.split_whitespace().nth(3).and_then(|calls| calls.parse().ok()).unwrap_or_else(|| panic!("{text}"))
+}
+
+#[test]
+fn a_request_takes_no_more_system_calls_than_it_must() {
+    let _turn = alone();
+    if require::program("strace").is_none() {
+        return;
+    }
+    let (server, _site) = server();
+    let folder = tempfile::tempdir().expect("a directory");
+    // Sent, waited for and received; through io_uring all of that is one call. The sweeps are a call each 100 ms, which
+    // is little even under strace.
+    for (io, most) in [("epoll", 3.0), ("io_uring", 1.0)] {
+        let calls = |requests| system_calls(folder.path(), &server.url("/a.txt"), requests, io);
+        let each = (calls(FEW + MORE) - calls(FEW)) as f64 / MORE as f64;
+        eprintln!("{io}: {each:.3} system calls a request");
+        assert!(each > 0.9 * most && each < most + 0.1, "{io}: {each:.3} system calls a request");
+    }
+}
