@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use weir_load::sessions::SessionReport;
 use weir_load::{Control, Io, LoadError, LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_measure::summary::Summary;
 use weir_trace::Run;
@@ -46,6 +47,8 @@ Examples:
       what a server's log holds, at its times, twice as fast
   weir load --urls mix.txt http://localhost:8080/
       the requests of a file, by their weights; a line is: 3 GET /index.html
+  weir load --sessions users.txt --rate 5 http://localhost:8080/
+      five users a second, who click, think and click again
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
   weir load --http2 --streams 20 https://localhost:8443/
@@ -73,7 +76,7 @@ be reached, 2 for wrong usage.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to load: http:// or https://, host, port, path
-    #[arg(required_unless_present = "urls")]
+    #[arg(required_unless_present_any = ["urls", "sessions"])]
     url: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
@@ -308,6 +311,12 @@ impl Heading {
         if options.pipeline > 1 {
             manner.push_str(&format!(", {} requests in a pipeline", options.pipeline));
         }
+        if let Some(sessions) = &options.asks.sessions {
+            manner = manner.replacen("connection", "session", 1);
+            if sessions.list.len() == 1 {
+                manner.push_str(&format!(", {} requests each", sessions.list[0].requests()));
+            }
+        }
         let streams = match options.protocol {
             Protocol::Http1 => None,
             Protocol::Http2 { streams } => Some(streams),
@@ -439,9 +448,24 @@ fn as_json(report: &LoadReport, heading: &Heading) -> Value {
             "bottleneck": report.generator.bottleneck,
             "io": report.generator.io.name(),
         },
+        "sessions": report.sessions.as_ref().map(sessions_as_json),
         "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
         "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
         "warnings": report.warnings,
+    })
+}
+
+/// What became of the sessions, for programs.
+fn sessions_as_json(sessions: &SessionReport) -> Value {
+    json!({
+        "completed": sessions.completed,
+        "failed": sessions.failed,
+        "unfinished": sessions.unfinished,
+        "connections": sessions.connections,
+        "rate_per_s": sessions.rate_per_s,
+        "lifetime_ns": summary(&sessions.lifetime),
+        "fail_time_ns": summary(&sessions.fail_time),
+        "answers": sessions.answers,
     })
 }
 
@@ -529,6 +553,7 @@ mod tests {
             "connect_ns",
             "generator",
             "reconnects",
+            "sessions",
             "handshakes",
             "reasons",
             "warnings",

@@ -13,6 +13,7 @@ mod privacy;
 mod probe_options;
 mod progress;
 mod record;
+mod record_session;
 mod run_directory;
 mod rung;
 mod serve;
@@ -72,6 +73,7 @@ enum Command {
     HttpLoad(dropin::HttpLoadArgs),
     Httperf(dropin::HttperfArgs),
     Webtest(webtest::Args),
+    RecordSession(record_session::Args),
     Man(manual::ManArgs),
     Completions(manual::CompletionsArgs),
 }
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Command::HttpLoad(args) => dropin::http_load(args),
         Command::Httperf(args) => dropin::httperf(args),
         Command::Webtest(args) => webtest::run(&args),
+        Command::RecordSession(args) => record_session::run(&args),
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),
     })

@@ -2,14 +2,16 @@
 
 use crate::output;
 use anyhow::{Context, bail};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_session::client::{Client, Trust};
+use weir_session::replay::Replay;
 use weir_session::report::{self, Ran};
 use weir_session::suite::Suite;
-use weir_session::{interpret, literal, monkeywrench, runner, specification};
+use weir_session::{convert, har, interpret, literal, monkeywrench, replay, runner, secrets, specification};
 
 /// A file of tests may be so large.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -24,6 +26,10 @@ Examples:
       for continuous integration
   weir webtest session.pl
       click through sessions of HTTP::Monkeywrench (also .json and .toml)
+  weir webtest --base http://127.0.0.1:8080 --sizes=10 recorded.har
+      ask again what a browser or weir record-session has recorded
+  weir webtest --convert recorded.har --to sessions > sessions.txt
+      for httperf --wsesslog
   weir webtest --json tests.wt | jq '.files[].tests[] | select(.passed | not)'
       what failed
 
@@ -39,7 +45,8 @@ Perl is not evaluated; \"$ENV{NAME}\" takes a value from the environment.
 Exit status: 0 if all tests passed, 1 if one failed, 2 for wrong usage or a file
 that cannot be read.";
 
-/// Test what web pages say: run specifications of HTTP::WebTest and sessions of HTTP::Monkeywrench.
+/// Test what web pages say: run specifications of HTTP::WebTest and sessions of HTTP::Monkeywrench, replay
+/// recordings (HAR).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -50,6 +57,34 @@ pub(crate) struct Args {
     /// The form of the files, instead of what their names end with
     #[arg(long, value_enum)]
     format: Option<Format>,
+
+    /// Print the recording FILE (HAR) in another form instead of running tests
+    #[arg(long, value_name = "FILE", requires = "to", conflicts_with_all = ["files", "json", "junit", "format"])]
+    convert: Option<PathBuf>,
+
+    /// The form to convert to
+    #[arg(long, value_enum, requires = "convert")]
+    to: Option<To>,
+
+    /// Ask this server instead of the one that was recorded
+    #[arg(long, value_name = "URL")]
+    base: Option<url::Url>,
+
+    /// Expect the sizes of the recording, within this many percent
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "0", require_equals = true)]
+    sizes: Option<f64>,
+
+    /// Pause as long as the recorded user did, at most ten minutes at a time
+    #[arg(long)]
+    pauses: bool,
+
+    /// Ask the recording's other servers, too, such as those of advertisements
+    #[arg(long)]
+    all_hosts: bool,
+
+    /// A secret that is masked in the recording, by its number or name; also by $WEIR_SECRET_NUMBER; repeatable
+    #[arg(long, value_name = "NAME=VALUE")]
+    secret: Vec<String>,
 
     /// Print one JSON object instead of the report
     #[arg(long)]
@@ -79,6 +114,19 @@ enum Format {
     Json,
     /// The same as TOML (.toml)
     Toml,
+    /// A recording, HTTP Archive 1.2 (.har)
+    Har,
+}
+
+/// What a recording is converted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum To {
+    /// A specification of HTTP::WebTest
+    Webtest,
+    /// A session of HTTP::Monkeywrench
+    Monkeywrench,
+    /// httperf's file of sessions (--wsesslog), with the recorded pauses
+    Sessions,
 }
 
 impl Format {
@@ -88,6 +136,7 @@ impl Format {
             Some("pl" | "mw") => Self::Monkeywrench,
             Some("json") => Self::Json,
             Some("toml") => Self::Toml,
+            Some("har") => Self::Har,
             _ => Self::Webtest,
         }
     }
@@ -106,6 +155,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Whether all tests have passed.
 fn tested(args: &Args) -> anyhow::Result<bool> {
+    if let (Some(path), Some(to)) = (&args.convert, args.to) {
+        return converted(path, to);
+    }
+    let recordings = args.files.iter().any(|path| form(Some(path), args) == Format::Har);
+    let of_recordings = args.base.is_some() || args.sizes.is_some() || args.pauses || args.all_hosts;
+    if of_recordings && !recordings && args.format != Some(Format::Har) {
+        bail!("--base, --sizes, --pauses and --all-hosts are for recordings (FILE.har), and there is none");
+    }
+    if args.sizes.is_some_and(|percent| !(0.0..=100.0).contains(&percent)) {
+        bail!("--sizes is a number of percent from 0 to 100");
+    }
     // All files are read before the first request: a mistake in the last one costs nothing then.
     let mut suites = Vec::new();
     for path in &args.files {
@@ -138,13 +198,66 @@ fn tested(args: &Args) -> anyhow::Result<bool> {
     Ok(ran.iter().all(|ran| report::totals(ran.outcomes).0 == 0))
 }
 
+fn form(path: Option<&Path>, args: &Args) -> Format {
+    args.format.unwrap_or_else(|| Format::of(path))
+}
+
+/// Prints a recording in another form.
+fn converted(path: &Path, to: To) -> anyhow::Result<bool> {
+    let named = || path.display().to_string();
+    let recording = har::read(&text_of(Some(path)).with_context(named)?).with_context(named)?;
+    if convert::left_out(&recording) == recording.entries.len() {
+        bail!("{}: no request of it can be asked again", path.display());
+    }
+    output::print(&match to {
+        To::Webtest => convert::webtest(&recording),
+        To::Monkeywrench => convert::monkeywrench(&recording),
+        To::Sessions => convert::sessions(&recording),
+    })?;
+    let (left_out, all) = (convert::left_out(&recording), recording.entries.len());
+    if left_out > 0 {
+        eprintln!(
+            "weir webtest: {left_out} of {all} requests are left out: other servers', or without a response or body"
+        );
+    }
+    Ok(true)
+}
+
+/// Tests of a recording; what is left out is told.
+fn replayed(text: &str, named: &str, args: &Args) -> anyhow::Result<Suite> {
+    let recording = har::read(text).with_context(|| named.to_owned())?;
+    let how = Replay { base: args.base.clone(), sizes: args.sizes, pauses: args.pauses, all_hosts: args.all_hosts };
+    let replayed = replay::suite(&recording, &how);
+    for (count, why) in &replayed.left_out {
+        eprintln!("weir webtest: {named}: {count} of {} requests {why}: left out", recording.entries.len());
+    }
+    Ok(replayed.suite)
+}
+
+/// Secrets by number or name, from the command line and the environment.
+fn given_secrets(args: &Args) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut given = BTreeMap::new();
+    for (name, value) in std::env::vars_os() {
+        if let (Some(name), Some(value)) =
+            (name.to_str().and_then(|name| name.strip_prefix("WEIR_SECRET_")), value.to_str())
+        {
+            given.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    for secret in &args.secret {
+        let (name, value) = secret.split_once('=').context("--secret is NAME=VALUE")?;
+        given.insert(name.to_owned(), value.to_owned());
+    }
+    Ok(given)
+}
+
 fn read(path: Option<&Path>, args: &Args) -> anyhow::Result<Suite> {
     let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
     let text = text_of(path).with_context(|| name.clone())?;
     let folder = path.and_then(Path::parent).unwrap_or(Path::new("."));
     let variable = |name: &str| std::env::var(name).ok();
     let named = || name.clone();
-    let suite = match args.format.unwrap_or_else(|| Format::of(path)) {
+    let mut suite = match form(path, args) {
         Format::Webtest => {
             let read = specification::parse(&text, &variable).with_context(named)?;
             interpret::suite(&read, folder).with_context(named)?
@@ -155,10 +268,19 @@ fn read(path: Option<&Path>, args: &Args) -> anyhow::Result<Suite> {
         }
         Format::Json => monkeywrench::suite_of_json(&text).with_context(named)?,
         Format::Toml => monkeywrench::suite_of_toml(&text).with_context(named)?,
+        Format::Har => replayed(&text, &name, args)?,
     };
     if suite.tests.is_empty() {
         bail!("{name}: there is no test in it; a test stands between test_name and end_test, a click in [ {{ … }} ]");
     }
+    secrets::reveal(&mut suite, &given_secrets(args)?).map_err(|lacking| {
+        let lacking: Vec<String> = lacking.into_iter().collect();
+        anyhow::anyhow!(
+            "{name}: secrets are masked in it, and these lack: {}; give each by --secret NUMBER=VALUE or the variable \
+             WEIR_SECRET_NUMBER, or record with --keep-secrets",
+            lacking.join(", ")
+        )
+    })?;
     Ok(suite)
 }
 

@@ -417,6 +417,7 @@ pages_run! {
     explain_production_runs: "docs/explain-production.md",
     phases_and_probes_runs: "docs/phases-and-probes.md",
     web_tests_runs: "docs/web-tests.md",
+    record_a_session_runs: "docs/record-a-session.md",
     serve_files_runs: "docs/serve-files.md",
     run_format_runs: "docs/run-format.md",
     which_kernel_runs: "docs/which-kernel.md",

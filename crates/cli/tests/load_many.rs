@@ -79,6 +79,26 @@ fn rates_change_and_logs_are_replayed() {
 }
 
 #[test]
+fn users_click_think_and_click_again() {
+    let _turn = alone();
+    let server = server();
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("users");
+    fs::write(&file, "/a think=0.1\n  /b\n  /c\n/d\n").expect("a file");
+    let name = file.to_str().expect("text");
+    let url = server.url("/");
+    let base = ["load", "-q", "--sessions", name, "-n", "4", "-c", "2", "--think", "1ms..2ms"];
+    let (report, _) = told(&output(&[&base[..], &[&url]].concat()));
+    assert!(report.contains("1 kind of session of ") && report.contains("2 sessions, closed loop, 4 requests each"));
+    let line = report.lines().find(|line| line.starts_with("  sessions")).expect("a line of sessions");
+    assert!(line.contains(" 4 ") && line.contains("0 failed, 0 unfinished, over 4 connections"), "{line}");
+    let (report, _) = told(&output(&[&base[..], &["--json", &url]].concat()));
+    let json: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!((&json["requests"], &json["sessions"]["completed"]), (&16.into(), &4.into()), "{report}");
+    assert!(json["sessions"]["lifetime_ns"]["min"].as_u64().is_some_and(|min| min >= 100_000_000), "{report}");
+}
+
+#[test]
 fn wrong_usage_names_file_line_and_remedy() {
     let directory = tempfile::tempdir().expect("a directory");
     let list = directory.path().join("mix");
@@ -104,6 +124,12 @@ fn wrong_usage_names_file_line_and_remedy() {
         (&["--speed", "2", url], &["--replay"]),
         (&["--replay", list, url], &["no request in it; line 1"]),
         (&["--replay", list], &["URL"]),
+        (&["--sessions", list, url], &["mix: line 2: \"c\": only method="]),
+        (&["--sessions", list], &["mix: line 1: /a: a path needs a host"]),
+        (&["--sessions", list, "--urls", list, url], &["cannot be used with"]),
+        (&["--sessions", list, "--no-keepalive", url], &["cannot be used with"]),
+        (&["--think", "1s", url], &["--sessions"]),
+        (&["--sessions", list, "--think", "2s..1s", url], &["the shorter time comes first"]),
         (&["--cookie", "nothing", url], &["NAME=VALUE"]),
         (&["--cookie", "a=b c", url], &["a", "NAME=VALUE"]),
     ] {

@@ -5,6 +5,7 @@ mod prepared;
 mod url_file;
 mod url_list;
 
+use crate::sessions::Sessions;
 use crate::{LoadError, Options, Request, RequestError, Url};
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub(crate) const ASKS_MAX: usize = 1_000_000;
 pub(crate) const HOSTS_MAX: usize = 256;
 
 /// What is asked beyond one constant request; by default nothing, so that the request of [`Options`] is the only one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Asks {
     /// The requests; none = the one of [`Options::url`] and [`Options::request`], which otherwise play no part.
     pub list: Vec<Ask>,
@@ -29,6 +30,8 @@ pub struct Asks {
     pub cookies: Vec<(String, String)>,
     /// Whether each connection, as a user of its own, sends back the cookies that its responses set.
     pub cookie_jar: bool,
+    /// Users who ask these requests in sessions, instead of in the order.
+    pub sessions: Option<Sessions>,
     /// What the report is to say of where the requests came from, in words.
     pub notes: Vec<String>,
 }
@@ -101,6 +104,9 @@ impl Asks {
             && (order.is_empty() || order.iter().any(|ask| *ask as usize >= self.list.len().max(1)))
         {
             return wrong("the order of the requests is empty, or names one that is not there");
+        }
+        if let Some(sessions) = &self.sessions {
+            sessions.check(self, options)?;
         }
         for (name, value) in &self.cookies {
             if !is_cookie(name, value) {

@@ -40,6 +40,8 @@ pub(crate) struct Batch {
     pub(crate) answered: u32,
     /// Which request is awaited; the others of several different ones are in the connection's `burst`.
     pub(crate) ask: u32,
+    /// Which session under way it is of, from 1; 0 = none.
+    pub(crate) session: u32,
     pub(crate) intended_ns: u64,
     pub(crate) started_ns: u64,
     /// Just before the write; 0 = not written.

@@ -13,6 +13,7 @@ use crate::options::Control;
 use crate::plan::{Plan, Share};
 use crate::ring::Ring;
 use crate::schedule::Arrivals;
+use crate::sessions::course::Courses;
 use crate::slices::Slices;
 use crate::tally::Tally;
 use std::collections::VecDeque;
@@ -26,7 +27,7 @@ const READS_IN_A_ROW: u32 = 16;
 /// Events taken in one wait.
 const EVENTS: usize = 256;
 /// An arrival that is issued later than this after its time is a late one.
-const LATE_NS: u64 = 1_000_000;
+pub(crate) const LATE_NS: u64 = 1_000_000;
 /// The time of an arrival that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
@@ -53,6 +54,8 @@ pub(crate) struct Engine<'a> {
     chooser: Chooser,
     /// Different requests that were chosen for the batch that is begun next.
     pub(crate) chosen: Vec<Piece>,
+    /// The sessions under way, if that is what is run.
+    pub(crate) courses: Option<Box<Courses>>,
     /// Tokens of connections that were left with more to read.
     unread: Vec<u64>,
     /// Connections that are open or being opened, lingering ones apart.
@@ -149,6 +152,7 @@ impl<'a> Engine<'a> {
             resting: 0,
             chooser: share.chooser,
             chosen: Vec::new(),
+            courses: Courses::new(plan, share.lane, share.lanes, share.connections),
             unread: Vec::with_capacity(slots as usize),
             live: 0,
             live_max: share.connections,
@@ -182,14 +186,18 @@ impl<'a> Engine<'a> {
         // The loop was made before the common start: a clock read then would lengthen the first latencies.
         self.now_ns = monotonic_ns();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        let open_loop = self.arrivals.is_some();
+        let is_timed = self.arrivals.is_some() || self.courses.is_some();
         self.sweep();
         while self.fatal.is_none() && !self.is_over() {
-            if open_loop {
+            let mut next_ns = self.next_arrival_ns;
+            if is_timed {
                 self.now_ns = monotonic_ns();
                 self.issue_due();
+                self.wake_sessions();
+                let wake_ns = self.courses.as_ref().map_or(NEVER, |courses| courses.next_wake_ns());
+                next_ns = self.next_arrival_ns.min(wake_ns);
             }
-            let until_ns = if self.unread.is_empty() { self.next_arrival_ns.min(self.next_sweep_ns) } else { 0 };
+            let until_ns = if self.unread.is_empty() { next_ns.min(self.next_sweep_ns) } else { 0 };
             if self.ring.is_some() {
                 self.turn_of_ring(&mut events, until_ns)?;
             } else {
@@ -268,6 +276,10 @@ impl<'a> Engine<'a> {
                 }
                 _ => NEVER,
             };
+            if self.courses.is_some() {
+                self.session_arrives(intended_ns);
+                continue;
+            }
             let ask = self.plan.asks.choose(&mut self.chooser);
             let pool = &mut self.pools[self.plan.asks.entry(ask).host as usize];
             let may_open = pool.live < self.live_max && self.now_ns >= self.hold_until_ns;
@@ -303,7 +315,7 @@ impl<'a> Engine<'a> {
 
     /// Sends a batch on a connection that is free.
     #[inline]
-    fn begin(&mut self, slot: usize, batch: Batch) {
+    pub(crate) fn begin(&mut self, slot: usize, batch: Batch) {
         let connection = &mut self.connections[slot];
         connection.batch = batch;
         if !self.plan.asks.is_constant {
@@ -460,6 +472,11 @@ impl<'a> Engine<'a> {
         if self.plan.asks.cookie_jar {
             connection.keep_cookies(self.plan);
         }
+        if over.batch.session != 0
+            && let Some(courses) = &mut self.courses
+        {
+            courses.count_answer(over.batch.session);
+        }
         let keep = connection.parser.keep_alive() && connection.unsent == 0;
         connection.responses += 1;
         connection.batch.left -= 1;
@@ -471,6 +488,8 @@ impl<'a> Engine<'a> {
             if !keep {
                 self.fail(slot, Outcome::Closed);
             }
+        } else if over.batch.session != 0 {
+            self.burst_answered(slot, keep && reusable && self.plan.asks.entry(over.batch.ask).keep_alive);
         } else if keep && reusable && self.plan.asks.entry(over.batch.ask).keep_alive {
             let host = connection.host;
             match self.next_batch(host) {

@@ -37,6 +37,7 @@ mod run;
 mod schedule;
 mod secured;
 mod series;
+pub mod sessions;
 mod slices;
 mod tally;
 mod through_ring;

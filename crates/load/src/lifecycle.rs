@@ -71,7 +71,14 @@ impl Engine<'_> {
         connection.address = pool.address;
         connection.encrypted = route.tls.is_some();
         if self.plan.asks.cookie_jar {
-            connection.jar = pool.jars.pop().unwrap_or_else(|| CookieJar::new(&self.plan.asks.cookies));
+            let jar = match (&mut self.courses, batch.session) {
+                (Some(courses), 1..) => courses.take_jar(batch.session),
+                _ => pool.jars.pop(),
+            };
+            connection.jar = jar.unwrap_or_else(|| CookieJar::new(&self.plan.asks.cookies));
+        }
+        if let Some(courses) = &mut self.courses {
+            courses.tally.connections += 1;
         }
         if !self.plan.asks.is_constant {
             connection.take_chosen(&mut self.chosen, batch.ask);
@@ -199,6 +206,7 @@ impl Engine<'_> {
             }
             self.count_failures(slot, outcome);
             self.close(slot);
+            self.session_failed(batch.session);
             // Tried again by the sweep: at once would be in a tight loop.
             self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
             return;
@@ -232,7 +240,9 @@ impl Engine<'_> {
         }
         self.note(slot, outcome, &words);
         self.count_failures(slot, outcome);
+        let session = self.connections[slot].batch.session;
         self.close(slot);
+        self.session_failed(session);
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
     }
 
@@ -273,6 +283,7 @@ impl Engine<'_> {
             self.tally.reconnects += u64::from(batch.left);
             self.open(Batch { retried: true, ..batch });
         } else {
+            self.session_failed(batch.session);
             self.replace(host);
         }
     }
@@ -310,7 +321,11 @@ impl Engine<'_> {
         {
             return;
         }
-        let host = connection.host;
+        let (host, session) = (connection.host, connection.batch.session);
+        if let (Some(courses), 1..) = (&mut self.courses, session) {
+            courses.lose_connection(session);
+            return self.close(slot);
+        }
         let idle = &mut self.pools[host as usize].idle;
         if let Some(place) = idle.iter().position(|idle| *idle as usize == slot) {
             idle.swap_remove(place);
@@ -326,11 +341,9 @@ impl Engine<'_> {
         let most = self.live_max * self.pools.len() as u32;
         let connection = &mut self.connections[slot];
         if !connection.hung_up && !self.plan.hang_up && self.free.len() >= (most - self.live) as usize {
-            let pool = &mut self.pools[connection.host as usize];
-            pool.live -= 1;
-            if self.plan.asks.cookie_jar {
-                pool.jars.push(std::mem::take(&mut connection.jar));
-            }
+            self.pools[connection.host as usize].live -= 1;
+            self.leave_jar(slot);
+            let connection = &mut self.connections[slot];
             connection.phase = Phase::Lingering;
             connection.linger_until_ns = self.now_ns + LINGER_NS;
             self.events.closes(connection.number);
@@ -346,12 +359,10 @@ impl Engine<'_> {
         if connection.phase != Phase::Lingering {
             self.live -= 1;
             self.events.closes(connection.number);
-            let pool = &mut self.pools[connection.host as usize];
-            pool.live -= 1;
-            if self.plan.asks.cookie_jar {
-                pool.jars.push(std::mem::take(&mut connection.jar));
-            }
+            self.pools[connection.host as usize].live -= 1;
+            self.leave_jar(slot);
         }
+        let connection = &mut self.connections[slot];
         connection.phase = Phase::Closed;
         connection.generation = connection.generation.wrapping_add(1);
         connection.parser.reset();
@@ -363,8 +374,24 @@ impl Engine<'_> {
         self.free.push(slot as u32);
     }
 
+    /// Keeps the cookies of a connection for the user's next one.
+    fn leave_jar(&mut self, slot: usize) {
+        if !self.plan.asks.cookie_jar {
+            return;
+        }
+        let connection = &mut self.connections[slot];
+        let jar = std::mem::take(&mut connection.jar);
+        match (&mut self.courses, connection.batch.session) {
+            (Some(courses), session @ 1..) => courses.keep_jar(session, jar),
+            _ => self.pools[connection.host as usize].jars.push(jar),
+        }
+    }
+
     /// Opens another connection in the place of one that is gone, if there is something to send.
     pub(crate) fn replace(&mut self, host: u32) {
+        if self.courses.is_some() {
+            return self.begin_sessions();
+        }
         let at_work = match self.arrivals {
             Some(_) => self.pools[host as usize].live,
             None => self.live - self.resting,
@@ -405,8 +432,12 @@ impl Engine<'_> {
                 _ => {}
             }
         }
+        if self.stopped || now_ns >= self.end_ns {
+            self.cut_thinking();
+        }
+        self.begin_sessions();
         // Bounded by the connections: each turn opens one, or makes `live` no smaller by failing.
-        for host in 0..self.pools.len() {
+        for host in 0..if self.courses.is_some() { 0 } else { self.pools.len() } {
             let at_work = if self.arrivals.is_some() { self.pools[host].live } else { self.live - self.resting };
             for _ in at_work..self.live_max {
                 self.replace(host as u32);
@@ -454,7 +485,8 @@ impl Engine<'_> {
             Some(_) => self.next_arrival_ns == NEVER && self.queued == 0,
             None => self.issued >= self.limit || self.now_ns >= self.end_ns,
         };
-        exhausted && self.outstanding == 0
+        let sessions = self.courses.as_ref().map_or(0, |courses| courses.under_way());
+        exhausted && self.outstanding == 0 && sessions == 0
     }
 
     /// Hands out the tally and when nothing more was begun; what is open is closed with the loop.
@@ -465,6 +497,10 @@ impl Engine<'_> {
         if let Some(error) = self.fatal.take() {
             return Err(error);
         }
+        self.tally.sessions = self.courses.take().map(|mut courses| {
+            courses.tally.unfinished += courses.under_way() as u64;
+            courses.tally
+        });
         self.slices.close(&mut self.tally, self.now_ns);
         self.tally.events_lost = self.events.lost;
         self.tally.calls = self.kernel.calls;

@@ -4,6 +4,7 @@ use crate::asks::{Chooser, Table};
 use crate::options::{Io, Options};
 use crate::reach::route::Route;
 use crate::schedule::{Arrivals, StopRule};
+use crate::sessions::{Session, Sessions};
 use crate::slices::Slices;
 use crate::{LoadError, Observer, Url};
 use std::sync::atomic::AtomicBool;
@@ -16,6 +17,7 @@ const OTHER_FILES: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) asks: Table,
+    pub(crate) sessions: Option<Sessions>,
     pub(crate) pipeline: u32,
     /// Whether receptions and transmissions go through io_uring; where the kernel has none, that may be refused.
     pub(crate) ring: bool,
@@ -43,6 +45,8 @@ pub(crate) struct Host {
 #[derive(Debug)]
 pub(crate) struct Share {
     pub(crate) lane: u32,
+    /// How many loops there are.
+    pub(crate) lanes: u32,
     pub(crate) connections: u32,
     /// The most requests.
     pub(crate) limit: u64,
@@ -57,6 +61,17 @@ pub(crate) struct Share {
 }
 
 impl Plan {
+    /// How many different sessions there are.
+    pub(crate) fn session_count(&self) -> usize {
+        self.sessions.as_ref().map_or(0, |sessions| sessions.list.len())
+    }
+
+    /// A session of the list; only asked for where there are some.
+    pub(crate) fn session(&self, place: u32) -> &Session {
+        static NONE: Session = Session::new();
+        self.sessions.as_ref().map_or(&NONE, |sessions| &sessions.list[place as usize])
+    }
+
     /// Checks the options, resolves the host and builds the bytes.
     pub(crate) fn new(options: &Options) -> Result<Self, LoadError> {
         options.check()?;
@@ -70,7 +85,7 @@ impl Plan {
         let suits = asks.is_ready_made(options.pipeline) && asks.entries.iter().all(|entry| entry.keep_alive);
         if options.io == Io::Uring && !asks.is_ready_made(options.pipeline) {
             return Err(LoadError::Options(
-                "io_uring sends no requests that are put together as they go: leave it out with a cookie jar, or with a \
+                "io_uring sends no requests that are put together as they go: leave it out with sessions, a cookie jar, or a \
                  pipeline of different requests",
             ));
         }
@@ -79,6 +94,7 @@ impl Plan {
         }
         Ok(Self {
             asks,
+            sessions: options.asks.sessions.clone(),
             ring: match options.io {
                 Io::Epoll => false,
                 Io::Auto => suits && !encrypted,
@@ -126,6 +142,7 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
             };
             Share {
                 lane,
+                lanes,
                 connections: part(u64::from(options.connections), lane) as u32,
                 limit,
                 queue: part(options.queue as u64, lane) as usize,

@@ -7,6 +7,7 @@ use crate::protocol::Protocol;
 use crate::reach::Reason;
 use crate::schedule::StopRule;
 use crate::series::Series;
+use crate::sessions::SessionReport;
 use crate::tally::{Handshakes, Tally};
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub struct LoadReport {
     pub interrupted: bool,
     /// Events that found their ring full.
     pub events_lost: u64,
+    /// What became of the sessions, if those were run.
+    pub sessions: Option<SessionReport>,
     /// System calls of all loops.
     pub calls: Calls,
     /// TLS handshakes that succeeded.
@@ -131,6 +134,7 @@ impl LoadReport {
             warnings: Vec::new(),
             interrupted,
             events_lost: tally.events_lost,
+            sessions: tally.sessions.as_ref().map(|sessions| sessions.report(duration)),
             calls: tally.calls,
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),

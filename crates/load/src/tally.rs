@@ -3,6 +3,7 @@
 use crate::kernel::Calls;
 use crate::reach::reasons::Reasons;
 use crate::series::Counts;
+use crate::sessions::SessionTally;
 use hdrhistogram::Histogram;
 use weir_wire::client::Outcome;
 
@@ -46,6 +47,8 @@ pub(crate) struct Tally {
     pub(crate) through_ring: bool,
     pub(crate) handshakes: Handshakes,
     pub(crate) reasons: Reasons,
+    /// Handed in when the loop is over.
+    pub(crate) sessions: Option<SessionTally>,
 }
 
 /// How many TLS handshakes succeeded.
@@ -89,6 +92,7 @@ impl Tally {
             through_ring: false,
             handshakes: Handshakes::default(),
             reasons: Reasons::default(),
+            sessions: None,
         }
     }
 
@@ -146,6 +150,9 @@ impl Tally {
         self.handshakes.full += other.handshakes.full;
         self.handshakes.resumed += other.handshakes.resumed;
         self.reasons.merge(&other.reasons);
+        if let Some(more) = &other.sessions {
+            self.sessions.get_or_insert_with(SessionTally::new).merge(more);
+        }
         for (histogram, more) in [
             (&mut self.latency, &other.latency),
             (&mut self.uncorrected, &other.uncorrected),

@@ -7,6 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use weir_load::sessions::{Session, Sessions, Think};
 use weir_load::{
     Ask, Calls, ClientRequest, Control, Io, LoadReport, Observer, Options, Order, Request, Schedule, StopRule,
 };
@@ -194,6 +195,30 @@ fn a_pipeline_shares_its_calls() {
     assert_eq!(report.calls.send, 1000);
     // Eight responses may come in eight pieces, but not in more.
     assert!(report.calls.receive <= 8000, "{:?}", report.calls);
+}
+
+#[test]
+fn a_burst_of_a_session_allocates_nothing() {
+    let _turn = TURN.lock();
+    let server = server();
+    let run = |bursts: u32| {
+        let mut options = options(&server, 10, true);
+        ask_a_thousand(&mut options, Order::InTurn);
+        let think =
+            |burst: u32| if burst.is_multiple_of(100) { Think::Fixed(Duration::from_micros(50)) } else { Think::None };
+        let session = (0..bursts).fold(Session::new(), |session, burst| {
+            session
+                .burst(&[burst % 1000, (burst + 7) % 1000, (burst + 9) % 1000][..1 + burst as usize % 3])
+                .think(think(burst))
+        });
+        options.asks.sessions = Some(Sessions { list: vec![session], seed: 1 });
+        let (report, allocations) = counted(options);
+        assert_eq!(report.sessions.expect("sessions").completed, 10);
+        allocations
+    };
+    let (few, many) = (run(100), run(2000));
+    // A batch's buffer grows to the longest batch that a connection has carried.
+    assert!(many <= few + 10 * 10, "19000 more bursts cost {} more allocations", many.saturating_sub(few));
 }
 
 #[test]

@@ -129,17 +129,11 @@ impl Client {
     /// # Errors
     /// A file of certificates that is none.
     pub fn new(trust: &Trust) -> Result<Self, TrustError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = TlsConfig::builder()
-            .unversioned_rustls_crypto_provider(provider)
-            .disable_verification(*trust == Trust::Anything)
-            .root_certs(RootCerts::new_with_certs(&roots(trust)?))
-            .build();
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .allow_non_standard_methods(true)
-            .tls_config(tls)
+            .tls_config(tls(trust)?)
             // A test says all that it sends; nothing is taken from the environment.
             .proxy(None)
             .accept(ureq::config::AutoHeaderValue::None)
@@ -321,6 +315,16 @@ fn failed(error: ureq::Error, timeout: Duration) -> AskError {
         }),
         other => AskError::Transport(other.to_string()),
     }
+}
+
+/// How TLS is spoken with servers whose certificates are believed so.
+pub(crate) fn tls(trust: &Trust) -> Result<TlsConfig, TrustError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(TlsConfig::builder()
+        .unversioned_rustls_crypto_provider(provider)
+        .disable_verification(*trust == Trust::Anything)
+        .root_certs(RootCerts::new_with_certs(&roots(trust)?))
+        .build())
 }
 
 fn roots(trust: &Trust) -> Result<Vec<Certificate<'static>>, TrustError> {

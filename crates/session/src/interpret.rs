@@ -12,8 +12,10 @@ type Outcome<T> = Result<T, SyntaxError>;
 const KNOWN: &[&str] = &[
     "accept_cookies",
     "auth",
+    "body",
     "click_button",
     "click_link",
+    "content_type",
     "cookie",
     "cookies",
     "default_report",
@@ -366,6 +368,13 @@ impl LookedUp<'_> {
             if files && ask.method != "POST" {
                 return wrong(parameter.line, "params: a file is sent by POST only; write method = post");
             }
+        }
+        if let Some((text, line)) = self.scalar("body")? {
+            let kind = self.scalar("content_type")?.map_or("text/plain", |(kind, _)| kind);
+            if !ask.fields.is_empty() || ["GET", "HEAD"].contains(&ask.method.as_str()) {
+                return wrong(line, "body is sent by a method such as post, and without params");
+            }
+            ask.body = Some((kind.to_owned(), text.as_bytes().to_vec()));
         }
         if let Some(parameter) = self.get("http_headers") {
             ask.headers = text_pairs(parameter)?;

@@ -8,13 +8,15 @@ mod load;
 mod programs;
 mod proxy;
 mod recording;
+mod sessions;
 
 pub use configuration::{server_configuration, sql};
 pub use http::{http_request, http_response, ranges, url, url_file};
-pub use load::{access_log, rate_profile, set_cookie, url_list};
+pub use load::{access_log, rate_profile, session_list, set_cookie, url_list};
 pub use programs::{containers, probe_notes, program, query_text};
 pub use proxy::{places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
+pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files.
 #[allow(dead_code, reason = "not all of it is fuzzed")]

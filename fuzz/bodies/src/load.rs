@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 use weir_load::access_log::AccessLog;
 use weir_load::cookies::{COOKIES_MAX, CookieJar};
-use weir_load::{Profile, Request, Url, parse_url_list};
+use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
+use weir_load::{Options, Profile, Request, Url, parse_url_list};
 
 /// Reads any bytes as a list of URLs: requests that can be built, or an error with its line.
 pub fn url_list(input: &[u8]) {
@@ -18,6 +19,26 @@ pub fn url_list(input: &[u8]) {
                 let head = String::from_utf8(bytes).expect("text");
                 assert_eq!(head.lines().next().map(|line| line.split(' ').count()), Some(3), "{head:?}");
             }
+        }
+        Err(error) => assert!(error.line <= text.lines().count()),
+    }
+}
+
+/// Reads any bytes as a file of sessions: requests that can be built and bursts of them, or an error with its line.
+pub fn session_list(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let base = Url::parse("http://localhost:81/").expect("a URL");
+    match parse_sessions(&text, Some(&base), &Request::default(), Think::None) {
+        Ok((asks, sessions)) => {
+            assert!(!sessions.is_empty() && sessions.len() <= text.lines().count());
+            assert!(asks.iter().all(|ask| ask.request.bytes(&ask.url, true).is_ok()));
+            let requests: usize = sessions.iter().map(Session::requests).sum();
+            assert!((sessions.len()..=text.lines().count()).contains(&requests));
+            let mut options = Options::new(base);
+            options.asks.list = asks;
+            options.asks.sessions = Some(Sessions { list: sessions, seed: 1 });
+            // They may go to several hosts, which is refused in words.
+            let _ = options.check();
         }
         Err(error) => assert!(error.line <= text.lines().count()),
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_load::access_log::AccessLog;
+use weir_load::sessions::{Sessions, Think, parse_sessions};
 use weir_load::{Options, Order, Profile, Request, Schedule, StopRule, Stretch, Url, Version, parse_url_list};
 
 /// The largest file of requests that is read, in bytes.
@@ -24,6 +25,12 @@ pub(crate) struct Asked {
     /// Ask what this file says, a request a line: [WEIGHT] [METHOD] URL-or-path [@BODYFILE]; by weights, or in turn where no line has one
     #[arg(long, value_name = "FILE", conflicts_with = "body", help_heading = "Request")]
     urls: Option<PathBuf>,
+    /// Users who ask what this file says (httperf's --wsesslog format), each over a connection of its own; -n and --rate count sessions, -c is how many at a time
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "body", "method", "replay", "no_keepalive", "pipeline"], help_heading = "Request")]
+    sessions: Option<PathBuf>,
+    /// With --sessions: the pause after a burst for which the file says none: a time, 1s..3s (any between), or exp:2s (exponentially distributed)
+    #[arg(long, value_name = "TIME", requires = "sessions", value_parser = think, help_heading = "Request")]
+    think: Option<Think>,
     /// Speak HTTP/1.0: a new connection for each request, unless --keepalive
     #[arg(long = "http1.0", help_heading = "Request")]
     http1_0: bool,
@@ -60,8 +67,10 @@ pub(crate) struct Asked {
 }
 
 /// The names of the fields of [`Asked`].
-pub(super) const OF_ASKING: [&str; 12] = [
+pub(super) const OF_ASKING: [&str; 14] = [
     "urls",
+    "sessions",
+    "think",
     "http1_0",
     "keepalive",
     "user",
@@ -80,8 +89,11 @@ impl Asked {
     pub(super) fn base(&self, url: Option<&str>) -> Result<Option<Url>, Usage> {
         match url {
             Some(url) => Ok(Some(Url::parse(url)?)),
-            None if self.urls.is_some() => Ok(None),
-            None => Err(anyhow!("say what to load: a URL such as http://localhost:8080/, or --urls FILE").into()),
+            None if self.urls.is_some() || self.sessions.is_some() => Ok(None),
+            None => {
+                Err(anyhow!("say what to load: a URL such as http://localhost:8080/, --urls FILE or --sessions FILE")
+                    .into())
+            }
         }
     }
 
@@ -103,6 +115,15 @@ impl Asked {
             options.url = list[0].url.clone();
             options.asks.order = if weighted { Order::Weighted { seed } } else { Order::InTurn };
             options.asks.list = list;
+        }
+        if let Some(file) = &self.sessions {
+            let name = file.display();
+            let text = read_text(file).with_context(|| format!("--sessions: cannot read {name}"))?;
+            let (asks, list) = parse_sessions(&text, base, &options.request, self.think.unwrap_or_default())
+                .map_err(|error| anyhow!(error).context(format!("--sessions {name}")))?;
+            options.url = asks[0].url.clone();
+            options.asks.list = asks;
+            options.asks.sessions = Some(Sessions { list, seed });
         }
         Ok(())
     }
@@ -252,6 +273,10 @@ fn stretch(stretch: &Stretch) -> String {
 pub(super) fn title(options: &Options) -> String {
     let hosts = options.asks.hosts();
     let (requests, first) = (options.asks.list.len(), hosts.first());
+    if let (Some(sessions), Some(first)) = (&options.asks.sessions, first) {
+        let (count, plural) = (sessions.list.len(), if sessions.list.len() == 1 { "" } else { "s" });
+        return format!("{count} kind{plural} of session of {}", first.with_target("/"));
+    }
     match first {
         Some(first) if requests > 1 => {
             let place = first.with_target("/");
@@ -291,6 +316,17 @@ pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
         };
     }
     names
+}
+
+/// A think time as it was given.
+fn think(text: &str) -> Result<Think, String> {
+    let time = crate::units::duration;
+    if let Some(mean) = text.strip_prefix("exp:") {
+        return Ok(Think::Exponential(time(mean)?));
+    }
+    let Some((from, to)) = text.split_once("..") else { return Ok(Think::Fixed(time(text)?)) };
+    let (from, to) = (time(from)?, time(to)?);
+    if from > to { Err(format!("{text}: the shorter time comes first")) } else { Ok(Think::Uniform(from, to)) }
 }
 
 /// A cookie as it was given.

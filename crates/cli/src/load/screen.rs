@@ -84,6 +84,13 @@ fn write_screen(
         let dropped = if report.dropped > 0 { colours.bad(&dropped) } else { dropped };
         writeln!(screen, "  arrivals   {} waited for a connection, {dropped} dropped", grouped(report.queued))?;
     }
+    if let Some(sessions) = &report.sessions {
+        write!(screen, "  sessions   {:>12}   {:.1}/s", grouped(sessions.completed), sessions.rate_per_s)?;
+        let failed = format!("{} failed", grouped(sessions.failed));
+        let failed = if sessions.failed > 0 { colours.bad(&failed) } else { failed };
+        let (unfinished, connections) = (grouped(sessions.unfinished), grouped(sessions.connections));
+        writeln!(screen, ", {failed}, {unfinished} unfinished, over {connections} connections")?;
+    }
     if report.reconnects > 0 {
         writeln!(
             screen,
@@ -137,12 +144,16 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
         write!(screen, "{column:>9}")?;
     }
     writeln!(screen)?;
+    let sessions = report.sessions.as_ref().map(|sessions| ("session", &sessions.lifetime));
     for (name, histogram) in [
         ("latency", &report.latency),
         ("uncorrected", &report.latency_uncorrected),
         ("first byte", &report.first_byte),
         ("connect", &report.connect),
-    ] {
+    ]
+    .into_iter()
+    .chain(sessions)
+    {
         let Some(summary) = Summary::of(histogram) else { continue };
         let mut row = format!("  {name:<12}");
         for (_, value) in summary.fields() {

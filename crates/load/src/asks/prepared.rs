@@ -20,6 +20,8 @@ pub(crate) struct Table {
     pub(crate) is_mixed: bool,
     /// Whether what is sent depends on what came before.
     pub(crate) cookie_jar: bool,
+    /// Whether they go out in the bursts of sessions.
+    in_sessions: bool,
     /// The cookies that a jar begins with.
     pub(crate) cookies: Vec<(String, String)>,
     /// Where the requests go, if there is a jar, which wants to know.
@@ -52,9 +54,10 @@ impl Table {
         let mut table = Self {
             wire: Vec::new(),
             entries: Vec::with_capacity(asks.list.len().max(1)),
-            is_constant: asks.list.len() <= 1 && !asks.cookie_jar,
+            is_constant: asks.list.len() <= 1 && !asks.cookie_jar && asks.sessions.is_none(),
             is_mixed: false,
             cookie_jar: asks.cookie_jar,
+            in_sessions: asks.sessions.is_some(),
             cookies: asks.cookies.clone(),
             urls: Vec::new(),
             alias: Alias::default(),
@@ -91,7 +94,7 @@ impl Table {
 
     /// Whether whatever goes out in one go is a piece of the table, as it stays until the run is over.
     pub(crate) fn is_ready_made(&self, pipeline: u32) -> bool {
-        self.is_constant || pipeline == 1 && !self.cookie_jar
+        self.is_constant || pipeline == 1 && !self.cookie_jar && !self.in_sessions
     }
 
     fn push(

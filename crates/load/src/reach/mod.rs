@@ -58,6 +58,11 @@ impl Reach {
         if tls.key.is_some() && tls.certificate.is_none() {
             return wrong("a private key (--key) needs its certificate (--cert)");
         }
+        if !tls.is_default() {
+            // Wrong names and files are found before anything is sent.
+            tls.provider()?;
+            tls.identity()?;
+        }
         if self.unix.is_some()
             && (self.proxy.is_some()
                 || self.connect_to.is_some()

@@ -1,0 +1,266 @@
+//! Sessions under way: which burst each is at, and when it goes on.
+
+use super::SessionTally;
+use crate::connection::{Batch, Phase, Piece};
+use crate::cookies::CookieJar;
+use crate::engine::{Engine, LATE_NS, NEVER, Wanted};
+use crate::plan::Plan;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The sessions of one loop.
+#[derive(Debug)]
+pub(crate) struct Courses {
+    /// Which of the list comes next, and how far behind it the one after that is: together the loops keep the order.
+    next: u64,
+    step: u64,
+    running: Vec<Course>,
+    free: Vec<u32>,
+    /// When those that think go on.
+    wakes: BinaryHeap<Reverse<(u64, u32)>>,
+    random: fastrand::Rng,
+    pub(crate) tally: SessionTally,
+}
+
+/// One session under way.
+#[derive(Debug, Default)]
+struct Course {
+    /// Its place in the list of the plan.
+    session: u32,
+    /// The burst that is under way, or that comes when it has thought.
+    burst: u32,
+    begin_ns: u64,
+    answers: u32,
+    /// The slot of its connection while it thinks, if that is still open.
+    connection: Option<u32>,
+    /// Its cookies while it has no connection.
+    jar: Option<CookieJar>,
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Completed,
+    Failed,
+    /// The run's end cut it.
+    Unfinished,
+}
+
+impl Courses {
+    /// The sessions of loop `lane` of `lanes`, at most `most` at a time; `None` where there are none.
+    pub(crate) fn new(plan: &Plan, lane: u32, lanes: u32, most: u32) -> Option<Box<Self>> {
+        let sessions = plan.sessions.as_ref()?;
+        Some(Box::new(Self {
+            next: u64::from(lane),
+            step: u64::from(lanes),
+            running: std::iter::repeat_with(Course::default).take(most as usize).collect(),
+            free: (0..most).rev().collect(),
+            wakes: BinaryHeap::with_capacity(most as usize),
+            random: fastrand::Rng::with_seed(sessions.seed.wrapping_add(u64::from(lane) << 32)),
+            tally: SessionTally::new(),
+        }))
+    }
+
+    /// When the first of those that think goes on.
+    #[inline]
+    pub(crate) fn next_wake_ns(&self) -> u64 {
+        self.wakes.peek().map_or(NEVER, |Reverse((wake_ns, _))| *wake_ns)
+    }
+
+    /// How many are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.running.len() - self.free.len()
+    }
+
+    /// A response came.
+    pub(crate) fn count_answer(&mut self, session: u32) {
+        self.running[session as usize - 1].answers += 1;
+    }
+
+    /// Takes the cookies of a session that has no connection any more.
+    pub(crate) fn keep_jar(&mut self, session: u32, jar: CookieJar) {
+        self.running[session as usize - 1].jar = Some(jar);
+    }
+
+    /// The cookies of a session, if it has some from former connections.
+    pub(crate) fn take_jar(&mut self, session: u32) -> Option<CookieJar> {
+        self.running[session as usize - 1].jar.take()
+    }
+
+    /// A session's connection ended while it thought.
+    pub(crate) fn lose_connection(&mut self, session: u32) {
+        self.running[session as usize - 1].connection = None;
+    }
+
+    fn choose(&mut self, sessions: usize) -> u32 {
+        let place = self.next % sessions as u64;
+        self.next += self.step;
+        place as u32
+    }
+
+    fn end(&mut self, id: u32, end: End, now_ns: u64, in_time: bool) {
+        let course = &mut self.running[id as usize];
+        let took_ns = now_ns.saturating_sub(course.begin_ns);
+        let tally = &mut self.tally;
+        match end {
+            End::Completed => {
+                tally.completed += 1;
+                tally.completed_in_time += u64::from(in_time);
+                tally.lifetime.saturating_record(took_ns);
+            }
+            End::Failed => {
+                tally.failed += 1;
+                tally.fail_time.saturating_record(took_ns);
+            }
+            End::Unfinished => tally.unfinished += 1,
+        }
+        if end != End::Unfinished {
+            let place = (course.answers as usize).min(tally.answers.len() - 1);
+            tally.answers[place] += 1;
+        }
+        self.free.push(id);
+    }
+}
+
+impl Engine<'_> {
+    /// An arrival of a session: it begins, waits, or finds no room.
+    pub(crate) fn session_arrives(&mut self, intended_ns: u64) {
+        let sessions = self.plan.session_count();
+        let Some(courses) = &mut self.courses else { return };
+        let session = courses.choose(sessions);
+        if !courses.free.is_empty() && self.now_ns >= self.hold_until_ns {
+            self.begin_session(session, intended_ns);
+            self.tally.late += u64::from(self.now_ns.saturating_sub(intended_ns) > LATE_NS);
+        } else if self.queued < self.queue_max {
+            self.pools[0].queue.push_back(Wanted { intended_ns, ask: session });
+            self.queued += 1;
+            self.tally.queued += 1;
+        } else {
+            self.tally.dropped += 1;
+            self.events.dropped(self.now_ns, 1, intended_ns);
+        }
+    }
+
+    /// Begins sessions as long as there is one to begin and room for it.
+    pub(crate) fn begin_sessions(&mut self) {
+        let Some(courses) = &self.courses else { return };
+        for _ in 0..courses.free.len() {
+            if self.fatal.is_some() || self.now_ns < self.hold_until_ns {
+                return;
+            }
+            let Some((session, intended_ns)) = self.next_session() else { return };
+            self.begin_session(session, intended_ns);
+        }
+    }
+
+    fn next_session(&mut self) -> Option<(u32, u64)> {
+        if self.arrivals.is_some() {
+            let Wanted { intended_ns, ask } = self.pools[0].queue.pop_front()?;
+            self.queued -= 1;
+            return Some((ask, intended_ns));
+        }
+        if self.issued >= self.limit || self.now_ns >= self.end_ns {
+            return None;
+        }
+        self.issued += 1;
+        let sessions = self.plan.session_count();
+        Some((self.courses.as_mut()?.choose(sessions), self.now_ns))
+    }
+
+    /// Begins a session; there is a free course.
+    fn begin_session(&mut self, session: u32, intended_ns: u64) {
+        let Some(courses) = &mut self.courses else { return };
+        let Some(id) = courses.free.pop() else { return };
+        courses.running[id as usize] = Course { session, begin_ns: intended_ns, ..Course::default() };
+        self.send_burst(id, intended_ns);
+    }
+
+    /// Sends the burst that a session is at.
+    fn send_burst(&mut self, id: u32, intended_ns: u64) {
+        let Some(courses) = &mut self.courses else { return };
+        let course = &mut courses.running[id as usize];
+        let asks = &self.plan.session(course.session).bursts()[course.burst as usize].asks;
+        self.chosen.clear();
+        if asks.len() > 1 {
+            self.chosen.extend(asks.iter().map(|ask| Piece { ask: *ask, bytes: 0 }));
+        }
+        self.outstanding += asks.len() as u64;
+        let batch = Batch { left: asks.len() as u32, ask: asks[0], session: id + 1, intended_ns, ..Batch::default() };
+        match course.connection.take() {
+            Some(slot) => self.begin(slot as usize, batch),
+            None => self.open(batch),
+        }
+    }
+
+    /// All of a burst is answered; `usable` if the connection can carry more.
+    pub(crate) fn burst_answered(&mut self, slot: usize, usable: bool) {
+        let id = self.connections[slot].batch.session - 1;
+        let is_over = self.stopped || self.now_ns >= self.end_ns;
+        let Some(courses) = &mut self.courses else { return };
+        let course = &mut courses.running[id as usize];
+        let bursts = self.plan.session(course.session).bursts();
+        let think = bursts[course.burst as usize].think;
+        course.burst += 1;
+        let end = match course.burst as usize == bursts.len() {
+            true => Some(End::Completed),
+            false if is_over => Some(End::Unfinished),
+            false => None,
+        };
+        let Some(end) = end else {
+            let think_ns = think.draw_ns(&mut courses.random);
+            if usable {
+                course.connection = Some(slot as u32);
+                self.connections[slot].phase = Phase::Idle;
+            } else {
+                self.retire(slot);
+            }
+            if think_ns == 0 {
+                self.send_burst(id, self.now_ns);
+            } else if let Some(courses) = &mut self.courses {
+                courses.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
+            }
+            return;
+        };
+        // A user who has all closes the connection, as nobody else is to have it.
+        if usable {
+            self.close(slot);
+        } else {
+            self.retire(slot);
+        }
+        if let Some(courses) = &mut self.courses {
+            courses.end(id, end, self.now_ns, self.now_ns <= self.end_ns);
+        }
+        self.begin_sessions();
+    }
+
+    /// A request of a session failed, and with it the session, if it was one.
+    pub(crate) fn session_failed(&mut self, session: u32) {
+        if let (Some(courses), Some(id)) = (&mut self.courses, session.checked_sub(1)) {
+            courses.end(id, End::Failed, self.now_ns, false);
+        }
+    }
+
+    /// Goes on with the sessions that have thought long enough.
+    pub(crate) fn wake_sessions(&mut self) {
+        while let Some(courses) = &mut self.courses
+            && let Some(Reverse((wake_ns, id))) = courses.wakes.peek().copied()
+            && wake_ns <= self.now_ns
+        {
+            courses.wakes.pop();
+            self.send_burst(id, wake_ns);
+        }
+    }
+
+    /// Ends the sessions that think: the run is over before they go on.
+    pub(crate) fn cut_thinking(&mut self) {
+        while let Some(courses) = &mut self.courses
+            && let Some(Reverse((_, id))) = courses.wakes.pop()
+        {
+            let connection = courses.running[id as usize].connection.take();
+            courses.end(id, End::Unfinished, self.now_ns, false);
+            if let Some(slot) = connection {
+                self.close(slot as usize);
+            }
+        }
+    }
+}

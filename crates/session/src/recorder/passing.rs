@@ -1,0 +1,280 @@
+//! One request: taken, passed on, its response passed back, both kept.
+
+use super::Shared;
+use crate::client::{Trust, TrustError, tls};
+use crate::recording::{Answered, Asked, Body, Entry, header, now_us};
+use std::io::{self, Cursor, Read};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tiny_http::{Header, Request, Response, Server, StatusCode};
+use url::Url;
+
+/// A request's body may be so large.
+const UPLOAD_BYTES_MAX: u64 = 64 << 20;
+/// How long the server may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How often a worker looks whether it shall end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Fields that belong to one connection (RFC 9110, section 7.6.1).
+const OF_ONE_CONNECTION: &[&str] = &[
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "content-length",
+    "host",
+    "accept-encoding",
+    "proxy-authenticate",
+    "proxy-authorization",
+];
+
+pub(super) fn agent(trust: &Trust) -> Result<ureq::Agent, TrustError> {
+    use ureq::config::AutoHeaderValue;
+    let config = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .allow_non_standard_methods(true)
+        .tls_config(tls(trust)?)
+        .proxy(None)
+        .accept(AutoHeaderValue::None)
+        .accept_encoding(AutoHeaderValue::None)
+        .user_agent(AutoHeaderValue::None)
+        .timeout_connect(Some(Duration::from_secs(30)))
+        .timeout_recv_response(Some(PATIENCE))
+        .build();
+    Ok(config.new_agent())
+}
+
+pub(super) fn work(server: &Server, shared: &Arc<Shared>) {
+    while !shared.stop.load(Ordering::Acquire) {
+        if let Ok(Some(request)) = server.recv_timeout(LOOK) {
+            pass(request, shared);
+        }
+    }
+}
+
+fn refuse(request: Request, shared: &Shared, status: u16, why: &str) {
+    shared.refused.fetch_add(1, Ordering::Relaxed);
+    answer(request, status, why);
+}
+
+fn answer(request: Request, status: u16, why: &str) {
+    let kind = Header::from_bytes("Content-Type", "text/plain; charset=utf-8");
+    let response = Response::from_string(format!("weir record-session: {why}\n")).with_status_code(status);
+    // Whoever has gone needs no answer.
+    let _gone = match kind {
+        Ok(kind) => request.respond(response.with_header(kind)),
+        Err(()) => request.respond(response),
+    };
+}
+
+fn pass(mut request: Request, shared: &Arc<Shared>) {
+    let told: Vec<(String, String)> = request
+        .headers()
+        .iter()
+        .map(|field| (field.field.as_str().as_str().to_owned(), field.value.as_str().to_owned()))
+        .collect();
+    if let Some(protocol) = header(&told, "upgrade").filter(|protocol| !protocol.eq_ignore_ascii_case("h2c")) {
+        let why =
+            format!("a change of the protocol to {protocol} is not passed on: only HTTP/1.1 requests can be recorded");
+        return refuse(request, shared, 501, &why);
+    }
+    let Some(url) = target(&shared.options.to, request.url()) else {
+        return refuse(request, shared, 400, "the request's target is not a path");
+    };
+    let mut sent = Vec::new();
+    let read = request.as_reader().take(UPLOAD_BYTES_MAX + 1).read_to_end(&mut sent);
+    if read.is_err() {
+        return refuse(request, shared, 400, "the request's body broke off");
+    }
+    if sent.len() as u64 > UPLOAD_BYTES_MAX {
+        let why = format!("the request's body is larger than {} MiB", UPLOAD_BYTES_MAX >> 20);
+        return refuse(request, shared, 413, &why);
+    }
+    let method = request.method().as_str().to_owned();
+    let (own, to) = (&shared.own, &shared.options.to);
+    let mut headers: Vec<(String, String)> = Vec::new();
+    for (name, value) in &told {
+        let small = name.to_ascii_lowercase();
+        if !OF_ONE_CONNECTION.contains(&small.as_str()) {
+            // A server that compares these with its own name must find it.
+            let here = ["origin", "referer"].contains(&small.as_str());
+            headers.push((name.clone(), if here { elsewhere(value, own, to, &told) } else { value.clone() }));
+        }
+    }
+    // What is compressed could not be read in the recording.
+    headers.push(("Accept-Encoding".to_owned(), "identity".to_owned()));
+
+    let kind = header(&told, "content-type").unwrap_or_default().to_owned();
+    let kept = shared.options.body_bytes_max;
+    let mut entry = Entry {
+        started_us: now_us(),
+        seconds: 0.0,
+        page: None,
+        request: Asked {
+            method: method.clone(),
+            url: url.to_string(),
+            headers: headers.clone(),
+            body: (!sent.is_empty()).then(|| body(kind, sent.len() as u64, &sent, kept, None)),
+        },
+        response: None,
+    };
+    let begin = Instant::now();
+    let mut upstream = ureq::http::Request::builder().method(method.as_str()).uri(url.as_str());
+    for (name, value) in &headers {
+        upstream = upstream.header(name, value);
+    }
+    let answered = match (sent.is_empty(), method.as_str()) {
+        (true, method) if method != "POST" && method != "PUT" && method != "PATCH" => upstream
+            .body(())
+            .map_err(|error| error.to_string())
+            .and_then(|upstream| shared.agent.run(upstream).map_err(|error| error.to_string())),
+        _ => upstream
+            .body(sent)
+            .map_err(|error| error.to_string())
+            .and_then(|upstream| shared.agent.run(upstream).map_err(|error| error.to_string())),
+    };
+    let answered = match answered {
+        Ok(answered) => answered,
+        Err(error) => {
+            shared.failed.fetch_add(1, Ordering::Relaxed);
+            entry.seconds = begin.elapsed().as_secs_f64();
+            shared.keep(entry);
+            return answer(request, 502, &format!("{to} gave no response: {error}"));
+        }
+    };
+    let status = answered.status().as_u16();
+    let received: Vec<(String, String)> = answered
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        .collect();
+    let length = header(&received, "content-length").and_then(|length| length.parse::<usize>().ok());
+    let fields = received.iter().filter_map(|(name, value)| back(name, value, shared, &told)).collect();
+    let tee = Arc::new(Mutex::new(Tee { bytes: Vec::new(), size: 0, most: kept }));
+    let reader: Box<dyn Read + Send> = if method == "HEAD" || status == 204 || status == 304 {
+        Box::new(Cursor::new(Vec::new()))
+    } else {
+        let from = answered.into_body().into_with_config().limit(u64::MAX).reader();
+        Box::new(Copying { from, tee: Arc::clone(&tee) })
+    };
+    let response = Response::new(StatusCode(status), fields, reader, length, None);
+    // Whoever goes before the end has seen what is kept.
+    let passed = request.respond(response.with_chunked_threshold(usize::MAX));
+    entry.seconds = begin.elapsed().as_secs_f64();
+    let tee = tee.lock().unwrap_or_else(PoisonError::into_inner);
+    let kind = header(&received, "content-type").unwrap_or_default().to_owned();
+    let encoding = header(&received, "content-encoding").map(str::to_owned);
+    let mut content = body(kind, tee.size, &tee.bytes, kept, encoding);
+    if passed.is_err() {
+        content.note = Some("the client went before the end".to_owned());
+    }
+    entry.response = Some(Answered { status, headers: received, body: content });
+    shared.keep(entry);
+}
+
+/// The address at the recorded server of a request's target.
+fn target(to: &Url, target: &str) -> Option<Url> {
+    // A target with a scheme is for a forward proxy, which this is not.
+    if !target.starts_with('/') {
+        return None;
+    }
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let mut url = to.clone();
+    url.set_path(path);
+    url.set_query(query);
+    url.set_fragment(None);
+    Some(url)
+}
+
+/// An address of ours as the recorded server's; the browser may know us by another name.
+fn elsewhere(value: &str, own: &Url, to: &Url, told: &[(String, String)]) -> String {
+    let origin = to.origin().ascii_serialization();
+    let ours = header(told, "host").map(|host| format!("http://{host}"));
+    for ours in ours.into_iter().chain([own.origin().ascii_serialization()]) {
+        if let Some(rest) = value.strip_prefix(ours.as_str()).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+            return format!("{origin}{rest}");
+        }
+    }
+    value.to_owned()
+}
+
+/// A header field of the response as the browser shall see it.
+fn back(name: &str, value: &str, shared: &Shared, told: &[(String, String)]) -> Option<Header> {
+    let value = match name {
+        "connection" | "keep-alive" | "transfer-encoding" | "upgrade" | "trailer" => return None,
+        // The browser stays with us when the server names itself.
+        "location" | "content-location" => {
+            let origin = shared.options.to.origin().ascii_serialization();
+            match value.strip_prefix(origin.as_str()).filter(|rest| rest.is_empty() || rest.starts_with(['/', '?'])) {
+                Some(rest) => {
+                    let own = shared.own.origin().ascii_serialization();
+                    let host = header(told, "host").map_or(own, |host| format!("http://{host}"));
+                    format!("{host}{rest}")
+                }
+                None => value.to_owned(),
+            }
+        }
+        // We have another name, and no TLS.
+        "set-cookie" => {
+            let parts = value.split(';').enumerate().filter(|(index, part)| {
+                let name = part.split('=').next().unwrap_or_default().trim().to_ascii_lowercase();
+                *index == 0 || !["domain", "secure", "partitioned"].contains(&name.as_str())
+            });
+            // Browsers take SameSite=None over TLS only.
+            let parts = parts.filter(|(_, part)| !part.trim().eq_ignore_ascii_case("samesite=none"));
+            parts.map(|(_, part)| part).collect::<Vec<_>>().join(";")
+        }
+        // It would send the browser to an address of ours that has no TLS.
+        "strict-transport-security" => return None,
+        _ => value.to_owned(),
+    };
+    Header::from_bytes(name, value).ok()
+}
+
+/// What is kept of a body.
+fn body(kind: String, size: u64, bytes: &[u8], most: usize, encoding: Option<String>) -> Body {
+    let small = kind.to_ascii_lowercase();
+    let texts = ["text/", "json", "xml", "javascript", "x-www-form-urlencoded", "multipart/form-data", "graphql"];
+    let text =
+        texts.iter().any(|part| small.contains(part)) || (small.is_empty() && std::str::from_utf8(bytes).is_ok());
+    let note = match encoding.filter(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
+        Some(encoding) => Some(format!("not kept: it is compressed ({encoding})")),
+        None if size > most as u64 => Some(format!("not kept: {size} bytes are more than {most}")),
+        None if !text && size > 0 => Some("not kept: it is not text".to_owned()),
+        None => None,
+    };
+    let bytes = (note.is_none() && size > 0).then(|| bytes.to_vec());
+    Body { kind, size, bytes, note }
+}
+
+/// The begin of what has passed, and how much it was.
+#[derive(Debug)]
+struct Tee {
+    bytes: Vec<u8>,
+    size: u64,
+    most: usize,
+}
+
+/// A reader that notes what it passes.
+struct Copying<R> {
+    from: R,
+    tee: Arc<Mutex<Tee>>,
+}
+
+impl<R: Read> Read for Copying<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(buffer)?;
+        let mut tee = self.tee.lock().unwrap_or_else(PoisonError::into_inner);
+        tee.size += count as u64;
+        let left = tee.most.saturating_sub(tee.bytes.len()).min(count);
+        tee.bytes.extend_from_slice(&buffer[..left]);
+        Ok(count)
+    }
+}
