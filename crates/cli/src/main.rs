@@ -3,6 +3,7 @@ mod advise;
 mod always;
 mod child;
 mod compare;
+mod dropin;
 mod explain;
 mod load;
 mod load_run;
@@ -67,6 +68,10 @@ enum Command {
     View(view::Args),
     Serve(serve::Args),
     Compare(compare::Args),
+    Ab(dropin::AbArgs),
+    #[command(name = "http_load")]
+    HttpLoad(dropin::HttpLoadArgs),
+    Httperf(dropin::HttperfArgs),
     Webtest(webtest::Args),
     RecordSession(record_session::Args),
     Man(manual::ManArgs),
@@ -74,7 +79,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    if let Some(outcome) = dropin::by_name(std::env::args_os()) {
+        return exit_code(outcome);
+    }
+    exit_code(match Cli::parse().command {
         Command::Load(args) => load::run(*args),
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
@@ -82,11 +90,18 @@ fn main() -> ExitCode {
         Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Ab(args) => dropin::ab(args),
+        Command::HttpLoad(args) => dropin::http_load(args),
+        Command::Httperf(args) => dropin::httperf(args),
         Command::Webtest(args) => webtest::run(&args),
         Command::RecordSession(args) => record_session::run(&args),
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),
-    };
+    })
+}
+
+/// Says what went wrong, if anything did.
+fn exit_code(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     outcome.unwrap_or_else(|error| {
         eprintln!("weir: {}", output::causes(&error));
         ExitCode::FAILURE

@@ -411,6 +411,7 @@ pages_run! {
     what_to_change_runs: "docs/what-to-change.md",
     how_much_load_runs: "docs/how-much-load.md",
     load_over_time_runs: "docs/load-over-time.md",
+    coming_from_ab_runs: "docs/coming-from-ab.md",
     load_through_runs: "docs/load-through.md",
     load_many_urls_runs: "docs/load-many-urls.md",
     is_it_faster_runs: "docs/is-it-faster.md",

@@ -2,6 +2,7 @@
 
 mod choice;
 mod prepared;
+mod url_file;
 mod url_list;
 
 use crate::sessions::Sessions;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 pub(crate) use choice::{Alias, Chooser};
 pub(crate) use prepared::Table;
+pub use url_file::{UrlFileError, parse_url_file};
 pub use url_list::{UrlListError, UrlListProblem, parse_url_list};
 
 /// The most different requests of a run.

@@ -1,7 +1,7 @@
 //! The events of one loop, into a ring that never makes it wait.
 
-use crate::Observer;
 use crate::kernel::monotonic_ns;
+use crate::{Observer, Secured};
 use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::{Kind, Producer, Record};
 
@@ -58,6 +58,13 @@ impl Events {
     pub(crate) fn opens(&mut self, connection: u64) {
         if let Some(observer) = &mut self.observer {
             observer.opens(connection);
+        }
+    }
+
+    /// A connection is encrypted from now on.
+    pub(crate) fn secured(&mut self, session: Option<&rustls::ClientConnection>) {
+        if let (Some(observer), Some(session)) = (&mut self.observer, session) {
+            observer.secured(&Secured::new(session));
         }
     }
 

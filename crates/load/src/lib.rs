@@ -35,6 +35,7 @@ pub mod response;
 mod ring;
 mod run;
 mod schedule;
+mod secured;
 mod series;
 pub mod sessions;
 mod slices;
@@ -44,7 +45,7 @@ mod transport;
 mod trust;
 mod url;
 
-pub use asks::{Ask, Asks, Order, UrlListError, UrlListProblem, parse_url_list};
+pub use asks::{Ask, Asks, Order, UrlFileError, UrlListError, UrlListProblem, parse_url_file, parse_url_list};
 pub use error::LoadError;
 /// A histogram of nanoseconds, as the report holds them.
 pub type Histogram = hdrhistogram::Histogram<u64>;
@@ -59,6 +60,7 @@ pub use report::{Generator, LoadReport};
 pub use request::{Request, RequestError, Version};
 pub use run::run;
 pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};
+pub use secured::Secured;
 pub use series::{Counts, Point, Sampling, Series, Strain};
 pub use tally::Handshakes;
 pub use trust::TlsSetupError;

@@ -149,6 +149,7 @@ impl Engine<'_> {
                     let words = format!("the server agreed on the protocol {}", String::from_utf8_lossy(other));
                     return self.handshake_failed(slot, &io::Error::other(words));
                 }
+                self.events.secured(stream.session());
                 match stream.resumed() {
                     Some(true) => self.tally.handshakes.resumed += 1,
                     Some(false) => self.tally.handshakes.full += 1,
@@ -339,7 +340,7 @@ impl Engine<'_> {
         self.live -= 1;
         let most = self.live_max * self.pools.len() as u32;
         let connection = &mut self.connections[slot];
-        if !connection.hung_up && self.free.len() >= (most - self.live) as usize {
+        if !connection.hung_up && !self.plan.hang_up && self.free.len() >= (most - self.live) as usize {
             self.pools[connection.host as usize].live -= 1;
             self.leave_jar(slot);
             let connection = &mut self.connections[slot];

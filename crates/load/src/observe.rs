@@ -1,5 +1,6 @@
 //! Whoever looks at a run from within: each request and what came of its response, at once and without loss.
 
+use crate::Secured;
 use weir_wire::client::ClientRequest;
 
 /// Looks at one loop's requests as they happen, in the loop's own thread.
@@ -35,6 +36,11 @@ pub trait Observer: Send {
     /// A connection is about to be made; `connection` is the generator's number of it, unique in the run.
     fn opens(&mut self, connection: u64) {
         let _ = connection;
+    }
+
+    /// A connection is encrypted from now on.
+    fn secured(&mut self, session: &Secured<'_>) {
+        let _ = session;
     }
 
     /// A connection carries no more requests, or was never made.

@@ -54,6 +54,9 @@ pub struct Options {
     /// The bytes of each request as they are to go out, in place of those that [`Options::request`] would become; its
     /// method still says whether a response has a body.
     pub verbatim: Option<Vec<u8>>,
+    /// Whether a connection that is done with is closed at once by this side; otherwise the server is given a second to
+    /// close it first, which keeps the port free here.
+    pub hang_up: bool,
     /// How finely the run is told over time.
     pub sampling: Sampling,
 }
@@ -119,6 +122,7 @@ impl Options {
             events: Vec::new(),
             observers: Vec::new(),
             verbatim: None,
+            hang_up: false,
             sampling: Sampling::default(),
         }
     }

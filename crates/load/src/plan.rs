@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) ring: bool,
     pub(crate) ring_or_nothing: bool,
     pub(crate) timeout_ns: u64,
+    /// Whether connections that are done with are closed by this side.
+    pub(crate) hang_up: bool,
     /// Where the requests go; one at least.
     pub(crate) hosts: Vec<Host>,
 }
@@ -101,6 +103,7 @@ impl Plan {
             ring_or_nothing: options.io == Io::Uring,
             pipeline: options.pipeline,
             timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4),
+            hang_up: options.hang_up,
             hosts: urls.into_iter().map(|url| Host::new(options, url)).collect::<Result<_, _>>()?,
         })
     }

@@ -72,6 +72,11 @@ impl Stream {
         Some(self.tls.as_ref()?.handshake_kind()? == rustls::HandshakeKind::Resumed)
     }
 
+    /// The TLS session, if the bytes are encrypted.
+    pub(crate) fn session(&self) -> Option<&ClientConnection> {
+        self.tls.as_deref()
+    }
+
     /// Gives up the socket.
     pub(crate) fn into_fd(self) -> OwnedFd {
         self.fd

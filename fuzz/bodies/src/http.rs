@@ -175,3 +175,22 @@ fn one_range(field: &[u8], size: u64) {
         assert!(total <= u128::from(size));
     }
 }
+
+/// Reads any bytes as http_load's file of URLs: there is one for each line, or the error names a line that is there.
+pub fn url_file(input: &[u8]) {
+    let lines = input.split(|byte| *byte == b'\n').count();
+    match weir_load::parse_url_file(input) {
+        Ok(urls) => {
+            let ended = usize::from(input.ends_with(b"\n"));
+            assert_eq!(urls.len(), lines - ended);
+            assert!(urls.iter().all(|url| url.target.starts_with('/') && !url.host.is_empty()));
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let number =
+                text.strip_prefix("line ").and_then(|rest| rest.split([':', ' ']).next()?.parse::<usize>().ok());
+            assert!(number.is_none_or(|line| (1..=lines).contains(&line)), "{text}");
+            assert!(text.len() < 70_000, "an error is for reading");
+        }
+    }
+}

@@ -144,11 +144,15 @@ fn name_in_openssl(standard: &str) -> String {
     short.replace("POLY1305_SHA256", "POLY1305").replace('_', "-")
 }
 
+/// The suite's name in OpenSSL, whichever version it is of.
+pub(crate) fn openssl_name(suite: &SupportedCipherSuite) -> String {
+    let standard = standard_name(suite);
+    if standard.contains("_WITH_") { name_in_openssl(&standard) } else { standard }
+}
+
 fn cipher(name: &str) -> Result<SupportedCipherSuite, TlsSetupError> {
     let is_it = |suite: &&SupportedCipherSuite| {
-        let standard = standard_name(suite);
-        let short = if standard.contains("_WITH_") { name_in_openssl(&standard) } else { standard.clone() };
-        standard.eq_ignore_ascii_case(name) || short.eq_ignore_ascii_case(name)
+        standard_name(suite).eq_ignore_ascii_case(name) || openssl_name(suite).eq_ignore_ascii_case(name)
     };
     ALL_CIPHER_SUITES
         .iter()
