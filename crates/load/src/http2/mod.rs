@@ -15,6 +15,7 @@ pub mod frames;
 pub mod hpack;
 mod huffman;
 mod lifecycle;
+mod next;
 mod sending;
 #[cfg(test)]
 mod used_up;
