@@ -483,6 +483,8 @@ mod tests {
             "warnings",
             "url",
             "connections",
+            "http_version",
+            "streams",
             "rate_wanted_per_s",
             "version",
         ];
