@@ -62,7 +62,7 @@ pub(super) fn usage(program: &str) -> String {
          url_file\n\
          One start specifier, either -parallel or -rate, is required.\n\
          One end specifier, either -fetches or -seconds, is required.\n\
-         Besides: [-Throttle tenths_of_bytes_per_second] [--seed N] [--strict]\n"
+         Besides: -Throttle tenths_of_bytes_per_second, --seed N, --strict\n"
     )
 }
 
