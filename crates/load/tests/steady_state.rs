@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir_load::sessions::{Session, Sessions, Think};
 use weir_load::{
-    Ask, Calls, ClientRequest, Control, Io, LoadReport, Observer, Options, Order, Request, Schedule, StopRule,
+    Ask, Calls, ClientRequest, Control, Io, LoadReport, Observer, Options, Order, Protocol, Request, Schedule, StopRule,
 };
 
 /// Counts the allocations of the generator's own threads.
@@ -235,4 +235,76 @@ fn waiting_for_arrivals_costs_no_calls_of_its_own() {
         // A wait for the arrival, one for its response, and the sweeps.
         assert!(report.calls.wait <= 2 * 500 + 50, "{:?}", report.calls);
     }
+}
+
+/// A server of HTTP/2 that answers each request that came by now in one write, and allocates for none of them.
+fn server_of_http2() -> Server {
+    Server::start(|peer| {
+        use std::io::Read;
+        peer.greet(&[]);
+        let (mut buffer, mut kept, mut out) = (vec![0; 1 << 16], 0, Vec::new());
+        while let Ok(count) = peer.stream.read(&mut buffer[kept..]) {
+            if count == 0 {
+                return;
+            }
+            let (end, mut at) = (kept + count, 0);
+            out.clear();
+            while let Some(head) = buffer[at..end].first_chunk::<9>() {
+                let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+                if end - at < 9 + length {
+                    break;
+                }
+                let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+                if head[3] == server::http2::DATA {
+                    let more = [0, head[0], head[1], head[2]];
+                    out.extend(server::http2::frame(server::http2::WINDOW_UPDATE, 0, 0, &more));
+                }
+                match (head[3], head[4]) {
+                    (server::http2::SETTINGS, 0) => out.extend([0, 0, 0, server::http2::SETTINGS, 1, 0, 0, 0, 0]),
+                    (kind, flags) if kind <= 1 && flags & 1 != 0 => out.extend(server::http2::answer(stream, b"hello")),
+                    _ => {}
+                }
+                at += 9 + length;
+            }
+            buffer.copy_within(at..end, 0);
+            kept = end - at;
+            if !peer.send(&out) {
+                return;
+            }
+        }
+    })
+}
+
+#[test]
+fn a_stream_allocates_nothing_and_shares_its_calls() {
+    let _turn = TURN.lock();
+    let server = server_of_http2();
+    for change in [
+        |_: &mut Options| {},
+        |options: &mut Options| options.request.body = vec![b'x'; 2000],
+        |options: &mut Options| options.schedule = Schedule::Fixed { rate_per_s: 20_000.0 },
+        |options: &mut Options| options.schedule = Schedule::Poisson { rate_per_s: 20_000.0, seed: 1 },
+    ] {
+        for events in [false, true] {
+            let run = |requests| {
+                let mut options = options(&server, requests, events);
+                options.protocol = Protocol::Http2 { streams: 20 };
+                options.connections = 2;
+                change(&mut options);
+                counted(options)
+            };
+            // What is under way at most differs with chance, and with it how far the buffers grow once: by doubling.
+            let ((_, few), (report, many)) = (run(1000), run(20_000));
+            assert!(few > 0, "the counter counts");
+            assert!(many <= few + 60, "19000 more requests cost {} more allocations", many.saturating_sub(few));
+            let Calls { receive, send, .. } = report.calls;
+            assert!(receive <= report.requests + 10 && send <= report.requests + 10, "{:?}", report.calls);
+        }
+    }
+    // Twenty streams of one connection: what is ready together goes out together, and comes in together.
+    let mut options = options(&server, 20_000, false);
+    options.protocol = Protocol::Http2 { streams: 20 };
+    options.connections = 1;
+    let (report, _) = counted(options);
+    assert!(report.calls.send <= 20_000 / 4 && report.calls.receive <= 20_000 / 4, "{:?}", report.calls);
 }

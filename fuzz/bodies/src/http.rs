@@ -5,6 +5,8 @@ use crate::drain::Drain;
 use crate::range::{self, Ranges};
 use crate::request::{self, Head};
 use crate::target;
+use weir_load::http2::frames::{Event, Reader};
+use weir_load::http2::hpack::Decoder;
 use weir_load::response::Parser;
 use weir_load::{Request, Url};
 use weir_server::Limits;
@@ -41,6 +43,50 @@ fn responses(input: &[u8], head_only: bool, mut piece: impl FnMut() -> usize) ->
     }
     let complete = parser.end();
     (out, true, complete)
+}
+
+/// Reads any bytes as a server's side of HTTP/2, in one piece and in many: the pieces make no difference.
+pub fn http2_frames(input: &[u8]) {
+    let mut choices = Choices(input);
+    let mut splits = choices.word();
+    let input = choices.0;
+    let whole = frames(input, || usize::MAX);
+    let pieces = frames(input, || {
+        splits = splits.rotate_left(5);
+        1 + (splits % 16) as usize
+    });
+    assert_eq!(whole, pieces);
+}
+
+/// What the frames mean, content of a frame added up, and what is wrong with them, if anything.
+fn frames(input: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<Event>, Option<weir_load::http2::Malformed>) {
+    let (mut reader, mut decoder) = (Reader::default(), Decoder::default());
+    let (mut events, mut at, mut within) = (Vec::new(), 0, false);
+    while at < input.len() {
+        let end = at + piece().min(input.len() - at);
+        while at < end {
+            let (used, event) = match reader.next(&mut decoder, &input[at..end]) {
+                Ok(next) => next,
+                Err(malformed) => return (events, Some(malformed)),
+            };
+            assert!(used > 0 && used <= end - at, "no way forward, or too far");
+            at += used;
+            match (event, events.last_mut()) {
+                (
+                    Some(Event::Data { content, flow, bytes, end, .. }),
+                    Some(Event::Data { content: c, flow: f, bytes: b, end: e, .. }),
+                ) if within => (*c, *f, *b, *e) = (*c + content, *f + flow, *b + bytes, end),
+                (Some(event), _) => events.push(event),
+                (None, _) => {}
+            }
+            within = reader.is_within_content();
+        }
+    }
+    // Of content that is cut off one piece may tell what was not looked at in another.
+    if within {
+        events.pop();
+    }
+    (events, None)
 }
 
 /// Reads any bytes as a request: its head, its target, its range, and past its body.

@@ -11,7 +11,7 @@ mod recording;
 mod sessions;
 
 pub use configuration::{server_configuration, sql};
-pub use http::{http_request, http_response, ranges, url, url_file};
+pub use http::{http_request, http_response, http2_frames, ranges, url, url_file};
 pub use load::{access_log, rate_profile, session_list, set_cookie, url_list};
 pub use programs::{containers, probe_notes, program, query_text};
 pub use proxy::{places, proxy_answer};

@@ -199,10 +199,11 @@ impl Connection {
     /// Whether another request may begin.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.phase == Phase::Open && self.active < self.streams_max && !self.broken
+        self.phase == Phase::Open && self.active < self.streams_max && !self.broken && !self.is_used_up()
     }
 
     /// Whether no stream is left to be begun.
+    #[inline]
     pub(super) fn is_used_up(&self) -> bool {
         self.next_stream > LAST_STREAM - 2 * self.table.len() as u32
     }

@@ -539,9 +539,8 @@ impl<'a> Engine<'a> {
                 connection.listed_roomy = true;
                 self.roomy.push(slot as u32);
             }
-            if connection.is_used_up() {
-                self.leave(slot);
-            }
+        } else if connection.phase == Phase::Open && connection.is_used_up() {
+            self.leave(slot);
         } else if connection.phase == Phase::Leaving && connection.active == 0 {
             self.left(slot);
         }

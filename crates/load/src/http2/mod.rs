@@ -16,6 +16,8 @@ pub mod hpack;
 mod huffman;
 mod lifecycle;
 mod sending;
+#[cfg(test)]
+mod used_up;
 mod wire;
 
 pub(crate) use engine::Engine;
