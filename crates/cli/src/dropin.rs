@@ -69,7 +69,7 @@ pub(crate) fn http_load(args: HttpLoadArgs) -> anyhow::Result<ExitCode> {
 
 const HTTPERF_EXAMPLES: &str = "\
 Examples:
-  weir httperf --server localhost --port 8080 --uri / --rate 860 --num-conns 5000
+  weir httperf --server localhost --port 8080 --rate 860 --num-conns 5000
       860 new connections a second with one call each
   weir httperf --server localhost --port 8080 --num-conns 500
       one connection after the other

@@ -62,7 +62,10 @@ pub(super) fn usage(program: &str) -> String {
          url_file\n\
          One start specifier, either -parallel or -rate, is required.\n\
          One end specifier, either -fetches or -seconds, is required.\n\
-         Besides: [-Throttle tenths_of_bytes_per_second] [--seed N] [--strict]\n"
+         Besides:\n\
+         \x20 -Throttle N  tenths of bytes a second instead of those of a modem\n\
+         \x20 --seed N     where the choice of URLs begins, to repeat it\n\
+         \x20 --strict     a period of whole milliseconds, as the original has it\n"
     )
 }
 
