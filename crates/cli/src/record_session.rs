@@ -28,7 +28,7 @@ Examples:
   weir record-session --to http://127.0.0.1:8000 --out login.wt
       as a specification of HTTP::WebTest (.pl: of HTTP::Monkeywrench,
       .sessions: for httperf --wsesslog)
-  weir record-session --to http://127.0.0.1:8000 --out u.har --session-cookie sid
+  weir record-session --to http://127.0.0.1 --out user.har --session-cookie sid
       a file for each user: user-1.har, user-2.har, ...
 
 Secrets are masked: Authorization, cookies, and fields, parameters and headers
