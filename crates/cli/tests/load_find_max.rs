@@ -54,7 +54,6 @@ fn truth(service_s: f64) -> f64 {
 }
 
 #[test]
-#[ignore = "needs a machine with nothing else on its CPUs for a minute: a queue of 2 ms is no M/D/1 where its worker waits"]
 fn the_maximum_of_a_known_queue_is_found() {
     let _turn = alone();
     let server = server();
