@@ -164,7 +164,7 @@ impl<'a> Engine<'a> {
             let count = self
                 .kernel
                 .wait(&mut events, until_ns.saturating_sub(self.now_ns))
-                .map_err(|cause| LoadError::System { what: "epoll_pwait2 (Linux 5.11 and later have it)", cause })?;
+                .map_err(|cause| LoadError::System { what: "waiting for events (epoll_pwait2)", cause })?;
             if count == 0 {
                 self.now_ns = monotonic_ns();
             }
