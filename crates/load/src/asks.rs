@@ -78,6 +78,11 @@ impl Asks {
         hosts
     }
 
+    /// Whether whatever goes out in one go is a piece of the table, as it stays until the run is over.
+    pub(crate) fn are_ready_made(&self, pipeline: u32) -> bool {
+        !self.cookie_jar && self.sessions.is_none() && (pipeline == 1 || self.list.len() <= 1)
+    }
+
     /// Whether these requests can be asked with the other options.
     pub(crate) fn check(&self, options: &Options) -> Result<(), LoadError> {
         let wrong = |what| Err(LoadError::Options(what));

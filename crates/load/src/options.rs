@@ -144,6 +144,17 @@ impl Options {
             return wrong("the number of connections lies between 1 and 1000000");
         }
         self.asks.check(self)?;
+        if self.io == Io::Uring && !self.asks.are_ready_made(self.pipeline) {
+            return wrong(
+                "io_uring sends no requests that are put together as they go: leave it out with sessions, a cookie jar, or a \
+                 pipeline of different requests",
+            );
+        }
+        let hosts = self.asks.hosts();
+        let encrypted = if hosts.is_empty() { self.url.encrypted } else { hosts.iter().any(|url| url.encrypted) };
+        if self.io == Io::Uring && encrypted {
+            return wrong("io_uring carries no TLS here: leave it out");
+        }
         if self.threads == 0 || self.threads > self.connections {
             return wrong("each thread needs a connection: there are more threads than connections, or none");
         }

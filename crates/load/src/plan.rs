@@ -82,16 +82,7 @@ impl Plan {
         raise_open_files(options.connections, urls.len())?;
         let asks = Table::new(options)?;
         let encrypted = urls.iter().any(|url| url.encrypted);
-        let suits = asks.is_ready_made(options.pipeline) && asks.entries.iter().all(|entry| entry.keep_alive);
-        if options.io == Io::Uring && !asks.is_ready_made(options.pipeline) {
-            return Err(LoadError::Options(
-                "io_uring sends no requests that are put together as they go: leave it out with sessions, a cookie jar, or a \
-                 pipeline of different requests",
-            ));
-        }
-        if options.io == Io::Uring && encrypted {
-            return Err(LoadError::Options("io_uring carries no TLS here: leave it out"));
-        }
+        let suits = options.asks.are_ready_made(options.pipeline) && asks.entries.iter().all(|entry| entry.keep_alive);
         Ok(Self {
             asks,
             sessions: options.asks.sessions.clone(),

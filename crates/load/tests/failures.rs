@@ -5,7 +5,7 @@ mod server;
 use server::{Server, load, load_with_events};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
-use weir_load::{Control, LoadError, LoadReport, Options, Request, StopRule, Url};
+use weir_load::{Control, Io, LoadError, LoadReport, Options, Request, StopRule, Url};
 use weir_wire::client::Outcome;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -198,6 +198,10 @@ fn options_that_contradict_each_other_are_refused() {
     assert!(refused(|options| options.stop = StopRule::Requests(0)));
     assert!(refused(|options| options.schedule = weir_load::Schedule::Fixed { rate_per_s: f64::NAN }));
     assert!(!refused(|options| options.pipeline = 2));
+    // By io_uring goes what is ready made and in the clear.
+    assert!(!refused(|options| (options.io, options.pipeline) = (Io::Uring, 2)));
+    assert!(refused(|options| (options.io, options.asks.cookie_jar) = (Io::Uring, true)));
+    assert!(refused(|options| (options.io, options.url.encrypted) = (Io::Uring, true)));
 }
 
 #[test]

@@ -20,8 +20,6 @@ pub(crate) struct Table {
     pub(crate) is_mixed: bool,
     /// Whether what is sent depends on what came before.
     pub(crate) cookie_jar: bool,
-    /// Whether they go out in the bursts of sessions.
-    in_sessions: bool,
     /// The cookies that a jar begins with.
     pub(crate) cookies: Vec<(String, String)>,
     /// Where the requests go, if there is a jar, which wants to know.
@@ -57,7 +55,6 @@ impl Table {
             is_constant: asks.list.len() <= 1 && !asks.cookie_jar && asks.sessions.is_none(),
             is_mixed: false,
             cookie_jar: asks.cookie_jar,
-            in_sessions: asks.sessions.is_some(),
             cookies: asks.cookies.clone(),
             urls: Vec::new(),
             alias: Alias::default(),
@@ -90,11 +87,6 @@ impl Table {
             table.alias = Alias::new(&asks.list.iter().map(|ask| ask.weight).collect::<Vec<_>>());
         }
         Ok(table)
-    }
-
-    /// Whether whatever goes out in one go is a piece of the table, as it stays until the run is over.
-    pub(crate) fn is_ready_made(&self, pipeline: u32) -> bool {
-        self.is_constant || pipeline == 1 && !self.cookie_jar && !self.in_sessions
     }
 
     fn push(
