@@ -29,12 +29,17 @@ mod interrupt;
 mod json;
 mod load_output;
 mod machine;
+mod metric;
 mod outcome;
 mod output_tail;
+mod pair;
 mod plan;
+mod plan_file;
 mod process;
 mod process_tree;
 mod program;
+mod resources;
+mod results;
 mod schedule;
 mod server;
 mod slice;
@@ -51,11 +56,20 @@ pub use experiment::{Experiment, Progress};
 pub use guardian::Guardian;
 pub use interrupt::Interrupt;
 pub use json::json_report;
-pub use load_output::{LoadCounts, LoadOutputError, LoadTool, parse_load_output};
-pub use outcome::{Block, Outcome, Slice};
-pub use plan::{Case, CpuAccountingChoice, Pinning, Plan, Repetitions, ServerSpec, Subjects};
-pub use schedule::{BlockKind, PlannedBlock, Side, schedule};
+pub use load_output::{Latency, LoadCounts, LoadOutputError, LoadTool, parse_load_output};
+pub use outcome::{Block, BlockSlice, Ending, Memory, Outcome, Slice};
+pub use pair::Pair;
+pub use plan::{
+    Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec, Subject,
+};
+pub use plan_file::{CpuWord, Defaults, Fraction, PlanFileError, Seconds, read_plan};
+pub use results::{Results, ResultsError};
+pub use schedule::{PlannedBlock, Role, Schedule};
 pub use target::{Target, TargetError};
 pub use terminal::terminal_report;
-pub use verdict::{Judgement, Metric, verdicts};
+pub use metric::Metric;
+pub use verdict::{FALSE_VERDICTS, Judgement, blocks_for_a_verdict, verdicts};
 pub use warning::warnings;
+
+/// The smallest difference that interests where nothing else is said: 2 %.
+pub const SMALLEST_EFFECT: f64 = 0.02;
