@@ -37,7 +37,9 @@ pub enum PlanError {
         subject: String,
     },
     /// A case in which nobody takes part, or that does not say where each subject is reached.
-    #[error("the case {case:?} does not say where its subjects are reached; give each a URL, or name those that take part")]
+    #[error(
+        "the case {case:?} does not say where its subjects are reached; give each a URL, or name those that take part"
+    )]
     NoSubjects {
         /// Which.
         case: String,

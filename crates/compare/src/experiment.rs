@@ -115,12 +115,13 @@ impl UnderWay<'_> {
         let began = Instant::now();
         let budget = plan.repetitions.budget_s.map(Duration::from_secs_f64);
         let mut schedule = Schedule::new(plan);
-        let mut known = self.blocks.iter().map(|block| block.case).fold(vec![0_usize; plan.cases.len()], |mut all, case| {
-            if let Some(count) = all.get_mut(case) {
-                *count += 1;
-            }
-            all
-        });
+        let mut known =
+            self.blocks.iter().map(|block| block.case).fold(vec![0_usize; plan.cases.len()], |mut all, case| {
+                if let Some(count) = all.get_mut(case) {
+                    *count += 1;
+                }
+                all
+            });
         let mut open = vec![true; plan.cases.len()];
         let mut slices_done = 0;
         loop {

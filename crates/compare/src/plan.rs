@@ -276,10 +276,12 @@ impl Plan {
             .flat_map(|case| case.targets.iter().enumerate())
             .filter_map(|(subject, target)| Some((self.subjects[subject].server, target.as_ref()?)))
             .collect();
-        let shared = |one: &(usize, &Target), other: &(usize, &Target)| {
-            one.0 != other.0 && one.1.shares_address_with(other.1)
-        };
+        let shared =
+            |one: &(usize, &Target), other: &(usize, &Target)| one.0 != other.0 && one.1.shares_address_with(other.1);
         self.restart
-            || reached.iter().enumerate().any(|(index, one)| reached[index + 1..].iter().any(|other| shared(one, other)))
+            || reached
+                .iter()
+                .enumerate()
+                .any(|(index, one)| reached[index + 1..].iter().any(|other| shared(one, other)))
     }
 }

@@ -9,9 +9,7 @@ use serde::de::{self, Deserializer, Visitor};
 
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
-use crate::plan::{
-    Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, ServerSpec, Subject,
-};
+use crate::plan::{Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, ServerSpec, Subject};
 use crate::target::Target;
 
 /// Why a text is no plan.
@@ -53,8 +51,10 @@ pub struct Defaults {
 /// [`PlanFileError`], with the place and the remedy.
 pub fn read_plan(text: &str, file: &Path, defaults: &Defaults) -> Result<Plan, PlanFileError> {
     let name = file.display().to_string();
-    let read: File = toml::from_str(text)
-        .map_err(|error| PlanFileError::Text { file: name.clone(), message: error.to_string().trim_end().to_owned() })?;
+    let read: File = toml::from_str(text).map_err(|error| PlanFileError::Text {
+        file: name.clone(),
+        message: error.to_string().trim_end().to_owned(),
+    })?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let wrong = |message: String| PlanFileError::Meaning { file: name.clone(), message };
     let plan = read.into_plan(folder, defaults).map_err(&wrong)?;
@@ -169,9 +169,12 @@ impl File {
                 }
                 (None, Some(of)) => {
                     let known = names.iter().position(|name| name == of).and_then(|index| subjects.get(index));
-                    known
-                        .map(|subject: &Subject| subject.server)
-                        .ok_or_else(|| format!("subject {:?} is to use the server of {of:?}, which does not stand before it", entry.name))?
+                    known.map(|subject: &Subject| subject.server).ok_or_else(|| {
+                        format!(
+                            "subject {:?} is to use the server of {of:?}, which does not stand before it",
+                            entry.name
+                        )
+                    })?
                 }
                 _ => {
                     return Err(format!(
@@ -182,7 +185,9 @@ impl File {
             };
             let shared = subjects.iter().position(|other| other.server == server);
             let url = entry.url.or_else(|| shared.map(|index| urls[index].clone()));
-            urls.push(url.ok_or_else(|| format!("subject {:?} needs url, such as \"http://127.0.0.1:8080\"", entry.name))?);
+            urls.push(
+                url.ok_or_else(|| format!("subject {:?} needs url, such as \"http://127.0.0.1:8080\"", entry.name))?,
+            );
             subjects.push(Subject {
                 name: entry.name,
                 server,
@@ -194,7 +199,8 @@ impl File {
         let cases = entries.into_iter().map(|case| case.into_case(&names, &urls)).collect::<Result<_, _>>()?;
         let blocks = self.repeat.blocks.unwrap_or(20);
         let seconds = |value: Option<Seconds>, default| value.map_or(default, |value| value.0);
-        let cpus = |word: Option<CpuWord>, default: &Option<CpuSet>| word.map_or_else(|| default.clone(), |word| word.0);
+        let cpus =
+            |word: Option<CpuWord>, default: &Option<CpuSet>| word.map_or_else(|| default.clone(), |word| word.0);
         Ok(Plan {
             measured: match self.measure {
                 MeasureWord::Server => Measured::Server,
@@ -220,7 +226,11 @@ impl File {
             start_timeout_s: seconds(self.start_timeout, 10.0),
             smallest_effect: self.smallest_effect.map_or(crate::SMALLEST_EFFECT, |fraction| fraction.0),
             seed: self.seed.unwrap_or(defaults.seed),
-            accounting: if self.cgroup == Some(false) { CpuAccountingChoice::ProcessTree } else { CpuAccountingChoice::Best },
+            accounting: if self.cgroup == Some(false) {
+                CpuAccountingChoice::ProcessTree
+            } else {
+                CpuAccountingChoice::Best
+            },
         })
     }
 }
@@ -250,7 +260,10 @@ impl CaseEntry {
                 (None, None) => format!("{url}/{path}"),
                 _ => format!("{url}{path}"),
             };
-            whole.parse::<Target>().map(Some).map_err(|error| format!("case {:?}, subject {name:?}: {error}", self.name))
+            whole
+                .parse::<Target>()
+                .map(Some)
+                .map_err(|error| format!("case {:?}, subject {name:?}: {error}", self.name))
         };
         Ok(Case {
             targets: names.iter().zip(urls).map(target).collect::<Result<_, _>>()?,

@@ -63,7 +63,8 @@ impl Results {
         // A plan is numbers and texts, all of which JSON has.
         let text = serde_json::to_string_pretty(plan).map_err(io::Error::from);
         text.and_then(|text| fs::write(&plan_path, text + "\n")).map_err(failed(plan_path))?;
-        let blocks = OpenOptions::new().create_new(true).append(true).open(&blocks_path).map_err(failed(blocks_path))?;
+        let blocks =
+            OpenOptions::new().create_new(true).append(true).open(&blocks_path).map_err(failed(blocks_path))?;
         Ok(Self { folder: folder.to_owned(), blocks })
     }
 
@@ -87,7 +88,8 @@ impl Results {
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let mut blocks = Vec::new();
         for (index, line) in text[..whole].lines().enumerate() {
-            let content = |message: String| ResultsError::Content { path: blocks_path.clone(), line: index + 1, message };
+            let content =
+                |message: String| ResultsError::Content { path: blocks_path.clone(), line: index + 1, message };
             let block: Block = serde_json::from_str(line).map_err(|error| content(error.to_string()))?;
             if block.case >= plan.cases.len() {
                 return Err(content(format!("there is no case {}", block.case)));

@@ -94,8 +94,7 @@ fn write_subjects(text: &mut String, plan: &Plan) {
 /// The table of a subject against its baseline, and the verdicts in words.
 fn write_judged(text: &mut String, plan: &Plan, judgements: &[&Judgement], colours: bool) {
     let Some(first) = judgements.first() else { return };
-    let (baseline, subject) =
-        (plan.subject_name(plan.cases[first.case].baseline()), plan.subject_name(first.subject));
+    let (baseline, subject) = (plan.subject_name(plan.cases[first.case].baseline()), plan.subject_name(first.subject));
     let width = baseline.chars().count().max(subject.chars().count()).max(11);
     line(
         text,
@@ -105,7 +104,8 @@ fn write_judged(text: &mut String, plan: &Plan, judgements: &[&Judgement], colou
         ),
     );
     for judgement in judgements {
-        let value = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| judgement.metric.with_unit(value));
+        let value =
+            |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| judgement.metric.with_unit(value));
         let interval = |estimate: Option<Estimate>| {
             estimate.map_or_else(
                 || "-".to_owned(),

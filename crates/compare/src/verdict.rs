@@ -111,10 +111,8 @@ fn judge(outcome: &Outcome, case: usize, subject: usize, metric: Metric) -> Opti
     let plain = ratio.map_or(Verdict::CannotTell, |ratio| {
         comparison::verdict(&ratio, noise.as_ref(), plan.smallest_effect, metric.direction())
     });
-    let shares = [
-        values(|(baseline, _)| baseline.generator_cpu_share),
-        values(|(_, subject)| subject.generator_cpu_share),
-    ];
+    let shares =
+        [values(|(baseline, _)| baseline.generator_cpu_share), values(|(_, subject)| subject.generator_cpu_share)];
     let limited = shares.map(|share| share.is_some_and(|share| share > GENERATOR_LIMIT));
     // With generators as the subjects their speed is what is asked for.
     let concerned = metric.depends_on_the_generator() && plan.measured == Measured::Server;

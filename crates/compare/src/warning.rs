@@ -58,7 +58,8 @@ fn about_case(outcome: &Outcome, judgements: &[Judgement], case: usize) -> Vec<S
     let repeated = outcome.repeated(case, true);
     let fewest = blocks_for_a_verdict(judgements.len());
     if blocks < fewest {
-        let among = if judgements.len() > 1 { format!(" among {} comparisons", judgements.len()) } else { String::new() };
+        let among =
+            if judgements.len() > 1 { format!(" among {} comparisons", judgements.len()) } else { String::new() };
         warnings.push(format!("{blocks} blocks are too few for a verdict{among}; at least {fewest} are needed"));
     }
     if repeated.len() < BLOCKS_FOR_A_VERDICT {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::{alone, becomes_silent, command, free_port, plain_load, plan, role, run};
-use weir_compare::{CpuAccountingChoice, Experiment, Ending, ExperimentError, Interrupt, Pair, Plan};
+use weir_compare::{CpuAccountingChoice, Ending, Experiment, ExperimentError, Interrupt, Pair, Plan};
 
 #[test]
 fn helper() {

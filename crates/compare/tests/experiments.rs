@@ -2,7 +2,9 @@
 mod support;
 
 use support::{alone, command, free_port, plain_load, plan, role, run};
-use weir_compare::{Ending, CpuAccounting, CpuAccountingChoice, Judgement, Metric, Outcome, Pair, Repetitions, verdicts};
+use weir_compare::{
+    CpuAccounting, CpuAccountingChoice, Ending, Judgement, Metric, Outcome, Pair, Repetitions, verdicts,
+};
 use weir_measure::comparison::Verdict;
 
 #[test]
@@ -15,8 +17,7 @@ fn cpu(outcome: &Outcome) -> Judgement {
     judgement.expect("CPU is always judged")
 }
 
-const REPETITIONS: Repetitions =
-    Repetitions { blocks: 10, aa_blocks: 8, warm_up_s: 0.05, ..support::REPETITIONS };
+const REPETITIONS: Repetitions = Repetitions { blocks: 10, aa_blocks: 8, warm_up_s: 0.05, ..support::REPETITIONS };
 
 #[test]
 fn thirty_percent_more_cpu_are_found() {

@@ -3,8 +3,8 @@ mod support;
 
 use support::{alone, command, free_port, plain_load, plan, role, run};
 use weir_compare::{
-    Block, Case, CommandLine, Ending, Experiment, ExperimentError, Interrupt, Metric, Pair, Plan, Readiness, Repetitions, Results,
-    ResultsError, Role, ServerSpec, Subject, Target, verdicts,
+    Block, Case, CommandLine, Ending, Experiment, ExperimentError, Interrupt, Metric, Pair, Plan, Readiness,
+    Repetitions, Results, ResultsError, Role, ServerSpec, Subject, Target, verdicts,
 };
 use weir_measure::comparison::Verdict;
 

@@ -3,8 +3,8 @@ mod support;
 
 use support::{command, plain_load, plan};
 use weir_compare::{
-    Block, BlockSlice, CpuAccounting, Ending, LoadTool, Metric, Outcome, Pair, Role, Slice, json_report,
-    terminal_report, verdicts, warnings,
+    Block, BlockSlice, CpuAccounting, Ending, LoadTool, Metric, Outcome, Pair, Role, Slice, json_report, junit_report,
+    markdown_report, terminal_report, verdicts, warnings,
 };
 use weir_measure::comparison::Verdict;
 
@@ -47,8 +47,7 @@ fn outcome(a: Slice, b: Slice) -> Outcome {
     };
     let block = |index: usize| {
         let slice = |role, slice| BlockSlice { role, slice };
-        let mut slices =
-            vec![slice(Role::Subject(0), swung(a, index)), slice(Role::Subject(1), swung(b, index * 3))];
+        let mut slices = vec![slice(Role::Subject(0), swung(a, index)), slice(Role::Subject(1), swung(b, index * 3))];
         slices.extend((index < 8).then(|| slice(Role::Again, swung(a, index * 2))));
         Block { case: 0, slices }
     };
@@ -114,7 +113,9 @@ fn what_a_reader_must_know_is_said() {
     warned(|found| found.blocks.drain(..7).for_each(drop), "3 blocks are too few for a verdict among 2 comparisons");
     warned(
         |found| {
-            for again in found.blocks.iter_mut().flat_map(|block| &mut block.slices).filter(|found| found.role == Role::Again) {
+            for again in
+                found.blocks.iter_mut().flat_map(|block| &mut block.slices).filter(|found| found.role == Role::Again)
+            {
                 again.slice.cpu_ns_per_request *= 1.2;
             }
         },
@@ -163,4 +164,38 @@ fn json_has_the_same_and_every_raw_block() {
     // Every fact comes back, so that later versions can judge old outcomes anew.
     let facts = serde_json::to_string(&found).expect("numbers and texts");
     assert_eq!(serde_json::from_str::<Outcome>(&facts).expect("our own"), found);
+}
+
+#[test]
+fn markdown_has_a_row_for_each_metric_and_escapes_what_is_not_ours() {
+    let mut found = outcome(slice(1.0, 1.0, 0.5), slice(1.3, 1.0, 0.5));
+    found.plan.cases[0].name = "a | b <script>".to_owned();
+    found.plan.subjects[1].name = "new*".to_owned();
+    let text = markdown_report(&found, "weir compare `x`");
+    for part in [
+        "## a \\| b &lt;script&gt;",
+        "| CPU per request | new\\* | 5.02 us | 6.53 us | **1.3",
+        "worse: new\\* takes 30.",
+        "`` weir compare `x` ``",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing from\n{text}");
+    }
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+    let columns = |row: &&str| row.replace("\\|", "").matches('|').count();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| columns(row) == 8), "{text}");
+}
+
+#[test]
+fn junit_fails_where_something_is_worse() {
+    let mut found = outcome(slice(1.0, 1.0, 0.5), slice(1.3, 1.0, 0.97));
+    let text = junit_report(&found);
+    assert!(text.contains("tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{text}");
+    assert!(
+        text.contains("name=\"B against A: CPU per request\">\n    <failure message=\"worse: B takes 30."),
+        "{text}"
+    );
+    found.ending = Ending::Failed("\"no\" <room>\u{1}".to_owned());
+    let text = junit_report(&found);
+    assert!(text.contains("errors=\"1\"") && text.contains("&quot;no&quot; &lt;room&gt;?"), "{text}");
 }

@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn noisier_blocks_find_less_and_more_blocks_find_more() {
-        let found = |spread, blocks| smallest_found(&noise(spread), &Power { blocks, ..POWER }).expect("something is found");
+        let found =
+            |spread, blocks| smallest_found(&noise(spread), &Power { blocks, ..POWER }).expect("something is found");
         let (quiet, loud, many) = (found(0.01, 20), found(0.05, 20), found(0.05, 80));
         assert!(quiet < 0.04 && loud > 2.0 * quiet && many < 0.7 * loud, "{quiet} {loud} {many}");
         // Theory: the sum of two medians' reaches (1.96 deviations of 1.25 s / sqrt n) and 1.28 deviations more.

@@ -4,13 +4,11 @@ mod teller;
 
 use std::process::ExitCode;
 
-use weir_compare::{
-    Block, CommandLine, Ending, Experiment, ExperimentError, Interrupt, Outcome, Plan, Results,
-};
+use weir_compare::{Block, CommandLine, Ending, Experiment, ExperimentError, Interrupt, Outcome, Plan, Results};
 use weir_measure::comparison::Verdict;
 
 use anyhow::Context;
-use options::Options;
+use options::{Options, Shape};
 pub(crate) use teller::Teller;
 
 /// Exit code of a command line that makes no sense.
@@ -88,12 +86,12 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = *args.options;
-    let (json, fail_if_worse, seed_is_drawn) = (options.json, options.fail_if_worse, options.seed_is_drawn());
+    let (fail_if_worse, seed_is_drawn, shape) = (options.fail_if_worse, options.seed.is_none(), options.shape.clone());
     let (plan, done, mut results) = match prepared(options) {
         Ok(prepared) => prepared,
         Err(error) => return Ok(usage(&error)),
     };
-    let command = command_to_repeat(plan.seed, seed_is_drawn && done.is_empty());
+    let command = command_to_repeat(plan.seed, seed_is_drawn);
     let interrupt = Interrupt::default();
     stop_on_signals(&interrupt)?;
     let mut teller = Teller::new(&plan);
@@ -106,7 +104,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(ExperimentError::Plan(error)) => return Ok(usage(&error.into())),
         Err(error) => return Err(error.into()),
     };
-    print(&outcome, &command, json)?;
+    print(&outcome, &command, &shape)?;
     if let (Some(results), true) = (&results, outcome.ending != Ending::Done) {
         eprintln!("weir compare: its blocks are kept; go on with weir compare --resume {}", results.folder().display());
     }
@@ -136,9 +134,13 @@ fn usage(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// This command line, with the seed if that was drawn.
+/// This command line, with the seed if that was drawn, and without the folder, which has results now.
 fn command_to_repeat(seed: u64, seed_is_drawn: bool) -> String {
     let mut words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(at) = words.iter().position(|word| word == "--results") {
+        words.drain(at..(at + 2).min(words.len()));
+    }
+    words.retain(|word| !word.starts_with("--results="));
     if seed_is_drawn {
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
@@ -156,12 +158,17 @@ pub(crate) fn stop_on_signals(interrupt: &Interrupt) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(outcome: &Outcome, command: &str, json: bool) -> anyhow::Result<()> {
-    let text = if json {
+fn print(outcome: &Outcome, command: &str, shape: &Shape) -> anyhow::Result<()> {
+    if let Some(file) = &shape.junit {
+        std::fs::write(file, weir_compare::junit_report(outcome))
+            .with_context(|| format!("writing the report {}", file.display()))?;
+    }
+    let text = if shape.json {
         format!("{:#}\n", weir_compare::json_report(outcome, command)?)
+    } else if shape.markdown {
+        weir_compare::markdown_report(outcome, command)
     } else {
         weir_compare::terminal_report(outcome, command, crate::output::colours())
     };
     crate::output::print(&text)
 }
-

@@ -62,7 +62,7 @@ pub(super) struct Options {
     pub(super) resume: Option<PathBuf>,
     /// Seed of the order of the blocks and of the bootstrap. Default: drawn, and shown in the report.
     #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    pub(super) seed: Option<u64>,
     /// CPUs of the servers: 0, 0,2, 1-3 or any. Default: the first one.
     #[arg(long, value_name = "CPUS", requires = "a")]
     server_cpu: Option<CpuWord>,
@@ -101,20 +101,28 @@ pub(super) struct Options {
     /// Count CPU time by process trees even where control groups can be made.
     #[arg(long, requires = "a")]
     no_cgroup: bool,
-    /// Report as JSON, with every raw block.
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) shape: Shape,
     /// Exit with 3 when B is worse in something.
     #[arg(long)]
     pub(super) fail_if_worse: bool,
 }
 
-impl Options {
-    /// Whether the seed is drawn.
-    pub(super) fn seed_is_drawn(&self) -> bool {
-        self.seed.is_none() && self.plan.is_none()
-    }
+/// The shape of the report.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Shape {
+    /// Report as JSON, with every raw block.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Report as Markdown.
+    #[arg(long, conflicts_with = "json")]
+    pub(super) markdown: bool,
+    /// Write a report for continuous integration as well: a test for each metric, which fails where it is worse.
+    #[arg(long, value_name = "FILE")]
+    pub(super) junit: Option<PathBuf>,
+}
 
+impl Options {
     /// What the options ask for.
     pub(super) fn into_plan(self) -> anyhow::Result<Plan> {
         let plan = match &self.plan {

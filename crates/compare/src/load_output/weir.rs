@@ -43,9 +43,17 @@ mod tests {
         let output = r#"{"requests": 1200, "dropped": 0, "errors": {"connect": 2, "timeout": 1},
             "duration_s": 1.5, "rate_per_s": 800.0, "status": {"200": 1190, "404": 7, "503": 3},
             "bytes": 120000, "latency_ns": {"min": 1, "p50": 1000, "p90": 2000, "p99": 3000.5, "max": 4000}}"#;
-        let expected = LoadCounts { tool: LoadTool::Weir, requests: 1200, errors: 13, duration_s: Some(1.5), bytes: Some(120_000), latency: Some(Latency { p50_ns: 1000.0, p90_ns: 2000.0, p99_ns: 3000.5, max_ns: 4000.0 }) };
+        let expected = LoadCounts {
+            tool: LoadTool::Weir,
+            requests: 1200,
+            errors: 13,
+            duration_s: Some(1.5),
+            bytes: Some(120_000),
+            latency: Some(Latency { p50_ns: 1000.0, p90_ns: 2000.0, p99_ns: 3000.5, max_ns: 4000.0 }),
+        };
         assert_eq!(parse(output), Some(expected));
-        let least = LoadCounts { tool: LoadTool::Weir, requests: 5, errors: 0, duration_s: None, bytes: None, latency: None };
+        let least =
+            LoadCounts { tool: LoadTool::Weir, requests: 5, errors: 0, duration_s: None, bytes: None, latency: None };
         assert_eq!(parse("{\"requests\": 5}\n"), Some(least));
     }
 }

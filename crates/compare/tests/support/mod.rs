@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_compare::{
-    Case, CommandLine, CpuAccountingChoice, CpuSet, Experiment, ExperimentError, Interrupt, Outcome, Pair, Pinning, Plan,
-    Repetitions, Target,
+    Case, CommandLine, CpuAccountingChoice, CpuSet, Experiment, ExperimentError, Interrupt, Outcome, Pair, Pinning,
+    Plan, Repetitions, Target,
 };
 
 const ROLE: &str = "WEIR_TEST_ROLE";

@@ -19,9 +19,7 @@ use super::servers::{Kind, Server};
 use anyhow::{Context, bail};
 use copy::Copies;
 use std::net::IpAddr;
-use weir_compare::{
-    CommandLine, CpuAccountingChoice, Experiment, Interrupt, Pair, Pinning, Plan, Repetitions,
-};
+use weir_compare::{CommandLine, CpuAccountingChoice, Experiment, Interrupt, Pair, Pinning, Plan, Repetitions};
 use weir_load::Url;
 
 /// Connections of a trial's load, at most.
