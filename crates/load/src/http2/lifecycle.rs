@@ -188,7 +188,8 @@ impl Engine<'_> {
             // Asking again at once could only fail again: nothing more is opened until others had time to give back.
             self.hold_until_ns = self.now_ns + REOPEN_NS;
         }
-        if outcome.is_ours() || self.host.reached.load(Ordering::Relaxed) {
+        let was_there = outcome == Outcome::Reset && self.host.route.proxy.is_none();
+        if outcome.is_ours() || was_there || self.host.reached.load(Ordering::Relaxed) {
             if outcome.is_ours() || outcome == Outcome::ConnectFailed {
                 self.tally.reasons.note(outcome, &error.to_string(), self.share_of_held() as u64);
             }
