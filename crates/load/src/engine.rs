@@ -9,7 +9,7 @@ use crate::connection::{Batch, Connection, Phase, Piece};
 use crate::cookies::CookieJar;
 use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
-use crate::options::Control;
+use crate::options::{Control, Published};
 use crate::plan::{Plan, Share};
 use crate::ring::Ring;
 use crate::schedule::Arrivals;
@@ -84,8 +84,8 @@ pub(crate) struct Engine<'a> {
     /// When waiting for what is under way is given up.
     pub(crate) give_up_ns: u64,
     pub(crate) stopped: bool,
-    /// What the shared counters hold of this loop: requests, errors, drops, connections.
-    pub(crate) published: [u64; 4],
+    /// What the shared counters hold of this loop.
+    pub(crate) published: Published,
     pub(crate) fatal: Option<LoadError>,
     pub(crate) buffer: Box<[u8]>,
     pub(crate) tally: Tally,
@@ -171,7 +171,7 @@ impl<'a> Engine<'a> {
             hold_until_ns: 0,
             give_up_ns: share.end_ns.saturating_add(plan.timeout_ns),
             stopped: false,
-            published: [0; 4],
+            published: Published::default(),
             fatal: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             tally: Tally::new(),

@@ -13,7 +13,7 @@ use crate::asks::Chooser;
 use crate::engine::NEVER;
 use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
-use crate::options::Control;
+use crate::options::{Control, Published};
 use crate::plan::{Host, Plan, Share};
 use crate::schedule::Arrivals;
 use crate::slices::Slices;
@@ -84,8 +84,8 @@ pub(crate) struct Engine<'a> {
     /// Before this no connection is opened: the host had nothing left for one.
     pub(super) hold_until_ns: u64,
     pub(super) stopped: bool,
-    /// What the shared counters hold of this loop: requests, errors, drops, connections.
-    pub(super) published: [u64; 4],
+    /// What the shared counters hold of this loop.
+    pub(super) published: Published,
     pub(super) fatal: Option<LoadError>,
     /// How many streams the server took when it last said so.
     pub(super) streams_known: Option<u32>,
@@ -136,7 +136,7 @@ impl<'a> Engine<'a> {
             give_up_ns: share.end_ns.saturating_add(plan.timeout_ns),
             hold_until_ns: 0,
             stopped: false,
-            published: [0; 4],
+            published: Published::default(),
             fatal: None,
             streams_known: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
