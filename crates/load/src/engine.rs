@@ -127,8 +127,7 @@ impl<'a> Engine<'a> {
             }
             other => other.and_then(Result::ok),
         };
-        let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, Arrivals::next_ns);
-        let next_arrival_ns = if next_arrival_ns < share.end_ns { next_arrival_ns } else { NEVER };
+        let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, |arrivals| arrivals.next_before(share.end_ns));
         // A large bound is a bound, not a wish for memory.
         let queue = if share.arrivals.is_some() { share.queue.min(100_000) } else { 0 };
         let pool = || Pool {
@@ -269,11 +268,7 @@ impl<'a> Engine<'a> {
             let intended_ns = self.next_arrival_ns;
             self.issued += 1;
             self.next_arrival_ns = match &mut self.arrivals {
-                Some(arrivals) if self.issued < self.limit => {
-                    arrivals.advance();
-                    let next = arrivals.next_ns();
-                    if next < self.end_ns { next } else { NEVER }
-                }
+                Some(arrivals) if self.issued < self.limit => arrivals.following(self.end_ns),
                 _ => NEVER,
             };
             if self.courses.is_some() {

@@ -100,7 +100,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, wire: &'a Wire, control: &'a Control, share: Share) -> Result<Self, LoadError> {
         let kernel = Kernel::new().map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
         let slots = share.connections + share.connections.min(1024);
-        let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, Arrivals::next_ns);
+        let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, |arrivals| arrivals.next_before(share.end_ns));
         let queue = if share.arrivals.is_some() { share.queue } else { 0 };
         Ok(Self {
             plan,
@@ -221,11 +221,7 @@ impl<'a> Engine<'a> {
             let intended_ns = self.next_arrival_ns;
             self.issued += 1;
             self.next_arrival_ns = match &mut self.arrivals {
-                Some(arrivals) if self.issued < self.limit => {
-                    arrivals.advance();
-                    let next = arrivals.next_ns();
-                    if next < self.end_ns { next } else { NEVER }
-                }
+                Some(arrivals) if self.issued < self.limit => arrivals.following(self.end_ns),
                 _ => NEVER,
             };
             let exchange = Exchange { intended_ns, ..Exchange::default() };
