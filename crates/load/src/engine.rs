@@ -16,6 +16,7 @@ use crate::schedule::Arrivals;
 use crate::sessions::course::Courses;
 use crate::slices::Slices;
 use crate::tally::Tally;
+use crate::unread::Unread;
 use std::collections::VecDeque;
 use std::io;
 use weir_wire::client::Outcome;
@@ -56,8 +57,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) chosen: Vec<Piece>,
     /// The sessions under way, if that is what is run.
     pub(crate) courses: Option<Box<Courses>>,
-    /// Tokens of connections that were left with more to read.
-    unread: Vec<u64>,
+    unread: Unread,
     /// Connections that are open or being opened, lingering ones apart.
     pub(crate) live: u32,
     /// The most that may be open to one host, and in a closed loop the most that may be at work.
@@ -152,7 +152,7 @@ impl<'a> Engine<'a> {
             chooser: share.chooser,
             chosen: Vec::new(),
             courses: Courses::new(plan, share.lane, share.lanes, share.connections),
-            unread: Vec::with_capacity(slots as usize),
+            unread: Unread::new(slots as usize),
             live: 0,
             live_max: share.connections,
             numbered: 0,
@@ -229,16 +229,13 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Goes on with the connections that were left with more to read: their watch tells of nothing that was there before.
+    /// Goes on with the connections that were left with more to read.
     #[inline]
     fn read_on(&mut self) {
-        let count = self.unread.len();
-        for index in 0..count {
-            let token = self.unread[index];
-            self.connections[(token & 0xffff_ffff) as usize].listed_unread = false;
+        self.unread.begin();
+        while let Some(token) = self.unread.next() {
             self.on_event(token, libc::EPOLLIN as u32);
         }
-        self.unread.drain(..count);
     }
 
     fn on_event(&mut self, token: u64, flags: u32) {
@@ -401,11 +398,7 @@ impl<'a> Engine<'a> {
                 return;
             }
         }
-        let connection = &mut self.connections[slot];
-        if !connection.listed_unread {
-            connection.listed_unread = true;
-            self.unread.push(u64::from(generation) << 32 | slot as u64);
-        }
+        self.unread.list(u64::from(generation) << 32 | slot as u64);
     }
 
     /// Takes bytes that came at a position of the stream; whether more may come of what is under way.

@@ -18,6 +18,7 @@ use crate::plan::{Host, Plan, Share};
 use crate::schedule::Arrivals;
 use crate::slices::Slices;
 use crate::tally::{Durations, Tally};
+use crate::unread::Unread;
 use std::collections::VecDeque;
 use std::io;
 use weir_wire::client::{ClientRequest, Outcome};
@@ -52,8 +53,7 @@ pub(crate) struct Engine<'a> {
     pub(super) roomy: Vec<u32>,
     /// Connections with something to write.
     pub(super) touched: Vec<u32>,
-    /// Tokens of connections that were left with more to read.
-    unread: Vec<u64>,
+    unread: Unread,
     /// Connections that count as open or being opened, and those of them that are being opened.
     pub(super) live: u32,
     pub(super) live_max: u32,
@@ -114,7 +114,7 @@ impl<'a> Engine<'a> {
             free: (0..slots).rev().collect(),
             roomy: Vec::with_capacity(slots as usize),
             touched: Vec::with_capacity(slots as usize),
-            unread: Vec::with_capacity(slots as usize),
+            unread: Unread::new(slots as usize),
             live: 0,
             live_max: share.connections,
             connecting: 0,
@@ -182,16 +182,13 @@ impl<'a> Engine<'a> {
         self.finish()
     }
 
-    /// Goes on with the connections that were left with more to read: their watch tells of nothing that was there before.
+    /// Goes on with the connections that were left with more to read.
     #[inline]
     fn read_on(&mut self) {
-        let count = self.unread.len();
-        for index in 0..count {
-            let token = self.unread[index];
-            self.connections[(token & 0xffff_ffff) as usize].listed_unread = false;
+        self.unread.begin();
+        while let Some(token) = self.unread.next() {
             self.on_event(token, libc::EPOLLIN as u32);
         }
-        self.unread.drain(..count);
     }
 
     fn on_event(&mut self, token: u64, flags: u32) {
@@ -375,11 +372,7 @@ impl<'a> Engine<'a> {
                 return;
             }
         }
-        let connection = &mut self.connections[slot];
-        if !connection.listed_unread {
-            connection.listed_unread = true;
-            self.unread.push(u64::from(generation) << 32 | slot as u64);
-        }
+        self.unread.list(u64::from(generation) << 32 | slot as u64);
     }
 
     /// Takes the frames of a read, whose first byte has the position `before`; tells whether the connection is still there.
