@@ -193,11 +193,8 @@ fn limit_descriptors(process: u32, most: u64) -> u64 {
     assert_eq!(unsafe { libc::prlimit(process, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut before) }, 0);
     let wanted = libc::rlimit { rlim_cur: most, ..before };
     // SAFETY: `wanted` outlives the call, and stays within the hard limit; no result is asked for.
-    assert_eq!(
-        unsafe { libc::prlimit(process, libc::RLIMIT_NOFILE, &raw const wanted, std::ptr::null_mut()) },
-        0,
-        "a child's limit may be set"
-    );
+    let set = unsafe { libc::prlimit(process, libc::RLIMIT_NOFILE, &raw const wanted, std::ptr::null_mut()) };
+    assert_eq!(set, 0, "a child's limit may be set");
     before.rlim_cur
 }
 
