@@ -165,8 +165,10 @@ impl Engine<'_> {
     /// A connection can carry its first requests.
     fn ready(&mut self, slot: usize) {
         self.now_ns = monotonic_ns();
-        let start_ns = self.connections[slot].connect_start_ns;
+        let connection = &self.connections[slot];
+        let start_ns = connection.connect_start_ns;
         self.tally.connect.saturating_record(self.now_ns.saturating_sub(start_ns));
+        self.events.connected(connection.number, start_ns, self.now_ns);
         self.tell_connection(slot, false);
         self.move_to_ring(slot);
         self.send_batch(slot);

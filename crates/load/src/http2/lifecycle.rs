@@ -144,7 +144,9 @@ impl Engine<'_> {
         // A proxy may have been spoken to before.
         connection.out_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
         connection.out.extend_from_slice(&self.wire.preface);
-        self.tally.connect.saturating_record(self.now_ns.saturating_sub(connection.connect_start_ns));
+        let start_ns = connection.connect_start_ns;
+        self.tally.connect.saturating_record(self.now_ns.saturating_sub(start_ns));
+        self.events.connected(connection.number, start_ns, self.now_ns);
         self.tell_connection(slot, false);
         for _ in 0..share {
             if !self.connections[slot].has_room() {
