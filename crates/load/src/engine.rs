@@ -9,13 +9,14 @@ use crate::connection::{Batch, Connection, Phase, Piece};
 use crate::cookies::CookieJar;
 use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
-use crate::options::Control;
+use crate::options::{Control, Published};
 use crate::plan::{Plan, Share};
 use crate::ring::Ring;
 use crate::schedule::Arrivals;
 use crate::sessions::course::Courses;
 use crate::slices::Slices;
 use crate::tally::Tally;
+use crate::unread::Unread;
 use std::collections::VecDeque;
 use std::io;
 use weir_wire::client::Outcome;
@@ -26,8 +27,6 @@ const BUFFER_BYTES: usize = 128 * 1024;
 const READS_IN_A_ROW: u32 = 16;
 /// Events taken in one wait.
 const EVENTS: usize = 256;
-/// An arrival that is issued later than this after its time is a late one.
-pub(crate) const LATE_NS: u64 = 1_000_000;
 /// The time of an arrival that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
@@ -43,6 +42,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) ring_fits: bool,
     /// Tokens of the connections whose batch waits in the ring to go out.
     pub(crate) in_ring: Vec<u64>,
+    /// Intended times of the arrivals among those.
+    pub(crate) due_in_ring: Vec<u64>,
     pub(crate) connections: Vec<Connection>,
     /// Slots that are closed; always at least as many as connections may still be opened.
     pub(crate) free: Vec<u32>,
@@ -56,8 +57,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) chosen: Vec<Piece>,
     /// The sessions under way, if that is what is run.
     pub(crate) courses: Option<Box<Courses>>,
-    /// Tokens of connections that were left with more to read.
-    unread: Vec<u64>,
+    unread: Unread,
     /// Connections that are open or being opened, lingering ones apart.
     pub(crate) live: u32,
     /// The most that may be open to one host, and in a closed loop the most that may be at work.
@@ -84,8 +84,8 @@ pub(crate) struct Engine<'a> {
     /// When waiting for what is under way is given up.
     pub(crate) give_up_ns: u64,
     pub(crate) stopped: bool,
-    /// What the shared counters hold of this loop: requests, errors, drops, connections.
-    pub(crate) published: [u64; 4],
+    /// What the shared counters hold of this loop.
+    pub(crate) published: Published,
     pub(crate) fatal: Option<LoadError>,
     pub(crate) buffer: Box<[u8]>,
     pub(crate) tally: Tally,
@@ -127,8 +127,7 @@ impl<'a> Engine<'a> {
             }
             other => other.and_then(Result::ok),
         };
-        let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, Arrivals::next_ns);
-        let next_arrival_ns = if next_arrival_ns < share.end_ns { next_arrival_ns } else { NEVER };
+        let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, |arrivals| arrivals.next_before(share.end_ns));
         // A large bound is a bound, not a wish for memory.
         let queue = if share.arrivals.is_some() { share.queue.min(100_000) } else { 0 };
         let pool = || Pool {
@@ -146,6 +145,7 @@ impl<'a> Engine<'a> {
             ring_fits: ring.is_some(),
             ring,
             in_ring: Vec::with_capacity(slots as usize),
+            due_in_ring: Vec::with_capacity(slots as usize),
             connections: (0..slots).map(|_| Connection::new(&plan.asks)).collect(),
             free: (0..slots).rev().collect(),
             pools: std::iter::repeat_with(pool).take(plan.hosts.len()).collect(),
@@ -153,7 +153,7 @@ impl<'a> Engine<'a> {
             chooser: share.chooser,
             chosen: Vec::new(),
             courses: Courses::new(plan, share.lane, share.lanes, share.connections),
-            unread: Vec::with_capacity(slots as usize),
+            unread: Unread::new(slots as usize),
             live: 0,
             live_max: share.connections,
             numbered: 0,
@@ -171,7 +171,7 @@ impl<'a> Engine<'a> {
             hold_until_ns: 0,
             give_up_ns: share.end_ns.saturating_add(plan.timeout_ns),
             stopped: false,
-            published: [0; 4],
+            published: Published::default(),
             fatal: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             tally: Tally::new(),
@@ -230,16 +230,13 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Goes on with the connections that were left with more to read: their watch tells of nothing that was there before.
+    /// Goes on with the connections that were left with more to read.
     #[inline]
     fn read_on(&mut self) {
-        let count = self.unread.len();
-        for index in 0..count {
-            let token = self.unread[index];
-            self.connections[(token & 0xffff_ffff) as usize].listed_unread = false;
+        self.unread.begin();
+        while let Some(token) = self.unread.next() {
             self.on_event(token, libc::EPOLLIN as u32);
         }
-        self.unread.drain(..count);
     }
 
     fn on_event(&mut self, token: u64, flags: u32) {
@@ -269,11 +266,7 @@ impl<'a> Engine<'a> {
             let intended_ns = self.next_arrival_ns;
             self.issued += 1;
             self.next_arrival_ns = match &mut self.arrivals {
-                Some(arrivals) if self.issued < self.limit => {
-                    arrivals.advance();
-                    let next = arrivals.next_ns();
-                    if next < self.end_ns { next } else { NEVER }
-                }
+                Some(arrivals) if self.issued < self.limit => arrivals.following(self.end_ns),
                 _ => NEVER,
             };
             if self.courses.is_some() {
@@ -285,18 +278,22 @@ impl<'a> Engine<'a> {
             let may_open = pool.live < self.live_max && self.now_ns >= self.hold_until_ns;
             if !pool.idle.is_empty() || may_open {
                 self.outstanding += 1;
+                let in_ring = self.in_ring.len();
                 self.issue(Batch { left: 1, ask, intended_ns, ..Batch::default() });
+                if self.in_ring.len() > in_ring {
+                    // It goes out with all others, when the ring is entered.
+                    self.due_in_ring.push(intended_ns);
+                    continue;
+                }
             } else if self.queued < self.queue_max {
                 pool.queue.push_back(Wanted { intended_ns, ask });
                 self.queued += 1;
                 self.tally.queued += 1;
-                continue;
             } else {
                 self.tally.dropped += 1;
                 self.events.dropped(self.now_ns, 1, intended_ns);
-                continue;
             }
-            self.tally.late += u64::from(self.now_ns.saturating_sub(intended_ns) > LATE_NS);
+            self.tally.taken_up(intended_ns, self.now_ns);
         }
     }
 
@@ -406,11 +403,7 @@ impl<'a> Engine<'a> {
                 return;
             }
         }
-        let connection = &mut self.connections[slot];
-        if !connection.listed_unread {
-            connection.listed_unread = true;
-            self.unread.push(u64::from(generation) << 32 | slot as u64);
-        }
+        self.unread.list(u64::from(generation) << 32 | slot as u64);
     }
 
     /// Takes bytes that came at a position of the stream; whether more may come of what is under way.

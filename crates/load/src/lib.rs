@@ -34,6 +34,7 @@ mod request;
 pub mod response;
 mod ring;
 mod run;
+pub mod samples;
 mod schedule;
 mod secured;
 mod series;
@@ -43,6 +44,7 @@ mod tally;
 mod through_ring;
 mod transport;
 mod trust;
+mod unread;
 mod url;
 
 pub use asks::{Ask, Asks, Order, UrlFileError, UrlListError, UrlListProblem, parse_url_file, parse_url_list};

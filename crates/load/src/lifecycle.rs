@@ -165,8 +165,10 @@ impl Engine<'_> {
     /// A connection can carry its first requests.
     fn ready(&mut self, slot: usize) {
         self.now_ns = monotonic_ns();
-        let start_ns = self.connections[slot].connect_start_ns;
+        let connection = &self.connections[slot];
+        let start_ns = connection.connect_start_ns;
         self.tally.connect.saturating_record(self.now_ns.saturating_sub(start_ns));
+        self.events.connected(connection.number, start_ns, self.now_ns);
         self.tell_connection(slot, false);
         self.move_to_ring(slot);
         self.send_batch(slot);
@@ -200,7 +202,8 @@ impl Engine<'_> {
             // Asking again at once could only fail again: nothing more is opened until others had time to give back.
             self.hold_until_ns = self.now_ns + REOPEN_NS;
         }
-        if outcome.is_ours() || to.reached.load(Ordering::Relaxed) {
+        let was_there = outcome == Outcome::Reset && to.route.proxy.is_none();
+        if outcome.is_ours() || was_there || to.reached.load(Ordering::Relaxed) {
             if outcome.is_ours() || outcome == Outcome::ConnectFailed {
                 self.note(slot, outcome, &error.to_string());
             }
@@ -443,7 +446,7 @@ impl Engine<'_> {
                 self.replace(host as u32);
             }
         }
-        self.publish();
+        self.control.add(&mut self.published, self.tally.published(self.live));
     }
 
     fn abandon_queues(&mut self) {
@@ -465,17 +468,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Brings the shared counters up to date.
-    fn publish(&mut self) {
-        let now = [self.tally.requests, self.tally.failures(), self.tally.dropped, u64::from(self.live)];
-        let control = self.control;
-        let counters = [&control.requests, &control.errors, &control.dropped, &control.connections];
-        for ((counter, now), before) in counters.into_iter().zip(now).zip(&mut self.published) {
-            counter.fetch_add(now.wrapping_sub(*before), Ordering::Relaxed);
-            *before = now;
-        }
-    }
-
     /// Whether nothing is under way and nothing more will be.
     pub(crate) fn is_over(&self) -> bool {
         if self.stopped && self.now_ns >= self.give_up_ns {
@@ -493,7 +485,7 @@ impl Engine<'_> {
     pub(crate) fn finish(mut self) -> Result<(Tally, u64), LoadError> {
         self.tally.abandoned += self.outstanding;
         self.live = 0;
-        self.publish();
+        self.control.add(&mut self.published, self.tally.published(self.live));
         if let Some(error) = self.fatal.take() {
             return Err(error);
         }
@@ -512,6 +504,8 @@ impl Engine<'_> {
 pub(crate) fn outcome_of_connect(error: &io::Error) -> Outcome {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => Outcome::Refused,
+        // It was made, and reset before anybody here had looked: a host that does not accept refuses.
+        Some(libc::ECONNRESET) => Outcome::Reset,
         Some(libc::ETIMEDOUT) => Outcome::ConnectTimedOut,
         Some(libc::EMFILE | libc::ENFILE) => Outcome::NoDescriptors,
         Some(libc::EADDRNOTAVAIL) => Outcome::NoPorts,

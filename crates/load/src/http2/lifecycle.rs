@@ -144,7 +144,9 @@ impl Engine<'_> {
         // A proxy may have been spoken to before.
         connection.out_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
         connection.out.extend_from_slice(&self.wire.preface);
-        self.tally.connect.saturating_record(self.now_ns.saturating_sub(connection.connect_start_ns));
+        let start_ns = connection.connect_start_ns;
+        self.tally.connect.saturating_record(self.now_ns.saturating_sub(start_ns));
+        self.events.connected(connection.number, start_ns, self.now_ns);
         self.tell_connection(slot, false);
         for _ in 0..share {
             if !self.connections[slot].has_room() {
@@ -188,7 +190,8 @@ impl Engine<'_> {
             // Asking again at once could only fail again: nothing more is opened until others had time to give back.
             self.hold_until_ns = self.now_ns + REOPEN_NS;
         }
-        if outcome.is_ours() || self.host.reached.load(Ordering::Relaxed) {
+        let was_there = outcome == Outcome::Reset && self.host.route.proxy.is_none();
+        if outcome.is_ours() || was_there || self.host.reached.load(Ordering::Relaxed) {
             if outcome.is_ours() || outcome == Outcome::ConnectFailed {
                 self.tally.reasons.note(outcome, &error.to_string(), self.share_of_held() as u64);
             }
@@ -376,7 +379,7 @@ impl Engine<'_> {
             self.replace();
         }
         self.flush_touched();
-        self.publish();
+        self.control.add(&mut self.published, self.tally.published(self.live));
     }
 
     /// What of a connection is overdue.
@@ -427,17 +430,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Brings the shared counters up to date.
-    fn publish(&mut self) {
-        let now = [self.tally.requests, self.tally.failures(), self.tally.dropped, u64::from(self.live)];
-        let control = self.control;
-        let counters = [&control.requests, &control.errors, &control.dropped, &control.connections];
-        for ((counter, now), before) in counters.into_iter().zip(now).zip(&mut self.published) {
-            counter.fetch_add(now.wrapping_sub(*before), Ordering::Relaxed);
-            *before = now;
-        }
-    }
-
     /// Whether nothing is under way and nothing more will be.
     pub(super) fn is_over(&self) -> bool {
         if self.stopped && self.now_ns >= self.give_up_ns {
@@ -454,7 +446,7 @@ impl Engine<'_> {
     pub(super) fn finish(mut self) -> Result<(Tally, u64), LoadError> {
         self.tally.abandoned += self.outstanding;
         self.live = 0;
-        self.publish();
+        self.control.add(&mut self.published, self.tally.published(self.live));
         if let Some(error) = self.fatal.take() {
             return Err(error);
         }
