@@ -414,6 +414,7 @@ pages_run! {
     coming_from_ab_runs: "docs/coming-from-ab.md",
     load_through_runs: "docs/load-through.md",
     load_many_urls_runs: "docs/load-many-urls.md",
+    realistic_workloads_runs: "docs/realistic-workloads.md",
     is_it_faster_runs: "docs/is-it-faster.md",
     record_a_running_server_runs: "docs/record-a-running-server.md",
     explain_production_runs: "docs/explain-production.md",

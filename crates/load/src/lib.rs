@@ -44,6 +44,7 @@ mod through_ring;
 mod transport;
 mod trust;
 mod url;
+pub mod workload;
 
 pub use asks::{Ask, Asks, Order, UrlFileError, UrlListError, UrlListProblem, parse_url_file, parse_url_list};
 pub use error::LoadError;

@@ -115,7 +115,6 @@ impl Host {
 /// Divides the options among the loops; all begin at `start_ns`, and each has its end of `slices`.
 pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) -> Vec<Share> {
     let lanes = options.threads;
-    let asks = options.asks.list.len();
     let part = |whole: u64, lane: u32| {
         let (lane, lanes) = (u64::from(lane), u64::from(lanes));
         whole / lanes + u64::from(lane < whole % lanes)
@@ -139,7 +138,7 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
                 queue: part(options.queue as u64, lane) as usize,
                 end_ns,
                 arrivals: Arrivals::new(&options.schedule, start_ns, lane, lanes),
-                chooser: Chooser::new(&options.asks.order, asks, lane, lanes),
+                chooser: Chooser::new(&options.asks, lane, lanes),
                 events: rings.next(),
                 observer: observers.next(),
                 slices,

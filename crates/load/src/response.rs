@@ -31,6 +31,8 @@ struct Head {
     status: u16,
     length: usize,
     body: Body,
+    /// How long the body is, if the head says so, else 0.
+    body_bytes: u64,
     keep_alive: bool,
 }
 
@@ -50,6 +52,7 @@ pub struct Parser {
     head_only: bool,
     status: u16,
     keep_alive: bool,
+    body_bytes: u64,
     /// `None` while the head is awaited.
     body: Option<Body>,
     /// The part of a head that has come, when it comes in several pieces.
@@ -109,6 +112,12 @@ impl Parser {
         self.status
     }
 
+    /// The length of the body of the response that was completed last, without the framing of chunks.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
     /// Whether the head of a response has come, but not all of its body.
     #[must_use]
     pub fn in_body(&self) -> bool {
@@ -142,6 +151,7 @@ impl Parser {
                 continue;
             }
             (self.status, self.keep_alive, self.body) = (head.status, head.keep_alive, Some(head.body));
+            self.body_bytes = head.body_bytes;
         }
         let rest = &bytes[at..];
         let (taken, complete) = match &mut self.body {
@@ -150,8 +160,15 @@ impl Parser {
                 *left -= taken as u64;
                 (taken, *left == 0)
             }
-            Some(Body::Chunked(chunked)) => chunked.feed(rest)?,
-            Some(Body::UntilClose) | None => (rest.len(), false),
+            Some(Body::Chunked(chunked)) => {
+                let progress = chunked.feed(rest)?;
+                self.body_bytes = chunked.bytes();
+                progress
+            }
+            Some(Body::UntilClose) | None => {
+                self.body_bytes += rest.len() as u64;
+                (rest.len(), false)
+            }
         };
         if complete {
             self.body = None;
@@ -269,7 +286,8 @@ fn parse_head(bytes: &[u8], head_only: bool) -> Result<Option<Head>, Malformed> 
     // Both framings at once, or chunks in HTTP/1.0: the end may not be where we think, so nothing may follow it.
     let ambiguous = coded && (content_length.is_some() || minor == 0);
     let keep_alive = !close && !ambiguous && body != Body::UntilClose && (minor == 1 || keep);
-    Ok(Some(Head { status, length, body, keep_alive }))
+    let body_bytes = if let Body::Bytes(bytes) = body { bytes } else { 0 };
+    Ok(Some(Head { status, length, body, body_bytes, keep_alive }))
 }
 
 /// Puts the values of a head's Set-Cookie headers behind those that are there, as far as a head may be long.

@@ -79,6 +79,12 @@ fn write_screen(
     for reason in &report.reasons {
         writeln!(screen, "             {} {}: {}", grouped(reason.count), reason.outcome.name(), reason.words)?;
     }
+    if let Some(mix) = &report.mix {
+        writeln!(screen, "  answers    {}", list(mix.kinds.iter().cloned()))?;
+        let wrong = grouped(mix.wrong_sizes);
+        let wrong = if mix.wrong_sizes > 0 { colours.bad(&wrong) } else { wrong };
+        writeln!(screen, "  lengths    {wrong} other than the file's")?;
+    }
     let handshakes = report.handshakes;
     if handshakes.full + handshakes.resumed > 0 {
         writeln!(
