@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use weir_load::workload::FileSet;
+use weir_load::workload::{FileSet, Surge};
 use weir_load::workload::fileset::{FileSetError, MARK, write};
+
+fn surge(files: u32, seed: u64) -> FileSet {
+    FileSet::Surge(Surge::new(files, seed))
+}
 
 fn specweb96(directories: u32, seed: u64) -> FileSet {
     FileSet::SpecWeb96 { directories, seed }
@@ -45,6 +49,23 @@ fn all_files_are_there_with_their_sizes_and_a_seed_repeats_them() {
     }
     let page = &files["dir00001/class2_0"];
     assert!(page.is_ascii() && page != &files["dir00000/class2_0"], "text, and no two files the same");
+}
+
+#[test]
+fn the_files_of_surge_are_there_with_their_sizes() {
+    let (directory, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    // More than a directory holds.
+    let set = surge(1100, 3);
+    write(&set, directory.path(), |_| true).expect("written");
+    let mut files = contents(directory.path());
+    files.remove(MARK).expect("the mark");
+    assert_eq!((files.len(), files.contains_key("s001/f099")), (1100, true));
+    for file in 0..set.len() {
+        assert_eq!(files[&set.path(file)].len() as u64, set.size(file), "{}", set.path(file));
+    }
+    write(&surge(10, 4), other.path(), |_| true).expect("written");
+    let error = write(&surge(10, 5), other.path(), |_| true).expect_err("another set").to_string();
+    assert!(error.contains("surge, 10 files, seed 4"), "{error}");
 }
 
 #[test]

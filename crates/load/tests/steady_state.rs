@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir_load::sessions::{Session, Sessions, Think};
-use weir_load::workload::{FileSet, Mix};
+use weir_load::workload::{FileSet, Mix, Surge};
 use weir_load::{
     Ask, Calls, ClientRequest, Control, Io, LoadReport, Observer, Options, Order, Protocol, Request, Schedule, StopRule,
 };
@@ -231,6 +231,27 @@ fn a_burst_of_a_session_allocates_nothing() {
     let (few, many) = (run(100), run(2000));
     // A batch's buffer grows to the longest batch that a connection has carried.
     assert!(many <= few + 10 * 10, "19000 more bursts cost {} more allocations", many.saturating_sub(few));
+}
+
+/// Users ask for page after page: what they ask and how long they wait is drawn without an allocation.
+#[test]
+fn a_page_of_a_user_allocates_nothing() {
+    let _turn = TURN.lock();
+    let server = server();
+    let run = |seconds: u64| {
+        let mut options = options(&server, 1, true);
+        options.connections = 200;
+        options.stop = StopRule::Duration(Duration::from_secs(seconds));
+        let mix = Mix { files: FileSet::Surge(Surge::new(100_000, 1)), seed: 3, directories_zipf: None };
+        options.asks.list = mix.asks(&options.url, &options.request);
+        options.asks.mix = Some(mix);
+        let (report, allocations) = counted(options);
+        (report.requests, allocations)
+    };
+    let ((few, before), (many, after)) = (run(1), run(6));
+    assert!(many > few + 300, "{few}, {many}");
+    // The first round is drawn once, and a connection's buffer grows to its longest request.
+    assert!(after <= before + 200, "{} more requests cost {} more allocations", many - few, after - before);
 }
 
 #[test]

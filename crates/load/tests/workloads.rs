@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use weir_load::workload::{FileSet, Mix, fileset, specweb96};
+use weir_load::workload::{FileSet, Mix, Surge, fileset, specweb96};
 use weir_load::{LoadReport, Options, Request, Schedule, StopRule, Url};
 use weir_testkit::{Nginx, RunningServer};
 
@@ -120,6 +120,45 @@ fn a_server_sees_the_mix_of_specweb96() {
         let shares = [1.0, 2.0, 3.0].map(|rank: f64| zipf.map_or(1.0, |exponent: f64| rank.powf(-exponent)));
         assert!(chi_square(&directories, &shares) < 9.21, "{directories:?}");
     }
+}
+
+#[test]
+fn a_server_sees_the_pages_of_surge() {
+    if weir_testkit::require::nginx().is_none() {
+        return;
+    }
+    let surge = FileSet::Surge(Surge::new(200, 1));
+    let served = Served::new(&surge);
+    let mix = Mix { files: surge.clone(), seed: 2, directories_zipf: None };
+    let mut options = served.options(mix.clone(), 1);
+    options.stop = StopRule::Duration(Duration::from_secs(4));
+    (options.connections, options.threads) = (300, 2);
+    let report = load(options);
+    assert_answered(&report, report.requests);
+    let sizes: BTreeMap<String, u64> =
+        (0..surge.len()).map(|file| (format!("/{}", surge.path(file)), surge.size(file))).collect();
+    let logged = served.logged(report.requests as usize);
+    assert!(logged.iter().all(|(path, status, bytes)| *status == 200 && sizes.get(path) == Some(bytes)));
+    let pages = report.sessions.as_ref().expect("pages");
+    // A user's page is a session: at least its own file and one in it, and over a second passes before the next.
+    assert!(pages.completed > 300 && pages.completed < 300 * 4 && pages.failed == 0, "{pages:?}");
+    assert!(pages.answers.iter().all(|(answers, _)| *answers >= 2), "{:?}", pages.answers);
+    let in_pages: u64 = pages.answers.iter().map(|(answers, count)| u64::from(*answers) * count).sum();
+    assert!(in_pages <= report.requests && in_pages + 2 * pages.unfinished >= in_pages);
+    assert_eq!(pages.connections, 300, "each user has one");
+    // Pages of two parts are those whose Pareto number lies below 2.
+    let two = pages.answers.iter().find(|(answers, _)| *answers == 2).map_or(0, |(_, count)| *count);
+    assert!(two as f64 > 0.75 * pages.completed as f64, "{:?}", pages.answers);
+
+    // A number of requests is one of pages, and users have no rate.
+    let mut pages = served.options(mix.clone(), 40);
+    pages.connections = 20;
+    let report = load(pages);
+    let sessions = report.sessions.expect("pages");
+    assert_eq!((sessions.completed, sessions.unfinished), (40, 0));
+    let mut paced = served.options(mix, 40);
+    paced.schedule = Schedule::Fixed { rate_per_s: 5.0 };
+    assert!(weir_load::run(paced, &weir_load::Control::default()).is_err());
 }
 
 #[test]

@@ -2,39 +2,54 @@
 
 use super::distribution::Zipf;
 use super::specweb96::{CLASSES, FILES_A_DIRECTORY, SHARES};
+use super::surge::References;
 use super::{FileSet, Mix};
 use crate::asks::Alias;
 
 /// Says for one loop which file is next.
 #[derive(Debug)]
-pub(crate) struct Draw {
-    random: fastrand::Rng,
-    directories: u32,
-    zipf: Option<Zipf>,
-    /// Which of a directory's files.
-    places: Alias,
+pub(crate) enum Draw {
+    SpecWeb96 {
+        random: fastrand::Rng,
+        directories: u32,
+        zipf: Option<Zipf>,
+        /// Which of a directory's files.
+        places: Alias,
+    },
+    Surge(References),
 }
 
 impl Draw {
     /// The files of loop `lane`.
     pub(crate) fn new(mix: &Mix, lane: u32) -> Self {
-        let FileSet::SpecWeb96 { directories, .. } = mix.files;
-        let weights: Vec<u32> = (0..FILES_A_DIRECTORY).map(|file| SHARES[(file % CLASSES) as usize]).collect();
-        Self {
-            random: fastrand::Rng::with_seed(mix.seed.wrapping_add(u64::from(lane) << 32)),
-            directories,
-            zipf: mix.directories_zipf.map(|exponent| Zipf::new(directories, exponent)),
-            places: Alias::new(&weights),
+        let random = fastrand::Rng::with_seed(mix.seed.wrapping_add(u64::from(lane) << 32));
+        match &mix.files {
+            FileSet::SpecWeb96 { directories, .. } => {
+                let weights: Vec<u32> =
+                    (0..FILES_A_DIRECTORY).map(|file| SHARES[(file % CLASSES) as usize]).collect();
+                Self::SpecWeb96 {
+                    random,
+                    directories: *directories,
+                    zipf: mix.directories_zipf.map(|exponent| Zipf::new(*directories, exponent)),
+                    places: Alias::new(&weights),
+                }
+            }
+            FileSet::Surge(surge) => Self::Surge(References::new(surge.files, random)),
         }
     }
 
     #[inline]
     pub(crate) fn next(&mut self) -> u32 {
-        let directory = match &self.zipf {
-            None => self.random.u32(..self.directories),
-            Some(zipf) => zipf.draw(&mut self.random) - 1,
-        };
-        directory * FILES_A_DIRECTORY + self.places.place(self.random.u64(..))
+        match self {
+            Self::SpecWeb96 { random, directories, zipf, places } => {
+                let directory = match zipf {
+                    None => random.u32(..*directories),
+                    Some(zipf) => zipf.draw(random) - 1,
+                };
+                directory * FILES_A_DIRECTORY + places.place(random.u64(..))
+            }
+            Self::Surge(references) => references.next(),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The files of a workload, and writing them to a directory.
 
-use super::specweb96;
+use super::{Surge, specweb96, surge};
 use crate::LoadError;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -23,6 +23,8 @@ pub enum FileSet {
         /// Where the random numbers of the content begin.
         seed: u64,
     },
+    /// The files of SURGE, a thousand to a directory.
+    Surge(Surge),
 }
 
 /// How far writing has got.
@@ -93,7 +95,10 @@ impl FileSet {
     /// Its name on the command line.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        "specweb96"
+        match self {
+            Self::SpecWeb96 { .. } => "specweb96",
+            Self::Surge(_) => "surge",
+        }
     }
 
     /// How many files it has.
@@ -102,6 +107,7 @@ impl FileSet {
     pub fn len(&self) -> u32 {
         match self {
             Self::SpecWeb96 { directories, .. } => directories * specweb96::FILES_A_DIRECTORY,
+            Self::Surge(surge) => surge.files,
         }
     }
 
@@ -110,6 +116,7 @@ impl FileSet {
     pub fn path(&self, file: u32) -> String {
         match self {
             Self::SpecWeb96 { .. } => specweb96::path(file),
+            Self::Surge(_) => surge::path(file),
         }
     }
 
@@ -119,6 +126,7 @@ impl FileSet {
     pub fn size(&self, file: u32) -> u64 {
         match self {
             Self::SpecWeb96 { .. } => specweb96::size(file),
+            Self::Surge(surge) => surge.size(file),
         }
     }
 
@@ -133,6 +141,7 @@ impl FileSet {
     pub fn kinds(&self) -> u32 {
         match self {
             Self::SpecWeb96 { .. } => specweb96::CLASSES,
+            Self::Surge(_) => 1,
         }
     }
 
@@ -141,6 +150,7 @@ impl FileSet {
     pub fn kind_name(&self, kind: u32) -> String {
         match self {
             Self::SpecWeb96 { .. } => format!("class{kind}"),
+            Self::Surge(_) => "files".to_owned(),
         }
     }
 
@@ -154,6 +164,7 @@ impl FileSet {
     pub(crate) fn patch(&self, file: u32, path: &mut [u8]) {
         match self {
             Self::SpecWeb96 { .. } => specweb96::patch(file, path),
+            Self::Surge(_) => surge::patch(file, path),
         }
     }
 
@@ -163,7 +174,10 @@ impl FileSet {
             Self::SpecWeb96 { directories, .. } if !(1..=specweb96::DIRECTORIES_MAX).contains(directories) => {
                 Err(LoadError::Options("the number of directories lies between 1 and 100000"))
             }
-            Self::SpecWeb96 { .. } => Ok(()),
+            Self::Surge(surge) if !(1..=surge::FILES_MAX).contains(&surge.files) => {
+                Err(LoadError::Options("the number of files lies between 1 and 1000000"))
+            }
+            Self::SpecWeb96 { .. } | Self::Surge(_) => Ok(()),
         }
     }
 
@@ -173,12 +187,14 @@ impl FileSet {
             Self::SpecWeb96 { directories, seed } => {
                 format!("weir file set 1: specweb96, {directories} directories, seed {seed}\n")
             }
+            Self::Surge(surge) => format!("weir file set 1: surge, {} files, seed {}\n", surge.files, surge.seed),
         }
     }
 
     fn seed(&self) -> u64 {
         match self {
             Self::SpecWeb96 { seed, .. } => *seed,
+            Self::Surge(surge) => surge.seed,
         }
     }
 

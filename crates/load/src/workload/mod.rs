@@ -7,14 +7,19 @@ mod distribution;
 mod draw;
 pub mod fileset;
 pub mod specweb96;
+pub mod surge;
 mod tally;
+mod users;
 
 pub(crate) use draw::Draw;
 pub use fileset::FileSet;
+pub use surge::Surge;
 pub use tally::MixReport;
 pub(crate) use tally::MixTally;
+pub(crate) use users::Users;
+pub use users::{BETWEEN_S, EMBEDDED, WITHIN_S};
 
-use crate::{Ask, Asks, LoadError, Options, Order, Protocol, Request, Url};
+use crate::{Ask, Asks, LoadError, Options, Order, Protocol, Request, Schedule, Url};
 
 /// How the files of a set are asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +47,12 @@ impl Mix {
         (0..self.files.kinds()).map(ask).collect()
     }
 
+    /// Whether it is asked for by users, page by page, instead of file by file.
+    #[must_use]
+    pub fn has_users(&self) -> bool {
+        matches!(self.files, FileSet::Surge(_))
+    }
+
     /// Whether the mix can be asked with the other options.
     pub(crate) fn check(&self, asks: &Asks, options: &Options) -> Result<(), LoadError> {
         let wrong = |what| Err(LoadError::Options(what));
@@ -57,6 +68,18 @@ impl Mix {
         }
         if asks.cookie_jar {
             return wrong("files set no cookies: leave the cookie jar (--cookie-jar) out with a mix (--mix)");
+        }
+        if self.directories_zipf.is_some() && !matches!(self.files, FileSet::SpecWeb96 { .. }) {
+            return wrong("only the directories of specweb96 can be asked for by Zipf's law (--directory-zipf)");
+        }
+        if self.has_users() && asks.sessions.is_some() {
+            return wrong("the users of a mix are all the users there are: leave the sessions out");
+        }
+        if self.has_users() && (options.pipeline > 1 || !options.keep_alive) {
+            return wrong("users ask for one file after the other, over connections that are kept");
+        }
+        if self.has_users() && options.schedule != Schedule::Closed {
+            return wrong("the users of surge are as many as there are connections (-c): leave rates and arrivals out");
         }
         if self.directories_zipf.is_some_and(|exponent| !(exponent > 0.0 && exponent <= 10.0)) {
             return wrong("the exponent of Zipf's law lies above 0 and at most at 10");
