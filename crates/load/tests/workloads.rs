@@ -144,18 +144,18 @@ fn a_server_sees_the_pages_of_surge() {
     assert!(pages.completed > 300 && pages.completed < 300 * 4 && pages.failed == 0, "{pages:?}");
     assert!(pages.answers.iter().all(|(answers, _)| *answers >= 2), "{:?}", pages.answers);
     let in_pages: u64 = pages.answers.iter().map(|(answers, count)| u64::from(*answers) * count).sum();
-    assert!(in_pages <= report.requests && in_pages + 2 * pages.unfinished >= in_pages);
+    assert!(in_pages <= report.requests, "{in_pages} of {}", report.requests);
     assert_eq!(pages.connections, 300, "each user has one");
     // Pages of two parts are those whose Pareto number lies below 2.
     let two = pages.answers.iter().find(|(answers, _)| *answers == 2).map_or(0, |(_, count)| *count);
     assert!(two as f64 > 0.75 * pages.completed as f64, "{:?}", pages.answers);
 
     // A number of requests is one of pages, and users have no rate.
-    let mut pages = served.options(mix.clone(), 40);
-    pages.connections = 20;
+    let mut pages = served.options(mix.clone(), 3);
+    pages.connections = 3;
     let report = load(pages);
     let sessions = report.sessions.expect("pages");
-    assert_eq!((sessions.completed, sessions.unfinished), (40, 0));
+    assert_eq!((sessions.completed, sessions.unfinished), (3, 0));
     let mut paced = served.options(mix, 40);
     paced.schedule = Schedule::Fixed { rate_per_s: 5.0 };
     assert!(weir_load::run(paced, &weir_load::Control::default()).is_err());

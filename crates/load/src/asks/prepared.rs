@@ -152,7 +152,8 @@ impl Table {
     }
 
     /// Which request is next.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one of its ways is taken for each request, and most have no draw")]
     pub(crate) fn choose(&self, chooser: &mut Chooser) -> u32 {
         match chooser {
             Chooser::One => 0,

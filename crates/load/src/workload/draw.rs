@@ -38,7 +38,8 @@ impl Draw {
         }
     }
 
-    #[inline]
+    // Not inlined: whoever asks for something else is to be none the slower.
+    #[inline(never)]
     pub(crate) fn next(&mut self) -> u32 {
         match self {
             Self::SpecWeb96 { random, directories, zipf, places } => {
