@@ -43,6 +43,7 @@ mod tally;
 mod through_ring;
 mod transport;
 mod trust;
+mod unread;
 mod url;
 pub mod workload;
 
