@@ -4,6 +4,7 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{alone, output, weir};
@@ -17,6 +18,20 @@ fn json(arguments: &[&str]) -> Value {
 
 fn serve(root: &str) -> RunningServer {
     WeirServe::new(env!("CARGO_BIN_EXE_weir")).root(root).start().expect("weir serve starts")
+}
+
+/// The bytes of all files of a directory.
+fn contents(directory: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        bytes.extend(if path.is_dir() { contents(&path) } else { fs::read(&path).expect("readable") });
+    }
+    bytes
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[test]
@@ -49,8 +64,10 @@ fn a_file_set_is_written_and_asked_for() {
     assert!(text.contains("the specweb96 mix of 720 files of http://") && text.contains("class1: 1,"), "{text}");
     assert!(text.contains("0 other than the file's"), "{text}");
     // In a run each class has its name.
-    let shown = output(&["explain", "--run", run]);
+    let shown = output(&["explain", run, "--json"]);
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    let names = contents(Path::new(run));
+    assert!(["GET class0 of specweb96", "GET class3 of specweb96"].iter().all(|name| holds(&names, name)));
 
     fs::write(format!("{site}/dir00003/class0_1"), "no longer").expect("a file");
     let report = json(&[&base[..], &["--json", &url]].concat());
