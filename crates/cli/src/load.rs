@@ -29,6 +29,7 @@ use outputs::OutputArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use weir_load::workload::Mix;
 use weir_load::{Io, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_trace::Run;
 
@@ -56,7 +57,9 @@ Examples:
       five users a second, who click, think and click again
   weir load --make-fileset specweb96 site --directories 10
   weir load --mix specweb96 --directories 10 http://localhost:8080/
-      the files of SPECweb96 and its mix; docs: realistic workloads
+      the files of SPECweb96 and its mix
+  weir load --mix surge --files 2000 -c 200 -d 60s http://localhost:8080/
+      200 users of SURGE, who open pages, wait and open others
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
   weir load --http2 --streams 20 https://localhost:8443/
@@ -92,7 +95,7 @@ pub(crate) struct Args {
     url: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
-    /// Load nothing: write the files of a workload (specweb96) to a directory, as many as --directories says or as the workload has for --rate
+    /// Load nothing: write the files of a workload (specweb96, surge) to a directory, as many as --directories or --files says, or as specweb96 has for --rate
     #[arg(long, num_args = 2, value_names = ["NAME", "DIR"], help_heading = "Workload")]
     make_fileset: Vec<String>,
     /// Write the events of every connection and request to this run directory, for `weir explain`
@@ -337,6 +340,9 @@ impl Heading {
         }
         if options.pipeline > 1 {
             manner.push_str(&format!(", {} requests in a pipeline", options.pipeline));
+        }
+        if options.asks.mix.as_ref().is_some_and(Mix::has_users) {
+            manner = manner.replacen("connection", "user", 1);
         }
         if let Some(sessions) = &options.asks.sessions {
             manner = manner.replacen("connection", "session", 1);

@@ -75,6 +75,31 @@ fn a_file_set_is_written_and_asked_for() {
 }
 
 #[test]
+fn users_of_surge_open_pages() {
+    let _turn = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let site = directory.path().join("site");
+    let site = site.to_str().expect("text");
+    let made = json(&["load", "--make-fileset", "surge", site, "--files", "100", "--fileset-seed", "9", "--json"]);
+    assert_eq!((&made["files"], &made["directories"]), (&100.into(), &Value::Null));
+    let server = serve(site);
+    let url = server.url("/");
+    let base = ["load", "--mix", "surge", "--files", "100", "--fileset-seed", "9", "-c", "50", "-d", "2s", "-q"];
+    let report = json(&[&base[..], &["--json", &url]].concat());
+    assert_eq!((&report["mix"]["wrong_sizes"], &report["requests"]), (&0.into(), &report["status"]["200"]));
+    assert!(report["sessions"]["completed"].as_u64().expect("a count") > 20, "{report:#}");
+    let shown = output(&[&base[..], &[&url]].concat());
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        text.contains("50 users, closed loop") && text.contains("\n  pages ") && text.contains("\n  page "),
+        "{text}"
+    );
+    // With another seed the files have other sizes.
+    let other = json(&["load", "--mix", "surge", "--files", "100", "-c", "50", "-d", "1s", "-q", "--json", &url]);
+    assert!(other["mix"]["wrong_sizes"].as_u64().expect("a count") > 0);
+}
+
+#[test]
 fn ctrl_c_leaves_what_the_same_command_completes() {
     let directory = tempfile::tempdir().expect("a directory");
     let site = directory.path().join("site");
@@ -116,6 +141,7 @@ fn wrong_usage_is_told_with_its_remedy() {
     let url = "http://127.0.0.1:1/";
     let make = ["--make-fileset", "specweb96"];
     let mix = ["--mix", "specweb96", "--directories", "2"];
+    let surge = ["--mix", "surge", "--files", "20"];
     for (before, after, words) in [
         (&make[..], &[full, "--directories", "1"][..], &["is not empty and holds no file set"][..]),
         (&make, &["/tmp/x"], &["how large", "--directories N"]),
@@ -125,9 +151,17 @@ fn wrong_usage_is_told_with_its_remedy() {
         (&make, &["/tmp/x", "--rate", "5", "--directories", "1"], &["give one"]),
         (&make, &["/tmp/x", "--directories", "1", "-c", "3"], &["--connections: says how to load"]),
         (&make, &["/tmp/x", "--directories", "1", url], &["loads nothing"]),
-        (&["--make-fileset", "nothing"], &["/tmp/x"], &["--make-fileset nothing: it is specweb96"]),
+        (&["--make-fileset", "nothing"], &["/tmp/x"], &["--make-fileset nothing: it is specweb96 or surge"]),
+        (&["--make-fileset", "surge"], &["/tmp/x"], &["how large", "--files N"]),
+        (&["--make-fileset", "surge"], &["/tmp/x", "--files", "1000001"], &["between 1 and 1000000"]),
+        (&["--make-fileset", "surge"], &["/tmp/x", "--files", "9", "--rate", "3"], &["give --files N alone"]),
+        (&make, &["/tmp/x", "--directories", "1", "--files", "3"], &["give --directories N"]),
+        (&surge, &["--rate", "5", url], &["leave rates and arrivals out"]),
+        (&surge, &["--pipeline", "5", url], &["one file after the other"]),
+        (&surge, &["--no-keepalive", url], &["connections that are kept"]),
+        (&surge, &["--directory-zipf", url], &["only the directories of specweb96"]),
         (&["--mix", "specweb96"], &[url], &["--directories N"]),
-        (&["--mix", "else"], &[url], &["it is specweb96"]),
+        (&["--mix", "else"], &[url], &["it is specweb96 or surge"]),
         (&mix, &["--urls", "f", url], &["cannot be used with"]),
         (&mix, &["--http2", url], &["cannot be used with"]),
         (&mix, &["--cookie-jar", url], &["cannot be used with"]),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use weir_load::workload::{FileSet, Surge};
 use weir_load::workload::fileset::{FileSetError, MARK, write};
+use weir_load::workload::{FileSet, Surge};
 
 fn surge(files: u32, seed: u64) -> FileSet {
     FileSet::Surge(Surge::new(files, seed))

@@ -100,7 +100,8 @@ fn write_screen(
         writeln!(screen, "  arrivals   {} waited for a connection, {dropped} dropped", grouped(report.queued))?;
     }
     if let Some(sessions) = &report.sessions {
-        write!(screen, "  sessions   {:>12}   {:.1}/s", grouped(sessions.completed), sessions.rate_per_s)?;
+        let name = if of_pages(report) { "pages" } else { "sessions" };
+        write!(screen, "  {name:<8}   {:>12}   {:.1}/s", grouped(sessions.completed), sessions.rate_per_s)?;
         let failed = format!("{} failed", grouped(sessions.failed));
         let failed = if sessions.failed > 0 { colours.bad(&failed) } else { failed };
         let (unfinished, connections) = (grouped(sessions.unfinished), grouped(sessions.connections));
@@ -152,6 +153,11 @@ fn write_screen(
     Ok(())
 }
 
+/// Whether what the report calls sessions are the pages of users.
+fn of_pages(report: &LoadReport) -> bool {
+    report.sessions.is_some() && report.mix.is_some()
+}
+
 /// The durations, side by side.
 fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt::Result {
     let columns = ["min", "mean", "stdev", "p50", "p90", "p99", "p99.9", "max"];
@@ -160,7 +166,10 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
         write!(screen, "{column:>9}")?;
     }
     writeln!(screen)?;
-    let sessions = report.sessions.as_ref().map(|sessions| ("session", &sessions.lifetime));
+    let sessions = report
+        .sessions
+        .as_ref()
+        .map(|sessions| (if of_pages(report) { "page" } else { "session" }, &sessions.lifetime));
     for (name, histogram) in [
         ("latency", &report.latency),
         ("uncorrected", &report.latency_uncorrected),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir_load::workload::fileset::{FileSetError, Progress, write};
-use weir_load::workload::{FileSet, Mix, specweb96};
+use weir_load::workload::{FileSet, Mix, Surge, specweb96, surge};
 use weir_load::{Options, Order, Url};
 
 /// Where nobody watches a line change, how often a new one is written.
@@ -21,7 +21,7 @@ const QUIET_UNTIL: Duration = Duration::from_secs(2);
 /// Options of published workloads.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Workload {
-    /// Ask for the files of a file set, which --make-fileset wrote, as this workload does: specweb96
+    /// Ask for the files of a file set, which --make-fileset wrote, as this workload does: specweb96, or surge (-c users with pages and pauses; -n counts pages)
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["urls", "sessions", "replay", "cookie_jar", "http2"], help_heading = "Workload")]
     mix: Option<String>,
     /// specweb96: how many directories the file set has
@@ -30,27 +30,35 @@ pub(crate) struct Workload {
     /// specweb96: ask for directories by Zipf's law, the r-th in proportion to 1/r^S, instead of equally often
     #[arg(long, value_name = "S", num_args = 0..=1, require_equals = true, default_missing_value = "1", help_heading = "Workload")]
     directory_zipf: Option<f64>,
+    /// surge: how many files the file set has
+    #[arg(long, value_name = "N", help_heading = "Workload")]
+    files: Option<u32>,
     /// Where the random numbers of the file set begin [default: 1]
     #[arg(long, value_name = "N", help_heading = "Workload")]
     fileset_seed: Option<u64>,
 }
 
 /// The names of the fields of [`Workload`].
-pub(super) const OF_WORKLOAD: [&str; 4] = ["mix", "directories", "directory_zipf", "fileset_seed"];
+pub(super) const OF_WORKLOAD: [&str; 5] = ["mix", "directories", "directory_zipf", "files", "fileset_seed"];
 
 /// The options of a load that writing a file set heeds.
-const OF_WRITING: [&str; 3] = ["--directories", "--rate", "--fileset-seed"];
+const OF_WRITING: [&str; 4] = ["--directories", "--rate", "--files", "--fileset-seed"];
 
 fn name(text: &str) -> Result<String, String> {
-    if text == "specweb96" { Ok(text.to_owned()) } else { Err("it is specweb96".to_owned()) }
+    if ["specweb96", "surge"].contains(&text) {
+        Ok(text.to_owned())
+    } else {
+        Err("it is specweb96 or surge".to_owned())
+    }
 }
 
 impl Workload {
     /// Adds what these options mean to `options`, whose other fields are set.
     pub(super) fn apply(&self, options: &mut Options, base: Option<&Url>, seed: u64) -> Result<(), Usage> {
-        if self.mix.is_none() {
+        let Some(name) = &self.mix else {
             let given = [
                 ("--directories", self.directories.is_some()),
+                ("--files", self.files.is_some()),
                 ("--directory-zipf", self.directory_zipf.is_some()),
                 ("--fileset-seed", self.fileset_seed.is_some()),
             ];
@@ -58,9 +66,9 @@ impl Workload {
                 Some((option, _)) => Err(anyhow!("{option}: means something only with --mix or --make-fileset").into()),
                 None => Ok(()),
             };
-        }
+        };
         let base = base.context("--mix: say where the file set is served: a URL such as http://localhost:8080/")?;
-        let files = self.files(None)?;
+        let files = self.file_set(name, None)?;
         let mix = Mix { files, seed, directories_zipf: self.directory_zipf };
         options.asks.list = mix.asks(base, &options.request);
         options.asks.order = Order::InTurn;
@@ -69,7 +77,21 @@ impl Workload {
     }
 
     /// The file set that is meant; `rate` is the one that it is made for.
-    fn files(&self, rate: Option<f64>) -> Result<FileSet, Usage> {
+    fn file_set(&self, name: &str, rate: Option<f64>) -> Result<FileSet, Usage> {
+        let seed = self.fileset_seed.unwrap_or(1);
+        if name == "surge" {
+            if self.directories.is_some() || rate.is_some() {
+                return Err(anyhow!("surge: its size is a number of files: give --files N alone").into());
+            }
+            let files = self.files.context("surge: say how large the file set is: --files N, such as 2000")?;
+            if !(1..=surge::FILES_MAX).contains(&files) {
+                return Err(anyhow!("surge: the number of files lies between 1 and 1000000").into());
+            }
+            return Ok(FileSet::Surge(Surge::new(files, seed)));
+        }
+        if self.files.is_some() {
+            return Err(anyhow!("specweb96: its size is a number of directories: give --directories N").into());
+        }
         let directories = match (self.directories, rate) {
             (Some(directories), _) => directories,
             (None, Some(rate)) if rate > 0.0 => specweb96::directories_for(rate),
@@ -79,7 +101,7 @@ impl Workload {
         if !(1..=specweb96::DIRECTORIES_MAX).contains(&directories) {
             return Err(anyhow!("specweb96: the number of directories lies between 1 and 100000").into());
         }
-        Ok(FileSet::SpecWeb96 { directories, seed: self.fileset_seed.unwrap_or(1) })
+        Ok(FileSet::SpecWeb96 { directories, seed })
     }
 }
 
@@ -99,7 +121,7 @@ fn wanted(args: &Args, given: &[String]) -> Result<(FileSet, PathBuf), Usage> {
     if let (Some(_), Some(_)) = (rate, workload.directories) {
         return Err(anyhow!("--rate: says how many directories there are, as --directories does; give one").into());
     }
-    Ok((workload.files(*rate)?, PathBuf::from(directory)))
+    Ok((workload.file_set(kind, *rate)?, PathBuf::from(directory)))
 }
 
 /// Writes a file set.
@@ -133,12 +155,17 @@ pub(super) fn make(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn report(files: &FileSet, directory: &Path, progress: Progress, as_json: bool) -> anyhow::Result<ExitCode> {
-    let FileSet::SpecWeb96 { directories, .. } = files;
+    let (size, option) = match files {
+        FileSet::SpecWeb96 { directories, .. } => {
+            (format!(" in {directories} directories"), format!("--directories {directories}"))
+        }
+        FileSet::Surge(_) => (String::new(), format!("--files {}", files.len())),
+    };
     if as_json {
         let told = json!({
             "name": files.name(),
             "directory": directory.display().to_string(),
-            "directories": directories,
+            "directories": if let FileSet::SpecWeb96 { directories, .. } = files { Some(directories) } else { None },
             "files": progress.files,
             "kept": progress.kept,
             "bytes": progress.bytes,
@@ -148,8 +175,7 @@ fn report(files: &FileSet, directory: &Path, progress: Progress, as_json: bool) 
     }
     let kept = if progress.kept > 0 { format!(", {} of them were there", progress.kept) } else { String::new() };
     crate::output::print(&format!(
-        "{}: {} files in {directories} directories, {:.1} MB{kept}\nask for them: weir load --mix {} --directories \
-         {directories} http://HOST/\n",
+        "{}: {} files{size}, {:.1} MB{kept}\nask for them: weir load --mix {} {option} http://HOST/\n",
         directory.display(),
         progress.files,
         progress.bytes as f64 / 1e6,

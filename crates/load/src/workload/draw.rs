@@ -25,8 +25,7 @@ impl Draw {
         let random = fastrand::Rng::with_seed(mix.seed.wrapping_add(u64::from(lane) << 32));
         match &mix.files {
             FileSet::SpecWeb96 { directories, .. } => {
-                let weights: Vec<u32> =
-                    (0..FILES_A_DIRECTORY).map(|file| SHARES[(file % CLASSES) as usize]).collect();
+                let weights: Vec<u32> = (0..FILES_A_DIRECTORY).map(|file| SHARES[(file % CLASSES) as usize]).collect();
                 Self::SpecWeb96 {
                     random,
                     directories: *directories,
