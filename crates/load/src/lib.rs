@@ -34,6 +34,7 @@ mod request;
 pub mod response;
 mod ring;
 mod run;
+pub mod samples;
 mod schedule;
 mod secured;
 mod series;
