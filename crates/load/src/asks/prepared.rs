@@ -52,7 +52,10 @@ impl Table {
         let mut table = Self {
             wire: Vec::new(),
             entries: Vec::with_capacity(asks.list.len().max(1)),
-            is_constant: asks.list.len() <= 1 && !asks.cookie_jar && asks.sessions.is_none(),
+            is_constant: asks.list.len() <= 1
+                && !asks.cookie_jar
+                && asks.sessions.is_none()
+                && options.directed.is_none(),
             is_mixed: false,
             cookie_jar: asks.cookie_jar,
             cookies: asks.cookies.clone(),
