@@ -47,7 +47,10 @@ mod transport;
 mod trust;
 mod url;
 
-pub use asks::{Ask, Asks, Order, UrlFileError, UrlListError, UrlListProblem, parse_url_file, parse_url_list};
+pub use asks::{
+    Ask, Asks, NulListError, Order, UrlFileError, UrlListError, UrlListProblem, parse_server_list, parse_uri_log,
+    parse_url_file, parse_url_list,
+};
 pub use error::LoadError;
 /// A histogram of nanoseconds, as the report holds them.
 pub type Histogram = hdrhistogram::Histogram<u64>;

@@ -97,7 +97,7 @@ pub enum Trust {
     /// By the roots that the system trusts.
     #[default]
     System,
-    /// By the certificates of this PEM file.
+    /// By the certificates of this PEM file, or of all such files in this directory.
     File(PathBuf),
     /// Not at all.
     Anything,
