@@ -45,6 +45,7 @@ mod tally;
 mod through_ring;
 mod transport;
 mod trust;
+mod unread;
 mod url;
 
 pub use asks::{

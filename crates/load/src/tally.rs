@@ -1,6 +1,7 @@
 //! What one loop counts.
 
 use crate::kernel::Calls;
+use crate::options::Published;
 use crate::reach::reasons::Reasons;
 use crate::series::Counts;
 use crate::sessions::SessionTally;
@@ -112,6 +113,11 @@ impl Tally {
     /// All requests that failed.
     pub(crate) fn failures(&self) -> u64 {
         self.errors.iter().sum()
+    }
+
+    /// What is shown while the run goes on, with the connections that are open.
+    pub(crate) fn published(&self, live: u32) -> Published {
+        [self.requests, self.failures(), self.dropped, u64::from(live)]
     }
 
     /// Everything so far that is told over time.

@@ -190,8 +190,6 @@ impl Engine<'_> {
     fn close_link(&mut self, link: u32) {
         let Some(stage) = self.stage() else { return };
         let Some(place) = stage.orders.links.get_mut(link as usize) else { return };
-        place.pieces.clear();
-        place.bytes.clear();
         let Some(slot) = place.slot.take().map(|slot| slot as usize) else { return };
         if self.connections[slot].phase != Phase::Idle {
             self.count_failures(slot, Outcome::Closed);

@@ -99,8 +99,14 @@ impl Orders {
         }
     }
 
-    /// Closes a link's connection, if it has one; what is under way on it has no answer.
+    /// Closes a link's connection, if it has one; what is under way on it has no answer, and what waits for it is not
+    /// asked.
     pub fn close(&mut self, link: u32) {
+        if let Some(place) = self.links.get_mut(link as usize) {
+            place.pieces.clear();
+            place.bytes.clear();
+            self.queue.retain(|order| !matches!(order, Order::Send(other) if *other == link));
+        }
         self.queue.push_back(Order::Close(link));
     }
 
