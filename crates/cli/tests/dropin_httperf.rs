@@ -86,7 +86,7 @@ fn the_report_has_the_lines_of_the_original_and_its_counts() {
     // Several calls on each of several connections, one after the other and in bursts.
     with(&["--num-conns", "10", "--num-calls", "4"]);
     with(&["--num-conns", "5", "--num-calls", "6", "--burst-length", "3", "--close-with-reset"]);
-    with(&["--num-conns", "5", "--rate", "50", "--http-version", "1.0", "--send-buffer", "8192", "--no-host-hdr"]);
+    with(&["--num-conns", "5", "--rate", "50", "--http-version", "1.0", "--send-buffer", "8192"]);
     with(&["--period", "u0.001,0.003", "--num-conns", "30", "--recv-buffer", "8000", "--client", "1/3"]);
     with(&["--period", "e0.002", "--num-conns", "30", "--think-timeout", "2", "--timeout", "1.5"]);
     // Sessions; of status lines one is said to be a failure, so that some fail.

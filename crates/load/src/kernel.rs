@@ -83,12 +83,8 @@ impl Kernel {
         // SAFETY: the call takes no pointer.
         let epoll = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
-        Ok(Self {
-            epoll: unsafe { OwnedFd::from_raw_fd(epoll) },
-            is_old: false,
-            calls: Calls::default(),
-            sockets: SocketMaker::new(sockets),
-        })
+        let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
+        Ok(Self { epoll, is_old: false, calls: Calls::default(), sockets: SocketMaker::new(sockets) })
     }
 
     /// The epoll instance.

@@ -429,7 +429,7 @@ impl Engine<'_> {
             let overdue = waits_ns > self.plan.timeout_ns;
             match connection.phase {
                 Phase::Connecting | Phase::Handshaking if waits_ns > self.plan.connect_timeout_ns => {
-                    self.connect_timed_out(slot)
+                    self.connect_timed_out(slot);
                 }
                 Phase::Connecting if connection.stream.is_none() => self.connect_again(slot),
                 Phase::Busy if overdue => self.fail(slot, Outcome::TimedOut),
