@@ -3,7 +3,7 @@
 use super::{Directed, Order, Orders};
 use crate::Outcome;
 use crate::connection::{Batch, Phase};
-use crate::engine::{Engine, LATE_NS, NEVER};
+use crate::engine::{Engine, NEVER};
 use std::cmp::Reverse;
 
 /// A director under way.
@@ -45,11 +45,11 @@ impl Engine<'_> {
 
     /// An arrival of the open loop.
     pub(crate) fn directed_arrives(&mut self, intended_ns: u64) {
+        self.tally.taken_up(intended_ns, self.now_ns);
         let Some(stage) = self.stage() else { return };
         stage.under_way += 1;
         stage.given.director.arrives(intended_ns, &mut stage.orders);
         self.carry_out();
-        self.tally.late += u64::from(self.now_ns.saturating_sub(intended_ns) > LATE_NS);
     }
 
     /// Begins arrivals of the closed loop, as many as may be under way.

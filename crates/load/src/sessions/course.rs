@@ -5,7 +5,7 @@ use crate::account::Over;
 use crate::connection::{Batch, Phase, Piece};
 use crate::cookies::CookieJar;
 use crate::directed::{Directed, Stage};
-use crate::engine::{Engine, LATE_NS, NEVER, Wanted};
+use crate::engine::{Engine, NEVER, Wanted};
 use crate::plan::Plan;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -160,7 +160,6 @@ impl Engine<'_> {
         let session = courses.choose(sessions);
         if !courses.free.is_empty() && self.now_ns >= self.hold_until_ns {
             self.begin_session(session, intended_ns);
-            self.tally.late += u64::from(self.now_ns.saturating_sub(intended_ns) > LATE_NS);
         } else if self.queued < self.queue_max {
             self.pools[0].queue.push_back(Wanted { intended_ns, ask: session });
             self.queued += 1;
@@ -169,6 +168,7 @@ impl Engine<'_> {
             self.tally.dropped += 1;
             self.events.dropped(self.now_ns, 1, intended_ns);
         }
+        self.tally.taken_up(intended_ns, self.now_ns);
     }
 
     /// Begins sessions as long as there is one to begin and room for it.
