@@ -61,17 +61,17 @@ fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").into_bytes()
 }
 
-fn options(server: &Server, arrivals: u64, told: &Told, play: Play) -> Options {
+fn options(server: &Server, arrivals: u64, play: Play) -> Options {
     let mut options = server.options(arrivals);
     options.connections = 4;
     options.hang_up = true;
-    options.directed = Some(Directed { director: Box::new(Play { told: Arc::clone(told), ..play }), at_a_time: 1 });
+    options.directed = Some(Directed { director: Box::new(play), at_a_time: 1 });
     options
 }
 
-fn play(arrives: fn(u32, &mut Orders)) -> Play {
+fn play(told: &Told, arrives: fn(u32, &mut Orders)) -> Play {
     let idle = |_, _, _, _: &mut Orders| {};
-    Play { told: Told::default(), number: 0, arrives, idle, ended: |_, orders| orders.over(), turn: 0 }
+    Play { told: Arc::clone(told), number: 0, arrives, idle, ended: |_, orders| orders.over(), turn: 0 }
 }
 
 /// A server that answers with the path, with status 404 for `/none`, and closes after `/last`.
@@ -92,7 +92,7 @@ fn server() -> Server {
 #[test]
 fn links_are_asked_at_a_time_and_calls_together() {
     let (server, told) = (server(), Told::default());
-    let mut play = play(|_, orders| {
+    let mut play = play(&told, |_, orders| {
         orders.ask(0, 0, &get("/a"));
         orders.ask(0, 0, &get("/none"));
         orders.ask(7, 0, &get("/c"));
@@ -107,7 +107,7 @@ fn links_are_asked_at_a_time_and_calls_together() {
         }
         _ => {}
     };
-    let report = load(options(&server, 1, &told, play));
+    let report = load(options(&server, 1, play));
     assert_eq!((report.requests, report.failures(), server.connections()), (4, 0, 2));
     let mut told = told.lock().expect("no panic").clone();
     assert_eq!(told[5..], ["7:200", "7 idle"], "{told:?}");
@@ -119,7 +119,7 @@ fn links_are_asked_at_a_time_and_calls_together() {
 #[test]
 fn a_link_that_is_closed_is_opened_anew() {
     let (server, told) = (server(), Told::default());
-    let mut play = play(|_, orders| orders.ask(3, 0, &get("/a")));
+    let mut play = play(&told, |_, orders| orders.ask(3, 0, &get("/a")));
     play.idle = |link, kept, turn, orders| match turn {
         1 => {
             orders.ask(link, 0, &get("/never"));
@@ -133,7 +133,7 @@ fn a_link_that_is_closed_is_opened_anew() {
         _ => orders.wake(Duration::from_millis(50), 9),
     };
     let begin = Instant::now();
-    let report = load(options(&server, 2, &told, play));
+    let report = load(options(&server, 2, play));
     assert_eq!((report.requests, report.failures(), server.connections()), (4, 0, 3), "{:?}", report.errors);
     assert!(begin.elapsed() >= Duration::from_millis(50));
     let told = told.lock().expect("no panic").clone();
@@ -145,12 +145,12 @@ fn a_link_that_is_closed_is_opened_anew() {
 #[test]
 fn a_connection_that_breaks_is_told_once_and_nothing_is_repeated() {
     let (server, told) = (server(), Told::default());
-    let play = play(|number, orders| {
+    let play = play(&told, |number, orders| {
         let path = ["/a", "/break", "/c"][number.min(2) as usize];
         orders.ask(number, 0, &get(path));
         orders.ask(number, 0, &get("/break"));
     });
-    let report = load(options(&server, 3, &told, play));
+    let report = load(options(&server, 3, play));
     let told = told.lock().expect("no panic").clone();
     assert_eq!(told, ["0:200", "0 Closed", "1 Closed", "2:200", "2 Closed"], "{:?}", report.errors);
     assert_eq!((report.requests, server.connections()), (2, 3));
@@ -159,14 +159,14 @@ fn a_connection_that_breaks_is_told_once_and_nothing_is_repeated() {
 #[test]
 fn more_connections_than_there_may_be_are_told_as_such() {
     let (server, told) = (server(), Told::default());
-    let mut play = play(|_, orders| (0..6).for_each(|link| orders.ask(link, 0, &get("/a"))));
+    let mut play = play(&told, |_, orders| (0..6).for_each(|link| orders.ask(link, 0, &get("/a"))));
     play.ended = |_, _| {};
     play.idle = |_, _, turn, orders| {
         if turn == 6 {
             orders.over();
         }
     };
-    load(options(&server, 1, &told, play));
+    load(options(&server, 1, play));
     let told = told.lock().expect("no panic").clone();
     assert_eq!(told.iter().filter(|told| told.ends_with("NoDescriptors")).count(), 2, "{told:?}");
 }
@@ -174,7 +174,7 @@ fn more_connections_than_there_may_be_are_told_as_such() {
 #[test]
 fn arrivals_come_at_their_times_until_they_are_stopped() {
     let (server, told) = (server(), Told::default());
-    let mut play = play(|number, orders| match number {
+    let mut play = play(&told, |number, orders| match number {
         4 => {
             orders.stop();
             orders.over();
@@ -185,7 +185,7 @@ fn arrivals_come_at_their_times_until_they_are_stopped() {
         orders.close(link);
         orders.over();
     };
-    let mut options = options(&server, 1000, &told, play);
+    let mut options = options(&server, 1000, play);
     options.schedule = Schedule::Fixed { rate_per_s: 100.0 };
     let begin = Instant::now();
     let report = load(options);
@@ -197,7 +197,7 @@ fn arrivals_come_at_their_times_until_they_are_stopped() {
 fn a_response_that_does_not_come_ends_its_link() {
     let silent = Server::start(|peer| while peer.request().is_some() {});
     let told = Told::default();
-    let mut options = options(&silent, 1, &told, play(|_, orders| orders.ask(0, 0, &get("/a"))));
+    let mut options = options(&silent, 1, play(&told, |_, orders| orders.ask(0, 0, &get("/a"))));
     options.timeout = Duration::from_millis(200);
     load(options);
     assert_eq!(*told.lock().expect("no panic"), ["0 TimedOut"]);
@@ -206,12 +206,12 @@ fn a_response_that_does_not_come_ends_its_link() {
 #[test]
 fn a_connection_closed_by_reset_and_one_from_any_port_work() {
     let (server, told) = (server(), Told::default());
-    let mut play = play(|_, orders| orders.ask(0, 0, &get("/a")));
+    let mut play = play(&told, |_, orders| orders.ask(0, 0, &get("/a")));
     play.idle = |link, _, _, orders| {
         orders.close(link);
         orders.over();
     };
-    let mut options = options(&server, 20, &told, play);
+    let mut options = options(&server, 20, play);
     options.sockets = Sockets {
         send_buffer: Some(4096),
         receive_buffer: Some(4096),
@@ -226,7 +226,7 @@ fn a_connection_closed_by_reset_and_one_from_any_port_work() {
 #[test]
 fn what_does_not_fit_a_director_is_refused() {
     let server = server();
-    let fresh = || options(&server, 1, &Told::default(), play(|_, _| {}));
+    let fresh = || options(&server, 1, play(&Told::default(), |_, _| {}));
     assert!(fresh().check().is_ok());
     let refused: [fn(&mut Options); 7] = [
         |options| (options.threads, options.connections) = (2, 4),
