@@ -507,7 +507,7 @@ mod tests {
     fn periods_are_rates_turned_over() {
         assert_eq!(run("--period=d0.2").period, Period::Fixed(5.0));
         assert_eq!(run("--period 0.5").period, Period::Fixed(2.0));
-        assert_eq!(run("--period e0.1").period, Period::Exponential(10.0));
+        assert_eq!(run("--period e0.1").period, Period::Exponential(0.1));
         assert_eq!(run("--period u1,3").period, Period::Uniform(1.0, 3.0));
         assert!(parsed("--period x1").is_err());
     }
