@@ -157,7 +157,7 @@ impl Connection {
             return self.composed.len();
         }
         self.composed.clear();
-        if self.burst.is_empty() && !plan.asks.cookie_jar { entry.bytes as usize } else { self.compose_burst(plan) }
+        if self.burst.is_empty() && !plan.asks.is_composed { entry.bytes as usize } else { self.compose_burst(plan) }
     }
 
     fn compose_burst(&mut self, plan: &Plan) -> usize {

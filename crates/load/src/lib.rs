@@ -56,6 +56,7 @@ mod transport;
 mod trust;
 mod unread;
 mod url;
+pub mod workload;
 
 pub use asks::{
     Ask, Asks, NulListError, Order, UrlFileError, UrlListError, UrlListProblem, parse_server_list, parse_uri_log,

@@ -207,7 +207,8 @@ impl Options {
         if self.threads != 1 || self.io == Io::Uring || self.protocol != Protocol::Http1 {
             return wrong("a director has one loop, over HTTP/1.1 and without io_uring");
         }
-        if self.asks.sessions.is_some() || self.asks.cookie_jar || self.verbatim.is_some() || self.pipeline > 1 {
+        let decides = self.asks.sessions.is_some() || self.asks.mix.is_some();
+        if decides || self.asks.cookie_jar || self.verbatim.is_some() || self.pipeline > 1 {
             return wrong("a director decides itself what is asked, in which order, and with which cookies");
         }
         if !self.keep_alive || directed.at_a_time == 0 {
