@@ -8,6 +8,8 @@
 //! The way of a request is in `engine`; what happens to connections beside it in `lifecycle`; HTTP/2 has both of its own
 //! in `http2`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
+#![doc = include_str!("../doc/guide.md")]
+#![warn(missing_docs)]
 
 pub mod access_log;
 mod account;
@@ -15,11 +17,16 @@ mod asks;
 mod calendar;
 mod chunked;
 mod connection;
+// As http2.
+#[doc(hidden)]
 pub mod cookies;
+pub mod directed;
 mod engine;
 mod error;
 mod events;
 mod health;
+// Open to the tests and fuzz targets of its readers only.
+#[doc(hidden)]
 pub mod http2;
 mod kernel;
 mod lifecycle;
@@ -31,6 +38,8 @@ mod protocol;
 pub mod reach;
 mod report;
 mod request;
+// As http2.
+#[doc(hidden)]
 pub mod response;
 mod ring;
 mod run;
@@ -40,14 +49,19 @@ mod secured;
 mod series;
 pub mod sessions;
 mod slices;
+mod sockets;
 mod tally;
 mod through_ring;
 mod transport;
 mod trust;
 mod unread;
 mod url;
+pub mod workload;
 
-pub use asks::{Ask, Asks, Order, UrlFileError, UrlListError, UrlListProblem, parse_url_file, parse_url_list};
+pub use asks::{
+    Ask, Asks, NulListError, Order, UrlFileError, UrlListError, UrlListProblem, parse_server_list, parse_uri_log,
+    parse_url_file, parse_url_list,
+};
 pub use error::LoadError;
 /// A histogram of nanoseconds, as the report holds them.
 pub type Histogram = hdrhistogram::Histogram<u64>;
@@ -64,8 +78,8 @@ pub use run::run;
 pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};
 pub use secured::Secured;
 pub use series::{Counts, Point, Sampling, Series, Strain};
+pub use sockets::Sockets;
 pub use tally::Handshakes;
 pub use trust::TlsSetupError;
 pub use url::{Url, UrlError};
-/// A request as an [`Observer`] sees it.
 pub use weir_wire::client::{ClientRequest, Outcome};

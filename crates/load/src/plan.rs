@@ -1,13 +1,16 @@
 //! What the loops of a run share, and what each is given.
 
 use crate::asks::{Chooser, Table};
+use crate::directed::Directed;
 use crate::options::{Io, Options};
 use crate::reach::route::Route;
 use crate::schedule::{Arrivals, StopRule};
 use crate::sessions::{Session, Sessions};
 use crate::slices::Slices;
-use crate::{LoadError, Observer, Url};
+use crate::workload::Mix;
+use crate::{LoadError, Observer, Sockets, Url};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use weir_wire::Producer;
 
 /// Descriptors that the process needs beside the connections'.
@@ -18,6 +21,8 @@ const OTHER_FILES: u64 = 64;
 pub(crate) struct Plan {
     pub(crate) asks: Table,
     pub(crate) sessions: Option<Sessions>,
+    /// Users whose steps are computed, in place of sessions.
+    pub(crate) users: Option<Mix>,
     pub(crate) pipeline: u32,
     /// Whether receptions and transmissions go through io_uring; where the kernel has none, that may be refused.
     pub(crate) ring: bool,
@@ -25,6 +30,11 @@ pub(crate) struct Plan {
     pub(crate) timeout_ns: u64,
     /// Whether connections that are done with are closed by this side.
     pub(crate) hang_up: bool,
+    /// How long a connection may take to be made.
+    pub(crate) connect_timeout_ns: u64,
+    /// Whether somebody outside decides what is asked.
+    pub(crate) directed: bool,
+    pub(crate) sockets: Sockets,
     /// Where the requests go; one at least.
     pub(crate) hosts: Vec<Host>,
 }
@@ -57,6 +67,7 @@ pub(crate) struct Share {
     pub(crate) chooser: Chooser,
     pub(crate) events: Option<Producer>,
     pub(crate) observer: Option<Box<dyn Observer>>,
+    pub(crate) directed: Option<Directed>,
     pub(crate) slices: Slices,
 }
 
@@ -82,10 +93,14 @@ impl Plan {
         raise_open_files(options.connections, urls.len())?;
         let asks = Table::new(options)?;
         let encrypted = urls.iter().any(|url| url.encrypted);
-        let suits = options.asks.are_ready_made(options.pipeline) && asks.entries.iter().all(|entry| entry.keep_alive);
+        let suits = options.directed.is_none()
+            && options.asks.are_ready_made(options.pipeline)
+            && asks.entries.iter().all(|entry| entry.keep_alive);
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
         Ok(Self {
             asks,
             sessions: options.asks.sessions.clone(),
+            users: options.asks.mix.clone().filter(Mix::has_users),
             ring: match options.io {
                 Io::Epoll => false,
                 Io::Auto => suits && !encrypted,
@@ -93,7 +108,10 @@ impl Plan {
             },
             ring_or_nothing: options.io == Io::Uring,
             pipeline: options.pipeline,
-            timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4),
+            timeout_ns: ns(options.timeout),
+            connect_timeout_ns: ns(options.sockets.connect_timeout.unwrap_or(options.timeout)),
+            directed: options.directed.is_some(),
+            sockets: options.sockets.clone(),
             hang_up: options.hang_up,
             hosts: urls.into_iter().map(|url| Host::new(options, url)).collect::<Result<_, _>>()?,
         })
@@ -115,7 +133,6 @@ impl Host {
 /// Divides the options among the loops; all begin at `start_ns`, and each has its end of `slices`.
 pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) -> Vec<Share> {
     let lanes = options.threads;
-    let asks = options.asks.list.len();
     let part = |whole: u64, lane: u32| {
         let (lane, lanes) = (u64::from(lane), u64::from(lanes));
         whole / lanes + u64::from(lane < whole % lanes)
@@ -139,9 +156,10 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
                 queue: part(options.queue as u64, lane) as usize,
                 end_ns,
                 arrivals: Arrivals::new(&options.schedule, start_ns, lane, lanes),
-                chooser: Chooser::new(&options.asks.order, asks, lane, lanes),
+                chooser: Chooser::new(&options.asks, lane, lanes),
                 events: rings.next(),
                 observer: observers.next(),
+                directed: options.directed.take(),
                 slices,
             }
         })

@@ -1,12 +1,16 @@
 //! Sessions under way: which burst each is at, and when it goes on.
 
 use super::SessionTally;
+use crate::account::Over;
 use crate::connection::{Batch, Phase, Piece};
 use crate::cookies::CookieJar;
+use crate::directed::{Directed, Stage};
 use crate::engine::{Engine, NEVER, Wanted};
 use crate::plan::Plan;
+use crate::workload::Users;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use weir_wire::client::Outcome;
 
 /// The sessions of one loop.
 #[derive(Debug)]
@@ -17,9 +21,13 @@ pub(crate) struct Courses {
     running: Vec<Course>,
     free: Vec<u32>,
     /// When those that think go on.
-    wakes: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(crate) wakes: BinaryHeap<Reverse<(u64, u32)>>,
     random: fastrand::Rng,
+    /// Users whose steps are computed: each is a course without end, and each of its pages a session.
+    users: Option<Users>,
     pub(crate) tally: SessionTally,
+    /// Who decides instead of the list, if somebody does; the times in `wakes` are then that one's.
+    pub(crate) stage: Option<Stage>,
 }
 
 /// One session under way.
@@ -31,6 +39,8 @@ struct Course {
     burst: u32,
     begin_ns: u64,
     answers: u32,
+    /// Parts that are still to come of the page of a user whose steps are computed.
+    parts: u32,
     /// The slot of its connection while it thinks, if that is still open.
     connection: Option<u32>,
     /// Its cookies while it has no connection.
@@ -46,19 +56,52 @@ enum End {
     Unfinished,
 }
 
+/// What comes after the responses of a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The next one, after a pause; `begins` if it is the first of another page.
+    Go {
+        think_ns: u64,
+        begins: bool,
+    },
+    End(End),
+}
+
 impl Courses {
     /// The sessions of loop `lane` of `lanes`, at most `most` at a time; `None` where there are none.
     pub(crate) fn new(plan: &Plan, lane: u32, lanes: u32, most: u32) -> Option<Box<Self>> {
-        let sessions = plan.sessions.as_ref()?;
+        let users = plan.users.as_ref().map(|mix| Users::new(mix, lane));
+        let seed = match (&plan.sessions, &plan.users) {
+            (Some(sessions), _) => sessions.seed,
+            (None, Some(mix)) => mix.seed,
+            (None, None) => return None,
+        };
         Some(Box::new(Self {
             next: u64::from(lane),
             step: u64::from(lanes),
             running: std::iter::repeat_with(Course::default).take(most as usize).collect(),
             free: (0..most).rev().collect(),
             wakes: BinaryHeap::with_capacity(most as usize),
-            random: fastrand::Rng::with_seed(sessions.seed.wrapping_add(u64::from(lane) << 32)),
+            random: fastrand::Rng::with_seed(seed.wrapping_add(u64::from(lane) << 32)),
+            users,
             tally: SessionTally::new(),
+            stage: None,
         }))
+    }
+
+    /// None of a list: somebody else decides what is asked.
+    pub(crate) fn directed(directed: Directed) -> Box<Self> {
+        Box::new(Self {
+            next: 0,
+            step: 1,
+            running: Vec::new(),
+            free: Vec::new(),
+            wakes: BinaryHeap::new(),
+            random: fastrand::Rng::with_seed(0),
+            users: None,
+            tally: SessionTally::new(),
+            stage: Some(Stage::new(directed)),
+        })
     }
 
     /// When the first of those that think goes on.
@@ -69,12 +112,16 @@ impl Courses {
 
     /// How many are under way.
     pub(crate) fn under_way(&self) -> usize {
-        self.running.len() - self.free.len()
+        self.stage.as_ref().map_or(self.running.len() - self.free.len(), |stage| stage.under_way)
     }
 
-    /// A response came.
-    pub(crate) fn count_answer(&mut self, session: u32) {
-        self.running[session as usize - 1].answers += 1;
+    /// A response came; whether somebody outside decides what follows.
+    pub(crate) fn count_answer(&mut self, over: &Over) -> bool {
+        match &mut self.stage {
+            Some(stage) => stage.answered(over.batch.session, over.connection, over.status),
+            None => self.running[over.batch.session as usize - 1].answers += 1,
+        }
+        self.stage.is_some()
     }
 
     /// Takes the cookies of a session that has no connection any more.
@@ -89,16 +136,56 @@ impl Courses {
 
     /// A session's connection ended while it thought.
     pub(crate) fn lose_connection(&mut self, session: u32) {
-        self.running[session as usize - 1].connection = None;
+        match &mut self.stage {
+            Some(stage) => stage.lose_connection(session),
+            None => self.running[session as usize - 1].connection = None,
+        }
     }
 
     fn choose(&mut self, sessions: usize) -> u32 {
-        let place = self.next % sessions as u64;
+        // Where users' steps are computed there is no list.
+        let place = self.next % sessions.max(1) as u64;
         self.next += self.step;
         place as u32
     }
 
+    /// What comes after a burst of a session of the list.
+    fn next_burst(&mut self, id: u32, plan: &Plan, is_over: bool) -> Step {
+        let course = &mut self.running[id as usize];
+        let bursts = plan.session(course.session).bursts();
+        let think = bursts[course.burst as usize].think;
+        course.burst += 1;
+        match course.burst as usize == bursts.len() {
+            true => Step::End(End::Completed),
+            false if is_over => Step::End(End::Unfinished),
+            false => Step::Go { think_ns: think.draw_ns(&mut self.random), begins: false },
+        }
+    }
+
+    /// What comes after a part of a page of a user whose steps are computed.
+    fn next_part(&mut self, id: u32, now_ns: u64, end_ns: u64, is_last: bool) -> Step {
+        let course = &mut self.running[id as usize];
+        let Some(users) = &mut self.users else { return Step::End(End::Completed) };
+        if course.parts > 0 {
+            course.parts -= 1;
+            return Step::Go { think_ns: users.within_ns(), begins: false };
+        }
+        if is_last {
+            return Step::End(End::Completed);
+        }
+        let (parts, think_ns) = (users.embedded(), users.between_ns());
+        self.count(id, End::Completed, now_ns, now_ns <= end_ns);
+        let course = &mut self.running[id as usize];
+        (course.parts, course.answers, course.begin_ns) = (parts, 0, now_ns.saturating_add(think_ns));
+        Step::Go { think_ns, begins: true }
+    }
+
     fn end(&mut self, id: u32, end: End, now_ns: u64, in_time: bool) {
+        self.count(id, end, now_ns, in_time);
+        self.free.push(id);
+    }
+
+    fn count(&mut self, id: u32, end: End, now_ns: u64, in_time: bool) {
         let course = &mut self.running[id as usize];
         let took_ns = now_ns.saturating_sub(course.begin_ns);
         let tally = &mut self.tally;
@@ -112,19 +199,22 @@ impl Courses {
                 tally.failed += 1;
                 tally.fail_time.saturating_record(took_ns);
             }
-            End::Unfinished => tally.unfinished += 1,
+            // A user between two pages has none that is unfinished.
+            End::Unfinished => tally.unfinished += u64::from(course.answers > 0),
         }
         if end != End::Unfinished {
             let place = (course.answers as usize).min(tally.answers.len() - 1);
             tally.answers[place] += 1;
         }
-        self.free.push(id);
     }
 }
 
 impl Engine<'_> {
     /// An arrival of a session: it begins, waits, or finds no room.
     pub(crate) fn session_arrives(&mut self, intended_ns: u64) {
+        if self.is_directed() {
+            return self.directed_arrives(intended_ns);
+        }
         let sessions = self.plan.session_count();
         let Some(courses) = &mut self.courses else { return };
         let session = courses.choose(sessions);
@@ -143,6 +233,9 @@ impl Engine<'_> {
 
     /// Begins sessions as long as there is one to begin and room for it.
     pub(crate) fn begin_sessions(&mut self) {
+        if self.is_directed() {
+            return self.begin_directed();
+        }
         let Some(courses) = &self.courses else { return };
         for _ in 0..courses.free.len() {
             if self.fatal.is_some() || self.now_ns < self.hold_until_ns {
@@ -171,7 +264,8 @@ impl Engine<'_> {
     fn begin_session(&mut self, session: u32, intended_ns: u64) {
         let Some(courses) = &mut self.courses else { return };
         let Some(id) = courses.free.pop() else { return };
-        courses.running[id as usize] = Course { session, begin_ns: intended_ns, ..Course::default() };
+        let parts = courses.users.as_mut().map_or(0, Users::embedded);
+        courses.running[id as usize] = Course { session, begin_ns: intended_ns, parts, ..Course::default() };
         self.send_burst(id, intended_ns);
     }
 
@@ -179,8 +273,15 @@ impl Engine<'_> {
     fn send_burst(&mut self, id: u32, intended_ns: u64) {
         let Some(courses) = &mut self.courses else { return };
         let course = &mut courses.running[id as usize];
-        let asks = &self.plan.session(course.session).bursts()[course.burst as usize].asks;
         self.chosen.clear();
+        let file;
+        let asks = match &mut courses.users {
+            Some(users) => {
+                file = [users.file()];
+                &file[..]
+            }
+            None => self.plan.session(course.session).bursts()[course.burst as usize].asks.as_slice(),
+        };
         if asks.len() > 1 {
             self.chosen.extend(asks.iter().map(|ask| Piece { ask: *ask, bytes: 0 }));
         }
@@ -194,32 +295,33 @@ impl Engine<'_> {
 
     /// All of a burst is answered; `usable` if the connection can carry more.
     pub(crate) fn burst_answered(&mut self, slot: usize, usable: bool) {
+        if self.is_directed() {
+            return self.link_answered(slot, usable);
+        }
         let id = self.connections[slot].batch.session - 1;
         let is_over = self.stopped || self.now_ns >= self.end_ns;
         let Some(courses) = &mut self.courses else { return };
-        let course = &mut courses.running[id as usize];
-        let bursts = self.plan.session(course.session).bursts();
-        let think = bursts[course.burst as usize].think;
-        course.burst += 1;
-        let end = match course.burst as usize == bursts.len() {
-            true => Some(End::Completed),
-            false if is_over => Some(End::Unfinished),
-            false => None,
+        let step = match courses.users {
+            Some(_) => courses.next_part(id, self.now_ns, self.end_ns, is_over || self.issued >= self.limit),
+            None => courses.next_burst(id, self.plan, is_over),
         };
-        let Some(end) = end else {
-            let think_ns = think.draw_ns(&mut courses.random);
-            if usable {
-                course.connection = Some(slot as u32);
-                self.connections[slot].phase = Phase::Idle;
-            } else {
-                self.retire(slot);
+        let end = match step {
+            Step::End(end) => end,
+            Step::Go { think_ns, begins } => {
+                self.issued += u64::from(begins);
+                if usable {
+                    courses.running[id as usize].connection = Some(slot as u32);
+                    self.connections[slot].phase = Phase::Idle;
+                } else {
+                    self.retire(slot);
+                }
+                if think_ns == 0 {
+                    self.send_burst(id, self.now_ns);
+                } else if let Some(courses) = &mut self.courses {
+                    courses.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
+                }
+                return;
             }
-            if think_ns == 0 {
-                self.send_burst(id, self.now_ns);
-            } else if let Some(courses) = &mut self.courses {
-                courses.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
-            }
-            return;
         };
         // A user who has all closes the connection, as nobody else is to have it.
         if usable {
@@ -234,7 +336,10 @@ impl Engine<'_> {
     }
 
     /// A request of a session failed, and with it the session, if it was one.
-    pub(crate) fn session_failed(&mut self, session: u32) {
+    pub(crate) fn session_failed(&mut self, session: u32, outcome: Outcome) {
+        if self.is_directed() {
+            return self.link_failed(session, outcome);
+        }
         if let (Some(courses), Some(id)) = (&mut self.courses, session.checked_sub(1)) {
             courses.end(id, End::Failed, self.now_ns, false);
         }
@@ -247,12 +352,22 @@ impl Engine<'_> {
             && wake_ns <= self.now_ns
         {
             courses.wakes.pop();
-            self.send_burst(id, wake_ns);
+            match self.is_directed() {
+                true => self.directed_wakes(id),
+                false => self.send_burst(id, wake_ns),
+            }
         }
     }
 
     /// Ends the sessions that think: the run is over before they go on.
     pub(crate) fn cut_thinking(&mut self) {
+        if let Some(courses) = &mut self.courses
+            && let Some(stage) = &mut courses.stage
+        {
+            stage.under_way = 0;
+            courses.wakes.clear();
+            return;
+        }
         while let Some(courses) = &mut self.courses
             && let Some(Reverse((_, id))) = courses.wakes.pop()
         {
