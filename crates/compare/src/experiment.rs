@@ -12,12 +12,15 @@ use crate::server::Server;
 use crate::slice;
 use crate::verdict;
 
+/// What is handed every complete block.
+type Keep<'a> = &'a mut dyn FnMut(&Block) -> std::io::Result<()>;
+
 /// A plan that can be carried out once.
 pub struct Experiment<'a> {
     plan: Plan,
     interrupt: Interrupt,
     done: Vec<Block>,
-    keep: Option<&'a mut dyn FnMut(&Block) -> std::io::Result<()>>,
+    keep: Option<Keep<'a>>,
 }
 
 /// How far an experiment is; told before each slice and at the end.
@@ -97,7 +100,7 @@ impl UnderWay<'_> {
     fn carry_out(
         &mut self,
         progress: &mut dyn FnMut(Progress),
-        mut keep: Option<&mut dyn FnMut(&Block) -> std::io::Result<()>>,
+        mut keep: Option<Keep<'_>>,
     ) -> Result<Ending, ExperimentError> {
         let (plan, bench) = (self.plan, self.bench);
         self.servers = plan.servers.iter().map(|_| None).collect();

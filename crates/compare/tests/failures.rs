@@ -13,28 +13,28 @@ fn helper() {
     support::play_role(|words| panic!("unknown role {words:?}"));
 }
 
-fn failure(server: CommandLine, load: CommandLine, port: u16) -> ExperimentError {
+fn failure(server: CommandLine, load: &CommandLine, port: u16) -> ExperimentError {
     let _alone = alone();
-    let mut planned = plan(Pair::of_one_server(server, &load), port, port);
+    let mut planned = plan(Pair::of_one_server(server, load), port, port);
     planned.start_timeout_s = 5.0;
     run(planned).expect_err("something is wrong by design")
 }
 
 #[test]
 fn a_server_that_ends_at_once_shows_its_last_words() {
-    let error = failure(command("sh -c 'echo no such file >&2; exit 4'"), plain_load(), free_port());
+    let error = failure(command("sh -c 'echo no such file >&2; exit 4'"), &plain_load(), free_port());
     let text = error.to_string();
     assert!(matches!(error, ExperimentError::Server(ServerError::Ended { .. })), "{text}");
     assert!(text.contains("no such file") && text.contains("exit status: 4") && text.contains("by itself"), "{text}");
     // What goes into the background leaves nothing to be watched.
-    let text = failure(command("true"), plain_load(), free_port()).to_string();
+    let text = failure(command("true"), &plain_load(), free_port()).to_string();
     assert!(text.contains("foreground"), "{text}");
 }
 
 #[test]
 fn a_server_that_dies_under_load_is_blamed_rather_than_the_load() {
     let port = free_port();
-    let error = failure(role(&format!("dies {port} 5")), plain_load(), port);
+    let error = failure(role(&format!("dies {port} 5")), &plain_load(), port);
     let text = error.to_string();
     assert!(matches!(error, ExperimentError::Server(ServerError::Ended { .. })), "{text}");
     assert!(text.contains("planted: out of requests"), "{text}");
@@ -56,16 +56,16 @@ fn a_port_that_never_answers_is_given_up() {
 fn an_address_in_use_is_not_measured() {
     let occupant = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = occupant.local_addr().expect("bound").port();
-    let error = failure(role(&format!("serve {port} 0")), plain_load(), port);
+    let error = failure(role(&format!("serve {port} 0")), &plain_load(), port);
     assert!(matches!(error, ExperimentError::Server(ServerError::AddressInUse { .. })), "{error}");
 }
 
 #[test]
 fn commands_that_do_not_exist_are_named() {
     let port = free_port();
-    let error = failure(command("/nonexistent/server"), plain_load(), port);
+    let error = failure(command("/nonexistent/server"), &plain_load(), port);
     assert!(error.to_string().contains("/nonexistent/server"), "{error}");
-    let error = failure(role(&format!("serve {port} 0")), command("/nonexistent/load {url}"), port);
+    let error = failure(role(&format!("serve {port} 0")), &command("/nonexistent/load {url}"), port);
     assert!(matches!(error, ExperimentError::Missing(_)), "{error}");
     assert!(error.to_string().contains("/nonexistent/load"), "{error}");
 }
@@ -91,7 +91,7 @@ fn what_is_missing_is_told_before_anything_starts() {
 fn loads_that_do_nothing_useful_are_refused() {
     let with_load = |load: &str| {
         let port = free_port();
-        failure(role(&format!("serve {port} 0")), command(load), port)
+        failure(role(&format!("serve {port} 0")), &command(load), port)
     };
     let error = with_load("sh -c 'echo planted >&2; exit 9'");
     assert!(matches!(error, ExperimentError::Load(LoadError::Failed { .. })), "{error}");

@@ -126,14 +126,14 @@ impl Options {
     /// What the options ask for.
     pub(super) fn into_plan(self) -> anyhow::Result<Plan> {
         let plan = match &self.plan {
-            Some(file) => self.from_file(file)?,
-            None => self.from_commands()?,
+            Some(file) => self.read_file(file)?,
+            None => self.of_commands()?,
         };
         plan.check()?;
         Ok(plan)
     }
 
-    fn from_file(&self, file: &Path) -> anyhow::Result<Plan> {
+    fn read_file(&self, file: &Path) -> anyhow::Result<Plan> {
         let text = std::fs::read_to_string(file).with_context(|| format!("reading the plan {}", file.display()))?;
         let defaults = Defaults { load: own_load()?, pinning: pinning(None, None, None)?, seed: drawn_seed() };
         let mut plan = weir_compare::read_plan(&text, file, &defaults)?;
@@ -156,7 +156,7 @@ impl Options {
         plan.seed = self.seed.unwrap_or(plan.seed);
     }
 
-    fn from_commands(self) -> anyhow::Result<Plan> {
+    fn of_commands(self) -> anyhow::Result<Plan> {
         let a = self.a.context("--a CMD is needed, or a plan")?;
         let url_a = self.url_a.or_else(|| self.url.clone()).context("--url or --url-a is needed")?;
         let load = self.load.map_or_else(own_load, Ok)?;
