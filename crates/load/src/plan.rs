@@ -6,7 +6,7 @@ use crate::reach::route::Route;
 use crate::schedule::{Arrivals, StopRule};
 use crate::sessions::{Session, Sessions};
 use crate::slices::Slices;
-use crate::{LoadError, Observer, Url};
+use crate::{LoadError, Observer, SlowClient, Url};
 use std::sync::atomic::AtomicBool;
 use weir_wire::Producer;
 
@@ -23,6 +23,7 @@ pub(crate) struct Plan {
     pub(crate) ring: bool,
     pub(crate) ring_or_nothing: bool,
     pub(crate) timeout_ns: u64,
+    pub(crate) slow: SlowClient,
     /// Whether connections that are done with are closed by this side.
     pub(crate) hang_up: bool,
     /// Where the requests go; one at least.
@@ -88,12 +89,13 @@ impl Plan {
             sessions: options.asks.sessions.clone(),
             ring: match options.io {
                 Io::Epoll => false,
-                Io::Auto => suits && !encrypted,
+                Io::Auto => suits && !encrypted && !options.slow.is_slow(),
                 Io::Uring => true,
             },
             ring_or_nothing: options.io == Io::Uring,
             pipeline: options.pipeline,
             timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4),
+            slow: options.slow,
             hang_up: options.hang_up,
             hosts: urls.into_iter().map(|url| Host::new(options, url)).collect::<Result<_, _>>()?,
         })

@@ -111,7 +111,12 @@ impl Tally {
 
     /// All requests that failed.
     pub(crate) fn failures(&self) -> u64 {
-        self.errors.iter().sum()
+        self.errors.iter().sum::<u64>() - self.stopped()
+    }
+
+    /// Requests whose users clicked stop; they stand among the errors, as every outcome does, and are none.
+    pub(crate) fn stopped(&self) -> u64 {
+        self.errors[Outcome::Stopped as usize]
     }
 
     /// Everything so far that is told over time.

@@ -20,6 +20,9 @@ pub(crate) struct Stream {
     pub(crate) sent: u64,
     /// Bytes taken from the socket so far.
     pub(crate) received: u64,
+    /// The most that the socket may take and give at a time; only looked at with TLS.
+    pub(crate) room_to_read: usize,
+    pub(crate) room_to_write: usize,
     /// Whether the last read took all that the socket had.
     pub(crate) drained: bool,
     /// Whether the other side has said that nothing more follows, which TLS does in a message of its own.
@@ -40,7 +43,18 @@ pub(crate) enum Handshake {
 
 impl Stream {
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self { fd, tls: None, tunnel: None, sent: 0, received: 0, drained: true, ended: false }
+        let (room_to_read, room_to_write) = (usize::MAX, usize::MAX);
+        Self {
+            fd,
+            tls: None,
+            tunnel: None,
+            sent: 0,
+            received: 0,
+            room_to_read,
+            room_to_write,
+            drained: true,
+            ended: false,
+        }
     }
 
     /// Lays what belongs to a route over a socket that is connected; [`Self::handshake`] then agrees on it.
@@ -158,6 +172,8 @@ impl Stream {
             kernel,
             sent: &mut self.sent,
             received: &mut self.received,
+            room_to_read: self.room_to_read,
+            room_to_write: self.room_to_write,
             short: false,
         };
         loop {
@@ -183,6 +199,8 @@ impl Stream {
             kernel,
             sent: &mut self.sent,
             received: &mut self.received,
+            room_to_read: self.room_to_read,
+            room_to_write: self.room_to_write,
             short: false,
         };
         loop {
@@ -211,6 +229,8 @@ impl Stream {
             kernel,
             sent: &mut self.sent,
             received: &mut self.received,
+            room_to_read: self.room_to_read,
+            room_to_write: self.room_to_write,
             short: false,
         };
         pass_blocked(write_all_tls(tls, &mut socket))?;
@@ -260,13 +280,21 @@ struct Socket<'a> {
     kernel: &'a mut Kernel,
     sent: &'a mut u64,
     received: &'a mut u64,
+    room_to_read: usize,
+    room_to_write: usize,
     /// Whether the last reception took less than there was room for.
     short: bool,
 }
 
 impl Read for Socket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.room_to_read == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let most = buffer.len().min(self.room_to_read);
+        let buffer = &mut buffer[..most];
         let count = self.kernel.receive(self.fd, buffer)?;
+        self.room_to_read -= count;
         *self.received += count as u64;
         self.short = count < buffer.len();
         Ok(count)
@@ -275,7 +303,11 @@ impl Read for Socket<'_> {
 
 impl Write for Socket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.kernel.send(self.fd, bytes)?;
+        if self.room_to_write == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let count = self.kernel.send(self.fd, &bytes[..bytes.len().min(self.room_to_write)])?;
+        self.room_to_write -= count;
         *self.sent += count as u64;
         Ok(count)
     }

@@ -42,6 +42,8 @@ struct Course {
 enum End {
     Completed,
     Failed,
+    /// Its user clicked stop.
+    Stopped,
     /// The run's end cut it.
     Unfinished,
 }
@@ -112,6 +114,7 @@ impl Courses {
                 tally.failed += 1;
                 tally.fail_time.saturating_record(took_ns);
             }
+            End::Stopped => tally.stopped += 1,
             End::Unfinished => tally.unfinished += 1,
         }
         if end != End::Unfinished {
@@ -237,6 +240,13 @@ impl Engine<'_> {
     pub(crate) fn session_failed(&mut self, session: u32) {
         if let (Some(courses), Some(id)) = (&mut self.courses, session.checked_sub(1)) {
             courses.end(id, End::Failed, self.now_ns, false);
+        }
+    }
+
+    /// The user of a session clicked stop, which ends it, if it was one.
+    pub(crate) fn session_stopped(&mut self, session: u32) {
+        if let (Some(courses), Some(id)) = (&mut self.courses, session.checked_sub(1)) {
+            courses.end(id, End::Stopped, self.now_ns, false);
         }
     }
 
