@@ -98,8 +98,6 @@ pub(crate) struct Connection {
     pub(crate) hung_up: bool,
     /// Whether its receptions and transmissions go through the ring.
     pub(crate) in_ring: bool,
-    /// Whether it waits for its turn to be read on.
-    pub(crate) listed_unread: bool,
     /// When a lingering connection is closed at the latest.
     pub(crate) linger_until_ns: u64,
 }
@@ -129,7 +127,6 @@ impl Connection {
             parser,
             hung_up: false,
             in_ring: false,
-            listed_unread: false,
             linger_until_ns: 0,
         }
     }

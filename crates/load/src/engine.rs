@@ -9,7 +9,7 @@ use crate::connection::{Batch, Connection, Phase, Piece};
 use crate::cookies::CookieJar;
 use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
-use crate::options::Control;
+use crate::options::{Control, Published};
 use crate::plan::{Plan, Share};
 use crate::ring::Ring;
 use crate::schedule::Arrivals;
@@ -17,6 +17,7 @@ use crate::sessions::course::Courses;
 use crate::slices::Slices;
 use crate::slow::Slow;
 use crate::tally::Tally;
+use crate::unread::Unread;
 use std::collections::VecDeque;
 use std::io;
 use weir_wire::client::Outcome;
@@ -59,8 +60,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) courses: Option<Box<Courses>>,
     /// The lines of slow clients, if that is what they are.
     pub(crate) slow: Option<Box<Slow>>,
-    /// Tokens of connections that were left with more to read.
-    unread: Vec<u64>,
+    unread: Unread,
     /// Connections that are open or being opened, lingering ones apart.
     pub(crate) live: u32,
     /// The most that may be open to one host, and in a closed loop the most that may be at work.
@@ -87,8 +87,8 @@ pub(crate) struct Engine<'a> {
     /// When waiting for what is under way is given up.
     pub(crate) give_up_ns: u64,
     pub(crate) stopped: bool,
-    /// What the shared counters hold of this loop: requests, errors, drops, connections.
-    pub(crate) published: [u64; 4],
+    /// What the shared counters hold of this loop.
+    pub(crate) published: Published,
     pub(crate) fatal: Option<LoadError>,
     pub(crate) buffer: Box<[u8]>,
     pub(crate) tally: Tally,
@@ -131,8 +131,7 @@ impl<'a> Engine<'a> {
             }
             other => other.and_then(Result::ok),
         };
-        let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, Arrivals::next_ns);
-        let next_arrival_ns = if next_arrival_ns < share.end_ns { next_arrival_ns } else { NEVER };
+        let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, |arrivals| arrivals.next_before(share.end_ns));
         // A large bound is a bound, not a wish for memory.
         let queue = if share.arrivals.is_some() { share.queue.min(100_000) } else { 0 };
         let pool = || Pool {
@@ -158,7 +157,7 @@ impl<'a> Engine<'a> {
             chosen: Vec::new(),
             courses: Courses::new(plan, share.lane, share.lanes, share.connections),
             slow: Slow::new(&plan.slow, slots as usize, share.lane),
-            unread: Vec::with_capacity(slots as usize),
+            unread: Unread::new(slots as usize),
             live: 0,
             live_max: share.connections,
             numbered: 0,
@@ -176,7 +175,7 @@ impl<'a> Engine<'a> {
             hold_until_ns: 0,
             give_up_ns: share.end_ns.saturating_add(plan.timeout_ns),
             stopped: false,
-            published: [0; 4],
+            published: Published::default(),
             fatal: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             tally: Tally::new(),
@@ -236,16 +235,13 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Goes on with the connections that were left with more to read: their watch tells of nothing that was there before.
+    /// Goes on with the connections that were left with more to read.
     #[inline]
     fn read_on(&mut self) {
-        let count = self.unread.len();
-        for index in 0..count {
-            let token = self.unread[index];
-            self.connections[(token & 0xffff_ffff) as usize].listed_unread = false;
+        self.unread.begin();
+        while let Some(token) = self.unread.next() {
             self.on_event(token, libc::EPOLLIN as u32);
         }
-        self.unread.drain(..count);
     }
 
     fn on_event(&mut self, token: u64, flags: u32) {
@@ -279,11 +275,7 @@ impl<'a> Engine<'a> {
             let intended_ns = self.next_arrival_ns;
             self.issued += 1;
             self.next_arrival_ns = match &mut self.arrivals {
-                Some(arrivals) if self.issued < self.limit => {
-                    arrivals.advance();
-                    let next = arrivals.next_ns();
-                    if next < self.end_ns { next } else { NEVER }
-                }
+                Some(arrivals) if self.issued < self.limit => arrivals.following(self.end_ns),
                 _ => NEVER,
             };
             if self.courses.is_some() {
@@ -419,11 +411,7 @@ impl<'a> Engine<'a> {
                 return;
             }
         }
-        let connection = &mut self.connections[slot];
-        if !connection.listed_unread {
-            connection.listed_unread = true;
-            self.unread.push(u64::from(generation) << 32 | slot as u64);
-        }
+        self.unread.list(u64::from(generation) << 32 | slot as u64);
     }
 
     /// Takes bytes that came at a position of the stream; whether more may come of what is under way.

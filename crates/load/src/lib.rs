@@ -44,6 +44,7 @@ mod tally;
 mod through_ring;
 mod transport;
 mod trust;
+mod unread;
 mod url;
 
 pub use asks::{Ask, Asks, Order, UrlFileError, UrlListError, UrlListProblem, parse_url_file, parse_url_list};

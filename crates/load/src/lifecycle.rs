@@ -446,7 +446,7 @@ impl Engine<'_> {
                 self.replace(host as u32);
             }
         }
-        self.publish();
+        self.control.add(&mut self.published, self.tally.published(self.live));
     }
 
     fn abandon_queues(&mut self) {
@@ -468,17 +468,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Brings the shared counters up to date.
-    fn publish(&mut self) {
-        let now = [self.tally.requests, self.tally.failures(), self.tally.dropped, u64::from(self.live)];
-        let control = self.control;
-        let counters = [&control.requests, &control.errors, &control.dropped, &control.connections];
-        for ((counter, now), before) in counters.into_iter().zip(now).zip(&mut self.published) {
-            counter.fetch_add(now.wrapping_sub(*before), Ordering::Relaxed);
-            *before = now;
-        }
-    }
-
     /// Whether nothing is under way and nothing more will be.
     pub(crate) fn is_over(&self) -> bool {
         if self.stopped && self.now_ns >= self.give_up_ns {
@@ -496,7 +485,7 @@ impl Engine<'_> {
     pub(crate) fn finish(mut self) -> Result<(Tally, u64), LoadError> {
         self.tally.abandoned += self.outstanding;
         self.live = 0;
-        self.publish();
+        self.control.add(&mut self.published, self.tally.published(self.live));
         if let Some(error) = self.fatal.take() {
             return Err(error);
         }

@@ -208,7 +208,19 @@ pub struct Control {
     pub(crate) series: Mutex<Series>,
 }
 
+/// What one loop has of the shared counters: requests, errors, drops, connections.
+pub(crate) type Published = [u64; 4];
+
 impl Control {
+    /// Brings the shared counters up to date with one loop, of which they hold `published`.
+    pub(crate) fn add(&self, published: &mut Published, now: Published) {
+        let counters = [&self.requests, &self.errors, &self.dropped, &self.connections];
+        for ((counter, now), before) in counters.into_iter().zip(now).zip(published) {
+            counter.fetch_add(now.wrapping_sub(*before), Ordering::Relaxed);
+            *before = now;
+        }
+    }
+
     /// Ends the run: nothing more is begun, what is under way has a second to finish.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);

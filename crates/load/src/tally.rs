@@ -1,6 +1,7 @@
 //! What one loop counts.
 
 use crate::kernel::Calls;
+use crate::options::Published;
 use crate::reach::reasons::Reasons;
 use crate::series::Counts;
 use crate::sessions::SessionTally;
@@ -117,6 +118,11 @@ impl Tally {
     /// Requests whose users clicked stop; they stand among the errors, as every outcome does, and are none.
     pub(crate) fn stopped(&self) -> u64 {
         self.errors[Outcome::Stopped as usize]
+    }
+
+    /// What is shown while the run goes on, with the connections that are open.
+    pub(crate) fn published(&self, live: u32) -> Published {
+        [self.requests, self.failures(), self.dropped, u64::from(live)]
     }
 
     /// Everything so far that is told over time.

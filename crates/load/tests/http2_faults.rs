@@ -435,3 +435,17 @@ fn a_stall_is_seen_by_everyone_who_arrives_in_it() {
     }
     panic!("{seen:?}");
 }
+
+#[test]
+fn what_would_arrive_first_after_the_end_does_not_come() {
+    let server = Server::start(|peer| {
+        peer.greet(&[]);
+        answers(peer);
+    });
+    let mut late = options(&server, 1, 5);
+    (late.threads, late.connections) = (2, 2);
+    late.stop = StopRule::Duration(Duration::from_millis(200));
+    // The second loop's only arrival is the second one.
+    late.schedule = Schedule::Recorded(Arc::from([0, 400_000_000]));
+    assert_clean(&load(late), 1);
+}

@@ -132,8 +132,6 @@ pub(super) struct Connection {
     pub(super) broken: bool,
     /// Whether it is listed as one with something to write.
     pub(super) listed_touched: bool,
-    /// Whether it waits for its turn to be read on.
-    pub(super) listed_unread: bool,
     /// Whether it is listed as one that can take a request.
     pub(super) listed_roomy: bool,
     /// When a connection that is left is closed at the latest.
@@ -173,7 +171,6 @@ impl Connection {
             hung_up: false,
             broken: false,
             listed_touched: false,
-            listed_unread: false,
             listed_roomy: false,
             linger_until_ns: 0,
         };

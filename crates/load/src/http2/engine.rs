@@ -13,11 +13,12 @@ use crate::asks::Chooser;
 use crate::engine::NEVER;
 use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
-use crate::options::Control;
+use crate::options::{Control, Published};
 use crate::plan::{Host, Plan, Share};
 use crate::schedule::Arrivals;
 use crate::slices::Slices;
 use crate::tally::{Durations, Tally};
+use crate::unread::Unread;
 use std::collections::VecDeque;
 use std::io;
 use weir_wire::client::{ClientRequest, Outcome};
@@ -52,8 +53,7 @@ pub(crate) struct Engine<'a> {
     pub(super) roomy: Vec<u32>,
     /// Connections with something to write.
     pub(super) touched: Vec<u32>,
-    /// Tokens of connections that were left with more to read.
-    unread: Vec<u64>,
+    unread: Unread,
     /// Connections that count as open or being opened, and those of them that are being opened.
     pub(super) live: u32,
     pub(super) live_max: u32,
@@ -84,8 +84,8 @@ pub(crate) struct Engine<'a> {
     /// Before this no connection is opened: the host had nothing left for one.
     pub(super) hold_until_ns: u64,
     pub(super) stopped: bool,
-    /// What the shared counters hold of this loop: requests, errors, drops, connections.
-    pub(super) published: [u64; 4],
+    /// What the shared counters hold of this loop.
+    pub(super) published: Published,
     pub(super) fatal: Option<LoadError>,
     /// How many streams the server took when it last said so.
     pub(super) streams_known: Option<u32>,
@@ -100,7 +100,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, wire: &'a Wire, control: &'a Control, share: Share) -> Result<Self, LoadError> {
         let kernel = Kernel::new().map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
         let slots = share.connections + share.connections.min(1024);
-        let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, Arrivals::next_ns);
+        let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, |arrivals| arrivals.next_before(share.end_ns));
         let queue = if share.arrivals.is_some() { share.queue } else { 0 };
         Ok(Self {
             plan,
@@ -114,7 +114,7 @@ impl<'a> Engine<'a> {
             free: (0..slots).rev().collect(),
             roomy: Vec::with_capacity(slots as usize),
             touched: Vec::with_capacity(slots as usize),
-            unread: Vec::with_capacity(slots as usize),
+            unread: Unread::new(slots as usize),
             live: 0,
             live_max: share.connections,
             connecting: 0,
@@ -136,7 +136,7 @@ impl<'a> Engine<'a> {
             give_up_ns: share.end_ns.saturating_add(plan.timeout_ns),
             hold_until_ns: 0,
             stopped: false,
-            published: [0; 4],
+            published: Published::default(),
             fatal: None,
             streams_known: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -182,16 +182,13 @@ impl<'a> Engine<'a> {
         self.finish()
     }
 
-    /// Goes on with the connections that were left with more to read: their watch tells of nothing that was there before.
+    /// Goes on with the connections that were left with more to read.
     #[inline]
     fn read_on(&mut self) {
-        let count = self.unread.len();
-        for index in 0..count {
-            let token = self.unread[index];
-            self.connections[(token & 0xffff_ffff) as usize].listed_unread = false;
+        self.unread.begin();
+        while let Some(token) = self.unread.next() {
             self.on_event(token, libc::EPOLLIN as u32);
         }
-        self.unread.drain(..count);
     }
 
     fn on_event(&mut self, token: u64, flags: u32) {
@@ -221,11 +218,7 @@ impl<'a> Engine<'a> {
             let intended_ns = self.next_arrival_ns;
             self.issued += 1;
             self.next_arrival_ns = match &mut self.arrivals {
-                Some(arrivals) if self.issued < self.limit => {
-                    arrivals.advance();
-                    let next = arrivals.next_ns();
-                    if next < self.end_ns { next } else { NEVER }
-                }
+                Some(arrivals) if self.issued < self.limit => arrivals.following(self.end_ns),
                 _ => NEVER,
             };
             let exchange = Exchange { intended_ns, ..Exchange::default() };
@@ -379,11 +372,7 @@ impl<'a> Engine<'a> {
                 return;
             }
         }
-        let connection = &mut self.connections[slot];
-        if !connection.listed_unread {
-            connection.listed_unread = true;
-            self.unread.push(u64::from(generation) << 32 | slot as u64);
-        }
+        self.unread.list(u64::from(generation) << 32 | slot as u64);
     }
 
     /// Takes the frames of a read, whose first byte has the position `before`; tells whether the connection is still there.

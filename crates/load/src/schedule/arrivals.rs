@@ -96,14 +96,21 @@ impl Arrivals {
         Some(arrivals)
     }
 
-    /// When the next request is wanted, CLOCK_MONOTONIC; `u64::MAX` when none is any more.
+    /// When the next request is wanted, CLOCK_MONOTONIC; `u64::MAX` when none is any more before `end_ns`.
     #[inline]
-    pub(crate) fn next_ns(&self) -> u64 {
-        self.next_ns
+    pub(crate) fn next_before(&self, end_ns: u64) -> u64 {
+        if self.next_ns < end_ns { self.next_ns } else { NEVER }
+    }
+
+    /// Goes on to the arrival after it; gives its time as [`Self::next_before`] does.
+    #[inline]
+    pub(crate) fn following(&mut self, end_ns: u64) -> u64 {
+        self.advance();
+        self.next_before(end_ns)
     }
 
     /// Goes on to the arrival after it.
-    pub(crate) fn advance(&mut self) {
+    fn advance(&mut self) {
         match &mut self.source {
             Source::Even { count, .. } => *count += 1,
             Source::Poisson { gap_ns, offset_ns, random } => *offset_ns += exponential(random) * *gap_ns,
@@ -138,7 +145,7 @@ mod tests {
     fn times(schedule: &Schedule, lane: u32, lanes: u32, count: usize) -> Vec<u64> {
         let mut arrivals = Arrivals::new(schedule, 1_000, lane, lanes).expect("an open loop");
         std::iter::repeat_with(|| {
-            let next = arrivals.next_ns();
+            let next = arrivals.next_before(NEVER);
             arrivals.advance();
             next
         })
