@@ -179,8 +179,9 @@ fn a_throttled_fetch_takes_the_time_of_a_modem() {
     let urls = Urls::new(&format!("{}\n", server.url("/1k.txt")));
     // The content and a head: 1.1 to 1.5 KB. -Throttle counts tenths of bytes.
     for (throttle, bytes_per_s) in [(&["-throttle"][..], 3360.0), (&["-Throttle", "20000"], 2000.0)] {
-        let line = [throttle, &["-parallel", "2", "-fetches", "4", &urls.path()]].concat();
-        let (status, text, complaints) = http_load(&line);
+        let file = urls.path();
+        let (status, text, complaints) =
+            http_load(&[throttle, &["-parallel", "2", "-fetches", "4", file.as_str()]].concat());
         assert_eq!((status, complaints.as_str()), (Some(0), ""), "{text}");
         assert_eq!((number(&text, "fetches"), number(&text, "bytes")), (4.0, 4096.0), "{text}");
         let (least_s, most_s) = (2.0 * 1100.0 / bytes_per_s, 2.0 * 1500.0 / bytes_per_s + 0.5);
