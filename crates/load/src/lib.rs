@@ -29,6 +29,7 @@ mod packed;
 mod plan;
 mod protocol;
 pub mod reach;
+mod read_ahead;
 mod report;
 mod request;
 pub mod response;

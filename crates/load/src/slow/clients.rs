@@ -18,6 +18,8 @@ const RECORD_CONTENT_BYTES: usize = 16 << 10;
 pub(crate) struct Slow {
     pub(super) read: Option<Limit>,
     pub(super) write: Option<Limit>,
+    /// Bytes that a connection may receive before their time.
+    pub(super) ahead: usize,
     /// Of a round trip, in nanoseconds.
     pub(super) latency_ns: u64,
     patience: Option<Think>,
@@ -31,10 +33,8 @@ pub(crate) struct Slow {
 pub(super) struct Client {
     pub(super) read: Tokens,
     pub(super) write: Tokens,
-    /// Whether the kernel may have something to read.
+    /// Whether the kernel may have something to read, where nothing is received before its time.
     pub(super) readable: bool,
-    /// What it has at least, in bytes; never 0.
-    pub(super) pending: usize,
     /// Position in the stream from the server up to which its bytes have come along the line.
     pub(super) shown: u64,
     /// Those that are on their way: when they are there, and up to which position.
@@ -64,7 +64,6 @@ impl Client {
             read: Tokens::default(),
             write: Tokens::default(),
             readable: false,
-            pending: 1,
             shown: u64::MAX,
             marks: VecDeque::with_capacity(if has_latency { MARKS_MAX } else { 0 }),
             record_start: 0,
@@ -118,6 +117,7 @@ impl Slow {
         Some(Box::new(Self {
             read: read_bytes_per_s.map(Limit::new),
             write: write_bytes_per_s.map(Limit::new),
+            ahead: options.link.receive_buffers().map_or(0, |(_, ahead)| ahead),
             latency_ns,
             patience: options.patience,
             random: fastrand::Rng::with_seed(options.seed.wrapping_add(u64::from(lane) << 32)),
@@ -176,17 +176,17 @@ impl Slow {
         }
     }
 
-    /// When a slot's connection can be read on, `received` bytes of the stream being read.
-    pub(super) fn read_due_ns(&self, slot: usize, received: u64) -> u64 {
+    /// When a slot's connection can be read on, `received` bytes of the stream being read and `input` being there.
+    pub(super) fn read_due_ns(&self, slot: usize, received: u64, input: usize) -> u64 {
         let client = &self.clients[slot];
-        if !client.readable {
+        if input == 0 {
             return NEVER;
         }
         let shows_ns = client.shows_ns(received);
         match self.read {
             None => shows_ns,
             Some(limit) => {
-                let wanted = client.pending.min(limit.portion());
+                let wanted = input.min(limit.portion());
                 let due_ns = client.read.due_ns(limit, wanted);
                 // Those that are due at about the same time are looked at together; not so the end of a response.
                 let due_ns = if wanted < limit.portion() { due_ns } else { due_ns.next_multiple_of(TOGETHER_NS) };
@@ -220,13 +220,13 @@ mod tests {
         let link = Link { latency: Duration::from_millis(50), ..Link::default() };
         let mut slow = Slow::new(&SlowClient { link, ..SlowClient::default() }, 1, 0).expect("slow");
         slow.begin_connection(0, 0, 0);
-        slow.clients[0].readable = true;
-        assert_eq!((slow.read_due_ns(0, 0), slow.room(0, 1000, 0)), (NEVER, 0));
+        assert_eq!((slow.read_due_ns(0, 0, 1), slow.room(0, 1000, 0)), (NEVER, 0));
         for (at_ns, position) in [(100, 10), (200, 10), (300, 30)] {
             slow.clients[0].mark(at_ns, position);
         }
-        assert_eq!((slow.read_due_ns(0, 0), slow.room(0, 99, 0), slow.room(0, 100, 0)), (100, 0, 10));
-        assert_eq!((slow.read_due_ns(0, 10), slow.room(0, 299, 10), slow.room(0, 300, 10)), (300, 0, 20));
+        assert_eq!(slow.read_due_ns(0, 0, 0), NEVER);
+        assert_eq!((slow.read_due_ns(0, 0, 1), slow.room(0, 99, 0), slow.room(0, 100, 0)), (100, 0, 10));
+        assert_eq!((slow.read_due_ns(0, 10, 1), slow.room(0, 299, 10), slow.room(0, 300, 10)), (300, 0, 20));
         // What there is no room for counts with the last, which only makes it later.
         for step in 0..100 {
             slow.clients[0].mark(1000 + step, 100 + step);

@@ -50,11 +50,20 @@ impl Link {
         KNOWN.into_iter().map(|(name, ..)| name)
     }
 
-    /// The receive buffer that is asked for, in bytes (the kernel makes it twice as large): a quarter of a second, so that
-    /// the server's data do not run out between two round trips, and no less than 2 KiB.
+    /// What may be received before its time, in bytes: within the kernel and within the generator.
+    ///
+    /// Each is a quarter of a second's worth, so that nothing runs dry within a round trip; the kernel's at least 2304
+    /// bytes, below which it does not go, and the generator's between 2 KiB and 64 KiB.
+    #[must_use]
+    pub fn receive_buffers(&self) -> Option<(usize, usize)> {
+        let each = self.read_bytes_per_s? / 4.0;
+        // At most what the kernel takes for a signed number.
+        Some((each.clamp(2304.0, f64::from(1 << 30)) as usize, each.clamp(2048.0, 65_536.0) as usize))
+    }
+
+    /// What the kernel is asked for, which makes it twice as large.
     pub(crate) fn receive_buffer(&self) -> Option<i32> {
-        // At most what the kernel takes for a signed number once doubled.
-        Some((self.read_bytes_per_s? / 4.0).clamp(2048.0, f64::from(1 << 29)) as i32)
+        Some((self.receive_buffers()?.0 / 2) as i32)
     }
 }
 
@@ -65,8 +74,9 @@ mod tests {
     #[test]
     fn lines_are_known_by_their_names() {
         let modem = Link::named("modem").expect("it is known");
-        assert_eq!((modem.read_bytes_per_s, modem.receive_buffer()), (Some(3360.0), Some(2048)));
-        assert_eq!(Link::named("dsl").expect("it is known").receive_buffer(), Some(46_875));
+        assert_eq!((modem.read_bytes_per_s, modem.receive_buffer()), (Some(3360.0), Some(1152)));
+        let dsl = Link::named("dsl").expect("it is known");
+        assert_eq!((dsl.receive_buffers(), dsl.receive_buffer()), (Some((46_875, 46_875)), Some(23_437)));
         assert_eq!(Link::default().receive_buffer(), None);
         assert!(Link::names().all(|name| Link::named(name).is_some()) && Link::named("MODEM").is_none());
     }

@@ -9,7 +9,7 @@ const PORTION_NS: u64 = 20_000_000;
 /// With a portion that is 1.2 % of 5 s: no window of 5 s has more bytes above the limit.
 const CATCH_UP_NS: u64 = 40_000_000;
 /// The most bytes of a portion.
-const PORTION_BYTES_MAX: f64 = 65_536.0;
+const PORTION_BYTES_MAX: f64 = 32_768.0;
 /// Parts of a nanosecond that are told apart.
 const PARTS: u32 = 16;
 

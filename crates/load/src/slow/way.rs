@@ -10,6 +10,7 @@
 use crate::connection::Phase;
 use crate::engine::{Engine, NEVER};
 use crate::kernel::{HANGUP, READABLE, monotonic_ns};
+use crate::read_ahead::ReadAhead;
 use std::io;
 use std::os::fd::AsRawFd;
 use weir_wire::client::Outcome;
@@ -65,7 +66,12 @@ impl Engine<'_> {
         let Some(slow) = &mut self.slow else { return };
         let connection = &mut self.connections[slot];
         let sent = connection.batch.request_offset;
-        slow.clients[slot].record_start = connection.stream.as_ref().map_or(0, |stream| stream.received);
+        if let Some(stream) = &mut connection.stream {
+            slow.clients[slot].record_start = stream.received;
+            if slow.ahead > 0 && stream.ahead.is_none() {
+                stream.ahead = Some(Box::new(ReadAhead::new(slow.ahead)));
+            }
+        }
         slow.begin_batch(slot, self.now_ns, sent, connection.batch_bytes, connection.encrypted);
         connection.batch.sent_ns = 0;
         if connection.batch.started_ns == 0 {
@@ -88,7 +94,7 @@ impl Engine<'_> {
         let (now_ns, latency_ns) = (self.now_ns, slow.latency_ns);
         let connection = &mut self.connections[slot];
         let client = &mut slow.clients[slot];
-        let Some(stream) = &connection.stream else { return false };
+        let Some(stream) = &mut connection.stream else { return false };
         match connection.phase {
             Phase::Connecting | Phase::Handshaking => {
                 client.event_flags |= flags;
@@ -110,19 +116,33 @@ impl Engine<'_> {
                     client.blocked = false;
                 }
                 if flags & READABLE != 0 {
-                    let unread = self.kernel.unread(stream.fd().as_raw_fd());
-                    client.pending = unread.max(1);
+                    let was_dry = match &mut stream.ahead {
+                        None => !std::mem::replace(&mut client.readable, true),
+                        Some(ahead) => {
+                            ahead.expect_more();
+                            ahead.is_dry()
+                        }
+                    };
+                    stream.top_up(&mut self.kernel, connection.hung_up);
                     if latency_ns > 0 {
-                        let all = if connection.hung_up { u64::MAX } else { stream.received + unread as u64 };
-                        client.mark(now_ns + latency_ns / 2, all);
+                        let ahead = stream.ahead.as_ref().map_or(0, |ahead| ahead.len());
+                        let all = stream.received + (ahead + self.kernel.unread(stream.fd().as_raw_fd())) as u64;
+                        client.mark(now_ns + latency_ns / 2, if connection.hung_up { u64::MAX } else { all });
                     }
-                    if !client.readable && connection.batch.first_byte_ns == 0 {
+                    if was_dry && connection.batch.first_byte_ns == 0 {
                         client.read.start(now_ns + latency_ns / 2);
                     }
-                    client.readable = true;
                 }
             }
-            Phase::Closed | Phase::Idle | Phase::Lingering => return false,
+            Phase::Idle => {
+                // The loop is to see what the socket has.
+                if let Some(ahead) = &mut stream.ahead {
+                    ahead.expect_more();
+                }
+                stream.top_up(&mut self.kernel, flags & HANGUP != 0);
+                return false;
+            }
+            Phase::Closed | Phase::Lingering => return false,
         }
         self.wake(slot);
         true
@@ -149,10 +169,8 @@ impl Engine<'_> {
                     self.write_slowly(slot);
                 }
                 let connection = &self.connections[slot];
-                let received = connection.stream.as_ref().map_or(0, |stream| stream.received);
                 let is_same = connection.generation == generation && connection.phase == Phase::Busy;
-                let now_ns = self.now_ns;
-                if is_same && self.slow.as_ref().is_some_and(|slow| slow.read_due_ns(slot, received) <= now_ns) {
+                if is_same && self.read_due_ns(slot) <= self.now_ns {
                     self.read_slowly(slot);
                 }
             }
@@ -163,7 +181,7 @@ impl Engine<'_> {
 
     /// Sets a slot's alarm to whatever is due first.
     fn set_alarm(&mut self, slot: usize) {
-        let Some(slow) = &mut self.slow else { return };
+        let Some(slow) = &self.slow else { return };
         let connection = &self.connections[slot];
         let client = &slow.clients[slot];
         let due_ns = match (connection.phase, &connection.stream) {
@@ -171,11 +189,31 @@ impl Engine<'_> {
             (Phase::Busy, Some(stream)) => {
                 let to_write = connection.unsent > 0 || stream.is_clogged();
                 let write_ns = if to_write { slow.write_due_ns(slot, stream.sent) } else { NEVER };
-                client.patience_ns.min(write_ns).min(slow.read_due_ns(slot, stream.received))
+                client.patience_ns.min(write_ns).min(self.read_due_ns(slot))
             }
             _ => NEVER,
         };
-        slow.alarms.set(slot, due_ns);
+        if let Some(slow) = &mut self.slow {
+            slow.alarms.set(slot, due_ns);
+        }
+    }
+
+    /// When a connection can be read on.
+    fn read_due_ns(&self, slot: usize) -> u64 {
+        let connection = &self.connections[slot];
+        let (Some(slow), Some(stream)) = (&self.slow, &connection.stream) else { return NEVER };
+        let input = match &stream.ahead {
+            None if slow.clients[slot].readable => usize::MAX,
+            None => 0,
+            Some(ahead) if ahead.is_dry() => 0,
+            Some(ahead) => {
+                // The end of a response does not wait for what may follow.
+                let rest = connection.parser.remaining().filter(|_| !connection.encrypted);
+                let rest = rest.map_or(usize::MAX, |rest| usize::try_from(rest).unwrap_or(usize::MAX));
+                ahead.len().min(rest).max(1)
+            }
+        };
+        slow.read_due_ns(slot, stream.received, input)
     }
 
     /// Goes on with a connection that is being made; what a handshake brings costs its time.
@@ -270,10 +308,8 @@ impl Engine<'_> {
             if room == 0 {
                 break;
             }
-            let most = if connection.encrypted { self.buffer.len() } else { room };
-            stream.room_to_read = room;
-            let read = stream.read(&mut self.kernel, &mut self.buffer[..most]);
-            stream.room_to_read = usize::MAX;
+            let read = stream.read_at_most(&mut self.kernel, &mut self.buffer, room);
+            stream.top_up(&mut self.kernel, connection.hung_up);
             let taken = (stream.received - before) as usize;
             self.now_ns = monotonic_ns();
             let client = &mut slow.clients[slot];
@@ -286,14 +322,14 @@ impl Engine<'_> {
                 Ok(0) => return self.stream_ended(slot),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    client.readable = taken >= room;
+                    client.readable &= taken >= room;
                     // Of a record that is not whole nothing is read.
                     client.record_start = begins;
                     break;
                 }
                 Err(error) => return self.broken(slot, &error),
             };
-            let drained = stream.drained && taken < room;
+            let drained = stream.drained && taken < room && stream.ahead.is_none();
             connection.hung_up |= stream.ended;
             if connection.batch.sent_ns == 0 {
                 // It answers before it was asked.
@@ -313,28 +349,6 @@ impl Engine<'_> {
                 break;
             }
         }
-        self.estimate(slot);
-    }
-
-    /// Finds out how much there is to read, where that decides when: at the end of a response.
-    fn estimate(&mut self, slot: usize) {
-        let Some(slow) = &mut self.slow else { return };
-        let connection = &self.connections[slot];
-        let client = &mut slow.clients[slot];
-        let Some(stream) = &connection.stream else { return };
-        if slow.read.is_none() || !client.readable || connection.phase != Phase::Busy {
-            return;
-        }
-        client.pending = match connection.parser.remaining() {
-            Some(left) if !connection.encrypted => usize::try_from(left).unwrap_or(usize::MAX),
-            _ => {
-                let unread = self.kernel.unread(stream.fd().as_raw_fd());
-                // What comes from now on has an event of its own.
-                client.readable = unread > 0 || connection.hung_up;
-                unread
-            }
-        }
-        .max(1);
     }
 
     /// A user has waited long enough: the requests under way end with their connection.
