@@ -9,7 +9,7 @@ WEIR := $(TARGET)/release/weir
 export CARGO PREFIX DESTDIR WEIR
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-apache test lint bench soak fuzz install clean
+.PHONY: help deps build demo demo-apache python test lint bench soak fuzz install clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ deps: ## Installs the Debian packages that are missing (as root or by sudo), and
 
 build: deps ## Builds the program.
 	$(CARGO) build --release --package weir-cli
+
+python: deps ## Builds the package for Python into $(TARGET)/python, for PYTHONPATH; no package index is asked.
+	@scripts/python
 
 demo: build ## Loads our own server with a sample site and explains where its requests' time went.
 	@scripts/demo weir

@@ -13,6 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("timeline", &["measure", "wire"]),
     ("tiles", &["measure", "timeline", "trace", "wire"]),
     ("load", &["measure", "wire"]),
+    ("python", &["load", "measure"]),
     ("capture", &["trace", "wire"]),
     ("server", &[]),
     ("session", &[]),

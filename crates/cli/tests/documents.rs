@@ -2,6 +2,7 @@
 //!
 //! A block whose info string begins with `sh run` is run by bash, all blocks of a page in one shell, in a temporary
 //! directory, with the built `weir` first on the search path and `PORT` set to a free port.
+//! One that begins with `python run` is run by python3 in its turn, with the package `weir` on its search path.
 //! Words after `run` say what a block needs besides: `bpf`, or the name of a program.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -312,22 +313,48 @@ static TURN: Mutex<()> = Mutex::new(());
 fn run(name: &str) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let page = Page::read(&repository().join(name));
-    let is_run = |block: &&Block| block.info.len() >= 2 && block.info[0] == "sh" && block.info[1] == "run";
-    let blocks: Vec<&Block> = page.blocks.iter().filter(is_run).collect();
+    let is_run = |block: &&Block| block.info.get(1).is_some_and(|info| info == "run");
+    let mut blocks: Vec<Block> = page.blocks.into_iter().filter(|block| is_run(&block)).collect();
+    for block in &mut blocks {
+        match block.info[0].as_str() {
+            "sh" => {}
+            "python" => {
+                block.info.push("python3".to_owned());
+                block.text = format!("python3 - <<'END_OF_PYTHON'\n{}END_OF_PYTHON\n", block.text);
+            }
+            other => panic!("{name}:{}: nothing runs {other}", block.line),
+        }
+    }
     assert!(!blocks.is_empty(), "{name} has no block to run");
     // What is missing is said once, whatever number of blocks needs it.
     let needs: BTreeSet<&String> = blocks.iter().flat_map(|block| &block.info[2..]).collect();
     let missing: BTreeSet<&String> = needs.into_iter().filter(|need| !is_there(need)).collect();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut script = String::from("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
-    for block in blocks {
+    for block in &blocks {
         if block.info[2..].iter().all(|need| !missing.contains(need)) {
             script += &format!("echo '== {name}:{}' >&2\n{}", block.line, block.text);
         }
     }
+    if blocks.iter().any(|block| block.info[0] == "python") {
+        python_package(&directory.path().join(".python"));
+    }
     let file = directory.path().join(".script");
     fs::write(&file, script).expect("the script can be written");
     finish(name, &file, directory.path());
+}
+
+/// The package for Python, with the module that Cargo has built for the tests.
+fn python_package(to: &Path) {
+    let to = to.join("weir");
+    fs::create_dir_all(&to).expect("a new directory");
+    for entry in fs::read_dir(repository().join("python/weir")).expect("the package").flatten() {
+        if entry.path().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
+        }
+    }
+    let built = std::env::current_exe().expect("this test").with_file_name("libweir_python.so");
+    fs::copy(&built, to.join("_native.abi3.so")).unwrap_or_else(|error| panic!("{}: {error}", built.display()));
 }
 
 /// Runs a script to its end, or ends it with everything that it started.
@@ -344,6 +371,7 @@ fn finish(name: &str, script: &Path, directory: &Path) {
         .env("PATH", std::env::join_paths(search).expect("no colon in a path"))
         .env("PORT", free_port().to_string())
         .env("NO_COLOR", "1")
+        .env("PYTHONPATH", directory.join(".python"))
         .stdin(Stdio::null())
         .stderr(output.try_clone().expect("a second handle"))
         .stdout(output)
@@ -413,6 +441,7 @@ pages_run! {
     load_over_time_runs: "docs/load-over-time.md",
     coming_from_ab_runs: "docs/coming-from-ab.md",
     load_through_runs: "docs/load-through.md",
+    from_a_script_runs: "docs/from-a-script.md",
     load_many_urls_runs: "docs/load-many-urls.md",
     is_it_faster_runs: "docs/is-it-faster.md",
     record_a_running_server_runs: "docs/record-a-running-server.md",

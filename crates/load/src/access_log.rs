@@ -113,8 +113,9 @@ fn spread(entries: &[(i64, u32)]) -> Vec<u64> {
     entries
         .chunk_by(|one, other| one.0 == other.0)
         .flat_map(|same| {
-            let begin_ns = same[0].0.abs_diff(first) * SECOND_NS;
-            (0..same.len() as u64).map(move |place| begin_ns + place * SECOND_NS / same.len() as u64)
+            // A log of more years than a u64 has nanoseconds (584) still ascends.
+            let begin_ns = same[0].0.abs_diff(first).saturating_mul(SECOND_NS);
+            (0..same.len() as u64).map(move |place| begin_ns.saturating_add(place * SECOND_NS / same.len() as u64))
         })
         .collect()
 }
@@ -227,6 +228,14 @@ nonsense
         let long = format!("{}\n{LOG}", "x".repeat(3 * LINE_BYTES_MAX));
         let log = AccessLog::read(long.as_bytes()).expect("it can be read");
         assert_eq!((log.order.len(), log.malformed, log.told[0]), (4, 4, (1, "it is too long")));
+    }
+
+    #[test]
+    fn a_log_of_centuries_ascends() {
+        let line = |year: u32| format!("::1 - - [10/Oct/{year}:13:55:36 +0000] \"GET / HTTP/1.1\" 200 5\n");
+        let text = [line(1001), line(9999), line(9999), line(9998)].concat();
+        let log = AccessLog::read(text.as_bytes()).expect("it can be read");
+        assert!(log.times_ns.is_sorted() && log.times_ns.len() == 4, "{:?}", log.times_ns);
     }
 
     proptest! {

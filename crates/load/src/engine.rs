@@ -28,8 +28,6 @@ const BUFFER_BYTES: usize = 128 * 1024;
 const READS_IN_A_ROW: u32 = 16;
 /// Events taken in one wait.
 const EVENTS: usize = 256;
-/// An arrival that is issued later than this after its time is a late one.
-pub(crate) const LATE_NS: u64 = 1_000_000;
 /// The time of an arrival that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
@@ -45,6 +43,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) ring_fits: bool,
     /// Tokens of the connections whose batch waits in the ring to go out.
     pub(crate) in_ring: Vec<u64>,
+    /// Intended times of the arrivals among those.
+    pub(crate) due_in_ring: Vec<u64>,
     pub(crate) connections: Vec<Connection>,
     /// Slots that are closed; always at least as many as connections may still be opened.
     pub(crate) free: Vec<u32>,
@@ -149,6 +149,7 @@ impl<'a> Engine<'a> {
             ring_fits: ring.is_some(),
             ring,
             in_ring: Vec::with_capacity(slots as usize),
+            due_in_ring: Vec::with_capacity(slots as usize),
             connections: (0..slots).map(|_| Connection::new(&plan.asks)).collect(),
             free: (0..slots).rev().collect(),
             pools: std::iter::repeat_with(pool).take(plan.hosts.len()).collect(),
@@ -287,18 +288,22 @@ impl<'a> Engine<'a> {
             let may_open = pool.live < self.live_max && self.now_ns >= self.hold_until_ns;
             if !pool.idle.is_empty() || may_open {
                 self.outstanding += 1;
+                let in_ring = self.in_ring.len();
                 self.issue(Batch { left: 1, ask, intended_ns, ..Batch::default() });
+                if self.in_ring.len() > in_ring {
+                    // It goes out with all others, when the ring is entered.
+                    self.due_in_ring.push(intended_ns);
+                    continue;
+                }
             } else if self.queued < self.queue_max {
                 pool.queue.push_back(Wanted { intended_ns, ask });
                 self.queued += 1;
                 self.tally.queued += 1;
-                continue;
             } else {
                 self.tally.dropped += 1;
                 self.events.dropped(self.now_ns, 1, intended_ns);
-                continue;
             }
-            self.tally.late += u64::from(self.now_ns.saturating_sub(intended_ns) > LATE_NS);
+            self.tally.taken_up(intended_ns, self.now_ns);
         }
     }
 

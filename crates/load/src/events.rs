@@ -61,6 +61,14 @@ impl Events {
         }
     }
 
+    /// A connection can carry requests from now on.
+    #[inline]
+    pub(crate) fn connected(&mut self, connection: u64, begin_ns: u64, ready_ns: u64) {
+        if let Some(observer) = &mut self.observer {
+            observer.connected(connection, begin_ns, ready_ns);
+        }
+    }
+
     /// A connection is encrypted from now on.
     pub(crate) fn secured(&mut self, session: Option<&rustls::ClientConnection>) {
         if let (Some(observer), Some(session)) = (&mut self.observer, session) {

@@ -35,6 +35,7 @@ mod request;
 pub mod response;
 mod ring;
 mod run;
+pub mod samples;
 mod schedule;
 mod secured;
 mod series;

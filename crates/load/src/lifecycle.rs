@@ -167,8 +167,10 @@ impl Engine<'_> {
     /// A connection can carry its first requests.
     fn ready(&mut self, slot: usize) {
         self.now_ns = monotonic_ns();
-        let start_ns = self.connections[slot].connect_start_ns;
+        let connection = &self.connections[slot];
+        let start_ns = connection.connect_start_ns;
         self.tally.connect.saturating_record(self.now_ns.saturating_sub(start_ns));
+        self.events.connected(connection.number, start_ns, self.now_ns);
         self.tell_connection(slot, false);
         self.move_to_ring(slot);
         self.send_batch(slot);
@@ -202,7 +204,8 @@ impl Engine<'_> {
             // Asking again at once could only fail again: nothing more is opened until others had time to give back.
             self.hold_until_ns = self.now_ns + REOPEN_NS;
         }
-        if outcome.is_ours() || to.reached.load(Ordering::Relaxed) {
+        let was_there = outcome == Outcome::Reset && to.route.proxy.is_none();
+        if outcome.is_ours() || was_there || to.reached.load(Ordering::Relaxed) {
             if outcome.is_ours() || outcome == Outcome::ConnectFailed {
                 self.note(slot, outcome, &error.to_string());
             }
@@ -504,6 +507,8 @@ impl Engine<'_> {
 pub(crate) fn outcome_of_connect(error: &io::Error) -> Outcome {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => Outcome::Refused,
+        // It was made, and reset before anybody here had looked: a host that does not accept refuses.
+        Some(libc::ECONNRESET) => Outcome::Reset,
         Some(libc::ETIMEDOUT) => Outcome::ConnectTimedOut,
         Some(libc::EMFILE | libc::ENFILE) => Outcome::NoDescriptors,
         Some(libc::EADDRNOTAVAIL) => Outcome::NoPorts,

@@ -38,6 +38,12 @@ pub trait Observer: Send {
         let _ = connection;
     }
 
+    /// A connection can carry requests since `ready_ns`, TLS and a proxy's consent included; its connect call began at
+    /// `begin_ns`. Both are CLOCK_MONOTONIC nanoseconds.
+    fn connected(&mut self, connection: u64, begin_ns: u64, ready_ns: u64) {
+        let _ = (connection, begin_ns, ready_ns);
+    }
+
     /// A connection is encrypted from now on.
     fn secured(&mut self, session: &Secured<'_>) {
         let _ = session;

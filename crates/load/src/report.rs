@@ -46,6 +46,9 @@ pub struct LoadReport {
     pub first_byte: Histogram<u64>,
     /// From the connect call until the connection could carry a request, the TLS handshake included.
     pub connect: Histogram<u64>,
+    /// How long after its intended time the generator took each arrival of an open loop up: sent its request, began to
+    /// open a connection for it, or queued it where none was free. Empty in a closed loop.
+    pub schedule_lag: Histogram<u64>,
     /// The same over time.
     pub series: Series,
     /// How the generator itself fared.
@@ -73,7 +76,7 @@ pub struct Generator {
     pub cpu_share: f64,
     /// Share of the time that this thread could have run but waited for the CPU, 0 to 1.
     pub runnable_share: f64,
-    /// Arrivals that were issued more than 1 ms after their time although a connection was free.
+    /// Arrivals that were taken up more than 1 ms after their time.
     pub late: u64,
     /// Whether the generator rather than the server may have set the figures.
     pub bottleneck: bool,
@@ -107,7 +110,7 @@ impl LoadReport {
         let busiest = health.iter().max_by(|one, other| one.demand().total_cmp(&other.demand()));
         let (cpu_share, runnable_share) =
             busiest.map_or((0.0, 0.0), |health| (health.cpu_share, health.runnable_share));
-        let late_share = tally.late as f64 / (tally.requests + tally.failures()).max(1) as f64;
+        let late_share = tally.late as f64 / tally.schedule_lag.len().max(1) as f64;
         let generator = Generator {
             cpu_share,
             runnable_share,
@@ -136,6 +139,7 @@ impl LoadReport {
             latency_uncorrected: tally.uncorrected,
             first_byte: tally.first_byte,
             connect: tally.connect,
+            schedule_lag: tally.schedule_lag,
             series: Series::default(),
             generator,
             warnings: Vec::new(),
@@ -174,10 +178,12 @@ impl LoadReport {
             ));
         }
         let begun = self.requests + self.failures();
-        if generator.late as f64 > LATE_SHARE * begun.max(1) as f64 {
+        if generator.late as f64 > LATE_SHARE * self.schedule_lag.len().max(1) as f64 {
             warnings.push(format!(
-                "the generator was late: {} arrivals went out over 1 ms after their time",
-                generator.late
+                "the generator was the bottleneck: it took {} arrivals up over 1 ms after their time, the last of each \
+                 hundred {:.1} ms; its lateness is in the latencies",
+                generator.late,
+                self.schedule_lag.value_at_quantile(0.99) as f64 / 1e6
             ));
         }
         if self.dropped > 0 {

@@ -52,7 +52,7 @@ pub struct Counts {
     pub dropped: u64,
     /// Arrivals that waited in the generator for a connection.
     pub queued: u64,
-    /// Arrivals that were issued more than 1 ms after their time although a connection was free.
+    /// Arrivals that were taken up more than 1 ms after their time.
     pub late: u64,
 }
 

@@ -10,6 +10,8 @@ use weir_wire::client::Outcome;
 
 /// The longest time that is told apart: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
+/// An arrival that is taken up later than this after its time is a late one.
+const LATE_NS: u64 = 1_000_000;
 /// Status codes have three digits.
 const STATUS_CODES: usize = 1000;
 
@@ -41,6 +43,8 @@ pub(crate) struct Tally {
     pub(crate) uncorrected: Histogram<u64>,
     pub(crate) first_byte: Histogram<u64>,
     pub(crate) connect: Histogram<u64>,
+    /// How long after its time each arrival was taken up: sent, or queued where no connection was free.
+    pub(crate) schedule_lag: Histogram<u64>,
     pub(crate) calls: Calls,
     /// The fewest streams of HTTP/2 that a server allowed on a connection.
     pub(crate) streams_allowed: u32,
@@ -88,6 +92,7 @@ impl Tally {
             uncorrected: histogram(),
             first_byte: histogram(),
             connect: histogram(),
+            schedule_lag: histogram(),
             calls: Calls::default(),
             streams_allowed: u32::MAX,
             through_ring: false,
@@ -108,6 +113,14 @@ impl Tally {
         self.latency.saturating_record(durations.latency_ns);
         self.uncorrected.saturating_record(durations.uncorrected_ns);
         self.first_byte.saturating_record(durations.first_byte_ns);
+    }
+
+    /// An arrival was taken up.
+    #[inline]
+    pub(crate) fn taken_up(&mut self, intended_ns: u64, now_ns: u64) {
+        let lag_ns = now_ns.saturating_sub(intended_ns);
+        self.late += u64::from(lag_ns > LATE_NS);
+        self.schedule_lag.saturating_record(lag_ns);
     }
 
     /// All requests that failed.
@@ -169,6 +182,7 @@ impl Tally {
             (&mut self.uncorrected, &other.uncorrected),
             (&mut self.first_byte, &other.first_byte),
             (&mut self.connect, &other.connect),
+            (&mut self.schedule_lag, &other.schedule_lag),
         ] {
             // All have the same bounds, so adding cannot fail.
             histogram.add(more).expect("histograms of the same bounds");

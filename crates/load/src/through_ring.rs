@@ -58,6 +58,9 @@ impl Engine<'_> {
             }
         }
         self.in_ring.clear();
+        for intended_ns in self.due_in_ring.drain(..) {
+            self.tally.taken_up(intended_ns, self.now_ns);
+        }
     }
 
     /// The slot of a token whose connection is still the same.

@@ -28,8 +28,15 @@ const CONNECTIONS: u32 = 256;
 const RATE_MAX: f64 = 1e6;
 /// Parts of a trial, of which the first does not count: the server has to come to its steady state.
 const PARTS: u32 = 5;
-/// The share of trials near the answer that had a busy generator, from which on that was the limit.
-const LIMITED_SHARE: f64 = 0.5;
+/// The share of trials near the answer that the generator shaped, from which on it was the limit.
+const LIMITED_SHARE: f64 = 0.25;
+/// The share of time without a CPU from which on a generator shapes what it measures.
+const CONTENDED_SHARE: f64 = 0.05;
+/// The part of a limit that the generator's own lateness may take.
+const LAG_SHARE: f64 = 0.1;
+/// How often a trial is made again that was missed while the generator shaped it: in a row, and in a whole search.
+const AGAIN_IN_A_ROW: u32 = 2;
+const AGAIN_MAX: u32 = TRIALS_USUAL / 4;
 
 /// The options of a search.
 #[derive(Debug, Clone, clap::Args)]
@@ -121,6 +128,8 @@ pub(super) struct Found {
     pub(super) knee_per_s: Option<f64>,
     pub(super) rates: Vec<LoadedRate>,
     pub(super) generator_limited: bool,
+    /// Trials that were made again because the generator shaped them.
+    pub(super) again: u32,
     pub(super) trials: usize,
     pub(super) times: Times,
     pub(super) duration: Duration,
@@ -129,6 +138,35 @@ pub(super) struct Found {
     /// Why it ended before it was over, in words.
     pub(super) ended: Option<&'static str>,
     pub(super) warnings: Vec<String>,
+}
+
+/// What a search can say of the server.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Answer {
+    /// The highest rate, and its 95 % interval.
+    Found { rate_per_s: f64, low_per_s: f64, high_per_s: f64 },
+    /// This rate was held; where the server itself ends, the generator could not find out.
+    AtLeast(f64),
+    /// Even the highest rate that was tried was held.
+    Above(f64),
+    /// Even the lowest rate that was tried was missed.
+    Below(f64),
+    /// Nothing.
+    Unknown,
+}
+
+impl Found {
+    /// What the trials say, less what the generator may have made of it.
+    pub(super) fn answer(&self) -> Answer {
+        match self.highest {
+            Highest::Found { low_per_s, .. } if self.generator_limited => Answer::AtLeast(low_per_s),
+            Highest::Below(_) if self.generator_limited => Answer::Unknown,
+            Highest::Found { rate_per_s, low_per_s, high_per_s } => Answer::Found { rate_per_s, low_per_s, high_per_s },
+            Highest::Above(rate) => Answer::Above(rate),
+            Highest::Below(rate) => Answer::Below(rate),
+            Highest::Unknown => Answer::Unknown,
+        }
+    }
 }
 
 /// Runs a search and reports it.
@@ -175,9 +213,9 @@ pub(super) fn run(
     } else {
         crate::output::print(&words::text(&found, Colours::of_stdout()))?;
     }
-    Ok(match found.highest {
-        Highest::Found { .. } | Highest::Above(_) => ExitCode::SUCCESS,
-        Highest::Below(_) | Highest::Unknown => ExitCode::FAILURE,
+    Ok(match found.answer() {
+        Answer::Found { .. } | Answer::AtLeast(_) | Answer::Above(_) => ExitCode::SUCCESS,
+        Answer::Below(_) | Answer::Unknown => ExitCode::FAILURE,
     })
 }
 
@@ -198,6 +236,7 @@ fn search(
     let mut search = Search::new(from, RATE_MAX, objective.allowed(), seed);
     let mut rates: BTreeMap<u64, AtRate> = BTreeMap::new();
     let (begin, mut line, mut ended) = (Instant::now(), Line::new(), None);
+    let (mut again, mut again_here) = (0, 0);
     let mut connections = CONNECTIONS;
     while let Some(rate_per_s) = search.wanted() {
         if stop.asked() {
@@ -219,7 +258,8 @@ fn search(
             options.connections = CONNECTIONS.max(options.threads);
         }
         connections = options.connections;
-        options.schedule = Schedule::Poisson { rate_per_s, seed: seed.wrapping_add(1 + number as u64) };
+        let seed = seed.wrapping_add(1 + number as u64 + u64::from(again));
+        options.schedule = Schedule::Poisson { rate_per_s, seed };
         options.stop = StopRule::Duration(times.trial);
         options.timeout = times.drain;
         options.sampling.interval = (times.trial / PARTS).max(Duration::from_millis(10));
@@ -229,13 +269,20 @@ fn search(
             ended = Some("ended by you");
             break;
         }
-        let trial = judged(&report, rate_per_s, objective);
-        note(&mut rates, &report, &trial);
-        search.tried(trial);
         std::thread::sleep(times.settle);
+        let trial = judged(&report, rate_per_s, objective);
+        let is_shaped = shaped_by_generator(&report, objective);
+        let is_missed = trial.bad as f64 > objective.allowed() * trial.requests as f64;
+        if is_shaped && is_missed && again_here < AGAIN_IN_A_ROW && again < AGAIN_MAX {
+            (again, again_here) = (again + 1, again_here + 1);
+            continue;
+        }
+        again_here = 0;
+        note(&mut rates, &report, &trial, is_shaped);
+        search.tried(trial);
     }
     drop(line);
-    Ok(found(&search, &rates, url, objective, times, begin.elapsed(), ended, connections))
+    Ok(found(&search, &rates, url, objective, times, begin.elapsed(), ended, connections, again))
 }
 
 /// How many requests of a trial count, and how many of them missed the objective.
@@ -257,7 +304,19 @@ fn judged(report: &LoadReport, rate_per_s: f64, objective: Objective) -> Trial {
     trial
 }
 
-fn note(rates: &mut BTreeMap<u64, AtRate>, report: &LoadReport, trial: &Trial) {
+/// Whether the generator, rather than the server alone, made a trial's latencies: it had no CPU when it wanted one, or it
+/// took up arrivals so late that this is a part of the limit.
+fn shaped_by_generator(report: &LoadReport, objective: Objective) -> bool {
+    let lags = match objective {
+        Objective::Latency { share, limit_ns } => {
+            report.schedule_lag.value_at_quantile(share) as f64 > LAG_SHARE * limit_ns as f64
+        }
+        Objective::Errors { .. } => false,
+    };
+    report.generator.bottleneck || report.generator.runnable_share > CONTENDED_SHARE || lags
+}
+
+fn note(rates: &mut BTreeMap<u64, AtRate>, report: &LoadReport, trial: &Trial, is_shaped: bool) {
     // Numbers above 0 have the order of their bits.
     let at = rates.entry(trial.rate_per_s.to_bits()).or_insert_with(|| AtRate {
         latency: Histogram::new_from(&report.latency),
@@ -274,7 +333,7 @@ fn note(rates: &mut BTreeMap<u64, AtRate>, report: &LoadReport, trial: &Trial) {
     at.bad += trial.bad;
     at.achieved_per_s += report.rate_per_s;
     at.trials += 1;
-    at.limited += u32::from(report.generator.bottleneck);
+    at.limited += u32::from(is_shaped);
 }
 
 #[expect(clippy::too_many_arguments, reason = "a search and its circumstances, once")]
@@ -287,6 +346,7 @@ fn found(
     duration: Duration,
     ended: Option<&'static str>,
     connections: u32,
+    again: u32,
 ) -> Found {
     let highest = search.answer();
     let curve: Vec<LoadedRate> = rates
@@ -307,7 +367,11 @@ fn found(
         curve.iter().filter(|rate| rate.p99_ns > 0).map(|rate| (rate.rate_per_s, rate.p99_ns as f64)).collect();
     let knee_per_s = knee(&points);
     let near = match highest {
-        Highest::Found { low_per_s, high_per_s, .. } => low_per_s * 0.9..=high_per_s * 1.1,
+        Highest::Found { low_per_s, high_per_s, .. } => {
+            // What was missed above narrowed the search down, however far above that was.
+            let missed = curve.iter().find(|at| at.rate_per_s > low_per_s && at.bad_share > objective.allowed());
+            low_per_s * 0.9..=missed.map_or(0.0, |at| at.rate_per_s).max(high_per_s * 1.1)
+        }
         Highest::Above(rate) | Highest::Below(rate) => rate * 0.9..=f64::INFINITY,
         Highest::Unknown => 0.0..=0.0,
     };
@@ -322,8 +386,14 @@ fn found(
     let mut warnings = Vec::new();
     if generator_limited {
         warnings.push(format!(
-            "the generator was busy or late in {limited} of {tried} trials near the answer: it may have been the limit \
-             rather than the server; more threads (-t), or another host for it, show more"
+            "the generator was the bottleneck: in {limited} of {tried} trials near the answer it waited for its CPU, was \
+             busy all the time or took arrivals up late; a CPU of its own (--cpu), more threads (-t) or another host \
+             show more of the server"
+        ));
+    }
+    if again > 0 {
+        warnings.push(format!(
+            "{again} trials were made again: the objective was missed while the generator was kept back"
         ));
     }
     if let Highest::Found { rate_per_s, .. } = highest {
@@ -344,6 +414,7 @@ fn found(
         knee_per_s,
         rates: curve,
         generator_limited,
+        again,
         trials: search.trials().len(),
         times,
         duration,

@@ -1,12 +1,11 @@
 //! What a search for the highest rate found: for people, programs and pages.
 
 use super::blocks::{blocks, top};
-use super::find_max::Found;
+use super::find_max::{Answer, Found};
 use super::screen::Colours;
 use crate::units::nanoseconds;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use weir_measure::capacity::Highest;
 use weir_measure::objective::Objective;
 use weir_report::{Loaded, count as grouped};
 
@@ -37,17 +36,26 @@ fn rate(per_s: f64) -> String {
 
 /// The answer in a sentence.
 fn sentence(found: &Found) -> String {
-    match found.highest {
-        Highest::Found { rate_per_s, low_per_s, high_per_s } => format!(
+    match found.answer() {
+        Answer::Found { rate_per_s, low_per_s, high_per_s } => format!(
             "{} is the highest rate that holds {} (95 %: {} to {})",
             rate(rate_per_s),
             found.slo,
             rate(low_per_s),
             rate(high_per_s)
         ),
-        Highest::Above(tried) => format!("{} was still held at {}, the highest rate tried", found.slo, rate(tried)),
-        Highest::Below(tried) => format!("{} was missed even at {}, the lowest rate tried", found.slo, rate(tried)),
-        Highest::Unknown => "nothing is known: no trial was over".to_owned(),
+        Answer::AtLeast(held) => format!(
+            "{} was held at {}; the generator was the bottleneck beyond, so that the highest rate of the server is not \
+             known",
+            found.slo,
+            rate(held)
+        ),
+        Answer::Above(tried) => format!("{} was still held at {}, the highest rate tried", found.slo, rate(tried)),
+        Answer::Below(tried) => format!("{} was missed even at {}, the lowest rate tried", found.slo, rate(tried)),
+        Answer::Unknown if found.generator_limited => {
+            "nothing is known of the server: the generator was the bottleneck even at the lowest rate".to_owned()
+        }
+        Answer::Unknown => "nothing is known: no trial was over".to_owned(),
     }
 }
 
@@ -109,13 +117,14 @@ fn write_rest(text: &mut String, found: &Found, colours: Colours) -> std::fmt::R
 
 /// The report for programs.
 pub(super) fn json(found: &Found) -> Value {
-    let highest = match found.highest {
-        Highest::Found { rate_per_s, low_per_s, high_per_s } => {
+    let highest = match found.answer() {
+        Answer::Found { rate_per_s, low_per_s, high_per_s } => {
             json!({ "is": "found", "rate_per_s": rate_per_s, "low_per_s": low_per_s, "high_per_s": high_per_s })
         }
-        Highest::Above(rate) => json!({ "is": "above", "rate_per_s": rate }),
-        Highest::Below(rate) => json!({ "is": "below", "rate_per_s": rate }),
-        Highest::Unknown => json!({ "is": "unknown" }),
+        Answer::AtLeast(rate) => json!({ "is": "at_least", "rate_per_s": rate }),
+        Answer::Above(rate) => json!({ "is": "above", "rate_per_s": rate }),
+        Answer::Below(rate) => json!({ "is": "below", "rate_per_s": rate }),
+        Answer::Unknown => json!({ "is": "unknown" }),
     };
     let rates: Vec<_> = found
         .rates
@@ -139,6 +148,7 @@ pub(super) fn json(found: &Found) -> Value {
         "confidence": 0.95,
         "knee_per_s": found.knee_per_s,
         "generator_limited": found.generator_limited,
+        "trials_again": found.again,
         "trials": found.trials,
         "trial_s": found.times.trial.as_secs_f64(),
         "duration_s": found.duration.as_secs_f64(),
@@ -178,16 +188,15 @@ pub(super) fn page(found: &Found) -> Loaded {
         rate_per_s: found.requests as f64 / duration_s.max(1e-9),
         rates: found.rates.clone(),
         answer: Some(format!("{}{bend}.", sentence(found))),
-        found: match found.highest {
-            Highest::Found { rate_per_s, low_per_s, high_per_s } => Some((rate_per_s, low_per_s, high_per_s)),
+        found: match found.answer() {
+            Answer::Found { rate_per_s, low_per_s, high_per_s } => Some((rate_per_s, low_per_s, high_per_s)),
             _ => None,
         },
         limit_ns: match found.objective {
             Objective::Latency { limit_ns, .. } => Some(limit_ns),
             Objective::Errors { .. } => None,
         },
-        generator: if found.generator_limited { "it may have been the limit" } else { "it was not the limit" }
-            .to_owned(),
+        generator: if found.generator_limited { "it was the bottleneck" } else { "it was not the limit" }.to_owned(),
         warnings: found.warnings.clone(),
         ..Loaded::default()
     }

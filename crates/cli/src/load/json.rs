@@ -35,6 +35,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
             "cpu_share": report.generator.cpu_share,
             "runnable_share": report.generator.runnable_share,
             "late": report.generator.late,
+            "schedule_lag_ns": summary(&report.schedule_lag),
             "bottleneck": report.generator.bottleneck,
             "io": report.generator.io.name(),
         },

@@ -36,10 +36,11 @@ pub(super) fn page(report: &LoadReport, heading: &Heading) -> Loaded {
         spread: spread(&report.latency),
         points: points.collect(),
         generator: format!(
-            "{:.1} % CPU, waited for it {:.1} % of the time, {} arrivals late",
+            "{:.1} % CPU, waited for it {:.1} % of the time, {} arrivals late{}",
             generator.cpu_share * 100.0,
             generator.runnable_share * 100.0,
-            generator.late
+            generator.late,
+            super::screen::punctuality(&report.schedule_lag).map_or(String::new(), |words| format!("; {words}"))
         ),
         warnings: report.warnings.clone(),
         ..Loaded::default()

@@ -133,6 +133,9 @@ fn write_screen(
         write!(screen, ", {} arrivals late", grouped(generator.late))?;
     }
     writeln!(screen)?;
+    if let Some(words) = punctuality(&report.schedule_lag) {
+        writeln!(screen, "  schedule   {words}")?;
+    }
     if calls && report.requests > 0 {
         let each = |count: u64| count as f64 / report.requests as f64;
         writeln!(
@@ -151,6 +154,18 @@ fn write_screen(
         writeln!(screen, "  {} no request succeeded", colours.bad("error:"))?;
     }
     Ok(())
+}
+
+/// How well the generator kept to its schedule, in words; nothing where it had none.
+pub(super) fn punctuality(lag: &Histogram) -> Option<String> {
+    let summary = Summary::of(lag)?;
+    let [median, p99, max] = [summary.p50, summary.p99, summary.max].map(|lag_ns| nanoseconds(lag_ns as f64));
+    Some(format!(
+        "kept within {} for 99 % of the arrivals, half within {}, worst {}",
+        p99.trim(),
+        median.trim(),
+        max.trim()
+    ))
 }
 
 /// The durations, side by side.

@@ -29,8 +29,6 @@ const BUFFER_BYTES: usize = 128 * 1024;
 const READS_IN_A_ROW: u32 = 16;
 /// Events taken in one wait.
 const EVENTS: usize = 256;
-/// An arrival that is issued later than this after its time is a late one.
-const LATE_NS: u64 = 1_000_000;
 /// Bytes after which the server is told that it may send more: half of its window, so that it never waits.
 const TELL_BYTES: u32 = WINDOW_BYTES / 2;
 
@@ -236,15 +234,13 @@ impl<'a> Engine<'a> {
             } else if self.queue.len() < self.queue_max {
                 self.queue.push_back(intended_ns);
                 self.tally.queued += 1;
-                continue;
             } else {
                 // It would have asked for this one: those after it ask for theirs.
                 self.choose();
                 self.tally.dropped += 1;
                 self.events.dropped(self.now_ns, 1, intended_ns);
-                continue;
             }
-            self.tally.late += u64::from(self.now_ns.saturating_sub(intended_ns) > LATE_NS);
+            self.tally.taken_up(intended_ns, self.now_ns);
         }
         self.flush_touched();
     }

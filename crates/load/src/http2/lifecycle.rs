@@ -144,7 +144,9 @@ impl Engine<'_> {
         // A proxy may have been spoken to before.
         connection.out_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
         connection.out.extend_from_slice(&self.wire.preface);
-        self.tally.connect.saturating_record(self.now_ns.saturating_sub(connection.connect_start_ns));
+        let start_ns = connection.connect_start_ns;
+        self.tally.connect.saturating_record(self.now_ns.saturating_sub(start_ns));
+        self.events.connected(connection.number, start_ns, self.now_ns);
         self.tell_connection(slot, false);
         for _ in 0..share {
             if !self.connections[slot].has_room() {
@@ -188,7 +190,8 @@ impl Engine<'_> {
             // Asking again at once could only fail again: nothing more is opened until others had time to give back.
             self.hold_until_ns = self.now_ns + REOPEN_NS;
         }
-        if outcome.is_ours() || self.host.reached.load(Ordering::Relaxed) {
+        let was_there = outcome == Outcome::Reset && self.host.route.proxy.is_none();
+        if outcome.is_ours() || was_there || self.host.reached.load(Ordering::Relaxed) {
             if outcome.is_ours() || outcome == Outcome::ConnectFailed {
                 self.tally.reasons.note(outcome, &error.to_string(), self.share_of_held() as u64);
             }

@@ -3,7 +3,7 @@
 use super::SessionTally;
 use crate::connection::{Batch, Phase, Piece};
 use crate::cookies::CookieJar;
-use crate::engine::{Engine, LATE_NS, NEVER, Wanted};
+use crate::engine::{Engine, NEVER, Wanted};
 use crate::plan::Plan;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -133,7 +133,6 @@ impl Engine<'_> {
         let session = courses.choose(sessions);
         if !courses.free.is_empty() && self.now_ns >= self.hold_until_ns {
             self.begin_session(session, intended_ns);
-            self.tally.late += u64::from(self.now_ns.saturating_sub(intended_ns) > LATE_NS);
         } else if self.queued < self.queue_max {
             self.pools[0].queue.push_back(Wanted { intended_ns, ask: session });
             self.queued += 1;
@@ -142,6 +141,7 @@ impl Engine<'_> {
             self.tally.dropped += 1;
             self.events.dropped(self.now_ns, 1, intended_ns);
         }
+        self.tally.taken_up(intended_ns, self.now_ns);
     }
 
     /// Begins sessions as long as there is one to begin and room for it.

@@ -59,8 +59,9 @@ faults:
                            one event loop, in which /slow burns (or sleeps) 20 ms
   accept-queue [--ms N] [--sleep]
                            one worker takes a connection at a time and works 5 ms for each
-  stall [--ms N] [--every N]
-                           one event loop that stops for 200 ms in each 1000 ms
+  stall [--ms N] [--every N] [--long-ms N --long-each N]
+                           one event loop that stops for 200 ms in each 1000 ms; each Nth time
+                           for --long-ms
   slow-fs DIRECTORY [--ms N]
                            no server: a file system (FUSE) on the directory, in the process
                            weir-slow-fs; each fsync takes 20 ms; prints `mounted on DIRECTORY`
