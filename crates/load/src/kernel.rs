@@ -82,12 +82,8 @@ impl Kernel {
         // SAFETY: the call takes no pointer.
         let epoll = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
-        Ok(Self {
-            epoll: unsafe { OwnedFd::from_raw_fd(epoll) },
-            is_old: false,
-            receive_buffer: None,
-            calls: Calls::default(),
-        })
+        let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
+        Ok(Self { epoll, is_old: false, receive_buffer: None, calls: Calls::default() })
     }
 
     /// The epoll instance.

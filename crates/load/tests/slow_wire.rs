@@ -136,7 +136,10 @@ fn the_wire_carries_what_a_token_bucket_lets_through() {
                 stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("room");
                 stream.set_read_timeout(Some(Duration::from_secs(3))).expect("a time above 0");
                 let mut buffer = [0; 65536];
-                while !over.load(Ordering::Relaxed) && stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
+                let mut is_open = true;
+                while is_open && !over.load(Ordering::Relaxed) {
+                    is_open = stream.read(&mut buffer).is_ok_and(|count| count > 0);
+                }
             });
         });
         scope.spawn(|| {
