@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass, fields
 from typing import Any, Optional
 
@@ -109,7 +110,7 @@ class Result:
     sessions: Optional[Sessions]
 
     @classmethod
-    def of(cls, report: dict[str, Any], asked: list[Request], packed: bytes, left_out: int) -> Result:
+    def of(cls, report: dict[str, Any], asked: list[Request], packed: builtins.bytes, left_out: int) -> Result:
         """The result of a report of the native part."""
         values = dict(report, asked=asked, samples=Samples(packed, asked), left_out=left_out)
         values["generator"] = Generator(**report["generator"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
@@ -29,8 +29,11 @@ def load(what: What, **options: Unpack[Options]) -> Result:
     Raises ValueError where the options make no sense, and LoadError where the run cannot be made at all; requests that
     fail are counted instead.
     """
-    options.setdefault("samples", SAMPLES)
-    return Running(what, dict(options)).result()
+    return _load(what, options)
+
+
+def _load(what: What, options: Mapping[str, Any]) -> Result:
+    return Running(what, {"samples": SAMPLES, **options}).result()
 
 
 def start(what: What, *, buffer: int = 50_000, **options: Unpack[Options]) -> Running:
@@ -67,7 +70,7 @@ def execute(runs: Iterable[Run], **common: Unpack[Options]) -> list[Result]:
     """
     results: list[Result] = []
     for run in runs:
-        results.append(load(run.what, **{**common, **run.options}))
+        results.append(_load(run.what, {**common, **run.options}))
         if results[-1].interrupted:
             break
     return results

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, overload
 
 from ._native import OUTCOMES
 from .asking import Request
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LAYOUT = struct.Struct("=5dQQIHBB")
 _OPENED, _RETRIED = 1, 2
 #: Columns: the format of a value, and where the first one lies.
-_COLUMNS = {
+_COLUMNS: dict[str, tuple[Literal["d", "Q", "I", "H", "B"], int]] = {
     "start_us": ("d", 0),
     "connect_us": ("d", 8),
     "first_byte_us": ("d", 16),
@@ -93,7 +93,7 @@ class Samples(Sequence[Sample]):
         begin = place % count * _LAYOUT.size
         return next(unpack(self._packed[begin : begin + _LAYOUT.size]))
 
-    def column(self, name: str) -> memoryview:
+    def column(self, name: str) -> memoryview[Any]:
         """One field of all samples, without copying: start_us, connect_us, first_byte_us, total_us, latency_us, bytes,
         connection, request, status, outcome (the place in weir.OUTCOMES) or flags (1 = opened, 2 = retried)."""
         if name not in _COLUMNS:
@@ -108,7 +108,7 @@ class Samples(Sequence[Sample]):
 
         names, formats, offsets = zip(*((name, format, offset) for name, (format, offset) in _COLUMNS.items()))
         layout = {"names": names, "formats": formats, "offsets": offsets, "itemsize": _LAYOUT.size}
-        return numpy.frombuffer(self._packed, dtype=numpy.dtype(layout))  # type: ignore[call-overload,no-any-return]
+        return numpy.frombuffer(self._packed, dtype=numpy.dtype(layout))  # type: ignore[call-overload]
 
     def __bytes__(self) -> bytes:
         return bytes(self._packed)

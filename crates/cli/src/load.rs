@@ -14,6 +14,7 @@ mod protocol;
 pub(crate) mod reach;
 mod screen;
 mod slow;
+mod workload;
 
 pub(crate) use asked::number_names;
 
@@ -30,6 +31,7 @@ use outputs::OutputArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use weir_load::workload::Mix;
 use weir_load::{Io, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_trace::Run;
 
@@ -55,6 +57,11 @@ Examples:
       the requests of a file, by their weights; a line is: 3 GET /index.html
   weir load --sessions users.txt --rate 5 http://localhost:8080/
       five users a second, who click, think and click again
+  weir load --make-fileset specweb96 site --directories 10
+  weir load --mix specweb96 --directories 10 http://localhost:8080/
+      the files of SPECweb96 and its mix
+  weir load --mix surge --files 2000 -c 200 -d 60s http://localhost:8080/
+      200 users of SURGE, who open pages, wait and open others
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
   weir load --http2 --streams 20 https://localhost:8443/
@@ -90,10 +97,13 @@ be reached, 2 for wrong usage.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What to load: http:// or https://, host, port, path
-    #[arg(required_unless_present_any = ["urls", "sessions"])]
+    #[arg(required_unless_present_any = ["urls", "sessions", "make_fileset"])]
     url: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
+    /// Load nothing: write the files of a workload (specweb96, surge) to a directory, as many as --directories or --files says, or as specweb96 has for --rate
+    #[arg(long, num_args = 2, value_names = ["NAME", "DIR"], help_heading = "Workload")]
+    make_fileset: Vec<String>,
     /// Write the events of every connection and request to this run directory, for `weir explain`
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
@@ -170,6 +180,8 @@ pub(crate) struct LoadArgs {
     body: Option<String>,
     #[command(flatten)]
     asked: asked::Asked,
+    #[command(flatten)]
+    workload: workload::Workload,
     /// Believe any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
     insecure: bool,
@@ -216,7 +228,8 @@ impl clap::FromArgMatches for Given {
             "http1_0" => "--http1.0".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        let names = OF_LOADING.into_iter().chain(asked::OF_ASKING).chain(OF_REACHING).chain(OF_SLOW);
+        let names = OF_LOADING.into_iter().chain(asked::OF_ASKING).chain(OF_REACHING);
+        let names = names.chain(workload::OF_WORKLOAD).chain(OF_SLOW);
         Ok(Self(names.filter(was_given).map(option).collect()))
     }
 
@@ -306,6 +319,7 @@ impl LoadArgs {
             ..Request::default()
         };
         self.asked.apply(&mut options, base.as_ref(), self.seed)?;
+        self.workload.apply(&mut options, base.as_ref(), self.seed)?;
         let has_end = self.requests.is_some() || self.duration.is_some();
         let when = asked::When { poisson: self.poisson, seed: self.seed, has_end };
         self.asked.schedule(&mut options, base.as_ref(), when)?;
@@ -336,6 +350,9 @@ impl Heading {
         }
         if options.pipeline > 1 {
             manner.push_str(&format!(", {} requests in a pipeline", options.pipeline));
+        }
+        if options.asks.mix.as_ref().is_some_and(Mix::has_users) {
+            manner = manner.replacen("connection", "user", 1);
         }
         if let Some(sessions) = &options.asks.sessions {
             manner = manner.replacen("connection", "session", 1);
@@ -368,6 +385,9 @@ impl Heading {
 /// Runs the command.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if !args.make_fileset.is_empty() {
+        return workload::make(&args);
+    }
     if args.find_max.wanted() {
         let url = args.url.as_deref();
         return find_max::run(&args.find_max, &args.load, url, &args.outputs, args.json, args.quiet);
@@ -491,6 +511,7 @@ mod tests {
             "sessions",
             "handshakes",
             "reasons",
+            "mix",
             "warnings",
             "url",
             "connections",

@@ -13,10 +13,11 @@ const RING_SLOTS: usize = 1 << 17;
 /// Runs a load and writes its events to the run.
 pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, watch: &Watch) -> anyhow::Result<LoadReport> {
     let names = number_names(&mut options);
-    let seed = match (&options.schedule, &options.asks.order) {
+    let mix = options.asks.mix.as_ref().map(|mix| mix.seed);
+    let seed = mix.or(match (&options.schedule, &options.asks.order) {
         (Schedule::Poisson { seed, .. }, _) | (_, Order::Weighted { seed }) => Some(*seed),
         _ => None,
-    };
+    });
     let (producers, mut consumers): (Vec<_>, Vec<_>) =
         (0..options.threads).map(|_| weir_wire::ring(RING_SLOTS)).unzip();
     options.events = producers;

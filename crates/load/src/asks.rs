@@ -6,11 +6,12 @@ mod url_file;
 mod url_list;
 
 use crate::sessions::Sessions;
+use crate::workload::Mix;
 use crate::{LoadError, Options, Request, RequestError, Url};
 use std::sync::Arc;
 
 pub(crate) use choice::{Alias, Chooser};
-pub(crate) use prepared::Table;
+pub(crate) use prepared::{Entry, Table};
 pub use url_file::{UrlFileError, parse_url_file};
 pub use url_list::{UrlListError, UrlListProblem, parse_url_list};
 
@@ -32,6 +33,8 @@ pub struct Asks {
     pub cookie_jar: bool,
     /// Users who ask these requests in sessions, instead of in the order.
     pub sessions: Option<Sessions>,
+    /// The files that are asked for, where the list has only a request for each kind of them ([`Mix::asks`]).
+    pub mix: Option<Mix>,
     /// What the report is to say of where the requests came from, in words.
     pub notes: Vec<String>,
 }
@@ -80,7 +83,7 @@ impl Asks {
 
     /// Whether whatever goes out in one go is a piece of the table, as it stays until the run is over.
     pub(crate) fn are_ready_made(&self, pipeline: u32) -> bool {
-        !self.cookie_jar && self.sessions.is_none() && (pipeline == 1 || self.list.len() <= 1)
+        !self.cookie_jar && self.sessions.is_none() && self.mix.is_none() && (pipeline == 1 || self.list.len() <= 1)
     }
 
     /// Whether these requests can be asked with the other options.
@@ -109,6 +112,9 @@ impl Asks {
             && (order.is_empty() || order.iter().any(|ask| *ask as usize >= self.list.len().max(1)))
         {
             return wrong("the order of the requests is empty, or names one that is not there");
+        }
+        if let Some(mix) = &self.mix {
+            mix.check(self, options)?;
         }
         if let Some(sessions) = &self.sessions {
             sessions.check(self, options)?;

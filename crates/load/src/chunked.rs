@@ -23,6 +23,8 @@ enum Place {
 pub(crate) struct Chunked {
     place: Place,
     size: u64,
+    /// Bytes of data so far.
+    bytes: u64,
     /// Digits of the size, or bytes of the line that have come: both are bounded.
     seen: u32,
     /// Bytes of all trailers so far, and whether the line that we are in is empty so far.
@@ -32,11 +34,16 @@ pub(crate) struct Chunked {
 
 impl Default for Chunked {
     fn default() -> Self {
-        Self { place: Place::Size, size: 0, seen: 0, trailer_bytes: 0, line_empty: true }
+        Self { place: Place::Size, size: 0, bytes: 0, seen: 0, trailer_bytes: 0, line_empty: true }
     }
 }
 
 impl Chunked {
+    /// How much data has come so far, without framing.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Takes bytes of the body: how many belong to it, and whether it is whole.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), Malformed> {
         let mut at = 0;
@@ -45,6 +52,7 @@ impl Chunked {
                 Place::Data(left) => {
                     let taken = (bytes.len() - at).min(usize::try_from(left).unwrap_or(usize::MAX));
                     at += taken;
+                    self.bytes = self.bytes.saturating_add(taken as u64);
                     let left = left - taken as u64;
                     self.place = if left == 0 { Place::DataEnd } else { Place::Data(left) };
                     continue;

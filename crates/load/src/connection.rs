@@ -153,7 +153,7 @@ impl Connection {
             self.parser.expect_head_only(entry.head_only);
         }
         self.composed.clear();
-        if self.burst.is_empty() && !plan.asks.cookie_jar { entry.bytes as usize } else { self.compose_burst(plan) }
+        if self.burst.is_empty() && !plan.asks.is_composed { entry.bytes as usize } else { self.compose_burst(plan) }
     }
 
     fn compose_burst(&mut self, plan: &Plan) -> usize {

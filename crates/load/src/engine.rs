@@ -475,8 +475,12 @@ impl<'a> Engine<'a> {
             status: connection.parser.status(),
             encrypted: connection.encrypted,
         };
-        if self.plan.asks.cookie_jar {
+        if self.plan.asks.is_composed {
             connection.keep_cookies(self.plan);
+            if let Some(files) = &self.plan.asks.files {
+                let (ask, bytes) = (over.batch.ask, connection.parser.body_bytes());
+                self.tally.mix.count(files, ask, self.plan.asks.entry(ask), over.status, bytes);
+            }
         }
         if over.batch.session != 0
             && let Some(courses) = &mut self.courses

@@ -8,6 +8,8 @@
 //! The way of a request is in `engine`; what happens to connections beside it in `lifecycle`; HTTP/2 has both of its own
 //! in `http2`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
+#![doc = include_str!("../doc/guide.md")]
+#![warn(missing_docs)]
 
 pub mod access_log;
 mod account;
@@ -15,11 +17,15 @@ mod asks;
 mod calendar;
 mod chunked;
 mod connection;
+// As http2.
+#[doc(hidden)]
 pub mod cookies;
 mod engine;
 mod error;
 mod events;
 mod health;
+// Open to the tests and fuzz targets of its readers only.
+#[doc(hidden)]
 pub mod http2;
 mod kernel;
 mod lifecycle;
@@ -32,6 +38,8 @@ pub mod reach;
 mod read_ahead;
 mod report;
 mod request;
+// As http2.
+#[doc(hidden)]
 pub mod response;
 mod ring;
 mod run;
@@ -48,6 +56,7 @@ mod transport;
 mod trust;
 mod unread;
 mod url;
+pub mod workload;
 
 pub use asks::{Ask, Asks, Order, UrlFileError, UrlListError, UrlListProblem, parse_url_file, parse_url_list};
 pub use error::LoadError;
@@ -70,5 +79,4 @@ pub use slow::{Link, SlowClient};
 pub use tally::Handshakes;
 pub use trust::TlsSetupError;
 pub use url::{Url, UrlError};
-/// A request as an [`Observer`] sees it.
 pub use weir_wire::client::{ClientRequest, Outcome};

@@ -16,7 +16,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Packs a histogram of [`crate::histogram`]'s bounds.
+    /// Packs a histogram of the report's bounds, 1 ns to an hour with three digits.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Self {
         let filled =
@@ -70,7 +70,7 @@ impl Packed {
         }))
     }
 
-    /// Adds what it holds to a histogram of [`crate::histogram`]'s bounds.
+    /// Adds what it holds to a histogram of the report's bounds, 1 ns to an hour with three digits.
     pub fn add_to(&self, histogram: &mut Histogram) {
         for (bucket, count) in self.buckets() {
             // What was packed lay within the same bounds.

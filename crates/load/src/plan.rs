@@ -6,6 +6,7 @@ use crate::reach::route::Route;
 use crate::schedule::{Arrivals, StopRule};
 use crate::sessions::{Session, Sessions};
 use crate::slices::Slices;
+use crate::workload::Mix;
 use crate::{LoadError, Observer, SlowClient, Url};
 use std::sync::atomic::AtomicBool;
 use weir_wire::Producer;
@@ -18,6 +19,8 @@ const OTHER_FILES: u64 = 64;
 pub(crate) struct Plan {
     pub(crate) asks: Table,
     pub(crate) sessions: Option<Sessions>,
+    /// Users whose steps are computed, in place of sessions.
+    pub(crate) users: Option<Mix>,
     pub(crate) pipeline: u32,
     /// Whether receptions and transmissions go through io_uring; where the kernel has none, that may be refused.
     pub(crate) ring: bool,
@@ -87,6 +90,7 @@ impl Plan {
         Ok(Self {
             asks,
             sessions: options.asks.sessions.clone(),
+            users: options.asks.mix.clone().filter(Mix::has_users),
             ring: match options.io {
                 Io::Epoll => false,
                 Io::Auto => suits && !encrypted && !options.slow.is_slow(),
@@ -117,7 +121,6 @@ impl Host {
 /// Divides the options among the loops; all begin at `start_ns`, and each has its end of `slices`.
 pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) -> Vec<Share> {
     let lanes = options.threads;
-    let asks = options.asks.list.len();
     let part = |whole: u64, lane: u32| {
         let (lane, lanes) = (u64::from(lane), u64::from(lanes));
         whole / lanes + u64::from(lane < whole % lanes)
@@ -141,7 +144,7 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
                 queue: part(options.queue as u64, lane) as usize,
                 end_ns,
                 arrivals: Arrivals::new(&options.schedule, start_ns, lane, lanes),
-                chooser: Chooser::new(&options.asks.order, asks, lane, lanes),
+                chooser: Chooser::new(&options.asks, lane, lanes),
                 events: rings.next(),
                 observer: observers.next(),
                 slices,

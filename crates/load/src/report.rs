@@ -9,6 +9,7 @@ use crate::schedule::StopRule;
 use crate::series::Series;
 use crate::sessions::SessionReport;
 use crate::tally::{Handshakes, Tally};
+use crate::workload::MixReport;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 use weir_wire::client::Outcome;
@@ -67,6 +68,8 @@ pub struct LoadReport {
     pub handshakes: Handshakes,
     /// Why requests failed, in words, where there is more to say than the name of the outcome; the most frequent first.
     pub reasons: Vec<Reason>,
+    /// What came of the requests of a mix, if one was asked.
+    pub mix: Option<MixReport>,
 }
 
 /// How the generator itself fared.
@@ -149,6 +152,7 @@ impl LoadReport {
             calls: tally.calls,
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),
+            mix: options.asks.mix.as_ref().map(|mix| tally.mix.report(mix)),
         };
         report.warnings = report.judge(options, health, streams_allowed);
         report
@@ -225,6 +229,12 @@ impl LoadReport {
             if let Some((_, count)) = self.errors.iter().find(|(kind, _)| *kind == outcome) {
                 warnings.push(format!("{count} requests failed because this host, not the server, had no {words}"));
             }
+        }
+        if let Some(mix) = self.mix.as_ref().filter(|mix| mix.wrong_sizes > 0) {
+            warnings.push(format!(
+                "{} responses were not as long as the files of {} are: the server serves another file set, or changes it",
+                mix.wrong_sizes, mix.name
+            ));
         }
         if self.events_lost > 0 {
             warnings.push(format!("{} events found no room and are missing from the run's record", self.events_lost));

@@ -40,7 +40,15 @@ enum Body {
     /// Exactly so many bytes.
     Bytes(u64),
     Chunked(Chunked),
-    UntilClose,
+    /// All until the connection ends; so many bytes have come.
+    UntilClose(u64),
+}
+
+impl Body {
+    /// Its length, as a head that was just read tells it.
+    fn told_bytes(self) -> Option<u64> {
+        if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
+    }
 }
 
 /// One response after the other, fed in whatever pieces they come.
@@ -50,6 +58,9 @@ pub struct Parser {
     head_only: bool,
     status: u16,
     keep_alive: bool,
+    /// How long the body is by the head that was read last, if that says so, and else how long it was.
+    told_bytes: Option<u64>,
+    counted_bytes: u64,
     /// `None` while the head is awaited.
     body: Option<Body>,
     /// The part of a head that has come, when it comes in several pieces.
@@ -109,6 +120,12 @@ impl Parser {
         self.status
     }
 
+    /// The length of the body of the response that was completed last, without the framing of chunks.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.told_bytes.unwrap_or(self.counted_bytes)
+    }
+
     /// Whether the head of a response has come, but not all of its body.
     #[must_use]
     pub fn in_body(&self) -> bool {
@@ -159,8 +176,16 @@ impl Parser {
                 *left -= taken as u64;
                 (taken, *left == 0)
             }
-            Some(Body::Chunked(chunked)) => chunked.feed(rest)?,
-            Some(Body::UntilClose) | None => (rest.len(), false),
+            Some(Body::Chunked(chunked)) => {
+                let progress = chunked.feed(rest)?;
+                self.counted_bytes = chunked.bytes();
+                progress
+            }
+            Some(Body::UntilClose(bytes)) => {
+                *bytes += rest.len() as u64;
+                (rest.len(), false)
+            }
+            None => (rest.len(), false),
         };
         if complete {
             self.body = None;
@@ -170,9 +195,10 @@ impl Parser {
 
     /// The connection ended: whether that completes the response (it had no other mark of its end).
     pub fn end(&mut self) -> bool {
-        let complete = self.body == Some(Body::UntilClose);
+        let counted = if let Some(Body::UntilClose(bytes)) = self.body { Some(bytes) } else { None };
         self.reset();
-        complete
+        self.counted_bytes = counted.unwrap_or(0);
+        counted.is_some()
     }
 
     /// The head that these bytes complete; its `length` counts only bytes of this call.
@@ -183,6 +209,9 @@ impl Parser {
                 return Ok(self.last);
             }
             let head = parse_head(bytes, self.head_only)?;
+            self.told_bytes = head.and_then(|head| head.body.told_bytes());
+            // Unless it is remembered below, what was told is no longer what the remembered one tells.
+            self.last = None;
             match head {
                 None => self.keep_partial(bytes)?,
                 Some(head) if self.keeps_cookies => keep_cookies(&bytes[..head.length], &mut self.cookies),
@@ -209,6 +238,7 @@ impl Parser {
                     keep_cookies(&self.partial[..head.length], &mut self.cookies);
                 }
                 head.length -= before;
+                self.told_bytes = head.body.told_bytes();
                 self.partial.clear();
                 Ok(Some(head))
             }
@@ -273,11 +303,11 @@ fn parse_head(bytes: &[u8], head_only: bool) -> Result<Option<Head>, Malformed> 
         _ if bodyless => Body::Bytes(0),
         _ if chunked => Body::Chunked(Chunked::default()),
         Some(length) if !coded => Body::Bytes(length),
-        _ => Body::UntilClose,
+        _ => Body::UntilClose(0),
     };
     // Both framings at once, or chunks in HTTP/1.0: the end may not be where we think, so nothing may follow it.
     let ambiguous = coded && (content_length.is_some() || minor == 0);
-    let keep_alive = !close && !ambiguous && body != Body::UntilClose && (minor == 1 || keep);
+    let keep_alive = !close && !ambiguous && !matches!(body, Body::UntilClose(_)) && (minor == 1 || keep);
     Ok(Some(Head { status, length, body, keep_alive }))
 }
 

@@ -5,6 +5,7 @@ use crate::options::Published;
 use crate::reach::reasons::Reasons;
 use crate::series::Counts;
 use crate::sessions::SessionTally;
+use crate::workload::MixTally;
 use hdrhistogram::Histogram;
 use weir_wire::client::Outcome;
 
@@ -52,6 +53,7 @@ pub(crate) struct Tally {
     pub(crate) through_ring: bool,
     pub(crate) handshakes: Handshakes,
     pub(crate) reasons: Reasons,
+    pub(crate) mix: MixTally,
     /// Handed in when the loop is over.
     pub(crate) sessions: Option<SessionTally>,
 }
@@ -98,6 +100,7 @@ impl Tally {
             through_ring: false,
             handshakes: Handshakes::default(),
             reasons: Reasons::default(),
+            mix: MixTally::default(),
             sessions: None,
         }
     }
@@ -174,6 +177,7 @@ impl Tally {
         self.handshakes.full += other.handshakes.full;
         self.handshakes.resumed += other.handshakes.resumed;
         self.reasons.merge(&other.reasons);
+        self.mix.merge(&other.mix);
         if let Some(more) = &other.sessions {
             self.sessions.get_or_insert_with(SessionTally::new).merge(more);
         }

@@ -137,6 +137,35 @@ proptest! {
 }
 
 #[test]
+fn the_length_of_a_body_is_told() {
+    let mut parser = Parser::new(false);
+    let padding = format!("X-Long: {}\r\n", "x".repeat(2000));
+    let plain = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_owned();
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n".to_owned();
+    let long = format!("HTTP/1.1 200 OK\r\n{padding}Content-Length: 9\r\n\r\n123456789");
+    let interim = format!("HTTP/1.1 103 Early Hints\r\n\r\n{plain}");
+    // The same heads again are remembered, and others between them must not be taken for them.
+    for (response, bytes) in
+        [(&plain, 5), (&plain, 5), (&long, 9), (&plain, 5), (&chunked, 7), (&chunked, 7), (&interim, 5), (&plain, 5)]
+    {
+        for pieces in [response.len(), 7] {
+            let parts = response.as_bytes().chunks(pieces);
+            let last = parts.map(|part| parser.feed(part).expect("HTTP")).last().expect("a part");
+            assert!(last.complete);
+            assert_eq!(parser.body_bytes(), bytes, "{response:?} in pieces of {pieces}");
+        }
+    }
+    for body in ["until the end", "", "again"] {
+        parser.feed(format!("HTTP/1.1 200 OK\r\n\r\n{body}").as_bytes()).expect("HTTP");
+        assert!(parser.end());
+        assert_eq!(parser.body_bytes(), body.len() as u64);
+    }
+    parser.expect_head_only(true);
+    parser.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").expect("HTTP");
+    assert_eq!(parser.body_bytes(), 0);
+}
+
+#[test]
 fn ambiguous_lengths_are_no_trap() {
     let one = |head: &str| {
         let mut parser = Parser::new(false);

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir_load::sessions::{Session, Sessions, Think};
+use weir_load::workload::{FileSet, Mix, Surge};
 use weir_load::{
     Ask, Calls, ClientRequest, Control, Io, LoadReport, Observer, Options, Order, Protocol, Request, Schedule, StopRule,
 };
@@ -94,6 +95,15 @@ fn ask_a_thousand(options: &mut Options, order: Order) {
     options.asks.order = order;
 }
 
+/// The mix of a file set with a million files.
+fn ask_a_million(options: &mut Options, directories_zipf: Option<f64>) {
+    let files = FileSet::SpecWeb96 { directories: 27_778, seed: 1 };
+    assert!(files.len() > 1_000_000);
+    let mix = Mix { files, seed: 3, directories_zipf };
+    options.asks.list = mix.asks(&options.url, &options.request);
+    options.asks.mix = Some(mix);
+}
+
 #[test]
 fn a_request_allocates_nothing() {
     let _turn = TURN.lock();
@@ -112,6 +122,8 @@ fn a_request_allocates_nothing() {
             ask_a_thousand(options, Order::Weighted { seed: 3 });
             options.schedule = Schedule::Fixed { rate_per_s: 20_000.0 };
         },
+        |options: &mut Options| ask_a_million(options, None),
+        |options: &mut Options| ask_a_million(options, Some(1.0)),
         |options: &mut Options| options.observers = vec![Box::new(Bytes(0))],
     ] {
         for events in [false, true] {
@@ -219,6 +231,27 @@ fn a_burst_of_a_session_allocates_nothing() {
     let (few, many) = (run(100), run(2000));
     // A batch's buffer grows to the longest batch that a connection has carried.
     assert!(many <= few + 10 * 10, "19000 more bursts cost {} more allocations", many.saturating_sub(few));
+}
+
+/// Users ask for page after page: what they ask and how long they wait is drawn without an allocation.
+#[test]
+fn a_page_of_a_user_allocates_nothing() {
+    let _turn = TURN.lock();
+    let server = server();
+    let run = |seconds: u64| {
+        let mut options = options(&server, 1, true);
+        options.connections = 200;
+        options.stop = StopRule::Duration(Duration::from_secs(seconds));
+        let mix = Mix { files: FileSet::Surge(Surge::new(100_000, 1)), seed: 3, directories_zipf: None };
+        options.asks.list = mix.asks(&options.url, &options.request);
+        options.asks.mix = Some(mix);
+        let (report, allocations) = counted(options);
+        (report.requests, allocations)
+    };
+    let ((few, before), (many, after)) = (run(1), run(6));
+    assert!(many > few + 300, "{few}, {many}");
+    // The first round is drawn once, and a connection's buffer grows to its longest request.
+    assert!(after <= before + 200, "{} more requests cost {} more allocations", many - few, after - before);
 }
 
 #[test]

@@ -271,6 +271,9 @@ fn stretch(stretch: &Stretch) -> String {
 
 /// What the report says it is of.
 pub(super) fn title(options: &Options) -> String {
+    if let Some(title) = super::workload::title(options) {
+        return title;
+    }
     let hosts = options.asks.hosts();
     let (requests, first) = (options.asks.list.len(), hosts.first());
     if let (Some(sessions), Some(first)) = (&options.asks.sessions, first) {
@@ -291,6 +294,9 @@ pub(super) fn title(options: &Options) -> String {
 
 /// Gives every request the number of its name, and returns the names: method and path, without queries.
 pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
+    if let Some(names) = super::workload::number_names(options) {
+        return names;
+    }
     let several = options.asks.hosts().len() > 1;
     let name = |url: &Url, request: &Request| {
         let path = crate::privacy::without_query(&url.target);

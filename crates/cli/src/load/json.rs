@@ -3,6 +3,7 @@
 use super::Heading;
 use serde_json::{Map, Value, json};
 use weir_load::sessions::SessionReport;
+use weir_load::workload::MixReport;
 use weir_load::{LoadReport, Series};
 use weir_measure::summary::Summary;
 use weir_wire::client::Outcome;
@@ -42,6 +43,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
         "sessions": report.sessions.as_ref().map(sessions_as_json),
         "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
         "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
+        "mix": report.mix.as_ref().map(mix),
         "series": series(&report.series),
         "warnings": report.warnings,
     })
@@ -60,6 +62,12 @@ fn sessions_as_json(sessions: &SessionReport) -> Value {
         "fail_time_ns": summary(&sessions.fail_time),
         "answers": sessions.answers,
     })
+}
+
+/// What came of a mix.
+fn mix(mix: &MixReport) -> Value {
+    let answers: Map<_, _> = mix.kinds.iter().map(|(kind, count)| (kind.clone(), json!(count))).collect();
+    json!({ "name": mix.name, "answers": answers, "wrong_sizes": mix.wrong_sizes })
 }
 
 /// Why requests failed.

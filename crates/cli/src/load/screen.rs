@@ -82,6 +82,12 @@ fn write_screen(
     if report.stopped > 0 {
         writeln!(screen, "  stopped    {:>12}   by users who waited no longer", grouped(report.stopped))?;
     }
+    if let Some(mix) = &report.mix {
+        writeln!(screen, "  answers    {}", list(mix.kinds.iter().cloned()))?;
+        let wrong = grouped(mix.wrong_sizes);
+        let wrong = if mix.wrong_sizes > 0 { colours.bad(&wrong) } else { wrong };
+        writeln!(screen, "  lengths    {wrong} other than the file's")?;
+    }
     let handshakes = report.handshakes;
     if handshakes.full + handshakes.resumed > 0 {
         writeln!(
@@ -97,7 +103,8 @@ fn write_screen(
         writeln!(screen, "  arrivals   {} waited for a connection, {dropped} dropped", grouped(report.queued))?;
     }
     if let Some(sessions) = &report.sessions {
-        write!(screen, "  sessions   {:>12}   {:.1}/s", grouped(sessions.completed), sessions.rate_per_s)?;
+        let name = if of_pages(report) { "pages" } else { "sessions" };
+        write!(screen, "  {name:<8}   {:>12}   {:.1}/s", grouped(sessions.completed), sessions.rate_per_s)?;
         let failed = format!("{} failed", grouped(sessions.failed));
         let failed = if sessions.failed > 0 { colours.bad(&failed) } else { failed };
         let stopped = match sessions.stopped {
@@ -156,6 +163,11 @@ fn write_screen(
     Ok(())
 }
 
+/// Whether what the report calls sessions are the pages of users.
+fn of_pages(report: &LoadReport) -> bool {
+    report.sessions.is_some() && report.mix.is_some()
+}
+
 /// How well the generator kept to its schedule, in words; nothing where it had none.
 pub(super) fn punctuality(lag: &Histogram) -> Option<String> {
     let summary = Summary::of(lag)?;
@@ -176,7 +188,10 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
         write!(screen, "{column:>9}")?;
     }
     writeln!(screen)?;
-    let sessions = report.sessions.as_ref().map(|sessions| ("session", &sessions.lifetime));
+    let sessions = report
+        .sessions
+        .as_ref()
+        .map(|sessions| (if of_pages(report) { "page" } else { "session" }, &sessions.lifetime));
     for (name, histogram) in [
         ("latency", &report.latency),
         ("uncorrected", &report.latency_uncorrected),

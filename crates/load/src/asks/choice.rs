@@ -1,6 +1,7 @@
 //! Which request is next, without a search and without memory of what was.
 
-use super::Order;
+use super::{Asks, Order};
+use crate::workload::Draw;
 
 /// Draws places in proportion to weights, each in the same time (Walker 1974, Vose 1991).
 #[derive(Debug, Default)]
@@ -59,15 +60,19 @@ pub(crate) enum Chooser {
         step: u64,
     },
     Weighted(fastrand::Rng),
+    Mix(Box<Draw>),
 }
 
 impl Chooser {
     /// The requests of loop `lane` of `lanes`, which together ask in the order.
-    pub(crate) fn new(order: &Order, asks: usize, lane: u32, lanes: u32) -> Self {
+    pub(crate) fn new(asks: &Asks, lane: u32, lanes: u32) -> Self {
         let (next, step) = (u64::from(lane), u64::from(lanes));
-        match order {
+        if let Some(mix) = &asks.mix {
+            return Self::Mix(Box::new(Draw::new(mix, lane)));
+        }
+        match &asks.order {
             Order::Listed(_) => Self::Listed { next, step },
-            _ if asks <= 1 => Self::One,
+            _ if asks.list.len() <= 1 => Self::One,
             Order::InTurn => Self::InTurn { next, step },
             Order::Weighted { seed } => Self::Weighted(fastrand::Rng::with_seed(seed.wrapping_add(next << 32))),
         }

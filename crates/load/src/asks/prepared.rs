@@ -2,6 +2,7 @@
 
 use super::{Alias, Chooser, Order};
 use crate::reach::route::through_proxy;
+use crate::workload::FileSet;
 use crate::{LoadError, Options, Request, Url};
 use std::sync::Arc;
 
@@ -20,6 +21,12 @@ pub(crate) struct Table {
     pub(crate) is_mixed: bool,
     /// Whether what is sent depends on what came before.
     pub(crate) cookie_jar: bool,
+    /// Whether requests are put together as they go.
+    pub(crate) is_composed: bool,
+    /// The files of a mix: a request is known by its file's number, and its entry is that of the file's kind.
+    pub(crate) files: Option<FileSet>,
+    /// What a request's number leaves of it for its entry's.
+    entry_mask: u32,
     /// The cookies that a jar begins with.
     pub(crate) cookies: Vec<(String, String)>,
     /// Where the requests go, if there is a jar, which wants to know.
@@ -36,6 +43,9 @@ pub(crate) struct Entry {
     /// Where in its bytes cookies may be put in, and whether a Cookie header ends there.
     cookies_at: u32,
     has_cookies: bool,
+    /// Where in its bytes the path of its file begins, and how long it is, if it is one of a mix.
+    path_at: u32,
+    path_bytes: u32,
     /// Dictionary id of its name.
     pub(crate) name: u32,
     /// Which of the plan's hosts it goes to.
@@ -52,9 +62,12 @@ impl Table {
         let mut table = Self {
             wire: Vec::new(),
             entries: Vec::with_capacity(asks.list.len().max(1)),
-            is_constant: asks.list.len() <= 1 && !asks.cookie_jar && asks.sessions.is_none(),
+            is_constant: asks.list.len() <= 1 && !asks.cookie_jar && asks.sessions.is_none() && asks.mix.is_none(),
             is_mixed: false,
             cookie_jar: asks.cookie_jar,
+            is_composed: asks.cookie_jar || asks.mix.is_some(),
+            files: asks.mix.as_ref().map(|mix| mix.files.clone()),
+            entry_mask: asks.mix.as_ref().map_or(u32::MAX, |mix| mix.files.kind_mask()),
             cookies: asks.cookies.clone(),
             urls: Vec::new(),
             alias: Alias::default(),
@@ -100,6 +113,14 @@ impl Table {
         const EMPTY_LINE: &[u8] = b"\r\n\r\n";
         let head = bytes.windows(EMPTY_LINE.len()).position(|window| window == EMPTY_LINE);
         let head = head.map_or(bytes.len(), |at| at + EMPTY_LINE.len());
+        let path = self.files.as_ref().map(|files| files.path(self.entries.len() as u32)).unwrap_or_default();
+        let path_at = match path.is_empty() {
+            true => 0,
+            // The target ends with it, and the first line with the version.
+            false => {
+                bytes.windows(b" HTTP/".len()).position(|window| window == b" HTTP/").map_or(0, |end| end - path.len())
+            }
+        };
         let (cookies_at, has_cookies) = match cookie_line_end(&bytes[..head]) {
             Some(end) => (end, true),
             None => (head.saturating_sub(2), false),
@@ -118,6 +139,8 @@ impl Table {
             bytes: bytes.len() as u32,
             cookies_at: cookies_at as u32,
             has_cookies,
+            path_at: path_at as u32,
+            path_bytes: path.len() as u32,
             name: request.name,
             host: host as u32,
             head_only: request.is_head(),
@@ -129,7 +152,8 @@ impl Table {
     }
 
     /// Which request is next.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one of its ways is taken for each request, and most have no draw")]
     pub(crate) fn choose(&self, chooser: &mut Chooser) -> u32 {
         match chooser {
             Chooser::One => 0,
@@ -144,12 +168,13 @@ impl Table {
                 self.listed[place as usize]
             }
             Chooser::Weighted(random) => self.alias.place(random.u64(..)),
+            Chooser::Mix(draw) => draw.next(),
         }
     }
 
     #[inline]
     pub(crate) fn entry(&self, ask: u32) -> &Entry {
-        &self.entries[ask as usize]
+        &self.entries[(ask & self.entry_mask) as usize]
     }
 
     /// Where a request goes, if there is a cookie jar.
@@ -160,7 +185,7 @@ impl Table {
     /// `bytes` bytes from the beginning of a request on.
     #[inline]
     pub(crate) fn wire(&self, ask: u32, bytes: usize) -> &[u8] {
-        let start = self.entries[ask as usize].start;
+        let start = self.entry(ask).start;
         &self.wire[start..start + bytes]
     }
 
@@ -174,6 +199,10 @@ impl Table {
             put_cookies(into, cookies, entry.has_cookies);
         }
         into.extend_from_slice(rest);
+        if let Some(files) = &self.files {
+            let at = before + entry.path_at as usize;
+            files.patch(ask, &mut into[at..at + entry.path_bytes as usize]);
+        }
         (into.len() - before) as u32
     }
 }

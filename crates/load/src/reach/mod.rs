@@ -1,6 +1,8 @@
 //! How a server is reached: over which socket, through what, and under which protection.
 
 pub(crate) mod base64;
+// Open to its fuzz target only.
+#[doc(hidden)]
 pub mod dialogue;
 pub(crate) mod endpoint;
 mod http_connect;

@@ -5,6 +5,7 @@ use crate::connection::{Batch, Phase, Piece};
 use crate::cookies::CookieJar;
 use crate::engine::{Engine, NEVER, Wanted};
 use crate::plan::Plan;
+use crate::workload::Users;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -19,6 +20,8 @@ pub(crate) struct Courses {
     /// When those that think go on.
     wakes: BinaryHeap<Reverse<(u64, u32)>>,
     random: fastrand::Rng,
+    /// Users whose steps are computed: each is a course without end, and each of its pages a session.
+    users: Option<Users>,
     pub(crate) tally: SessionTally,
 }
 
@@ -31,6 +34,8 @@ struct Course {
     burst: u32,
     begin_ns: u64,
     answers: u32,
+    /// Parts that are still to come of the page of a user whose steps are computed.
+    parts: u32,
     /// The slot of its connection while it thinks, if that is still open.
     connection: Option<u32>,
     /// Its cookies while it has no connection.
@@ -48,17 +53,34 @@ enum End {
     Unfinished,
 }
 
+/// What comes after the responses of a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The next one, after a pause; `begins` if it is the first of another page.
+    Go {
+        think_ns: u64,
+        begins: bool,
+    },
+    End(End),
+}
+
 impl Courses {
     /// The sessions of loop `lane` of `lanes`, at most `most` at a time; `None` where there are none.
     pub(crate) fn new(plan: &Plan, lane: u32, lanes: u32, most: u32) -> Option<Box<Self>> {
-        let sessions = plan.sessions.as_ref()?;
+        let users = plan.users.as_ref().map(|mix| Users::new(mix, lane));
+        let seed = match (&plan.sessions, &plan.users) {
+            (Some(sessions), _) => sessions.seed,
+            (None, Some(mix)) => mix.seed,
+            (None, None) => return None,
+        };
         Some(Box::new(Self {
             next: u64::from(lane),
             step: u64::from(lanes),
             running: std::iter::repeat_with(Course::default).take(most as usize).collect(),
             free: (0..most).rev().collect(),
             wakes: BinaryHeap::with_capacity(most as usize),
-            random: fastrand::Rng::with_seed(sessions.seed.wrapping_add(u64::from(lane) << 32)),
+            random: fastrand::Rng::with_seed(seed.wrapping_add(u64::from(lane) << 32)),
+            users,
             tally: SessionTally::new(),
         }))
     }
@@ -95,12 +117,49 @@ impl Courses {
     }
 
     fn choose(&mut self, sessions: usize) -> u32 {
-        let place = self.next % sessions as u64;
+        // Where users' steps are computed there is no list.
+        let place = self.next % sessions.max(1) as u64;
         self.next += self.step;
         place as u32
     }
 
+    /// What comes after a burst of a session of the list.
+    fn next_burst(&mut self, id: u32, plan: &Plan, is_over: bool) -> Step {
+        let course = &mut self.running[id as usize];
+        let bursts = plan.session(course.session).bursts();
+        let think = bursts[course.burst as usize].think;
+        course.burst += 1;
+        match course.burst as usize == bursts.len() {
+            true => Step::End(End::Completed),
+            false if is_over => Step::End(End::Unfinished),
+            false => Step::Go { think_ns: think.draw_ns(&mut self.random), begins: false },
+        }
+    }
+
+    /// What comes after a part of a page of a user whose steps are computed.
+    fn next_part(&mut self, id: u32, now_ns: u64, end_ns: u64, is_last: bool) -> Step {
+        let course = &mut self.running[id as usize];
+        let Some(users) = &mut self.users else { return Step::End(End::Completed) };
+        if course.parts > 0 {
+            course.parts -= 1;
+            return Step::Go { think_ns: users.within_ns(), begins: false };
+        }
+        if is_last {
+            return Step::End(End::Completed);
+        }
+        let (parts, think_ns) = (users.embedded(), users.between_ns());
+        self.count(id, End::Completed, now_ns, now_ns <= end_ns);
+        let course = &mut self.running[id as usize];
+        (course.parts, course.answers, course.begin_ns) = (parts, 0, now_ns.saturating_add(think_ns));
+        Step::Go { think_ns, begins: true }
+    }
+
     fn end(&mut self, id: u32, end: End, now_ns: u64, in_time: bool) {
+        self.count(id, end, now_ns, in_time);
+        self.free.push(id);
+    }
+
+    fn count(&mut self, id: u32, end: End, now_ns: u64, in_time: bool) {
         let course = &mut self.running[id as usize];
         let took_ns = now_ns.saturating_sub(course.begin_ns);
         let tally = &mut self.tally;
@@ -115,13 +174,13 @@ impl Courses {
                 tally.fail_time.saturating_record(took_ns);
             }
             End::Stopped => tally.stopped += 1,
-            End::Unfinished => tally.unfinished += 1,
+            // A user between two pages has none that is unfinished.
+            End::Unfinished => tally.unfinished += u64::from(course.answers > 0),
         }
         if end != End::Unfinished {
             let place = (course.answers as usize).min(tally.answers.len() - 1);
             tally.answers[place] += 1;
         }
-        self.free.push(id);
     }
 }
 
@@ -174,7 +233,8 @@ impl Engine<'_> {
     fn begin_session(&mut self, session: u32, intended_ns: u64) {
         let Some(courses) = &mut self.courses else { return };
         let Some(id) = courses.free.pop() else { return };
-        courses.running[id as usize] = Course { session, begin_ns: intended_ns, ..Course::default() };
+        let parts = courses.users.as_mut().map_or(0, Users::embedded);
+        courses.running[id as usize] = Course { session, begin_ns: intended_ns, parts, ..Course::default() };
         self.send_burst(id, intended_ns);
     }
 
@@ -182,8 +242,15 @@ impl Engine<'_> {
     fn send_burst(&mut self, id: u32, intended_ns: u64) {
         let Some(courses) = &mut self.courses else { return };
         let course = &mut courses.running[id as usize];
-        let asks = &self.plan.session(course.session).bursts()[course.burst as usize].asks;
         self.chosen.clear();
+        let file;
+        let asks = match &mut courses.users {
+            Some(users) => {
+                file = [users.file()];
+                &file[..]
+            }
+            None => self.plan.session(course.session).bursts()[course.burst as usize].asks.as_slice(),
+        };
         if asks.len() > 1 {
             self.chosen.extend(asks.iter().map(|ask| Piece { ask: *ask, bytes: 0 }));
         }
@@ -200,29 +267,27 @@ impl Engine<'_> {
         let id = self.connections[slot].batch.session - 1;
         let is_over = self.stopped || self.now_ns >= self.end_ns;
         let Some(courses) = &mut self.courses else { return };
-        let course = &mut courses.running[id as usize];
-        let bursts = self.plan.session(course.session).bursts();
-        let think = bursts[course.burst as usize].think;
-        course.burst += 1;
-        let end = match course.burst as usize == bursts.len() {
-            true => Some(End::Completed),
-            false if is_over => Some(End::Unfinished),
-            false => None,
+        let step = match courses.users {
+            Some(_) => courses.next_part(id, self.now_ns, self.end_ns, is_over || self.issued >= self.limit),
+            None => courses.next_burst(id, self.plan, is_over),
         };
-        let Some(end) = end else {
-            let think_ns = think.draw_ns(&mut courses.random);
-            if usable {
-                course.connection = Some(slot as u32);
-                self.connections[slot].phase = Phase::Idle;
-            } else {
-                self.retire(slot);
+        let end = match step {
+            Step::End(end) => end,
+            Step::Go { think_ns, begins } => {
+                self.issued += u64::from(begins);
+                if usable {
+                    courses.running[id as usize].connection = Some(slot as u32);
+                    self.connections[slot].phase = Phase::Idle;
+                } else {
+                    self.retire(slot);
+                }
+                if think_ns == 0 {
+                    self.send_burst(id, self.now_ns);
+                } else if let Some(courses) = &mut self.courses {
+                    courses.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
+                }
+                return;
             }
-            if think_ns == 0 {
-                self.send_burst(id, self.now_ns);
-            } else if let Some(courses) = &mut self.courses {
-                courses.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
-            }
-            return;
         };
         // A user who has all closes the connection, as nobody else is to have it.
         if usable {

@@ -1,0 +1,48 @@
+//! What came of the requests of a mix.
+
+use super::{FileSet, Mix};
+use crate::asks::Entry;
+
+/// The most kinds of files of a set.
+const KINDS_MAX: usize = 4;
+
+/// What one loop counts; loops' tallies add up.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct MixTally {
+    answers: [u64; KINDS_MAX],
+    wrong_sizes: u64,
+}
+
+/// What came of the requests of a mix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MixReport {
+    /// What was asked, in words.
+    pub name: &'static str,
+    /// The kinds of files, and how many whole responses each had, whatever their status.
+    pub kinds: Vec<(String, u64)>,
+    /// Responses with status 200 whose body is not as long as the file.
+    pub wrong_sizes: u64,
+}
+
+impl MixTally {
+    /// A whole response came to the request for a file.
+    #[inline]
+    pub(crate) fn count(&mut self, files: &FileSet, file: u32, entry: &Entry, status: u16, body_bytes: u64) {
+        self.answers[(file & files.kind_mask()) as usize] += 1;
+        let is_wrong = status == 200 && !entry.head_only && body_bytes != files.size(file);
+        self.wrong_sizes += u64::from(is_wrong);
+    }
+
+    /// Adds another loop's tally.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (count, more) in self.answers.iter_mut().zip(other.answers) {
+            *count += more;
+        }
+        self.wrong_sizes += other.wrong_sizes;
+    }
+
+    pub(crate) fn report(&self, mix: &Mix) -> MixReport {
+        let kinds = (0..mix.files.kinds()).map(|kind| (mix.files.kind_name(kind), self.answers[kind as usize]));
+        MixReport { name: mix.files.name(), kinds: kinds.collect(), wrong_sizes: self.wrong_sizes }
+    }
+}
