@@ -118,7 +118,8 @@ pub(crate) struct Wanted {
 
 impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, control: &'a Control, share: Share) -> Result<Self, LoadError> {
-        let mut kernel = Kernel::new().map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
+        let mut kernel =
+            Kernel::new(&plan.sockets).map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
         kernel.receive_buffer = plan.slow.link.receive_buffer();
         let open_at_once = share.connections * plan.hosts.len() as u32;
         let slots = open_at_once + share.connections.min(1024);
@@ -156,7 +157,10 @@ impl<'a> Engine<'a> {
             resting: 0,
             chooser: share.chooser,
             chosen: Vec::new(),
-            courses: Courses::new(plan, share.lane, share.lanes, share.connections),
+            courses: match share.directed {
+                Some(directed) => Some(Courses::directed(directed)),
+                None => Courses::new(plan, share.lane, share.lanes, share.connections),
+            },
             slow: Slow::new(&plan.slow, slots as usize, share.lane),
             unread: Unread::new(slots as usize),
             live: 0,
@@ -484,8 +488,10 @@ impl<'a> Engine<'a> {
         }
         if over.batch.session != 0
             && let Some(courses) = &mut self.courses
+            && courses.count_answer(&over)
         {
-            courses.count_answer(over.batch.session);
+            // Each response of a director's has a time of its own to come.
+            connection.batch.started_ns = self.now_ns;
         }
         let keep = connection.parser.keep_alive() && connection.unsent == 0;
         connection.responses += 1;

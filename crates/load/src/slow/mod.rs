@@ -61,6 +61,11 @@ impl SlowClient {
                  streams share one connection",
             );
         }
+        if options.directed.is_some() {
+            return wrong(
+                "clients that somebody outside directs are not slowed down: leave limits, latency and patience out",
+            );
+        }
         if options.io == Io::Uring {
             return wrong(
                 "io_uring receives as soon as something comes, which a slow client must not: leave it out with limits, \
