@@ -13,11 +13,13 @@ mod prometheus;
 mod protocol;
 pub(crate) mod reach;
 mod screen;
+mod slow;
 mod workload;
 
 pub(crate) use asked::number_names;
 
 use self::reach::{OF_REACHING, ReachArgs};
+use self::slow::{OF_SLOW, SlowArgs};
 use crate::load_run::into_run;
 use crate::stop::Stop;
 use crate::units::duration;
@@ -71,6 +73,10 @@ Examples:
   weir load --proxy socks5://user:password@localhost:1080 http://example.org/
   weir load --unix /run/app.sock http://localhost/
       through a proxy; over a Unix socket
+  weir load --client 3g -c 200 http://localhost:8080/
+      200 users whose lines have the rates and the latency of 3G
+  weir load --limit-read 4KB/s --patience exp:8s http://localhost:8080/
+      users who read 4000 bytes a second, and click stop after 8 s on average
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
   weir load -d 10m --csv times.csv --html report.html http://localhost:8080/
@@ -184,6 +190,8 @@ pub(crate) struct LoadArgs {
     ca: Option<PathBuf>,
     #[command(flatten)]
     reach: ReachArgs,
+    #[command(flatten)]
+    slow: SlowArgs,
 }
 
 /// Which of a load's options were given on the command line, all but the duration, which a recording has, too.
@@ -220,7 +228,8 @@ impl clap::FromArgMatches for Given {
             "http1_0" => "--http1.0".to_owned(),
             name => format!("--{}", name.replace('_', "-")),
         };
-        let names = OF_LOADING.into_iter().chain(asked::OF_ASKING).chain(OF_REACHING).chain(workload::OF_WORKLOAD);
+        let names = OF_LOADING.into_iter().chain(asked::OF_ASKING).chain(OF_REACHING);
+        let names = names.chain(workload::OF_WORKLOAD).chain(OF_SLOW);
         Ok(Self(names.filter(was_given).map(option).collect()))
     }
 
@@ -296,6 +305,7 @@ impl LoadArgs {
             None => Trust::System,
         };
         options.reach = self.reach.reach();
+        options.slow = self.slow.slow(self.seed);
         options.request = Request {
             method: self.method.clone(),
             headers: self.headers.iter().map(|header| Request::header(header)).collect::<Result<_, _>>()?,
@@ -361,6 +371,7 @@ impl Heading {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
         manner.push_str(&reach::words(&options.reach));
+        manner.push_str(&slow::words(&options.slow));
         Self {
             url: asked::title(options),
             manner,
@@ -485,6 +496,7 @@ mod tests {
             "requests",
             "dropped",
             "errors",
+            "stopped",
             "duration_s",
             "rate_per_s",
             "bytes",

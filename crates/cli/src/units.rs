@@ -22,9 +22,45 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if duration.is_zero() { Err("must be longer than zero".to_owned()) } else { Ok(duration) }
 }
 
+/// Reads `4KB/s`, `512KiB/s`, `33.6kbit/s` or `10Mbit/s` as bytes a second; K is 1000, Ki is 1024, a byte has 8 bits.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    const FORMS: &str = "write 4KB/s, 512KiB/s, 33.6kbit/s or 10Mbit/s";
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let bytes_each = match unit.strip_suffix("/s").unwrap_or("") {
+        "B" => 1.0,
+        "KB" | "kB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "bit" => 1.0 / 8.0,
+        "kbit" | "Kbit" => 1e3 / 8.0,
+        "Mbit" => 1e6 / 8.0,
+        "Gbit" => 1e9 / 8.0,
+        _ => return Err(format!("{unit:?} is no unit of a rate; {FORMS}")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{text:?} is no rate; {FORMS}"))?;
+    Ok(number * bytes_each)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_read_with_their_units() {
+        for (text, bytes_per_s) in
+            [("3360B/s", 3360.0), ("4KB/s", 4000.0), ("4KiB/s", 4096.0), ("33.6kbit/s", 4200.0), ("10Mbit/s", 1.25e6)]
+        {
+            let read = rate(text).expect(text);
+            assert!((read - bytes_per_s).abs() < 1e-6, "{text}: {read}");
+        }
+        for bad in ["", "4", "4KB", "KB/s", "-4KB/s", "4 KB/s", "1e3B/s", "4kb/s", "1.2.3B/s"] {
+            assert!(rate(bad).is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn durations_are_read_with_their_units() {

@@ -443,6 +443,7 @@ pages_run! {
     load_through_runs: "docs/load-through.md",
     from_a_script_runs: "docs/from-a-script.md",
     load_many_urls_runs: "docs/load-many-urls.md",
+    slow_clients_run: "docs/slow-clients.md",
     realistic_workloads_runs: "docs/realistic-workloads.md",
     is_it_faster_runs: "docs/is-it-faster.md",
     record_a_running_server_runs: "docs/record-a-running-server.md",

@@ -167,12 +167,30 @@ fn usage_is_told_and_what_is_not_there_is_refused() {
         assert_eq!(status, Some(1));
         assert!(complaints.starts_with("usage:  http_load [-checksum]"), "{complaints}");
     }
-    let (status, _, complaints) = http_load(&["-throttle", "-p", "1", "-f", "1", "urls"]);
-    assert_eq!(status, Some(1));
-    assert!(complaints.contains("-throttle"), "{complaints}");
     let (status, _, complaints) = http_load(&["-cipher", "fastsec", "-p", "1", "-f", "1", "urls"]);
     assert_eq!(status, Some(1));
     assert!(complaints.contains("-cipher fastsec"), "{complaints}");
+}
+
+#[test]
+fn a_throttled_fetch_takes_the_time_of_a_modem() {
+    let _turn = alone();
+    let server = WeirServe::new(env!("CARGO_BIN_EXE_weir")).start().expect("weir serve starts");
+    let urls = Urls::new(&format!("{}\n", server.url("/1k.txt")));
+    // The content and a head: 1.1 to 1.5 KB. -Throttle counts tenths of bytes.
+    for (throttle, bytes_per_s) in [(&["-throttle"][..], 3360.0), (&["-Throttle", "20000"], 2000.0)] {
+        let file = urls.path();
+        let (status, text, complaints) =
+            http_load(&[throttle, &["-parallel", "2", "-fetches", "4", file.as_str()]].concat());
+        assert_eq!((status, complaints.as_str()), (Some(0), ""), "{text}");
+        assert_eq!((number(&text, "fetches"), number(&text, "bytes")), (4.0, 4096.0), "{text}");
+        let (least_s, most_s) = (2.0 * 1100.0 / bytes_per_s, 2.0 * 1500.0 / bytes_per_s + 0.5);
+        assert!((least_s..most_s).contains(&number(&text, "seconds")), "{text}");
+    }
+    // Where the run ends first, nothing is whole yet, and nobody waits for it.
+    let urls = Urls::new(&format!("{}\n", server.url("/64k.bin")));
+    let (status, text, _) = http_load(&["-throttle", "-rate", "5", "-seconds", "1", &urls.path()]);
+    assert_eq!((status, number(&text, "fetches"), number(&text, "seconds")), (Some(0), 0.0, 1.0), "{text}");
 }
 
 #[test]

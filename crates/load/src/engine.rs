@@ -15,6 +15,7 @@ use crate::ring::Ring;
 use crate::schedule::Arrivals;
 use crate::sessions::course::Courses;
 use crate::slices::Slices;
+use crate::slow::Slow;
 use crate::tally::Tally;
 use crate::unread::Unread;
 use std::collections::VecDeque;
@@ -57,6 +58,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) chosen: Vec<Piece>,
     /// The sessions under way, if that is what is run.
     pub(crate) courses: Option<Box<Courses>>,
+    /// The lines of slow clients, if that is what they are.
+    pub(crate) slow: Option<Box<Slow>>,
     unread: Unread,
     /// Connections that are open or being opened, lingering ones apart.
     pub(crate) live: u32,
@@ -115,7 +118,9 @@ pub(crate) struct Wanted {
 
 impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, control: &'a Control, share: Share) -> Result<Self, LoadError> {
-        let kernel = Kernel::new(&plan.sockets).map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
+        let mut kernel =
+            Kernel::new(&plan.sockets).map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
+        kernel.receive_buffer = plan.slow.link.receive_buffer();
         let open_at_once = share.connections * plan.hosts.len() as u32;
         let slots = open_at_once + share.connections.min(1024);
         let ring = match plan.ring.then(|| Ring::new(open_at_once, kernel.fd())) {
@@ -156,6 +161,7 @@ impl<'a> Engine<'a> {
                 Some(directed) => Some(Courses::directed(directed)),
                 None => Courses::new(plan, share.lane, share.lanes, share.connections),
             },
+            slow: Slow::new(&plan.slow, slots as usize, share.lane),
             unread: Unread::new(slots as usize),
             live: 0,
             live_max: share.connections,
@@ -189,7 +195,7 @@ impl<'a> Engine<'a> {
         // The loop was made before the common start: a clock read then would lengthen the first latencies.
         self.now_ns = monotonic_ns();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        let is_timed = self.arrivals.is_some() || self.courses.is_some();
+        let is_timed = self.arrivals.is_some() || self.courses.is_some() || self.slow.is_some();
         self.sweep();
         while self.fatal.is_none() && !self.is_over() {
             let mut next_ns = self.next_arrival_ns;
@@ -197,8 +203,9 @@ impl<'a> Engine<'a> {
                 self.now_ns = monotonic_ns();
                 self.issue_due();
                 self.wake_sessions();
+                self.wake_slow();
                 let wake_ns = self.courses.as_ref().map_or(NEVER, |courses| courses.next_wake_ns());
-                next_ns = self.next_arrival_ns.min(wake_ns);
+                next_ns = self.next_arrival_ns.min(wake_ns).min(self.next_slow_ns());
             }
             let until_ns = if self.unread.is_empty() { next_ns.min(self.next_sweep_ns) } else { 0 };
             if self.ring.is_some() {
@@ -248,6 +255,10 @@ impl<'a> Engine<'a> {
         if connection.generation != (token >> 32) as u32 {
             return;
         }
+        if self.slow.is_some() && self.on_slow_event(slot, flags) {
+            return;
+        }
+        let connection = &self.connections[slot];
         match connection.phase {
             Phase::Busy => {
                 let clogged = connection.unsent > 0
@@ -335,6 +346,9 @@ impl<'a> Engine<'a> {
         };
         connection.unsent = connection.batch_bytes;
         connection.batch.request_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
+        if self.slow.is_some() {
+            return self.send_slowly(slot);
+        }
         if connection.in_ring {
             if self.ring_fits {
                 return self.queue_batch(slot);

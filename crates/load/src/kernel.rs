@@ -73,6 +73,8 @@ pub(crate) struct Kernel {
     epoll: OwnedFd,
     /// epoll cannot wait for less than milliseconds here.
     is_old: bool,
+    /// The receive buffer of new connections, where it is not to be what the kernel makes it.
+    pub(crate) receive_buffer: Option<i32>,
     pub(crate) calls: Calls,
     /// How sockets are made, if not as the system makes them.
     sockets: Option<Box<SocketMaker>>,
@@ -84,7 +86,8 @@ impl Kernel {
         let epoll = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
         let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
-        Ok(Self { epoll, is_old: false, calls: Calls::default(), sockets: SocketMaker::new(sockets) })
+        let sockets = SocketMaker::new(sockets);
+        Ok(Self { epoll, is_old: false, receive_buffer: None, calls: Calls::default(), sockets })
     }
 
     /// The epoll instance.
@@ -207,6 +210,15 @@ impl Kernel {
                 libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, value, size_of_val(&on) as u32)
             })?;
         }
+        if let Some(bytes) = self.receive_buffer.filter(|_| !is_unix) {
+            self.calls.other += 1;
+            // Before the connection is made, as its beginning agrees on how windows are counted.
+            // SAFETY: `bytes` outlives the call and its size is given.
+            checked(unsafe {
+                let value = (&raw const bytes).cast();
+                libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, value, size_of_val(&bytes) as u32)
+            })?;
+        }
         if let Some(maker) = &mut self.sockets {
             maker.prepare(fd.as_fd(), endpoint.address(), source)?;
         }
@@ -231,6 +243,15 @@ impl Kernel {
             libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event)
         })?;
         Ok(fd)
+    }
+
+    /// Bytes that a socket has received and nobody has read.
+    pub(crate) fn unread(&mut self, fd: RawFd) -> usize {
+        self.calls.other += 1;
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: `bytes` outlives the call. A socket that it fails for has nothing to read.
+        unsafe { libc::ioctl(fd, libc::FIONREAD, &raw mut bytes) };
+        usize::try_from(bytes).unwrap_or(0)
     }
 
     /// The error that a socket is in, if it is.

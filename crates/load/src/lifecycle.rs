@@ -97,6 +97,8 @@ impl Engine<'_> {
             ..batch
         };
         self.events.opens(connection.number);
+        self.slow_opens(slot);
+        let connection = &mut self.connections[slot];
         let token = u64::from(connection.generation) << 32 | slot as u64;
         match self.kernel.connect(endpoint, source, token) {
             Ok(fd) => connection.stream = Some(Stream::new(fd)),
@@ -372,6 +374,7 @@ impl Engine<'_> {
         connection.parser.reset();
         connection.batch = Batch::default();
         self.leave_ring(slot);
+        self.slow_closes(slot);
         if let Some(stream) = self.connections[slot].stream.take() {
             self.kernel.close(stream.into_fd());
         }
@@ -435,7 +438,7 @@ impl Engine<'_> {
                     self.connect_timed_out(slot);
                 }
                 Phase::Connecting if connection.stream.is_none() => self.connect_again(slot),
-                Phase::Busy if overdue => self.fail(slot, Outcome::TimedOut),
+                Phase::Busy if overdue && !self.is_slowly_moving(slot) => self.fail(slot, Outcome::TimedOut),
                 Phase::Lingering if now_ns >= connection.linger_until_ns => self.close(slot),
                 _ => {}
             }

@@ -5,7 +5,7 @@ use crate::protocol::Protocol;
 use crate::reach::Reach;
 use crate::series::{Sampling, Series};
 use crate::slices::locked;
-use crate::{Asks, LoadError, Observer, Request, Schedule, Sockets, StopRule, Url};
+use crate::{Asks, LoadError, Observer, Request, Schedule, SlowClient, Sockets, StopRule, Url};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,6 +48,8 @@ pub struct Options {
     pub io: Io,
     /// How the server is reached.
     pub reach: Reach,
+    /// What slows each connection's client down.
+    pub slow: SlowClient,
     /// A ring for the events of each thread, or none at all.
     pub events: Vec<Producer>,
     /// An observer for each thread, or none at all.
@@ -124,6 +126,7 @@ impl Options {
             protocol: Protocol::default(),
             io: Io::Auto,
             reach: Reach::default(),
+            slow: SlowClient::default(),
             events: Vec::new(),
             observers: Vec::new(),
             verbatim: None,
@@ -146,6 +149,7 @@ impl Options {
         }
         self.protocol.check(self)?;
         self.sampling.check()?;
+        self.slow.check(self)?;
         let wrong = |what| Err(LoadError::Options(what));
         if self.connections == 0 || self.connections > 1_000_000 {
             return wrong("the number of connections lies between 1 and 1000000");

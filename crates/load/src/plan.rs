@@ -8,7 +8,7 @@ use crate::schedule::{Arrivals, StopRule};
 use crate::sessions::{Session, Sessions};
 use crate::slices::Slices;
 use crate::workload::Mix;
-use crate::{LoadError, Observer, Sockets, Url};
+use crate::{LoadError, Observer, SlowClient, Sockets, Url};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weir_wire::Producer;
@@ -28,6 +28,7 @@ pub(crate) struct Plan {
     pub(crate) ring: bool,
     pub(crate) ring_or_nothing: bool,
     pub(crate) timeout_ns: u64,
+    pub(crate) slow: SlowClient,
     /// Whether connections that are done with are closed by this side.
     pub(crate) hang_up: bool,
     /// How long a connection may take to be made.
@@ -103,11 +104,12 @@ impl Plan {
             users: options.asks.mix.clone().filter(Mix::has_users),
             ring: match options.io {
                 Io::Epoll => false,
-                Io::Auto => suits && !encrypted,
+                Io::Auto => suits && !encrypted && !options.slow.is_slow(),
                 Io::Uring => true,
             },
             ring_or_nothing: options.io == Io::Uring,
             pipeline: options.pipeline,
+            slow: options.slow,
             timeout_ns: ns(options.timeout),
             connect_timeout_ns: ns(options.sockets.connect_timeout.unwrap_or(options.timeout)),
             directed: options.directed.is_some(),

@@ -23,6 +23,8 @@ pub struct LoadReport {
     pub dropped: u64,
     /// Requests that were queued or under way when the run ended for good.
     pub abandoned: u64,
+    /// Requests whose users did not wait for the whole response ([`crate::SlowClient::patience`]).
+    pub stopped: u64,
     /// Failed requests by kind, those that occurred.
     pub errors: Vec<(Outcome, u64)>,
     /// Whole responses by status code, those that occurred.
@@ -124,7 +126,12 @@ impl LoadReport {
             requests: tally.requests,
             dropped: tally.dropped,
             abandoned: tally.abandoned,
-            errors: Outcome::ALL.into_iter().zip(tally.errors).filter(|(_, count)| *count > 0).collect(),
+            stopped: tally.stopped(),
+            errors: Outcome::ALL
+                .into_iter()
+                .zip(tally.errors)
+                .filter(|(outcome, count)| outcome.is_error() && *count > 0)
+                .collect(),
             status: (0..).zip(tally.status.iter().copied()).filter(|(_, count)| *count > 0).collect(),
             bytes: tally.bytes,
             duration,

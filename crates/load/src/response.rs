@@ -132,6 +132,15 @@ impl Parser {
         self.body.is_some()
     }
 
+    /// Bytes of the response that are still to come, if its head has come and says so.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        match self.body {
+            Some(Body::Bytes(left)) => Some(left),
+            _ => None,
+        }
+    }
+
     /// Whether the connection may carry another request after the response that was completed last.
     #[must_use]
     pub fn keep_alive(&self) -> bool {

@@ -60,7 +60,13 @@ impl Counts {
     /// All failed requests.
     #[must_use]
     pub fn failures(&self) -> u64 {
-        self.errors.iter().sum()
+        self.errors.iter().sum::<u64>() - self.stopped()
+    }
+
+    /// Requests whose users clicked stop; they have a place among the errors, and are none.
+    #[must_use]
+    pub fn stopped(&self) -> u64 {
+        self.errors[Outcome::Stopped as usize]
     }
 
     /// The same operation on each count of two.

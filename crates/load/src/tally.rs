@@ -128,7 +128,12 @@ impl Tally {
 
     /// All requests that failed.
     pub(crate) fn failures(&self) -> u64 {
-        self.errors.iter().sum()
+        self.errors.iter().sum::<u64>() - self.stopped()
+    }
+
+    /// Requests whose users clicked stop; they stand among the errors, as every outcome does, and are none.
+    pub(crate) fn stopped(&self) -> u64 {
+        self.errors[Outcome::Stopped as usize]
     }
 
     /// What is shown while the run goes on, with the connections that are open.

@@ -4,6 +4,7 @@ use crate::kernel::Kernel;
 use crate::reach::Refusal;
 use crate::reach::dialogue::Dialogue;
 use crate::reach::route::{Route, Tunnel};
+use crate::read_ahead::ReadAhead;
 use rustls::ClientConnection;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -20,6 +21,11 @@ pub(crate) struct Stream {
     pub(crate) sent: u64,
     /// Bytes taken from the socket so far.
     pub(crate) received: u64,
+    /// What was received before its time, where receptions are limited.
+    pub(crate) ahead: Option<Box<ReadAhead>>,
+    /// The most that the socket may take and give at a time; only looked at with TLS.
+    pub(crate) room_to_read: usize,
+    pub(crate) room_to_write: usize,
     /// Whether the last read took all that the socket had.
     pub(crate) drained: bool,
     /// Whether the other side has said that nothing more follows, which TLS does in a message of its own.
@@ -40,7 +46,19 @@ pub(crate) enum Handshake {
 
 impl Stream {
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self { fd, tls: None, tunnel: None, sent: 0, received: 0, drained: true, ended: false }
+        let (room_to_read, room_to_write) = (usize::MAX, usize::MAX);
+        Self {
+            fd,
+            tls: None,
+            tunnel: None,
+            sent: 0,
+            received: 0,
+            ahead: None,
+            room_to_read,
+            room_to_write,
+            drained: true,
+            ended: false,
+        }
     }
 
     /// Lays what belongs to a route over a socket that is connected; [`Self::handshake`] then agrees on it.
@@ -92,6 +110,32 @@ impl Stream {
         self.received += count as u64;
         self.drained = count < buffer.len();
         Ok(count)
+    }
+
+    /// Reads no more than `room` bytes of the wire, from those received before their time if there are such.
+    pub(crate) fn read_at_most(&mut self, kernel: &mut Kernel, buffer: &mut [u8], room: usize) -> io::Result<usize> {
+        if self.tls.is_some() {
+            self.room_to_read = room;
+            let read = self.read_tls(kernel, buffer);
+            self.room_to_read = usize::MAX;
+            return read;
+        }
+        let most = room.min(buffer.len());
+        let buffer = &mut buffer[..most];
+        let count = match &mut self.ahead {
+            Some(ahead) => ahead.read(buffer)?,
+            None => kernel.receive(self.fd.as_raw_fd(), buffer)?,
+        };
+        self.received += count as u64;
+        self.drained = count < most;
+        Ok(count)
+    }
+
+    /// Takes more before its time, where receptions are limited.
+    pub(crate) fn top_up(&mut self, kernel: &mut Kernel, hung_up: bool) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.top_up(kernel, self.fd.as_raw_fd(), hung_up);
+        }
     }
 
     /// Writes the beginning of `bytes` that there is room for and returns its length.
@@ -158,6 +202,9 @@ impl Stream {
             kernel,
             sent: &mut self.sent,
             received: &mut self.received,
+            ahead: self.ahead.as_deref_mut(),
+            room_to_read: self.room_to_read,
+            room_to_write: self.room_to_write,
             short: false,
         };
         loop {
@@ -183,6 +230,9 @@ impl Stream {
             kernel,
             sent: &mut self.sent,
             received: &mut self.received,
+            ahead: self.ahead.as_deref_mut(),
+            room_to_read: self.room_to_read,
+            room_to_write: self.room_to_write,
             short: false,
         };
         loop {
@@ -211,6 +261,9 @@ impl Stream {
             kernel,
             sent: &mut self.sent,
             received: &mut self.received,
+            ahead: self.ahead.as_deref_mut(),
+            room_to_read: self.room_to_read,
+            room_to_write: self.room_to_write,
             short: false,
         };
         pass_blocked(write_all_tls(tls, &mut socket))?;
@@ -260,13 +313,25 @@ struct Socket<'a> {
     kernel: &'a mut Kernel,
     sent: &'a mut u64,
     received: &'a mut u64,
+    ahead: Option<&'a mut ReadAhead>,
+    room_to_read: usize,
+    room_to_write: usize,
     /// Whether the last reception took less than there was room for.
     short: bool,
 }
 
 impl Read for Socket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.kernel.receive(self.fd, buffer)?;
+        if self.room_to_read == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let most = buffer.len().min(self.room_to_read);
+        let buffer = &mut buffer[..most];
+        let count = match &mut self.ahead {
+            Some(ahead) => ahead.read(buffer)?,
+            None => self.kernel.receive(self.fd, buffer)?,
+        };
+        self.room_to_read -= count;
         *self.received += count as u64;
         self.short = count < buffer.len();
         Ok(count)
@@ -275,7 +340,11 @@ impl Read for Socket<'_> {
 
 impl Write for Socket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.kernel.send(self.fd, bytes)?;
+        if self.room_to_write == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let count = self.kernel.send(self.fd, &bytes[..bytes.len().min(self.room_to_write)])?;
+        self.room_to_write -= count;
         *self.sent += count as u64;
         Ok(count)
     }

@@ -99,11 +99,13 @@ pub enum Outcome {
     NoPorts = 13,
     /// The server gave up the request's stream, of HTTP/2; the connection goes on.
     StreamReset = 14,
+    /// The user did not wait any longer and clicked stop, which is no error.
+    Stopped = 15,
 }
 
 impl Outcome {
     /// Every outcome, by its number.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Done,
         Self::ConnectFailed,
         Self::Closed,
@@ -119,6 +121,7 @@ impl Outcome {
         Self::NoDescriptors,
         Self::NoPorts,
         Self::StreamReset,
+        Self::Stopped,
     ];
 
     /// The outcome of a number; unknown ones are [`Outcome::Other`].
@@ -146,7 +149,14 @@ impl Outcome {
             "no_descriptors",
             "no_ports",
             "stream_reset",
+            "stopped",
         ][self as usize]
+    }
+
+    /// Whether something failed, unlike a whole response or a user's wish.
+    #[must_use]
+    pub fn is_error(self) -> bool {
+        !matches!(self, Self::Done | Self::Stopped)
     }
 
     /// Whether it says something of the generator's host instead of the server.

@@ -51,10 +51,6 @@ fn failed(program: &str, what: &str) -> ExitCode {
 
 /// What cannot be honoured is refused, never passed over.
 fn refused(arguments: &Arguments) -> Result<(), String> {
-    let not_yet = |option: &str, what: &str| Err(format!("{option}: {what} is not there yet; leave the option out"));
-    if arguments.throttle.is_some() {
-        return not_yet("-throttle", "a limit to what a connection reads in a second");
-    }
     match arguments.cipher.as_deref().map(str::to_ascii_lowercase).as_deref() {
         Some(word @ ("fastsec" | "highsec" | "paranoid")) => Err(format!(
             "-cipher {word}: it stands for a cipher that is broken or without forward secrecy, which no TLS of today \
@@ -90,6 +86,7 @@ fn prepare(arguments: &Arguments) -> Result<(Options, Vec<String>), String> {
         options.reach.sources = source_addresses(file)?;
     }
     let hosts: Vec<&Url> = options.asks.hosts();
+    options.slow.link.read_bytes_per_s = arguments.throttle;
     options.connections = match arguments.start {
         Start::Parallel(parallel) => parallel,
         Start::Rate(_) => connections_of_a_rate(hosts.len() as u64),

@@ -325,7 +325,7 @@ pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
 }
 
 /// A think time as it was given.
-fn think(text: &str) -> Result<Think, String> {
+pub(super) fn think(text: &str) -> Result<Think, String> {
     let time = crate::units::duration;
     if let Some(mean) = text.strip_prefix("exp:") {
         return Ok(Think::Exponential(time(mean)?));

@@ -22,6 +22,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
         "requests": report.requests,
         "dropped": report.dropped,
         "errors": errors,
+        "stopped": report.stopped,
         "duration_s": report.duration.as_secs_f64(),
         "rate_per_s": report.rate_per_s,
         "bytes": report.bytes,
@@ -53,6 +54,7 @@ fn sessions_as_json(sessions: &SessionReport) -> Value {
     json!({
         "completed": sessions.completed,
         "failed": sessions.failed,
+        "stopped": sessions.stopped,
         "unfinished": sessions.unfinished,
         "connections": sessions.connections,
         "rate_per_s": sessions.rate_per_s,
@@ -78,7 +80,7 @@ fn series(series: &Series) -> Value {
     let points: Vec<_> = series
         .timed()
         .map(|(start_s, length_s, point)| {
-            let failed = |outcome: &Outcome| point.counts.errors[*outcome as usize] > 0;
+            let failed = |outcome: &Outcome| outcome.is_error() && point.counts.errors[*outcome as usize] > 0;
             let errors: Map<_, _> = Outcome::ALL
                 .into_iter()
                 .filter(failed)
@@ -90,6 +92,7 @@ fn series(series: &Series) -> Value {
                 "requests": point.counts.requests,
                 "rate_per_s": point.counts.requests as f64 / length_s,
                 "errors": errors,
+                "stopped": point.counts.stopped(),
                 "dropped": point.counts.dropped,
                 "bytes": point.counts.bytes,
                 "connections": point.connections,

@@ -120,7 +120,7 @@ impl State<'_> {
         lines.extend(plots(series, width));
         let failures: Vec<_> = Outcome::ALL
             .into_iter()
-            .filter(|outcome| counts.errors[*outcome as usize] > 0)
+            .filter(|outcome| outcome.is_error() && counts.errors[*outcome as usize] > 0)
             .map(|outcome| format!("{}: {}", outcome.name(), grouped(counts.errors[outcome as usize])))
             .collect();
         let errors = if failures.is_empty() { "none".to_owned() } else { failures.join(", ") };

@@ -120,11 +120,11 @@ pub(super) fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
 
 /// The time series: a line for each point, times of latency in milliseconds, empty where nothing was answered.
 fn csv(series: &Series) -> String {
-    let kinds = || Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Done);
+    let kinds = || Outcome::ALL.into_iter().filter(|outcome| outcome.is_error());
     let mut text = String::from("start_s,length_s,requests,rate_per_s,errors,");
     text.extend(kinds().map(|outcome| format!("errors_{},", outcome.name())));
     text.push_str(
-        "dropped,bytes,connections,generator_cpu_percent,min_ms,mean_ms,p50_ms,p75_ms,p90_ms,p95_ms,p99_ms,p99_9_ms,max_ms\n",
+        "stopped,dropped,bytes,connections,generator_cpu_percent,min_ms,mean_ms,p50_ms,p75_ms,p90_ms,p95_ms,p99_ms,p99_9_ms,max_ms\n",
     );
     for (begin_s, length_s, point) in series.timed() {
         let counts = &point.counts;
@@ -136,7 +136,13 @@ fn csv(series: &Series) -> String {
         ));
         text.extend(kinds().map(|outcome| format!("{},", counts.errors[outcome as usize])));
         let percent = point.strain.cpu_share * 100.0;
-        text.push_str(&format!("{},{},{},{percent:.1}", counts.dropped, counts.bytes, point.connections));
+        text.push_str(&format!(
+            "{},{},{},{},{percent:.1}",
+            counts.stopped(),
+            counts.dropped,
+            counts.bytes,
+            point.connections
+        ));
         let latency = point.latency.histogram();
         match point.summary {
             Some(summary) => {

@@ -111,11 +111,12 @@ fn exposition(url: &str, counts: &Counts, latency: &Histogram, connections: u64)
     };
     let plain = |value: u64| vec![(format!("{{url=\"{url}\"}}"), value.to_string())];
     family("requests_total", "counter", "Whole responses, whatever their status.", plain(counts.requests));
-    let errors = Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Done).map(|outcome| {
+    let errors = Outcome::ALL.into_iter().filter(|outcome| outcome.is_error()).map(|outcome| {
         let labels = format!("{{url=\"{url}\",kind=\"{}\"}}", outcome.name());
         (labels, counts.errors[outcome as usize].to_string())
     });
     family("errors_total", "counter", "Failed requests by kind.", errors.collect());
+    family("stopped_total", "counter", "Requests whose users clicked stop.", plain(counts.stopped()));
     family("dropped_total", "counter", "Arrivals that found the generator's queue full.", plain(counts.dropped));
     family("received_bytes_total", "counter", "Bytes received, heads and bodies.", plain(counts.bytes));
     family("late_total", "counter", "Arrivals issued over 1 ms after their time.", plain(counts.late));

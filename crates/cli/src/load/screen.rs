@@ -79,6 +79,9 @@ fn write_screen(
     for reason in &report.reasons {
         writeln!(screen, "             {} {}: {}", grouped(reason.count), reason.outcome.name(), reason.words)?;
     }
+    if report.stopped > 0 {
+        writeln!(screen, "  stopped    {:>12}   by users who waited no longer", grouped(report.stopped))?;
+    }
     if let Some(mix) = &report.mix {
         writeln!(screen, "  answers    {}", list(mix.kinds.iter().cloned()))?;
         let wrong = grouped(mix.wrong_sizes);
@@ -104,8 +107,12 @@ fn write_screen(
         write!(screen, "  {name:<8}   {:>12}   {:.1}/s", grouped(sessions.completed), sessions.rate_per_s)?;
         let failed = format!("{} failed", grouped(sessions.failed));
         let failed = if sessions.failed > 0 { colours.bad(&failed) } else { failed };
+        let stopped = match sessions.stopped {
+            0 => String::new(),
+            stopped => format!(", {} stopped", grouped(stopped)),
+        };
         let (unfinished, connections) = (grouped(sessions.unfinished), grouped(sessions.connections));
-        writeln!(screen, ", {failed}, {unfinished} unfinished, over {connections} connections")?;
+        writeln!(screen, ", {failed}{stopped}, {unfinished} unfinished, over {connections} connections")?;
     }
     if report.reconnects > 0 {
         writeln!(

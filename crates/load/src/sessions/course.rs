@@ -52,6 +52,8 @@ struct Course {
 enum End {
     Completed,
     Failed,
+    /// Its user clicked stop.
+    Stopped,
     /// The run's end cut it.
     Unfinished,
 }
@@ -199,6 +201,7 @@ impl Courses {
                 tally.failed += 1;
                 tally.fail_time.saturating_record(took_ns);
             }
+            End::Stopped => tally.stopped += 1,
             // A user between two pages has none that is unfinished.
             End::Unfinished => tally.unfinished += u64::from(course.answers > 0),
         }
@@ -342,6 +345,13 @@ impl Engine<'_> {
         }
         if let (Some(courses), Some(id)) = (&mut self.courses, session.checked_sub(1)) {
             courses.end(id, End::Failed, self.now_ns, false);
+        }
+    }
+
+    /// The user of a session clicked stop, which ends it, if it was one.
+    pub(crate) fn session_stopped(&mut self, session: u32) {
+        if let (Some(courses), Some(id)) = (&mut self.courses, session.checked_sub(1)) {
+            courses.end(id, End::Stopped, self.now_ns, false);
         }
     }
 

@@ -13,6 +13,7 @@ pub(crate) struct SessionTally {
     pub(crate) completed: u64,
     pub(crate) completed_in_time: u64,
     pub(crate) failed: u64,
+    pub(crate) stopped: u64,
     pub(crate) unfinished: u64,
     pub(crate) connections: u64,
     pub(crate) lifetime: Histogram,
@@ -28,6 +29,8 @@ pub struct SessionReport {
     pub completed: u64,
     /// Sessions that ended with a request that failed.
     pub failed: u64,
+    /// Sessions whose users clicked stop before all was answered.
+    pub stopped: u64,
     /// Sessions that were under way when the run ended.
     pub unfinished: u64,
     /// Connections that all of them opened.
@@ -38,7 +41,7 @@ pub struct SessionReport {
     pub lifetime: Histogram,
     /// From the intended begin to the failure, of failed sessions.
     pub fail_time: Histogram,
-    /// Completed and failed sessions by the number of their answers: (answers, sessions), those that occurred; more
+    /// Completed, failed and stopped sessions by the number of their answers: (answers, sessions), those that occurred; more
     /// than 1024 count as 1024.
     pub answers: Vec<(u32, u64)>,
 }
@@ -49,6 +52,7 @@ impl SessionTally {
             completed: 0,
             completed_in_time: 0,
             failed: 0,
+            stopped: 0,
             unfinished: 0,
             connections: 0,
             lifetime: histogram(),
@@ -62,6 +66,7 @@ impl SessionTally {
         self.completed += other.completed;
         self.completed_in_time += other.completed_in_time;
         self.failed += other.failed;
+        self.stopped += other.stopped;
         self.unfinished += other.unfinished;
         self.connections += other.connections;
         // All have the same bounds, so adding cannot fail.
@@ -76,6 +81,7 @@ impl SessionTally {
         SessionReport {
             completed: self.completed,
             failed: self.failed,
+            stopped: self.stopped,
             unfinished: self.unfinished,
             connections: self.connections,
             rate_per_s: self.completed_in_time as f64 / duration.as_secs_f64(),
