@@ -70,7 +70,9 @@ fn a_file_set_is_written_and_asked_for() {
     assert!(["GET class0 of specweb96", "GET class3 of specweb96"].iter().all(|name| holds(&names, name)));
 
     fs::write(format!("{site}/dir00003/class0_1"), "no longer").expect("a file");
-    let report = json(&[&base[..], &["--json", &url]].concat());
+    // Another server: the first one has the file as it was in its cache.
+    let server = serve(site);
+    let report = json(&[&base[..], &["--json", &server.url("/")]].concat());
     assert!(report["mix"]["wrong_sizes"].as_u64().expect("a count") > 0);
 }
 
