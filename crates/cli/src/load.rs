@@ -60,6 +60,9 @@ Examples:
       the files of SPECweb96 and its mix
   weir load --mix surge --files 2000 -c 200 -d 60s http://localhost:8080/
       200 users of SURGE, who open pages, wait and open others
+  weir load --mix specweb96 --directories 10 \
+      --flash-crowd '20*10/10s,5s,30s,30s' http://localhost:8080/
+      a flash crowd: ten times as many clients for a while
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
   weir load --http2 --streams 20 https://localhost:8443/
@@ -313,6 +316,7 @@ impl LoadArgs {
         let has_end = self.requests.is_some() || self.duration.is_some();
         let when = asked::When { poisson: self.poisson, seed: self.seed, has_end };
         self.asked.schedule(&mut options, base.as_ref(), when)?;
+        self.workload.schedule(&mut options, when, self.given())?;
         options.check()?;
         Ok(options)
     }
@@ -343,6 +347,9 @@ impl Heading {
         }
         if options.asks.mix.as_ref().is_some_and(Mix::has_users) {
             manner = manner.replacen("connection", "user", 1);
+            if let Some(crowd) = options.asks.mix.as_ref().and_then(|mix| mix.crowd.as_ref()) {
+                manner = format!("a flash crowd of at most {manner}, {} requests each", crowd.requests);
+            }
         }
         if let Some(sessions) = &options.asks.sessions {
             manner = manner.replacen("connection", "session", 1);

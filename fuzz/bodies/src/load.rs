@@ -74,6 +74,23 @@ pub fn access_log(input: &[u8]) {
     }
 }
 
+/// The shape of a flash crowd.
+///
+/// # Panics
+/// Where a crowd has no peak, or a rate that lies outside of it.
+pub fn flash_crowd(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let seconds = |text: &str| Duration::try_from_secs_f64(text.strip_suffix('s')?.parse().ok()?).ok();
+    let Ok(crowd) = Crowd::parse(&text, seconds) else { return };
+    assert!(crowd.peak_per_s() > crowd.base_per_s, "{text:?}");
+    let length_s = crowd.profile.duration().as_secs_f64();
+    for share in 0..=10 {
+        let rate = crowd.profile.rate_at(length_s * f64::from(share) / 10.0);
+        let within = rate >= crowd.base_per_s * (1.0 - 1e-9) && rate <= crowd.peak_per_s() * (1.0 + 1e-9);
+        assert!(within, "{text:?}: {rate}");
+    }
+}
+
 /// Reads any text as rates over time: what was read can be inverted everywhere.
 pub fn rate_profile(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
