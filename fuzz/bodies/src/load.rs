@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 use weir_load::access_log::AccessLog;
 use weir_load::cookies::{COOKIES_MAX, CookieJar};
 use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
+use weir_load::workload::Crowd;
 use weir_load::{Options, Profile, Request, Url, parse_url_list};
 
 /// Reads any bytes as a list of URLs: requests that can be built, or an error with its line.

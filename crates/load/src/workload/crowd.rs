@@ -81,6 +81,10 @@ impl Crowd {
             stretch(peak, base_per_s, decay),
             stretch(base_per_s, base_per_s, calm),
         ])?;
+        if peak <= base_per_s {
+            // Rounded, a factor just above 1 is none.
+            return Err(CrowdError::Factor { given: factor.trim().to_owned() });
+        }
         let profile = Arc::new(profile);
         Ok(Self { profile, base_per_s, requests: 5, pause: Duration::from_secs(1), hot_files: 10 })
     }
