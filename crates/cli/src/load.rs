@@ -367,10 +367,7 @@ impl Heading {
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
-        let way = reach::words(&options.reach);
-        // A client of a flash crowd comes from a network by chance.
-        let by_chance = options.asks.mix.as_ref().is_some_and(|mix| mix.crowd.is_some());
-        manner.push_str(&if by_chance { way.replace(" in turn", " by chance") } else { way });
+        manner.push_str(&reach::words(&options.reach));
         Self {
             url: asked::title(options),
             manner,
