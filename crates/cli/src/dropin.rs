@@ -177,12 +177,16 @@ fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// As many connections as the limit on open files has room for, within reason.
-fn connections_of_a_rate(hosts: u64) -> u32 {
+/// The most files that this process may have open.
+fn open_files_max() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the result; without one there is the least that everybody has.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
-    let files = if known { limit.rlim_max } else { 1024 };
-    let connections = files.saturating_sub(OTHER_FILES).max(16) / hosts.max(1);
+    if known { limit.rlim_max } else { 1024 }
+}
+
+/// As many connections as the limit on open files has room for, within reason.
+fn connections_of_a_rate(hosts: u64) -> u32 {
+    let connections = open_files_max().saturating_sub(OTHER_FILES).max(16) / hosts.max(1);
     connections.clamp(1, CONNECTIONS_MAX) as u32
 }

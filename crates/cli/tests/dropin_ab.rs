@@ -311,7 +311,7 @@ fn a_link_of_its_name_is_the_command() {
 
 #[test]
 fn what_cannot_be_honoured_is_refused_in_words() {
-    for arguments in [&["-b", "4096"][..], &["-f", "SSL2"], &["-X", "proxy-without-port"]] {
+    for arguments in [&["-f", "SSL2"][..], &["-X", "proxy-without-port"]] {
         let said = ours(&[arguments, &["http://127.0.0.1:1/"]].concat());
         assert_eq!(said.status, Some(1));
         assert!(said.stderr.starts_with(&format!("ab: {}", arguments[0])), "{}", said.stderr);

@@ -1,6 +1,7 @@
 //! What is asked: one request, or many in an order.
 
 mod choice;
+mod nul_list;
 mod prepared;
 mod url_file;
 mod url_list;
@@ -11,6 +12,7 @@ use crate::{LoadError, Options, Request, RequestError, Url};
 use std::sync::Arc;
 
 pub(crate) use choice::{Alias, Chooser};
+pub use nul_list::{NulListError, parse_server_list, parse_uri_log};
 pub(crate) use prepared::{Entry, Table};
 pub use url_file::{UrlFileError, parse_url_file};
 pub use url_list::{UrlListError, UrlListProblem, parse_url_list};

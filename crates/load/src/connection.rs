@@ -152,6 +152,10 @@ impl Connection {
         if plan.asks.is_mixed {
             self.parser.expect_head_only(entry.head_only);
         }
+        if plan.directed {
+            // Composed by whoever decided on it.
+            return self.composed.len();
+        }
         self.composed.clear();
         if self.burst.is_empty() && !plan.asks.is_composed { entry.bytes as usize } else { self.compose_burst(plan) }
     }

@@ -115,7 +115,7 @@ pub(crate) struct Wanted {
 
 impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, control: &'a Control, share: Share) -> Result<Self, LoadError> {
-        let kernel = Kernel::new().map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
+        let kernel = Kernel::new(&plan.sockets).map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
         let open_at_once = share.connections * plan.hosts.len() as u32;
         let slots = open_at_once + share.connections.min(1024);
         let ring = match plan.ring.then(|| Ring::new(open_at_once, kernel.fd())) {
@@ -152,7 +152,10 @@ impl<'a> Engine<'a> {
             resting: 0,
             chooser: share.chooser,
             chosen: Vec::new(),
-            courses: Courses::new(plan, share.lane, share.lanes, share.connections),
+            courses: match share.directed {
+                Some(directed) => Some(Courses::directed(directed)),
+                None => Courses::new(plan, share.lane, share.lanes, share.connections),
+            },
             unread: Unread::new(slots as usize),
             live: 0,
             live_max: share.connections,
@@ -474,8 +477,10 @@ impl<'a> Engine<'a> {
         }
         if over.batch.session != 0
             && let Some(courses) = &mut self.courses
+            && courses.count_answer(&over)
         {
-            courses.count_answer(over.batch.session);
+            // Each response of a director's has a time of its own to come.
+            connection.batch.started_ns = self.now_ns;
         }
         let keep = connection.parser.keep_alive() && connection.unsent == 0;
         connection.responses += 1;

@@ -2,9 +2,10 @@
 
 use crate::reach::endpoint::Endpoint;
 use crate::reach::route::without_port;
+use crate::sockets::{SocketMaker, Sockets};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// How often a loop asked the kernel for something.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,14 +74,17 @@ pub(crate) struct Kernel {
     /// epoll cannot wait for less than milliseconds here.
     is_old: bool,
     pub(crate) calls: Calls,
+    /// How sockets are made, if not as the system makes them.
+    sockets: Option<Box<SocketMaker>>,
 }
 
 impl Kernel {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(sockets: &Sockets) -> io::Result<Self> {
         // SAFETY: the call takes no pointer.
         let epoll = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
-        Ok(Self { epoll: unsafe { OwnedFd::from_raw_fd(epoll) }, is_old: false, calls: Calls::default() })
+        let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
+        Ok(Self { epoll, is_old: false, calls: Calls::default(), sockets: SocketMaker::new(sockets) })
     }
 
     /// The epoll instance.
@@ -203,7 +207,12 @@ impl Kernel {
                 libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, value, size_of_val(&on) as u32)
             })?;
         }
-        if let Some(source) = source {
+        if let Some(maker) = &mut self.sockets {
+            maker.prepare(fd.as_fd(), endpoint.address(), source)?;
+        }
+        if let Some(source) = source
+            && !self.sockets.as_ref().is_some_and(|maker| maker.binds())
+        {
             self.calls.other += 2;
             without_port(fd.as_raw_fd())?;
             let own = socket2::SockAddr::from(source);

@@ -20,6 +20,7 @@ mod connection;
 // As http2.
 #[doc(hidden)]
 pub mod cookies;
+pub mod directed;
 mod engine;
 mod error;
 mod events;
@@ -48,6 +49,7 @@ mod secured;
 mod series;
 pub mod sessions;
 mod slices;
+mod sockets;
 mod tally;
 mod through_ring;
 mod transport;
@@ -56,7 +58,10 @@ mod unread;
 mod url;
 pub mod workload;
 
-pub use asks::{Ask, Asks, Order, UrlFileError, UrlListError, UrlListProblem, parse_url_file, parse_url_list};
+pub use asks::{
+    Ask, Asks, NulListError, Order, UrlFileError, UrlListError, UrlListProblem, parse_server_list, parse_uri_log,
+    parse_url_file, parse_url_list,
+};
 pub use error::LoadError;
 /// A histogram of nanoseconds, as the report holds them.
 pub type Histogram = hdrhistogram::Histogram<u64>;
@@ -73,6 +78,7 @@ pub use run::run;
 pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};
 pub use secured::Secured;
 pub use series::{Counts, Point, Sampling, Series, Strain};
+pub use sockets::Sockets;
 pub use tally::Handshakes;
 pub use trust::TlsSetupError;
 pub use url::{Url, UrlError};

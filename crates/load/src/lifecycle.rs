@@ -210,7 +210,7 @@ impl Engine<'_> {
             }
             self.count_failures(slot, outcome);
             self.close(slot);
-            self.session_failed(batch.session);
+            self.session_failed(batch.session, outcome);
             // Tried again by the sweep: at once would be in a tight loop.
             self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
             return;
@@ -246,7 +246,7 @@ impl Engine<'_> {
         self.count_failures(slot, outcome);
         let session = self.connections[slot].batch.session;
         self.close(slot);
-        self.session_failed(session);
+        self.session_failed(session, outcome);
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
     }
 
@@ -276,7 +276,8 @@ impl Engine<'_> {
             && connection.responses > 0
             && batch.first_byte_ns == 0
             && (connection.is_idempotent(&self.plan.asks) || connection.is_unsent())
-            && !self.stopped;
+            && !self.stopped
+            && !self.plan.directed;
         if repeat {
             connection.give_back(&mut self.chosen);
         } else {
@@ -287,7 +288,7 @@ impl Engine<'_> {
             self.tally.reconnects += u64::from(batch.left);
             self.open(Batch { retried: true, ..batch });
         } else {
-            self.session_failed(batch.session);
+            self.session_failed(batch.session, outcome);
             self.replace(host);
         }
     }
@@ -413,7 +414,8 @@ impl Engine<'_> {
     pub(crate) fn sweep(&mut self) {
         let now_ns = self.now_ns;
         self.slices.hand_out(&mut self.tally, self.live, now_ns);
-        self.next_sweep_ns = (now_ns + SWEEP_NS.min(self.plan.timeout_ns / 10 + 1)).min(self.slices.next_ns());
+        self.next_sweep_ns = (now_ns + SWEEP_NS.min(self.plan.timeout_ns.min(self.plan.connect_timeout_ns) / 10 + 1))
+            .min(self.slices.next_ns());
         if self.control.is_stopped() && !self.stopped {
             self.stopped = true;
             self.end_ns = self.end_ns.min(now_ns);
@@ -427,9 +429,12 @@ impl Engine<'_> {
         }
         for slot in 0..self.connections.len() {
             let connection = &self.connections[slot];
-            let overdue = now_ns.saturating_sub(connection.batch.started_ns) > self.plan.timeout_ns;
+            let waits_ns = now_ns.saturating_sub(connection.batch.started_ns);
+            let overdue = waits_ns > self.plan.timeout_ns;
             match connection.phase {
-                Phase::Connecting | Phase::Handshaking if overdue => self.connect_timed_out(slot),
+                Phase::Connecting | Phase::Handshaking if waits_ns > self.plan.connect_timeout_ns => {
+                    self.connect_timed_out(slot);
+                }
                 Phase::Connecting if connection.stream.is_none() => self.connect_again(slot),
                 Phase::Busy if overdue => self.fail(slot, Outcome::TimedOut),
                 Phase::Lingering if now_ns >= connection.linger_until_ns => self.close(slot),
@@ -495,6 +500,9 @@ impl Engine<'_> {
             courses.tally.unfinished += courses.under_way() as u64;
             courses.tally
         });
+        if self.plan.directed {
+            self.tally.sessions = None;
+        }
         self.slices.close(&mut self.tally, self.now_ns);
         self.tally.events_lost = self.events.lost;
         self.tally.calls = self.kernel.calls;

@@ -1,10 +1,11 @@
 //! What to run, and how it is watched and ended.
 
+use crate::directed::Directed;
 use crate::protocol::Protocol;
 use crate::reach::Reach;
 use crate::series::{Sampling, Series};
 use crate::slices::locked;
-use crate::{Asks, LoadError, Observer, Request, Schedule, StopRule, Url};
+use crate::{Asks, LoadError, Observer, Request, Schedule, Sockets, StopRule, Url};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,6 +60,10 @@ pub struct Options {
     pub hang_up: bool,
     /// How finely the run is told over time.
     pub sampling: Sampling,
+    /// How sockets are made.
+    pub sockets: Sockets,
+    /// Who decides what is asked, in place of [`Asks::order`] and sessions; arrivals are then arrivals of what it does.
+    pub directed: Option<Directed>,
 }
 
 /// How bytes come and go.
@@ -92,7 +97,7 @@ pub enum Trust {
     /// By the roots that the system trusts.
     #[default]
     System,
-    /// By the certificates of this PEM file.
+    /// By the certificates of this PEM file, or of all such files in this directory.
     File(PathBuf),
     /// Not at all.
     Anything,
@@ -124,6 +129,8 @@ impl Options {
             verbatim: None,
             hang_up: false,
             sampling: Sampling::default(),
+            sockets: Sockets::default(),
+            directed: None,
         }
     }
 
@@ -144,6 +151,7 @@ impl Options {
             return wrong("the number of connections lies between 1 and 1000000");
         }
         self.asks.check(self)?;
+        self.check_directed()?;
         if self.io == Io::Uring && !self.asks.are_ready_made(self.pipeline) {
             return wrong(
                 "io_uring sends no requests that are put together as they go: leave it out with sessions, a cookie jar, or a \
@@ -188,6 +196,25 @@ impl Options {
             _ if self.verbatim.as_ref().is_some_and(Vec::is_empty) => wrong("a request has at least one byte"),
             _ => Ok(()),
         }
+    }
+}
+
+impl Options {
+    /// Whether a director fits the other options.
+    fn check_directed(&self) -> Result<(), LoadError> {
+        let wrong = |what| Err(LoadError::Options(what));
+        let Some(directed) = &self.directed else { return Ok(()) };
+        if self.threads != 1 || self.io == Io::Uring || self.protocol != Protocol::Http1 {
+            return wrong("a director has one loop, over HTTP/1.1 and without io_uring");
+        }
+        let decides = self.asks.sessions.is_some() || self.asks.mix.is_some();
+        if decides || self.asks.cookie_jar || self.verbatim.is_some() || self.pipeline > 1 {
+            return wrong("a director decides itself what is asked, in which order, and with which cookies");
+        }
+        if !self.keep_alive || directed.at_a_time == 0 {
+            return wrong("a director closes connections itself, and has at least one arrival under way at a time");
+        }
+        Ok(())
     }
 }
 

@@ -36,13 +36,13 @@ impl Protocol {
         if options.pipeline > 1 {
             return wrong("HTTP/2 has no pipeline: its streams (--streams) take the place");
         }
-        if !options.keep_alive {
-            return wrong("a new connection for each request is made over HTTP/1.1 only");
-        }
         let asked = options.asks.list.iter().map(|ask| (&ask.url, &ask.request));
         let mut all = asked.chain([(&options.url, &options.request)]);
         if all.clone().any(|(_, request)| request.version == Version::Http10) {
             return wrong("a request has one version: HTTP/1.0 or HTTP/2");
+        }
+        if !options.keep_alive {
+            return wrong("a new connection for each request is made over HTTP/1.1 only");
         }
         let by_proxy = options.reach.proxy.as_ref().is_some_and(|proxy| proxy.kind == ProxyKind::Http);
         if by_proxy && all.any(|(url, _)| !url.encrypted) {

@@ -118,9 +118,17 @@ pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, TlsSetupErr
 fn roots_of_file(path: &PathBuf) -> Result<RootCertStore, TlsSetupError> {
     let wrong = |cause: String| TlsSetupError::CaFile { path: path.clone(), cause };
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))? {
-        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+    let mut files = vec![path.clone()];
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).map_err(|error| wrong(error.to_string()))?;
+        files = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|file| file.is_file()).collect();
+        files.sort();
+    }
+    for file in files {
+        for certificate in CertificateDer::pem_file_iter(&file).map_err(|error| wrong(error.to_string()))? {
+            let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+            roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+        }
     }
     if roots.is_empty() { Err(wrong("it holds none".to_owned())) } else { Ok(roots) }
 }

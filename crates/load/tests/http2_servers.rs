@@ -3,11 +3,9 @@
 mod server;
 
 use server::{load, load_with_events};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_load::{LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
-use weir_testkit::{Apache, Certificate, Nginx, require};
+use weir_testkit::{Apache, Certificate, Nghttpd, Nginx, require};
 
 /// What is served, and how long each is.
 const FILES: [(&str, usize); 4] = [("empty", 0), ("1k", 1000), ("64k", 65_536), ("2m", 2_000_000)];
@@ -173,51 +171,19 @@ fn apache_agrees() {
     }
 }
 
-/// nghttpd, the server of another implementation of HTTP/2.
-struct Nghttpd {
-    child: Child,
-    port: u16,
-}
-
-impl Nghttpd {
-    fn start(site: &Path, files: Option<&(PathBuf, PathBuf)>, arguments: &[&str]) -> Self {
-        let port = free_port();
-        let mut command = Command::new("nghttpd");
-        command.args(arguments).arg("-d").arg(site).args(["-a", "127.0.0.1"]);
-        match files {
-            None => command.arg("--no-tls").arg(port.to_string()),
-            Some((key, certificate)) => command.arg(port.to_string()).args([key, certificate]),
-        };
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it is installed");
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < deadline, "nghttpd does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Self { child, port }
-    }
-}
-
-impl Drop for Nghttpd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn nghttpd_agrees() {
     if require::program("nghttpd").is_none() || require::program("openssl").is_none() {
         return;
     }
     let (site, certificate) = (site(), Certificate::self_signed().expect("a certificate"));
-    let plain = Nghttpd::start(site.path(), None, &["--echo-upload"]);
+    let nghttpd = || Nghttpd::new().root(site.path()).args(["--echo-upload"]);
+    let plain = nghttpd().start().expect("nghttpd starts");
     check(&format!("http://127.0.0.1:{}", plain.port), Some("/1k"));
-    let files = (certificate.key(), certificate.certificate());
-    let encrypted = Nghttpd::start(site.path(), Some(&files), &["--echo-upload"]);
+    let encrypted = nghttpd().tls(&certificate).start().expect("nghttpd starts");
     check(&format!("https://localhost:{}", encrypted.port), Some("/1k"));
     // One stream at a time: those that were sent before that was known are refused, and sent again.
-    let single = Nghttpd::start(site.path(), None, &["-m", "1"]);
+    let single = Nghttpd::new().root(site.path()).args(["-m", "1"]).start().expect("nghttpd starts");
     let report = load(options(&format!("http://127.0.0.1:{}/1k", single.port), 500, 2, 20));
     assert_clean(&report, 500, "one stream");
     assert!(report.warnings.iter().any(|warning| warning.contains("allows 1 streams")), "{:?}", report.warnings);

@@ -271,3 +271,27 @@ fn a_proxy_that_is_not_there_or_says_nothing_ends_the_run() {
     let error = error(options).to_string();
     assert!(error.contains("the proxy did not answer in time"), "{error}");
 }
+
+#[test]
+fn http2_goes_through_socks_and_through_tunnels() {
+    let (Some(()), Some(())) = (weir_testkit::require::nginx(), weir_testkit::require::program("openssl")) else {
+        return;
+    };
+    let (plain, encrypted) = (free_port(), free_port());
+    let certificate = Certificate::self_signed().expect("openssl makes one");
+    let _server = Nginx::new()
+        .directive(&format!("listen 127.0.0.1:{plain} http2; listen 127.0.0.1:{encrypted} ssl http2; sendfile off;"))
+        .directive(&format!("ssl_certificate \"{}\";", certificate.certificate().display()))
+        .directive(&format!("ssl_certificate_key \"{}\";", certificate.key().display()))
+        .start()
+        .expect("nginx starts");
+    let (Some(socks), Some(tunnels)) = (microsocks(&[]), apache(encrypted, false)) else { return };
+    for (proxy, url) in [
+        (format!("socks5://127.0.0.1:{}", socks.port), format!("http://127.0.0.1:{plain}/1k.txt")),
+        (format!("http://127.0.0.1:{}", tunnels.port), format!("https://localhost:{encrypted}/1k.txt")),
+    ] {
+        let mut options = through(&proxy, &url, 200);
+        options.protocol = weir_load::Protocol::Http2 { streams: 10 };
+        succeeds(options);
+    }
+}

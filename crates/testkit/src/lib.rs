@@ -30,6 +30,7 @@ pub use server::backend::{RunningBackend, RunningDatabase};
 pub use server::certificate::Certificate;
 pub use server::faulty::Faulty;
 pub use server::mariadb::MariaDb;
+pub use server::nghttpd::Nghttpd;
 pub use server::nginx::Nginx;
 pub use server::php_fpm::PhpFpm;
 pub use server::postgres::Postgres;

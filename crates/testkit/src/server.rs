@@ -5,6 +5,7 @@ pub(crate) mod backend;
 pub(crate) mod certificate;
 pub(crate) mod faulty;
 pub(crate) mod mariadb;
+pub(crate) mod nghttpd;
 pub(crate) mod nginx;
 pub(crate) mod php_fpm;
 mod port;
@@ -139,6 +140,8 @@ struct Launch {
     cpu: Option<usize>,
     more_ports: usize,
     certificate: Option<Certificate>,
+    /// Whether it is ready as soon as it listens, as it does not answer in HTTP/1.
+    only_listens: bool,
 }
 
 /// What a launcher fills in for one attempt.
@@ -190,7 +193,10 @@ impl Launch {
         let mut process = spawn(command, &output, self.cpu, libc::SIGTERM)?;
 
         let log = own.path().join(log_name);
-        wait_until(&mut process, &[&output, &log], || answers(port).then_some(()))?;
+        wait_until(&mut process, &[&output, &log], || {
+            let ready = if self.only_listens { listens(port) } else { answers(port) };
+            ready.then_some(())
+        })?;
         let log = if log.exists() { log } else { output };
         let scheme = if self.certificate.is_some() { "https" } else { "http" };
         Ok(RunningServer { port, more_ports, root, scheme, process, log, _own: own, _site: site })
@@ -223,6 +229,12 @@ fn wait_until<T>(process: &mut Process, logs: &[&Path], mut ready: impl FnMut() 
         std::thread::sleep(Duration::from_millis(5));
     }
     Err(StartError::Silent { log: log() })
+}
+
+/// Whether anybody takes connections on the port.
+fn listens(port: u16) -> bool {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
 }
 
 /// Whether an HTTP server answers on the port; any status will do.

@@ -5,7 +5,7 @@ use weir_load::access_log::AccessLog;
 use weir_load::cookies::{COOKIES_MAX, CookieJar};
 use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
 use weir_load::workload::Crowd;
-use weir_load::{Options, Profile, Request, Url, parse_url_list};
+use weir_load::{Options, Profile, Request, Url, parse_server_list, parse_uri_log, parse_url_list};
 
 /// Reads any bytes as a list of URLs: requests that can be built, or an error with its line.
 pub fn url_list(input: &[u8]) {
@@ -42,6 +42,16 @@ pub fn session_list(input: &[u8]) {
             let _ = options.check();
         }
         Err(error) => assert!(error.line <= text.lines().count()),
+    }
+}
+
+/// Reads any bytes as lists of URIs and of servers: what is read cannot break a request's first lines.
+pub fn nul_list(input: &[u8]) {
+    for list in [parse_uri_log(input), parse_server_list(input)].into_iter().flatten() {
+        assert!(!list.is_empty() && list.iter().map(String::len).sum::<usize>() <= input.len());
+        for entry in list {
+            assert!(!entry.is_empty() && !entry.contains(|letter: char| letter.is_whitespace() || letter.is_control()));
+        }
     }
 }
 

@@ -71,7 +71,6 @@ fn failed(what: &str, status: u8) -> ExitCode {
 
 /// What cannot be honoured is refused, never passed over.
 fn refused(arguments: &Arguments) -> Result<(), String> {
-    let not_yet = |option: &str, what: &str| Err(format!("{option}: {what} is not there yet; leave the option out"));
     if matches!(arguments.proxy, Some((_, 0))) {
         return Err("-X: the proxy's port is missing; write -X host:port".to_owned());
     }
@@ -79,9 +78,6 @@ fn refused(arguments: &Arguments) -> Result<(), String> {
         && tls_version(protocol).is_none()
     {
         return Err(format!("-f {protocol}: only TLS1.2, TLS1.3 and ALL can be had; what is older is broken"));
-    }
-    if arguments.window_bytes > 0 {
-        return not_yet("-b", "choosing the size of socket buffers");
     }
     Ok(())
 }
@@ -153,6 +149,8 @@ fn prepare(arguments: &Arguments, target: &Target) -> Result<Prepared, String> {
     options.request = Request { method: arguments.method.clone(), ..Request::default() };
     options.verbatim = Some([head.as_bytes(), body.as_deref().unwrap_or_default()].concat());
     options.connections = arguments.concurrency;
+    let window = (arguments.window_bytes > 0).then_some(arguments.window_bytes);
+    (options.sockets.send_buffer, options.sockets.receive_buffer) = (window, window);
     options.stop = StopRule::Requests(u64::from(arguments.requests));
     options.keep_alive = arguments.keep_alive;
     options.timeout = Duration::from_secs(u64::from(arguments.timeout_s));

@@ -1,37 +1,50 @@
-//! `weir httperf`: httperf's command line and report, for connections with one call each or one connection with many.
+//! `weir httperf`: httperf's command line and report.
 
 mod arguments;
+mod calls;
+mod page;
+mod period;
+mod printing;
+mod reply;
 mod report;
+mod setup;
+mod talk;
+mod uris;
 mod watch;
+mod workload;
 
-use super::{connections_of_a_rate, error_text, limited, words_as_text};
+use super::{error_text, limited, monotonic_ns, words_as_text};
 use crate::output::print;
 use crate::stop::Stop;
-use arguments::{Arguments, Asked, Period};
+use arguments::{Arguments, Asked, Work};
+use period::Period;
 use report::Cpu;
 use std::ffi::OsString;
-use std::net::{IpAddr, ToSocketAddrs};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use watch::Watch;
-use weir_load::reach::TlsVersion;
-use weir_load::{Control, Options, Request, Schedule, StopRule, Trust, Url};
-
-/// A time without end, where no `--timeout` is given.
-const NO_TIMEOUT: Duration = Duration::from_secs(86_400);
+use watch::{Inner, Shared};
+use weir_load::{Control, Options};
 
 const USAGE: &str = "\
 Options, which may be shortened while they stay unique:
-  --server S --port N --uri S --server-name S --myaddr S --no-host-hdr
-  --http-version S --method S --add-header S
-  --num-conns N --num-calls N --rate X --period [d|e]X --client I/N --hog
+  --server S | --servers FILE    the server, or a file of them
+  --port N --uri S --server-name S --myaddr S --no-host-hdr
+  --http-version S --method S --add-header S --add-header-file FILE
+  --num-conns N --num-calls N --burst-length N
+  --rate X --period [d|e]X|uX,X|vX,X,... --runtime X --client I/N --hog
   --timeout X --think-timeout X
-  --ssl --ssl-ciphers L --ssl-no-reuse --ssl-certificate F --ssl-key F
-  --ssl-ca-file F --ssl-verify[=yes|no] --ssl-protocol P --tls-server-name S
+  --wsess N,N,X --wsesslog N,X,FILE --wsesspage N,N,X
+  --session-cookies --max-connections N --max-piped-calls N
+  --failure-status N --retry-on-failure
+  --wlog y|n,FILE --wset N,X
+  --send-buffer N --recv-buffer N --close-with-reset
+  --print-request[=header|body] --print-reply[=header|body]
+  --periodic-stats --use-timer-cache
+  --ssl --ssl-ciphers L --ssl-no-reuse --ssl-certificate FILE
+  --ssl-key FILE --ssl-ca-file FILE --ssl-ca-path DIRECTORY
+  --ssl-verify[=yes|no] --ssl-protocol P --tls-server-name S
   -v -V -h -d N
-All others of httperf 0.9 are refused: what they ask for is not there yet.
 ";
 
 /// Runs the command; `program` is the name that it was called by.
@@ -45,8 +58,9 @@ pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCod
         }
         Err(mistake) => return Ok(failed(program, &mistake)),
     };
-    match options(&arguments) {
-        Ok(options) => measure(program, &arguments, options),
+    let shared = Shared::default();
+    match setup::options(&arguments, &shared) {
+        Ok(options) => measure(program, &arguments, options, &shared),
         Err(mistake) => Ok(failed(program, &mistake)),
     }
 }
@@ -55,81 +69,6 @@ pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCod
 fn failed(program: &str, what: &str) -> ExitCode {
     eprintln!("{program}: {what}");
     ExitCode::FAILURE
-}
-
-/// The engine's options.
-fn options(arguments: &Arguments) -> Result<Options, String> {
-    let port = arguments.port.unwrap_or(if arguments.ssl { 443 } else { 80 });
-    let (encrypted, host, target) = (arguments.ssl, arguments.server.clone(), arguments.uri.clone());
-    let mut options = Options::new(Url { encrypted, host, port, target });
-    options.request = Request { method: arguments.method.clone(), ..Request::default() };
-    options.verbatim = Some(request(arguments));
-    options.keep_alive = arguments.calls > 1;
-    options.hang_up = true;
-    options.stop = StopRule::Requests(arguments.connections.saturating_mul(arguments.calls));
-    let (schedule, connections) = match arguments.period {
-        Period::Sequential => (Schedule::Closed, 1),
-        Period::Fixed(rate_per_s) => (Schedule::Fixed { rate_per_s }, connections_of_a_rate(1)),
-        Period::Exponential(rate_per_s) => {
-            // The same times for the same client, as in the original.
-            let seed = u64::from(arguments.client.0) + 1;
-            (Schedule::Poisson { rate_per_s, seed }, connections_of_a_rate(1))
-        }
-    };
-    (options.schedule, options.connections) = (schedule, connections);
-    let timeout_s = arguments.timeout_s + arguments.think_timeout_s;
-    options.timeout = if arguments.timeout_s > 0.0 { Duration::from_secs_f64(timeout_s.min(1e9)) } else { NO_TIMEOUT };
-    if let Some(source) = &arguments.source {
-        options.reach.sources = vec![source_address(source)?];
-    }
-    if arguments.ssl {
-        encryption(arguments, &mut options)?;
-    }
-    Ok(options)
-}
-
-/// The bytes of a call, in the order of the original.
-fn request(arguments: &Arguments) -> Vec<u8> {
-    let Arguments { method, uri, http_version, .. } = arguments;
-    // Its name too: other bytes would get other answers from some servers.
-    let mut head = format!("{method} {uri} HTTP/{http_version}\r\nUser-Agent: httperf/0.9.0\r\n");
-    if http_version == "1.0" {
-        head.push_str("Connection: keep-alive\r\n");
-    }
-    if !arguments.no_host {
-        head.push_str(&format!("Host: {}\r\n", arguments.server_name.as_ref().unwrap_or(&arguments.server)));
-    }
-    [head.as_bytes(), &arguments.headers, b"\r\n"].concat()
-}
-
-/// The address of this host that `--myaddr` names.
-fn source_address(source: &str) -> Result<IpAddr, String> {
-    match (source, 0).to_socket_addrs().map(|mut found| found.next()) {
-        Ok(Some(address)) => Ok(address.ip()),
-        Ok(None) => Err(format!("--myaddr {source}: there is no such address")),
-        Err(error) => Err(format!("--myaddr {source}: {}", error_text(&error))),
-    }
-}
-
-/// What the options of TLS mean.
-fn encryption(arguments: &Arguments, options: &mut Options) -> Result<(), String> {
-    let (given, tls) = (&arguments.tls, &mut options.reach.tls);
-    options.trust = match &given.authorities {
-        _ if !given.verify => Trust::Anything,
-        Some(file) => Trust::File(PathBuf::from(file)),
-        None => Trust::System,
-    };
-    tls.name.clone_from(&given.name);
-    tls.certificate = given.certificate.as_ref().map(PathBuf::from);
-    tls.key = given.key.as_ref().map(PathBuf::from);
-    tls.ciphers.clone_from(&given.ciphers);
-    tls.version = match given.protocol.as_deref() {
-        None | Some("auto") => None,
-        Some("TLSv1.2") => Some(TlsVersion::Tls12),
-        Some("TLSv1.3") => Some(TlsVersion::Tls13),
-        Some(other) => return Err(format!("--ssl-protocol {other}: auto, TLSv1.2 or TLSv1.3 is wanted")),
-    };
-    Ok(())
 }
 
 /// The command line as the original repeats it.
@@ -142,56 +81,109 @@ fn repeated(arguments: &Arguments) -> String {
         }
     };
     let Arguments { client, server, uri, .. } = arguments;
-    let port = arguments.port.unwrap_or(if arguments.ssl { 443 } else { 80 });
+    let general = super::printf::general;
+    let option = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("--{name}={value}"));
     put(arguments.verbose > 0, "--verbose".to_owned());
-    put(arguments.hog, "--hog".to_owned());
-    put(arguments.think_timeout_s > 0.0, format!("--think-timeout={}", arguments.think_timeout_s));
-    put(arguments.timeout_s > 0.0, format!("--timeout={}", arguments.timeout_s));
-    put(true, format!("--client={}/{} --server={server}", client.0, client.1));
-    put(
-        arguments.server_name.is_some(),
-        format!("--server_name={}", arguments.server_name.clone().unwrap_or_default()),
-    );
-    put(true, format!("--port={port} --uri={uri}"));
-    put(arguments.http_version != "1.1", format!("--http-version={}", arguments.http_version));
-    match arguments.period {
-        Period::Sequential => {}
-        Period::Fixed(rate) => put(true, format!("--rate={}", super::printf::general(rate))),
-        Period::Exponential(rate) => put(true, format!("--period=e{}", super::printf::general(1.0 / rate))),
+    for (parts, name) in [(arguments.print_replies, "print-reply"), (arguments.print_requests, "print-request")] {
+        put(parts.any(), parts.repeated(name));
     }
-    put(true, format!("--send-buffer={} --recv-buffer={}", arguments.send_buffer, arguments.recv_buffer));
+    put(arguments.hog, "--hog".to_owned());
+    put(arguments.close_with_reset, "--close-with-reset".to_owned());
+    put(arguments.think_timeout_s > 0.0, format!("--think-timeout={}", general(arguments.think_timeout_s)));
+    put(arguments.timeout_s > 0.0, format!("--timeout={}", general(arguments.timeout_s)));
+    arguments.runtime.iter().for_each(|time| put(true, format!("--runtime={}", general(time.as_secs_f64()))));
+    put(true, format!("--client={}/{}", client.0, client.1));
+    put(arguments.servers.is_none(), format!("--server={server}"));
+    option("server_name", &arguments.server_name).into_iter().for_each(|text| put(true, text));
+    option("servers", &arguments.servers).into_iter().for_each(|text| put(true, text));
+    put(true, format!("--port={} --uri={uri}", setup::port(arguments)));
+    arguments.failure_status.iter().for_each(|status| put(true, format!("--failure-status={status}")));
+    put(arguments.http_version != "1.1", format!("--http-version={}", arguments.http_version));
+    arguments.max_connections.iter().for_each(|most| put(true, format!("--max-connections={most}")));
+    arguments.max_piped.iter().for_each(|most| put(true, format!("--max-piped-calls={most}")));
+    arguments.period.repeated().into_iter().for_each(|text| put(true, text));
+    put(true, format!("--send-buffer={}", arguments.send_buffer));
+    put(arguments.retry, "--retry-on-failure".to_owned());
+    put(true, format!("--recv-buffer={}", arguments.recv_buffer));
+    put(arguments.cookies, "--session-cookies".to_owned());
     put(arguments.ssl, "--ssl".to_owned());
     put(!arguments.tls.ciphers.is_empty(), format!("--ssl-ciphers={}", arguments.tls.ciphers.join(":")));
     put(arguments.tls.no_reuse, "--ssl-no-reuse".to_owned());
-    put(arguments.method != "GET", format!("--method={}", arguments.method));
-    put(true, format!("--num-conns={} --num-calls={}", arguments.connections, arguments.calls));
+    put(arguments.header.is_some(), format!("--add-header='{}'", arguments.header.as_deref().unwrap_or_default()));
+    option("add-header-file", &arguments.header_file).into_iter().for_each(|text| put(true, text));
+    option("method", &arguments.method).into_iter().for_each(|text| put(true, text));
+    put(arguments.timer_cache, "--use-timer-cache".to_owned());
+    match &arguments.work {
+        Work::Listed(sessions, think, file) => put(true, format!("--wsesslog={sessions},{think:.3},{file}")),
+        Work::Pages(sessions, pages, think) => put(true, format!("--wsesspage={sessions},{pages},{think:.3}")),
+        work => {
+            match work {
+                Work::Bursts(sessions, calls, think) => put(true, format!("--wsess={sessions},{calls},{think:.3}")),
+                _ => put(true, format!("--num-conns={} --num-calls={}", arguments.connections, arguments.calls)),
+            }
+            put(arguments.burst != 1, format!("--burst-length={}", arguments.burst));
+            arguments.set.iter().for_each(|(files, rate)| put(true, format!("--wset={files},{rate:.3}")));
+        }
+    }
+    put(arguments.periodic, "--periodic-stats".to_owned());
     line
 }
 
 /// Makes the run and prints what httperf prints.
-fn measure(program: &str, arguments: &Arguments, mut options: Options) -> anyhow::Result<ExitCode> {
+fn measure(program: &str, arguments: &Arguments, options: Options, shared: &Shared) -> anyhow::Result<ExitCode> {
     print(&format!("{}\n", repeated(arguments)))?;
+    if arguments.verbose > 0 {
+        print(&format!("httperf: maximum number of open descriptors = {}\n", super::open_files_max()))?;
+    }
     let stop = Stop::on_signals()?;
     let control = Arc::new(Control::default());
-    let (watch, shared) = Watch::new();
-    options.observers = vec![Box::new(watch)];
     let before = cpu();
-    let report = match limited(options, &control, &stop, None, || {}) {
+    let has_sessions = arguments.work != Work::Connections;
+    let mut told = 0;
+    let tick = || {
+        if arguments.verbose > 0 || arguments.periodic {
+            let samples = whole_samples(shared, &mut told, has_sessions);
+            // Whoever cannot be told now cannot be told the report either, and that says so.
+            let _ = print(&samples);
+        }
+    };
+    let report = match limited(options, &control, &stop, arguments.runtime, tick) {
         Ok(report) => report,
         Err(error) => return Ok(failed(program, &error.to_string())),
     };
     let after = cpu();
-    let mut counts = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    // Arrivals that found no connection left: the original would have run out of descriptors.
-    counts.no_descriptors += report.dropped;
+    let mut inner = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let Inner { counts, .. } = &mut *inner;
+    if let Some(runtime) = arguments.runtime {
+        // It ends then, whether something was under way or not.
+        let end_ns = counts.begin_ns.saturating_add(u64::try_from(runtime.as_nanos()).unwrap_or(u64::MAX));
+        if monotonic_ns() >= end_ns {
+            counts.last_ns = end_ns;
+        }
+    }
     let elapsed_s = counts.last_ns.saturating_sub(counts.begin_ns) as f64 / 1e9;
     let cpu = Cpu { user_s: after.user_s - before.user_s, system_s: after.system_s - before.system_s };
-    // Arrivals are issued one at a time, each at its own time.
-    print(&format!("Maximum connect burst length: 1\n{}", report::report(&counts, elapsed_s, cpu)))?;
+    let lifetimes = if arguments.verbose > 1 { report::lifetimes(counts) } else { String::new() };
+    let sessions = if has_sessions { report::sessions(counts, elapsed_s) } else { String::new() };
+    let text = report::report(counts, elapsed_s, cpu);
+    print(&format!("Maximum connect burst length: {}\n{lifetimes}{text}{sessions}", counts.burst_max))?;
     if arguments.verbose > 0 {
         report.warnings.iter().for_each(|warning| eprintln!("weir: {warning}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The lines of samples that are whole and were not told yet.
+fn whole_samples(shared: &Shared, told: &mut usize, with_sessions: bool) -> String {
+    let inner = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let counts = &inner.counts;
+    if counts.begin_ns == 0 {
+        return String::new();
+    }
+    let whole = counts.whole_samples(monotonic_ns().saturating_sub(counts.begin_ns));
+    let text = (*told..whole).map(|sample| report::sample(counts, sample, with_sessions)).collect();
+    *told = whole;
+    text
 }
 
 /// CPU time of this process so far.

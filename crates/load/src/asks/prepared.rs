@@ -62,7 +62,11 @@ impl Table {
         let mut table = Self {
             wire: Vec::new(),
             entries: Vec::with_capacity(asks.list.len().max(1)),
-            is_constant: asks.list.len() <= 1 && !asks.cookie_jar && asks.sessions.is_none() && asks.mix.is_none(),
+            is_constant: asks.list.len() <= 1
+                && !asks.cookie_jar
+                && asks.sessions.is_none()
+                && asks.mix.is_none()
+                && options.directed.is_none(),
             is_mixed: false,
             cookie_jar: asks.cookie_jar,
             is_composed: asks.cookie_jar || asks.mix.is_some(),

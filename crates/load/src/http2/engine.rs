@@ -96,7 +96,7 @@ pub(crate) struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, wire: &'a Wire, control: &'a Control, share: Share) -> Result<Self, LoadError> {
-        let kernel = Kernel::new().map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
+        let kernel = Kernel::new(&plan.sockets).map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
         let slots = share.connections + share.connections.min(1024);
         let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, |arrivals| arrivals.next_before(share.end_ns));
         let queue = if share.arrivals.is_some() { share.queue } else { 0 };

@@ -1,13 +1,16 @@
 //! Sessions under way: which burst each is at, and when it goes on.
 
 use super::SessionTally;
+use crate::account::Over;
 use crate::connection::{Batch, Phase, Piece};
 use crate::cookies::CookieJar;
+use crate::directed::{Directed, Stage};
 use crate::engine::{Engine, NEVER, Wanted};
 use crate::plan::Plan;
 use crate::workload::{Client, Users};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use weir_wire::client::Outcome;
 
 /// The sessions of one loop.
 #[derive(Debug)]
@@ -18,11 +21,13 @@ pub(crate) struct Courses {
     running: Vec<Course>,
     free: Vec<u32>,
     /// When those that think go on.
-    wakes: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(crate) wakes: BinaryHeap<Reverse<(u64, u32)>>,
     random: fastrand::Rng,
     /// Users whose steps are computed: each is a course without end, and each of its pages a session.
     users: Option<Users>,
     pub(crate) tally: SessionTally,
+    /// Who decides instead of the list, if somebody does; the times in `wakes` are then that one's.
+    pub(crate) stage: Option<Stage>,
 }
 
 /// One session under way.
@@ -81,7 +86,23 @@ impl Courses {
             random: fastrand::Rng::with_seed(seed.wrapping_add(u64::from(lane) << 32)),
             users,
             tally: SessionTally::new(),
+            stage: None,
         }))
+    }
+
+    /// None of a list: somebody else decides what is asked.
+    pub(crate) fn directed(directed: Directed) -> Box<Self> {
+        Box::new(Self {
+            next: 0,
+            step: 1,
+            running: Vec::new(),
+            free: Vec::new(),
+            wakes: BinaryHeap::new(),
+            random: fastrand::Rng::with_seed(0),
+            users: None,
+            tally: SessionTally::new(),
+            stage: Some(Stage::new(directed)),
+        })
     }
 
     /// When the first of those that think goes on.
@@ -110,12 +131,16 @@ impl Courses {
 
     /// How many are under way.
     pub(crate) fn under_way(&self) -> usize {
-        self.running.len() - self.free.len()
+        self.stage.as_ref().map_or(self.running.len() - self.free.len(), |stage| stage.under_way)
     }
 
-    /// A response came.
-    pub(crate) fn count_answer(&mut self, session: u32) {
-        self.running[session as usize - 1].answers += 1;
+    /// A response came; whether somebody outside decides what follows.
+    pub(crate) fn count_answer(&mut self, over: &Over) -> bool {
+        match &mut self.stage {
+            Some(stage) => stage.answered(over.batch.session, over.connection, over.status),
+            None => self.running[over.batch.session as usize - 1].answers += 1,
+        }
+        self.stage.is_some()
     }
 
     /// Takes the cookies of a session that has no connection any more.
@@ -130,7 +155,10 @@ impl Courses {
 
     /// A session's connection ended while it thought.
     pub(crate) fn lose_connection(&mut self, session: u32) {
-        self.running[session as usize - 1].connection = None;
+        match &mut self.stage {
+            Some(stage) => stage.lose_connection(session),
+            None => self.running[session as usize - 1].connection = None,
+        }
     }
 
     fn choose(&mut self, sessions: usize) -> u32 {
@@ -206,6 +234,9 @@ impl Courses {
 impl Engine<'_> {
     /// An arrival of a session: it begins, waits, or finds no room.
     pub(crate) fn session_arrives(&mut self, intended_ns: u64) {
+        if self.is_directed() {
+            return self.directed_arrives(intended_ns);
+        }
         let sessions = self.plan.session_count();
         let Some(courses) = &mut self.courses else { return };
         let session = courses.choose(sessions);
@@ -224,6 +255,9 @@ impl Engine<'_> {
 
     /// Begins sessions as long as there is one to begin and room for it.
     pub(crate) fn begin_sessions(&mut self) {
+        if self.is_directed() {
+            return self.begin_directed();
+        }
         let Some(courses) = &self.courses else { return };
         for _ in 0..courses.free.len() {
             if self.fatal.is_some() || self.now_ns < self.hold_until_ns {
@@ -286,6 +320,9 @@ impl Engine<'_> {
 
     /// All of a burst is answered; `usable` if the connection can carry more.
     pub(crate) fn burst_answered(&mut self, slot: usize, usable: bool) {
+        if self.is_directed() {
+            return self.link_answered(slot, usable);
+        }
         let id = self.connections[slot].batch.session - 1;
         let is_over = self.stopped || self.now_ns >= self.end_ns;
         let Some(courses) = &mut self.courses else { return };
@@ -324,7 +361,10 @@ impl Engine<'_> {
     }
 
     /// A request of a session failed, and with it the session, if it was one.
-    pub(crate) fn session_failed(&mut self, session: u32) {
+    pub(crate) fn session_failed(&mut self, session: u32, outcome: Outcome) {
+        if self.is_directed() {
+            return self.link_failed(session, outcome);
+        }
         if let (Some(courses), Some(id)) = (&mut self.courses, session.checked_sub(1)) {
             courses.end(id, End::Failed, self.now_ns, false);
         }
@@ -337,12 +377,22 @@ impl Engine<'_> {
             && wake_ns <= self.now_ns
         {
             courses.wakes.pop();
-            self.send_burst(id, wake_ns);
+            match self.is_directed() {
+                true => self.directed_wakes(id),
+                false => self.send_burst(id, wake_ns),
+            }
         }
     }
 
     /// Ends the sessions that think: the run is over before they go on.
     pub(crate) fn cut_thinking(&mut self) {
+        if let Some(courses) = &mut self.courses
+            && let Some(stage) = &mut courses.stage
+        {
+            stage.under_way = 0;
+            courses.wakes.clear();
+            return;
+        }
         while let Some(courses) = &mut self.courses
             && let Some(Reverse((_, id))) = courses.wakes.pop()
         {

@@ -84,6 +84,11 @@ impl Session {
         self.bursts.iter().map(|burst| burst.asks.len()).sum()
     }
 
+    /// Its bursts: places in [`Asks::list`], and the pause after them.
+    pub fn each_burst(&self) -> impl Iterator<Item = (&[u32], Think)> {
+        self.bursts.iter().map(|burst| (burst.asks.as_slice(), burst.think))
+    }
+
     pub(crate) fn bursts(&self) -> &[Burst] {
         &self.bursts
     }

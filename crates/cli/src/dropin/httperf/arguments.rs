@@ -1,6 +1,10 @@
 //! The command line of httperf: long options that may be shortened while they stay unique, and a few short ones.
 
+use super::period::Period;
+use super::printing::Parts;
+use super::talk::{CONNECTIONS_MAX, PIPED_MAX};
 use crate::dropin::getopt::atoi;
+use std::time::Duration;
 
 /// Whether an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +16,7 @@ enum Value {
 }
 
 /// All options of httperf 0.9.
-const OPTIONS: [(&str, Value); 51] = [
+const OPTIONS: [(&str, Value); 53] = [
     ("add-header", Value::Needed),
     ("add-header-file", Value::Needed),
     ("burst-length", Value::Needed),
@@ -63,67 +67,71 @@ const OPTIONS: [(&str, Value); 51] = [
     ("version", Value::None),
     ("wlog", Value::Needed),
     ("wsess", Value::Needed),
+    ("wsesslog", Value::Needed),
+    ("wsesspage", Value::Needed),
     ("wset", Value::Needed),
 ];
 
-/// Options that ask for what is not there, with what that is; any other is honoured.
-const REFUSED: [(&str, &str); 20] = [
-    ("add-header-file", "headers from a file"),
-    ("close-with-reset", "closing by a reset"),
-    ("failure-status", "sessions"),
-    ("max-connections", "sessions"),
-    ("max-piped-calls", "sessions"),
-    ("periodic-stats", "statistics on the way"),
-    ("print-reply", "printing replies"),
-    ("print-request", "printing requests"),
-    ("retry-on-failure", "sessions"),
-    ("runtime", "a limit to the time"),
-    ("servers", "several servers"),
-    ("session-cookie", "sessions"),
-    ("session-cookies", "sessions"),
-    ("ssl-ca-path", "a directory of certificate authorities"),
-    ("wlog", "a list of URIs from a file"),
-    ("wsess", "sessions"),
-    ("wsesslog", "sessions"),
-    ("wsesspage", "sessions"),
-    ("wset", "a set of URIs"),
-    ("burst-length", "pipelined calls"),
-];
+/// The most calls of a burst.
+const BURST_MAX: u64 = 65_536;
+/// The longest time that an option may ask for, in seconds: a year.
+const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
-/// The times between connections.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Period {
-    /// One after the other.
-    Sequential,
-    /// So many a second.
-    Fixed(f64),
-    /// At random with this mean rate.
-    Exponential(f64),
+/// What connections or sessions are to do, as the options say it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Work {
+    /// `--num-conns`, `--num-calls`.
+    Connections,
+    /// `--wsess`: sessions, calls of each, seconds between bursts.
+    Bursts(u64, u64, f64),
+    /// `--wsesslog`: sessions, seconds between bursts, a file.
+    Listed(u64, f64, String),
+    /// `--wsesspage`: sessions, pages of each, seconds between them.
+    Pages(u64, u64, f64),
 }
 
 /// What httperf was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Arguments {
     pub(super) server: String,
+    /// A file of servers.
+    pub(super) servers: Option<String>,
     pub(super) server_name: Option<String>,
     pub(super) port: Option<u16>,
     pub(super) uri: String,
-    pub(super) source: Option<String>,
+    pub(super) sources: Vec<String>,
     pub(super) http_version: String,
-    pub(super) method: String,
-    pub(super) headers: Vec<u8>,
+    pub(super) method: Option<String>,
+    /// The last `--add-header`, as it was given.
+    pub(super) header: Option<String>,
+    pub(super) header_file: Option<String>,
     pub(super) no_host: bool,
     pub(super) connections: u64,
     pub(super) calls: u64,
+    pub(super) burst: u64,
+    pub(super) work: Work,
+    /// `--wlog`: whether it wraps, and the file.
+    pub(super) log: Option<(bool, String)>,
+    /// `--wset`: files, and how many each call goes on.
+    pub(super) set: Option<(u32, f64)>,
+    pub(super) failure_status: Option<u16>,
+    pub(super) retry: bool,
+    pub(super) cookies: bool,
+    pub(super) max_connections: Option<u32>,
+    pub(super) max_piped: Option<usize>,
     pub(super) period: Period,
+    pub(super) runtime: Option<Duration>,
     pub(super) timeout_s: f64,
     pub(super) think_timeout_s: f64,
     pub(super) client: (u32, u32),
     pub(super) send_buffer: u32,
     pub(super) recv_buffer: u32,
-    /// Whether one of the two was given.
-    pub(super) buffers: bool,
     pub(super) hog: bool,
+    pub(super) close_with_reset: bool,
+    pub(super) print_requests: Parts,
+    pub(super) print_replies: Parts,
+    pub(super) periodic: bool,
+    pub(super) timer_cache: bool,
     pub(super) ssl: bool,
     pub(super) tls: Tls,
     pub(super) verbose: u32,
@@ -138,6 +146,7 @@ pub(super) struct Tls {
     pub(super) certificate: Option<String>,
     pub(super) key: Option<String>,
     pub(super) authorities: Option<String>,
+    pub(super) authorities_path: Option<String>,
     pub(super) verify: bool,
     pub(super) protocol: Option<String>,
 }
@@ -155,24 +164,40 @@ impl Default for Arguments {
     fn default() -> Self {
         Self {
             server: "localhost".to_owned(),
+            servers: None,
             server_name: None,
             port: None,
             uri: "/".to_owned(),
-            source: None,
+            sources: Vec::new(),
             http_version: "1.1".to_owned(),
-            method: "GET".to_owned(),
-            headers: Vec::new(),
+            method: None,
+            header: None,
+            header_file: None,
             no_host: false,
             connections: 1,
             calls: 1,
+            burst: 1,
+            work: Work::Connections,
+            log: None,
+            set: None,
+            failure_status: None,
+            retry: false,
+            cookies: false,
+            max_connections: None,
+            max_piped: None,
             period: Period::Sequential,
+            runtime: None,
             timeout_s: 0.0,
             think_timeout_s: 0.0,
             client: (0, 1),
             send_buffer: 4096,
             recv_buffer: 16384,
-            buffers: false,
             hog: false,
+            close_with_reset: false,
+            print_requests: Parts::default(),
+            print_replies: Parts::default(),
+            periodic: false,
+            timer_cache: false,
             ssl: false,
             tls: Tls::default(),
             verbose: 0,
@@ -208,12 +233,6 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
             }
             (_, behind) => behind,
         };
-        if let Some((_, what)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
-            // A burst of one call is no pipeline.
-            if name != "burst-length" || value.as_deref().map(atoi) != Some(1) {
-                return Err(format!("--{name}: {what}: not there yet; leave the option out"));
-            }
-        }
         match name {
             "help" => return Ok(Asked::Help),
             "version" => return Ok(Asked::Version),
@@ -226,13 +245,10 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
 
 /// The option that a word means: itself, or the only one that begins so.
 fn find(given: &str) -> Result<(&'static str, Value), String> {
-    // These three begin with others that are whole options themselves.
-    const MORE: [(&str, Value); 2] = [("wsesslog", Value::Needed), ("wsesspage", Value::Needed)];
-    let all = || OPTIONS.into_iter().chain(MORE);
-    if let Some(option) = all().find(|(name, _)| *name == given) {
+    if let Some(option) = OPTIONS.into_iter().find(|(name, _)| *name == given) {
         return Ok(option);
     }
-    let found: Vec<_> = all().filter(|(name, _)| name.starts_with(given)).collect();
+    let found: Vec<_> = OPTIONS.into_iter().filter(|(name, _)| name.starts_with(given)).collect();
     match found[..] {
         [] => Err(format!("--{given}: no such option")),
         // Two names of one thing are no choice.
@@ -252,6 +268,7 @@ impl Arguments {
                 'h' => return Ok(Some(Asked::Help)),
                 'V' => return Ok(Some(Asked::Version)),
                 'v' => self.verbose += 1,
+                'n' => self.periodic = true,
                 'd' => {
                     // Its value follows at once, behind an equals sign, or as the next word; it changes nothing here.
                     if at + 1 == letters.len() && words.next().is_none() {
@@ -273,87 +290,156 @@ impl Arguments {
             count.ok_or_else(|| wanted("a whole number above 0"))
         };
         let text = || value.to_owned();
+        let seconds = || number().filter(|seconds| *seconds <= SECONDS_MAX);
+        let bytes = || count().map(|count| u32::try_from(count).unwrap_or(u32::MAX).min(i32::MAX as u32));
         match name {
-            "add-header" => self.headers.extend(unescaped(value)),
-            "burst-length" | "debug" | "use-timer-cache" => {}
+            "add-header" => self.header = Some(text()),
+            "add-header-file" => self.header_file = Some(text()),
+            "burst-length" => {
+                self.burst = count()?;
+                if self.burst > BURST_MAX {
+                    return Err(wanted("a number from 1 to 65536"));
+                }
+            }
             "client" => {
                 let parts = value.split_once('/').map(|(one, all)| (one.parse(), all.parse()));
                 let Some((Ok(one), Ok(all))) = parts else { return Err(wanted("I/N")) };
+                if one >= all {
+                    return Err(wanted("I/N, with I below N,"));
+                }
                 self.client = (one, all);
+            }
+            "close-with-reset" => self.close_with_reset = true,
+            "debug" => {}
+            "failure-status" => {
+                let status = u16::try_from(atoi(value)).ok().filter(|status| (100..1000).contains(status));
+                self.failure_status = Some(status.ok_or_else(|| wanted("a status such as 504"))?);
             }
             "hog" => self.hog = true,
             "http-version" => self.http_version = text(),
-            "method" => self.method = text(),
-            "myaddr" => self.source = Some(text()),
+            "max-connections" => {
+                let most = u32::try_from(count()?).ok().filter(|most| *most <= CONNECTIONS_MAX);
+                self.max_connections = Some(most.ok_or_else(|| wanted("a number from 1 to 4"))?);
+            }
+            "max-piped-calls" => {
+                let most = usize::try_from(count()?).ok().filter(|most| *most <= PIPED_MAX);
+                self.max_piped = Some(most.ok_or_else(|| wanted("a number from 1 to 32"))?);
+            }
+            "method" => self.method = Some(text()),
+            "myaddr" => self.sources.push(text()),
             "no-host-hdr" => self.no_host = true,
             "num-calls" => self.calls = count()?,
             "num-conns" => self.connections = count()?,
-            "period" => self.period = period(value).ok_or_else(|| wanted("[d|e]SECONDS"))?,
+            "period" => {
+                let wrong = || wanted("[d|e]SECONDS, uLEAST,MOST or vSECONDS,DURATION[,SECONDS,DURATION]...");
+                self.period = Period::parse(value).ok_or_else(wrong)?;
+            }
+            "periodic-stats" => self.periodic = true,
             "port" => {
                 let port = u16::try_from(atoi(value)).ok().filter(|port| *port > 0);
                 self.port = Some(port.ok_or_else(|| wanted("a number from 1 to 65535"))?);
             }
-            "rate" => {
-                let rate = number().ok_or_else(|| wanted("a number from 0 on"))?;
-                self.period = if rate > 0.0 { Period::Fixed(rate) } else { Period::Sequential };
+            "print-reply" => self.print_replies = Parts::parse(value),
+            "print-request" => self.print_requests = Parts::parse(value),
+            "rate" => self.period = Period::of_rate(number().ok_or_else(|| wanted("a number from 0 on"))?),
+            "recv-buffer" => self.recv_buffer = bytes()?,
+            "retry-on-failure" => self.retry = true,
+            "runtime" => {
+                let seconds =
+                    seconds().filter(|seconds| *seconds > 0.0).ok_or_else(|| wanted("a number of seconds"))?;
+                self.runtime = Some(Duration::from_secs_f64(seconds));
             }
-            "recv-buffer" => (self.recv_buffer, self.buffers) = (u32::try_from(count()?).unwrap_or(u32::MAX), true),
-            "send-buffer" => (self.send_buffer, self.buffers) = (u32::try_from(count()?).unwrap_or(u32::MAX), true),
+            "send-buffer" => self.send_buffer = bytes()?,
             "server" => self.server = text(),
             "server-name" => self.server_name = Some(text()),
+            "servers" => self.servers = Some(text()),
+            "session-cookie" | "session-cookies" => self.cookies = true,
             "ssl" => self.ssl = true,
             "ssl-ca-file" => self.tls.authorities = Some(text()),
+            "ssl-ca-path" => self.tls.authorities_path = Some(text()),
             "ssl-certificate" => self.tls.certificate = Some(text()),
             "ssl-ciphers" => self.tls.ciphers = value.split(':').map(str::to_owned).collect(),
             "ssl-key" => self.tls.key = Some(text()),
             "ssl-no-reuse" => self.tls.no_reuse = true,
             "ssl-protocol" => self.tls.protocol = Some(text()),
-            "ssl-verify" => {
-                self.tls.verify = match value {
-                    "" | "yes" => true,
-                    "no" => false,
-                    _ => return Err(wanted("yes or no")),
-                }
-            }
-            "think-timeout" => self.think_timeout_s = number().ok_or_else(|| wanted("a number of seconds"))?,
-            "timeout" => self.timeout_s = number().ok_or_else(|| wanted("a number of seconds"))?,
+            // As in the original: anything but yes means no.
+            "ssl-verify" => self.tls.verify = value.is_empty() || value.starts_with(['y', 'Y']),
+            "think-timeout" => self.think_timeout_s = seconds().ok_or_else(|| wanted("a number of seconds"))?,
+            "timeout" => self.timeout_s = seconds().ok_or_else(|| wanted("a number of seconds"))?,
             "tls-server-name" => self.tls.name = Some(text()),
             "uri" => self.uri = text(),
+            "use-timer-cache" => self.timer_cache = true,
+            "wlog" => {
+                let (wraps, file) = value.split_once(',').ok_or_else(|| wanted("y,FILE or n,FILE"))?;
+                self.log = Some((wraps.eq_ignore_ascii_case("y"), file.to_owned()));
+            }
+            "wset" => {
+                let parts =
+                    value.split_once(',').map(|(files, rate)| (files.trim().parse(), rate.trim().parse::<f64>()));
+                self.set = match parts {
+                    Some((Ok(files), Ok(rate))) if files > 0 && (0.0..=1.0).contains(&rate) => Some((files, rate)),
+                    _ => return Err(wanted("FILES,RATE, with a rate from 0 to 1,")),
+                };
+            }
+            "wsess" | "wsesspage" => {
+                let parts: Vec<&str> = value.split(',').map(str::trim).collect();
+                let [sessions, calls, think] = parts[..] else { return Err(wanted("SESSIONS,CALLS,SECONDS")) };
+                let parts = (sessions.parse(), calls.parse(), think.parse::<f64>());
+                let (Ok(sessions @ 1..), Ok(calls @ 1..), Ok(think)) = parts else {
+                    return Err(wanted("SESSIONS,CALLS,SECONDS"));
+                };
+                let think = Some(think).filter(|think| (0.0..=SECONDS_MAX).contains(think));
+                let think = think.ok_or_else(|| wanted("SESSIONS,CALLS,SECONDS"))?;
+                let is_page = name == "wsesspage";
+                self.work =
+                    if is_page { Work::Pages(sessions, calls, think) } else { Work::Bursts(sessions, calls, think) };
+            }
+            "wsesslog" => {
+                let parts: Vec<&str> = value.splitn(3, ',').collect();
+                let [sessions, think, file] = parts[..] else { return Err(wanted("SESSIONS,SECONDS,FILE")) };
+                let (Ok(sessions @ 1..), Ok(think)) = (sessions.trim().parse(), think.trim().parse::<f64>()) else {
+                    return Err(wanted("SESSIONS,SECONDS,FILE"));
+                };
+                if !(0.0..=SECONDS_MAX).contains(&think) {
+                    return Err(wanted("SESSIONS,SECONDS,FILE"));
+                }
+                self.work = Work::Listed(sessions, think, file.to_owned());
+            }
             _ => self.verbose += 1,
         }
         Ok(())
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.buffers {
-            return Err("--send-buffer, --recv-buffer: choosing the size of socket buffers is not there yet".to_owned());
-        }
-        if self.calls > 1 && (self.period != Period::Sequential || self.connections > 1) {
-            return Err("--num-calls: more than one call on each of several connections is not there yet".to_owned());
+        if self.cookies && self.work == Work::Connections {
+            return Err("--session-cookie requires session-oriented workload (e.g., --wsess)".to_owned());
         }
         if !matches!(self.http_version.as_str(), "1.0" | "1.1") {
             return Err(format!("--http-version {}: 1.0 or 1.1 is wanted", self.http_version));
         }
+        if self.servers.is_some() && self.server != Self::default().server {
+            return Err("--server S or --servers FILE, not both".to_owned());
+        }
+        if self.tls.authorities.is_some() && self.tls.authorities_path.is_some() {
+            return Err("--ssl-ca-file or --ssl-ca-path, not both: put the file into the directory".to_owned());
+        }
+        if !self.uri.starts_with('/') && (matches!(self.work, Work::Pages(..)) || self.set.is_some()) {
+            return Err(format!("--uri {}: a path that begins with / is wanted", self.uri));
+        }
         Ok(())
+    }
+
+    /// How many connections or sessions there are to be.
+    pub(super) fn arrivals(&self) -> u64 {
+        match self.work {
+            Work::Connections => self.connections,
+            Work::Bursts(sessions, ..) | Work::Listed(sessions, ..) | Work::Pages(sessions, ..) => sessions,
+        }
     }
 }
 
-/// A value of `--period`; uniform and stepped ones are not there.
-fn period(value: &str) -> Option<Period> {
-    let (exponential, seconds) = match value.strip_prefix('e') {
-        Some(seconds) => (true, seconds),
-        None => (false, value.strip_prefix('d').unwrap_or(value)),
-    };
-    let seconds: f64 = seconds.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0)?;
-    Some(match () {
-        () if seconds == 0.0 => Period::Sequential,
-        () if exponential => Period::Exponential(1.0 / seconds),
-        () => Period::Fixed(1.0 / seconds),
-    })
-}
-
 /// The bytes that a text with `\n` (line end), `\r`, `\a` (line feed), `\\` and octal numbers means.
-fn unescaped(text: &str) -> Vec<u8> {
+pub(super) fn unescaped(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes().peekable();
     while let Some(byte) = rest.next() {
@@ -414,26 +500,47 @@ mod tests {
         assert!(parsed("--num 7").expect_err("two begin so").contains("--num-calls, --num-conns"));
         assert!(parsed("--ssl-c x").expect_err("four begin so").contains("--ssl-ca-file"));
         assert!(parsed("--nonsense").is_err() && parsed("--port").is_err() && parsed("--hog=1").is_err());
-        assert!(parsed("--session-c").expect_err("refused").starts_with("--session-cookie:"));
+        assert!(run("--session-c --wsess 1,1,0").cookies);
     }
 
     #[test]
     fn periods_are_rates_turned_over() {
         assert_eq!(run("--period=d0.2").period, Period::Fixed(5.0));
         assert_eq!(run("--period 0.5").period, Period::Fixed(2.0));
-        assert_eq!(run("--period e0.1").period, Period::Exponential(10.0));
-        assert_eq!(run("--period=0").period, Period::Sequential);
-        assert!(parsed("--period u1,3").is_err());
+        assert_eq!(run("--period e0.1").period, Period::Exponential(0.1));
+        assert_eq!(run("--period u1,3").period, Period::Uniform(1.0, 3.0));
+        assert!(parsed("--period x1").is_err());
     }
 
     #[test]
-    fn what_is_not_there_is_refused() {
-        for option in
-            ["--wsess=1,2,3", "--wsesslog=1,2,f", "--wset=1,1", "--wlog=y,f", "--burst-length=4", "--runtime=1"]
-        {
-            assert!(parsed(option).is_err_and(|error| error.contains("not there yet")), "{option}");
+    fn workloads_are_understood() {
+        assert_eq!(run("--wsess=10,5,2").work, Work::Bursts(10, 5, 2.0));
+        assert_eq!(run("--wsesspage 1,2,0.5").work, Work::Pages(1, 2, 0.5));
+        assert_eq!(run("--wsesslog=3,1,a,b").work, Work::Listed(3, 1.0, "a,b".to_owned()));
+        assert_eq!(run("--wlog=n,f").log, Some((false, "f".to_owned())));
+        assert_eq!(run("--wset=1024,0.25").set, Some((1024, 0.25)));
+        assert_eq!(run("--wsess=1,2,0 --max-conn 2 --max-piped 32 --fail 504 --retry").max_connections, Some(2));
+        assert_eq!(run("--print-reply=header --print-req").print_replies, Parts { head: true, content: false });
+        for wrong in [
+            "--wsess=1,2",
+            "--wsess=0,1,1",
+            "--wsess=1,1,-1",
+            "--wsesslog=1,2",
+            "--wset=0,1",
+            "--wset=5,2",
+            "--wlog=f",
+            "--max-connections 5",
+            "--max-piped-calls 33",
+            "--session-cookie",
+            "--failure-status x",
+            "--client 2/2",
+            "--servers f --server h",
+            "--runtime 0",
+            "--burst-length 0",
+            "--wsesspage 1,1,0 --uri x",
+        ] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
         }
-        assert!(parsed("--burst-length 1").is_ok());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! httperf's report, by its formulas.
 
-use super::watch::{Counts, SAMPLE_NS};
+use super::watch::Counts;
 use std::fmt::Write;
 
 /// CPU time of the generator, in seconds.
@@ -41,7 +41,7 @@ pub(super) fn report(counts: &Counts, elapsed_s: f64, cpu: Cpu) -> String {
     // Sizes are divided as whole numbers, as in the original.
     let size = |bytes: u64, count: u64| bytes.checked_div(count).unwrap_or(0);
     let _ = writeln!(text, "Request size [B]: {}.0\n", size(counts.sent_bytes, requests));
-    let (min, mean, max, sd, samples) = reply_rate(counts, elapsed_s);
+    let (min, mean, max, sd, samples) = rates(counts, &counts.samples, elapsed_s);
     let _ = writeln!(
         text,
         "Reply rate [replies/s]: min {min:.1} avg {mean:.1} max {max:.1} stddev {sd:.1} ({samples} samples)"
@@ -53,8 +53,12 @@ pub(super) fn report(counts: &Counts, elapsed_s: f64, cpu: Cpu) -> String {
         ms(counts.transfer_ns, replies)
     );
     let (head, content) = (size(counts.head_bytes, replies), size(counts.content_bytes, replies));
-    let _ =
-        writeln!(text, "Reply size [B]: header {head}.0 content {content}.0 footer 0.0 (total {}.0)", head + content);
+    let footer = size(counts.footer_bytes, replies);
+    let _ = writeln!(
+        text,
+        "Reply size [B]: header {head}.0 content {content}.0 footer {footer}.0 (total {}.0)",
+        head + content + footer
+    );
     let [_, s1, s2, s3, s4, s5] = counts.status;
     let _ = writeln!(text, "Reply status: 1xx={s1} 2xx={s2} 3xx={s3} 4xx={s4} 5xx={s5}\n");
     let share = |seconds: f64| if elapsed_s > 0.0 { 100.0 * seconds / elapsed_s } else { 0.0 };
@@ -68,11 +72,12 @@ pub(super) fn report(counts: &Counts, elapsed_s: f64, cpu: Cpu) -> String {
     );
     let bytes = counts.sent_bytes + counts.head_bytes + counts.content_bytes;
     let _ = writeln!(text, "Net I/O: {:.1} KB/s ({:.1}*10^6 bps)\n", rate(bytes) / 1024.0, 8e-6 * rate(bytes));
-    let Counts { client_timeouts, refused, reset, no_descriptors, no_ports, other_errors, .. } = *counts;
-    let total = client_timeouts + refused + reset + no_descriptors + no_ports + other_errors;
+    let Counts { client_timeouts, socket_timeouts, refused, reset, no_descriptors, no_ports, other_errors, .. } =
+        *counts;
+    let total = client_timeouts + socket_timeouts + refused + reset + no_descriptors + no_ports + other_errors;
     let _ = writeln!(
         text,
-        "Errors: total {total} client-timo {client_timeouts} socket-timo 0 connrefused {refused} connreset {reset}\n\
+        "Errors: total {total} client-timo {client_timeouts} socket-timo {socket_timeouts} connrefused {refused} connreset {reset}\n\
          Errors: fd-unavail {no_descriptors} addrunavail {no_ports} ftab-full 0 other {other_errors}"
     );
     text
@@ -113,15 +118,15 @@ impl Lifetime {
     }
 }
 
-/// Minimum, mean, maximum and deviation of the whole samples of 5 s, and how many there are.
-fn reply_rate(counts: &Counts, elapsed_s: f64) -> (f64, f64, f64, f64, usize) {
-    let sample_s = SAMPLE_NS as f64 / 1e9;
-    let whole = (elapsed_s / sample_s) as usize;
+/// Minimum, mean, maximum and deviation of a rate over the whole samples, and how many there are.
+fn rates(counts: &Counts, samples: &[u32], elapsed_s: f64) -> (f64, f64, f64, f64, usize) {
+    let whole = counts.whole_samples((elapsed_s * 1e9) as u64);
     if whole == 0 {
         return (0.0, 0.0, 0.0, 0.0, 0);
     }
-    let rates: Vec<f64> =
-        (0..whole).map(|sample| f64::from(counts.samples.get(sample).copied().unwrap_or(0)) / sample_s).collect();
+    let rates: Vec<f64> = (0..whole)
+        .map(|sample| f64::from(samples.get(sample).copied().unwrap_or(0)) / counts.sample_s(sample))
+        .collect();
     let mean = rates.iter().sum::<f64>() / whole as f64;
     let spread: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
     let sd = if whole > 1 { (spread / (whole - 1) as f64).sqrt() } else { 0.0 };
@@ -130,9 +135,54 @@ fn reply_rate(counts: &Counts, elapsed_s: f64) -> (f64, f64, f64, f64, usize) {
     (min, mean, max, sd, whole)
 }
 
+/// The section of sessions.
+pub(super) fn sessions(counts: &Counts, elapsed_s: f64) -> String {
+    let sessions = &counts.sessions;
+    let (min, _, max, sd, _) = rates(counts, &sessions.samples, elapsed_s);
+    let per = |sum: f64, count: u64| if count > 0 { sum / count as f64 } else { 0.0 };
+    let mean = if elapsed_s > 0.0 { sessions.completed as f64 / elapsed_s } else { 0.0 };
+    let lengths: String = sessions.lengths.iter().map(|count| format!(" {count}")).collect();
+    format!(
+        "\nSession rate [sess/s]: min {min:.2} avg {mean:.2} max {max:.2} stddev {sd:.2} ({}/{})\n\
+         Session: avg {:.2} connections/session\n\
+         Session lifetime [s]: {:.1}\n\
+         Session failtime [s]: {:.1}\n\
+         Session length histogram:{}\n",
+        sessions.completed,
+        sessions.completed + sessions.failed,
+        per(sessions.connections as f64, sessions.completed),
+        per(sessions.lifetime_ns as f64 / 1e9, sessions.completed),
+        per(sessions.failtime_ns as f64 / 1e9, sessions.failed),
+        if lengths.is_empty() { " 0" } else { &lengths },
+    )
+}
+
+/// How many connections lived how long (`-v -v`).
+pub(super) fn lifetimes(counts: &Counts) -> String {
+    let mut text = String::from("\nConnection lifetime histogram (time in ms):\n");
+    let bins = &counts.bins;
+    for (bin, count) in bins.iter().enumerate().filter(|(_, count)| **count > 0) {
+        if bin > 0 && bins[bin - 1] == 0 {
+            text.push_str("             :\n");
+        }
+        let _ = writeln!(text, "{:16.1} {count}", bin as f64 + 0.5);
+    }
+    text
+}
+
+/// The lines of a sample that is whole (`-v`, `--periodic-stats`).
+pub(super) fn sample(counts: &Counts, sample: usize, with_sessions: bool) -> String {
+    let rate = |samples: &[u32]| f64::from(samples.get(sample).copied().unwrap_or(0)) / counts.sample_s(sample);
+    let mut text = format!("reply-rate = {:<8.1}\n", rate(&counts.samples));
+    if with_sessions {
+        let _ = writeln!(text, "session-rate = {:<8.1}", rate(&counts.sessions.samples));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::watch::Watch;
+    use super::super::watch::{Shared, Watch};
     use super::*;
     use weir_load::{ClientRequest, Observer, Outcome};
 
@@ -161,21 +211,36 @@ mod tests {
 
     #[test]
     fn figures_follow_the_formulas() {
-        let (mut watch, shared) = Watch::new();
+        let shared = Shared::default();
+        let mut watch = Watch::new(&shared);
         watch.begins(0);
-        // Times of 4, 6, 10 and 20 ms: mean 10, sum of squared deviations 152, median within the bin of 6 ms.
-        for (connection, length_ms) in [(1, 4), (2, 6), (3, 10), (4, 20)] {
+        for connection in 1..=4 {
             watch.opens(connection);
             watch.received(connection, b"HTTP/1.1 200 OK\r\n\r\nhello!");
             watch.closes(connection);
-            watch.request(&call(connection, 2000 * connection, length_ms));
+            watch.request(&call(connection, 2000 * connection, 10));
         }
         watch.opens(5);
         watch.closes(5);
         watch.request(&ClientRequest { outcome: Outcome::Refused, sent_ns: 0, first_byte_ns: 0, ..call(5, 9_990, 10) });
         drop(watch);
-        let counts = shared.lock().expect("no panic before");
-        let text = report(&counts, 10.0, Cpu { user_s: 1.0, system_s: 2.5 });
+        let mut inner = shared.lock().expect("no panic before");
+        inner.connection_failed(Outcome::Refused);
+        for (failed, replies) in [(false, 4), (false, 4), (true, 1)] {
+            inner.session_over(failed, replies, 2, 0);
+        }
+        let counts = &mut inner.counts;
+        assert_eq!(counts.lifetimes, 4);
+        // Times of 4, 6, 10 and 20 ms: mean 10, sum of squared deviations 152, median within the bin of 6 ms.
+        (counts.lifetime_ns, counts.lifetime_s2) = (40_000_000, 552e-6);
+        (counts.lifetime_min_ns, counts.lifetime_max_ns) = (4_000_000, 20_000_000);
+        counts.bins.fill(0);
+        [4, 6, 10, 20].iter().for_each(|ms| counts.bins[*ms] = 1);
+        counts.connect_ns = 4_000_000;
+        (counts.sessions.lifetime_ns, counts.sessions.failtime_ns) = (5_000_000_000, 500_000_000);
+        counts.sessions.samples = vec![2];
+        let text =
+            report(counts, 10.0, Cpu { user_s: 1.0, system_s: 2.5 }) + &sessions(counts, 10.0) + &lifetimes(counts);
         for line in [
             "Total: connections 5 requests 4 replies 4 test-duration 10.000 s",
             "Connection rate: 0.5 conn/s (2000.0 ms/conn, <=1 concurrent connections)",
@@ -192,8 +257,16 @@ mod tests {
             "Net I/O: 0.0 KB/s (0.0*10^6 bps)",
             "Errors: total 1 client-timo 0 socket-timo 0 connrefused 1 connreset 0",
             "Errors: fd-unavail 0 addrunavail 0 ftab-full 0 other 0",
+            "Session rate [sess/s]: min 0.00 avg 0.20 max 0.40 stddev 0.28 (2/3)",
+            "Session: avg 2.00 connections/session",
+            "Session lifetime [s]: 2.5",
+            "Session failtime [s]: 0.5",
+            "Session length histogram: 0 1 0 0 2",
+            "             4.5 1",
+            "            20.5 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line:?} is not in\n{text}");
         }
+        assert_eq!(sample(counts, 0, true), "reply-rate = 0.4     \nsession-rate = 0.4     \n");
     }
 }

@@ -1,0 +1,194 @@
+//! A reply as its bytes come: head, content, footer.
+
+/// A head that is longer is counted as content from there on.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Of a content that is kept, the most that is.
+const CONTENT_BYTES_MAX: usize = 8 << 20;
+/// Lines around chunks: longer ones are cut.
+const LINE_BYTES_MAX: usize = 1024;
+
+/// What came of a reply.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    pub(super) head: Vec<u8>,
+    /// The content, if it is wanted.
+    pub(super) content: Vec<u8>,
+    pub(super) content_bytes: u64,
+    pub(super) footer_bytes: u64,
+    pub(super) bytes: u64,
+    /// Where the head of the final reply begins: behind those of replies with a status of 1xx.
+    head_begin: usize,
+    place: Place,
+    line: Vec<u8>,
+}
+
+/// Where in a reply we are.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Head,
+    Content,
+    /// In the line before a chunk.
+    ChunkSize,
+    /// So many bytes before a chunk's end.
+    Chunk(u64),
+    /// In the line's end behind a chunk.
+    ChunkEnd,
+    Footer,
+}
+
+impl Reply {
+    /// Makes it ready for the next reply.
+    pub(super) fn clear(&mut self) {
+        self.head.clear();
+        self.content.clear();
+        self.line.clear();
+        (self.content_bytes, self.footer_bytes, self.bytes) = (0, 0, 0);
+        (self.head_begin, self.place) = (0, Place::Head);
+    }
+
+    /// Takes bytes; the content is kept only if it is wanted.
+    pub(super) fn take(&mut self, bytes: &[u8], keep: bool) {
+        self.bytes += bytes.len() as u64;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = match self.place {
+                Place::Head => self.take_head(rest),
+                Place::Content => self.take_content(rest, rest.len(), keep),
+                Place::Chunk(left) => {
+                    let count = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    let left = left - count as u64;
+                    self.place = if left == 0 { Place::ChunkEnd } else { Place::Chunk(left) };
+                    self.take_content(rest, count, keep)
+                }
+                Place::ChunkSize | Place::ChunkEnd => self.take_line(rest),
+                Place::Footer => {
+                    self.footer_bytes += rest.len() as u64;
+                    &[]
+                }
+            };
+        }
+    }
+
+    fn take_head<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let before = self.head.len();
+        self.head.extend_from_slice(bytes);
+        let from = before.saturating_sub(3);
+        let end = self.head[from..].windows(4).position(|part| part == b"\r\n\r\n").map(|at| from + at + 4);
+        let Some(end) = end.or((self.head.len() > HEAD_BYTES_MAX).then_some(self.head.len())) else { return &[] };
+        self.head.truncate(end);
+        if self.status() / 100 == 1 && self.status() != 101 {
+            // The final reply follows, and its head with it: both count as head.
+            self.head_begin = end;
+        } else {
+            let coding = self.header("transfer-encoding");
+            let chunked = coding.is_some_and(|coding| coding.to_ascii_lowercase().ends_with(b"chunked"));
+            self.place = if chunked { Place::ChunkSize } else { Place::Content };
+        }
+        &bytes[end - before..]
+    }
+
+    fn take_content<'b>(&mut self, bytes: &'b [u8], count: usize, keep: bool) -> &'b [u8] {
+        self.content_bytes += count as u64;
+        if keep {
+            let room = CONTENT_BYTES_MAX.saturating_sub(self.content.len());
+            self.content.extend_from_slice(&bytes[..count.min(room)]);
+        }
+        &bytes[count..]
+    }
+
+    /// Takes the lines between chunks.
+    fn take_line<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(bytes.len(), |end| end + 1);
+        let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&bytes[..taken.min(room)]);
+        if end.is_some() {
+            self.place = match self.place {
+                Place::ChunkEnd => Place::ChunkSize,
+                _ => {
+                    let digits: Vec<u8> =
+                        self.line.iter().copied().take_while(u8::is_ascii_hexdigit).take(16).collect();
+                    // Digits of the basic character set are text.
+                    let size =
+                        std::str::from_utf8(&digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+                    match size {
+                        None | Some(0) => Place::Footer,
+                        Some(size) => Place::Chunk(size),
+                    }
+                }
+            };
+            self.line.clear();
+        }
+        &bytes[taken..]
+    }
+
+    /// Its status, 0 while none is known.
+    pub(super) fn status(&self) -> u16 {
+        let digits = self
+            .head
+            .get(self.head_begin + 9..self.head_begin + 12)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+    }
+
+    /// The last value of a header.
+    pub(super) fn header(&self, name: &str) -> Option<&[u8]> {
+        self.head.split(|byte| *byte == b'\n').skip(1).fold(None, |found, line| {
+            let colon = line.iter().position(|byte| *byte == b':');
+            match colon.filter(|at| line[..*at].eq_ignore_ascii_case(name.as_bytes())) {
+                Some(at) => Some(line[at + 1..].trim_ascii()),
+                None => found,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(bytes: &[u8], piece: usize) -> Reply {
+        let mut reply = Reply::default();
+        bytes.chunks(piece).for_each(|piece| reply.take(piece, true));
+        reply
+    }
+
+    #[test]
+    fn head_content_and_footer_are_told_apart() {
+        let plain = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nset-cookie: a=b; path=/\r\n\r\nhello";
+        // Book example: content 6, footer 2.
+        let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6;x=y\r\nHello\n\r\n0\r\n\r\n";
+        for piece in 1..80 {
+            let reply = read(plain, piece);
+            assert_eq!(
+                (reply.status(), reply.head.len(), reply.content_bytes, reply.footer_bytes),
+                (200, plain.len() - 5, 5, 0)
+            );
+            assert_eq!(reply.header("Set-Cookie"), Some(&b"a=b; path=/"[..]));
+            let reply = read(chunked, piece);
+            assert_eq!(
+                (reply.head.len(), reply.content.as_slice(), reply.footer_bytes),
+                (47, &b"Hello\n"[..], 2),
+                "{piece}"
+            );
+        }
+        let early = read(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n", 7);
+        assert_eq!((early.content_bytes, early.bytes), (0, 44));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_make_no_difference(bytes in "HTTP/1.1 [0-9]{3} x\r\n(transfer-encoding: chunked\r\n)?(.{0,4}\r\n){0,3}\r\n([0-9a-f]{1,2}\r\n|.{0,9}){0,5}", piece in 1usize..20) {
+            let (whole, pieces) = (read(bytes.as_bytes(), usize::MAX), read(bytes.as_bytes(), piece));
+            prop_assert_eq!(whole.content, pieces.content);
+            prop_assert_eq!((whole.head, whole.footer_bytes), (pieces.head, pieces.footer_bytes));
+        }
+
+        #[test]
+        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            read(&bytes, 3);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The loop's side of a director: tells it what happens and carries out what it orders.
+
+use super::{Directed, Order, Orders};
+use crate::Outcome;
+use crate::connection::{Batch, Phase};
+use crate::engine::{Engine, NEVER};
+use std::cmp::Reverse;
+
+/// A director under way.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    given: Directed,
+    orders: Orders,
+    /// Arrivals that are not over.
+    pub(crate) under_way: usize,
+    /// Whether orders are being carried out: what is ordered meanwhile comes after them.
+    busy: bool,
+}
+
+impl Stage {
+    pub(crate) fn new(given: Directed) -> Self {
+        Self { given, orders: Orders::default(), under_way: 0, busy: false }
+    }
+
+    /// A response came on the link that a batch's session number stands for.
+    pub(crate) fn answered(&mut self, session: u32, connection: u64, status: u16) {
+        self.given.director.answered(session - 1, connection, status);
+    }
+
+    /// The connection of a link is gone while nothing was under way on it.
+    pub(crate) fn lose_connection(&mut self, session: u32) {
+        self.orders.links[session as usize - 1].slot = None;
+    }
+}
+
+impl Engine<'_> {
+    fn stage(&mut self) -> Option<&mut Stage> {
+        self.courses.as_mut()?.stage.as_mut()
+    }
+
+    /// Whether somebody outside decides what is asked.
+    pub(crate) fn is_directed(&self) -> bool {
+        self.plan.directed
+    }
+
+    /// An arrival of the open loop.
+    pub(crate) fn directed_arrives(&mut self, intended_ns: u64) {
+        self.tally.taken_up(intended_ns, self.now_ns);
+        let Some(stage) = self.stage() else { return };
+        stage.under_way += 1;
+        stage.given.director.arrives(intended_ns, &mut stage.orders);
+        self.carry_out();
+    }
+
+    /// Begins arrivals of the closed loop, as many as may be under way.
+    pub(crate) fn begin_directed(&mut self) {
+        while self.arrivals.is_none()
+            && self.issued < self.limit
+            && self.now_ns < self.end_ns.min(self.give_up_ns)
+            && self.now_ns >= self.hold_until_ns
+            && self.fatal.is_none()
+        {
+            let now_ns = self.now_ns;
+            let Some(stage) = self.stage() else { return };
+            if stage.under_way >= stage.given.at_a_time as usize {
+                return;
+            }
+            stage.under_way += 1;
+            stage.given.director.arrives(now_ns, &mut stage.orders);
+            self.issued += 1;
+            if !self.carry_out() {
+                return;
+            }
+        }
+    }
+
+    /// All of a link's batch is answered; `usable` if the connection can carry more.
+    pub(crate) fn link_answered(&mut self, slot: usize, usable: bool) {
+        let link = self.connections[slot].batch.session - 1;
+        self.connections[slot].phase = Phase::Idle;
+        if !usable {
+            self.retire(slot);
+        }
+        let Some(stage) = self.stage() else { return };
+        let place = &mut stage.orders.links[link as usize];
+        if !usable {
+            place.slot = None;
+        }
+        if !place.pieces.is_empty() {
+            stage.orders.queue.push_back(Order::Send(link));
+        }
+        stage.given.director.idle(link, usable, &mut stage.orders);
+        self.carry_out();
+    }
+
+    /// The requests under way on a link will have no answer; its connection is closed.
+    pub(crate) fn link_failed(&mut self, session: u32, outcome: Outcome) {
+        let Some(link) = session.checked_sub(1) else { return };
+        let Some(stage) = self.stage() else { return };
+        let place = &mut stage.orders.links[link as usize];
+        place.slot = None;
+        place.pieces.clear();
+        place.bytes.clear();
+        stage.given.director.ended(link, outcome, &mut stage.orders);
+        self.carry_out();
+    }
+
+    /// A director's time to wait is over.
+    pub(crate) fn directed_wakes(&mut self, token: u32) {
+        let Some(stage) = self.stage() else { return };
+        stage.given.director.wakes(token, &mut stage.orders);
+        self.carry_out();
+    }
+
+    /// Carries out what was ordered, and what that leads to; `false` if that is being done already.
+    fn carry_out(&mut self) -> bool {
+        match self.stage() {
+            Some(stage) if !stage.busy => stage.busy = true,
+            _ => return false,
+        }
+        while self.fatal.is_none()
+            && let Some(stage) = self.stage()
+            && let Some(order) = stage.orders.queue.pop_front()
+        {
+            match order {
+                Order::Send(link) => self.send_link(link),
+                Order::Close(link) => self.close_link(link),
+                Order::Wake(after, token) => {
+                    let after_ns = u64::try_from(after.as_nanos()).unwrap_or(NEVER);
+                    let at_ns = self.now_ns.saturating_add(after_ns).min(NEVER - 1);
+                    if let (Some(courses), false) = (&mut self.courses, self.stopped) {
+                        courses.wakes.push(Reverse((at_ns, token)));
+                    }
+                }
+                Order::Over => {
+                    stage.under_way = stage.under_way.saturating_sub(1);
+                    self.begin_directed();
+                }
+                Order::Stop => {
+                    self.limit = self.issued;
+                    self.next_arrival_ns = NEVER;
+                }
+            }
+        }
+        if let Some(stage) = self.stage() {
+            stage.busy = false;
+        }
+        true
+    }
+
+    /// Sends what waits for a link, over its connection or a new one.
+    fn send_link(&mut self, link: u32) {
+        let is_over = self.stopped || self.now_ns >= self.end_ns;
+        let may_open = self.now_ns >= self.hold_until_ns;
+        let live_max = self.live_max;
+        let now_ns = self.now_ns;
+        let Some(stage) = self.courses.as_mut().and_then(|courses| courses.stage.as_mut()) else { return };
+        let place = &mut stage.orders.links[link as usize];
+        let Some(first) = place.pieces.first().map(|piece| piece.ask) else { return };
+        if is_over {
+            place.pieces.clear();
+            place.bytes.clear();
+            return;
+        }
+        let host = self.plan.asks.entry(first).host as usize;
+        let slot = match place.slot {
+            Some(slot) if self.connections[slot as usize].phase == Phase::Idle => slot,
+            // It goes out when all before it is answered.
+            Some(_) => return,
+            None if may_open && self.pools[host].live < live_max => match self.free.last() {
+                // The one that `open` takes.
+                Some(slot) => *slot,
+                None => return self.link_failed(link + 1, Outcome::NoDescriptors),
+            },
+            None => return self.link_failed(link + 1, Outcome::NoDescriptors),
+        };
+        let is_open = place.slot.is_some();
+        place.slot = Some(slot);
+        self.chosen.clear();
+        std::mem::swap(&mut self.chosen, &mut place.pieces);
+        let composed = &mut self.connections[slot as usize].composed;
+        composed.clear();
+        std::mem::swap(composed, &mut place.bytes);
+        let left = self.chosen.len() as u32;
+        self.outstanding += u64::from(left);
+        let batch = Batch { left, ask: first, session: link + 1, intended_ns: now_ns, ..Batch::default() };
+        if is_open { self.begin(slot as usize, batch) } else { self.open(batch) }
+    }
+
+    fn close_link(&mut self, link: u32) {
+        let Some(stage) = self.stage() else { return };
+        let Some(place) = stage.orders.links.get_mut(link as usize) else { return };
+        let Some(slot) = place.slot.take().map(|slot| slot as usize) else { return };
+        if self.connections[slot].phase != Phase::Idle {
+            self.count_failures(slot, Outcome::Closed);
+        }
+        self.close(slot);
+    }
+}
