@@ -60,8 +60,7 @@ Examples:
       the files of SPECweb96 and its mix
   weir load --mix surge --files 2000 -c 200 -d 60s http://localhost:8080/
       200 users of SURGE, who open pages, wait and open others
-  weir load --mix specweb96 --directories 10 \
-      --flash-crowd '20*10/10s,5s,30s,30s' http://localhost:8080/
+  weir load --mix surge --files 2000 --flash-crowd '20*10/9s,5s,30s,30s' URL
       a flash crowd: ten times as many clients for a while
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
@@ -367,7 +366,10 @@ impl Heading {
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
-        manner.push_str(&reach::words(&options.reach));
+        let way = reach::words(&options.reach);
+        // A client of a flash crowd comes from a network by chance.
+        let by_chance = options.asks.mix.as_ref().is_some_and(|mix| mix.crowd.is_some());
+        manner.push_str(&if by_chance { way.replace(" in turn", " by chance") } else { way });
         Self {
             url: asked::title(options),
             manner,
