@@ -62,6 +62,8 @@ Examples:
       the files of SPECweb96 and its mix
   weir load --mix surge --files 2000 -c 200 -d 60s http://localhost:8080/
       200 users of SURGE, who open pages, wait and open others
+  weir load --mix surge --files 2000 --flash-crowd '20*10/9s,5s,30s,30s' URL
+      a flash crowd: ten times as many clients for a while
   weir load --no-keepalive http://localhost:8080/
       a new connection for each request
   weir load --http2 --streams 20 https://localhost:8443/
@@ -323,6 +325,7 @@ impl LoadArgs {
         let has_end = self.requests.is_some() || self.duration.is_some();
         let when = asked::When { poisson: self.poisson, seed: self.seed, has_end };
         self.asked.schedule(&mut options, base.as_ref(), when)?;
+        self.workload.schedule(&mut options, when, self.given())?;
         options.check()?;
         Ok(options)
     }
@@ -353,6 +356,9 @@ impl Heading {
         }
         if options.asks.mix.as_ref().is_some_and(Mix::has_users) {
             manner = manner.replacen("connection", "user", 1);
+            if let Some(crowd) = options.asks.mix.as_ref().and_then(|mix| mix.crowd.as_ref()) {
+                manner = format!("a flash crowd of at most {manner}, {} requests each", crowd.requests);
+            }
         }
         if let Some(sessions) = &options.asks.sessions {
             manner = manner.replacen("connection", "session", 1);
@@ -370,7 +376,10 @@ impl Heading {
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
-        manner.push_str(&reach::words(&options.reach));
+        let way = reach::words(&options.reach);
+        // A client of a flash crowd comes from a network by chance.
+        let by_chance = options.asks.mix.as_ref().is_some_and(|mix| mix.crowd.is_some());
+        manner.push_str(&if by_chance { way.replace(" in turn", " by chance") } else { way });
         manner.push_str(&slow::words(&options.slow));
         Self {
             url: asked::title(options),

@@ -102,6 +102,33 @@ fn users_of_surge_open_pages() {
 }
 
 #[test]
+fn a_flash_crowd_comes_and_goes() {
+    let _turn = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let site = directory.path().join("site");
+    let site = site.to_str().expect("text");
+    json(&["load", "--make-fileset", "specweb96", site, "--directories", "2", "--json"]);
+    let server = serve(site);
+    let url = server.url("/");
+    let crowd = ["--flash-crowd", "20*5/500ms,500ms,1s,500ms", "--client-pause", "100ms", "--client-requests", "3"];
+    let base = [&["load", "--mix", "specweb96", "--directories", "2", "-q"][..], &crowd[..]].concat();
+    let report = json(&[&base[..], &["--json", "--source", "127.0.0.2,127.0.0.3", &url]].concat());
+    assert_eq!((&report["mix"]["wrong_sizes"], &report["requests"]), (&0.into(), &report["status"]["200"]));
+    // 20 * 0.5 + 60 * 0.5 + 100 + 60 * 0.5 + 20 * 0.5 clients, evenly timed.
+    let clients = &report["mix"]["clients"];
+    assert!((178..=181).contains(&clients["came"].as_u64().expect("a count")), "{clients}");
+    assert!((90..150).contains(&clients["with_crowd"].as_u64().expect("a count")), "{clients}");
+    assert!(report["warnings"].as_array().expect("a list").iter().all(|words| !words.to_string().contains("networks")));
+    let shown = output(&[&base[..], &[&url]].concat());
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        text.contains("a flash crowd of at most 140 users") && text.contains("of them came with the crowd"),
+        "{text}"
+    );
+    assert!(text.contains("--source 127.0.0.2,127.0.0.3"), "{text}");
+}
+
+#[test]
 fn ctrl_c_leaves_what_the_same_command_completes() {
     let directory = tempfile::tempdir().expect("a directory");
     let site = directory.path().join("site");
@@ -169,6 +196,17 @@ fn wrong_usage_is_told_with_its_remedy() {
         (&mix, &["--cookie-jar", url], &["cannot be used with"]),
         (&mix, &["--io", "io_uring", url], &["io_uring sends no requests that are put together"]),
         (&mix, &["--directory-zipf=0", url], &["exponent of Zipf's law"]),
+        (&mix, &["--flash-crowd", "20*10/1s", url], &["--flash-crowd: ", "BASE*FACTOR/CALM,RISE,HOLD,DECAY"]),
+        (&mix, &["--flash-crowd", "20*10/1s,1s,1s,1s", "-d", "1h", url], &["it ends after 5s"]),
+        (&mix, &["--flash-crowd", "20*10/1s,1s,1s,1s", "--rate", "3", url], &["cannot be used with"]),
+        (&mix, &["--flash-crowd", "90000*10/1s,1s,1s,1s", url], &["lower the peak or the pauses"]),
+        (
+            &mix,
+            &["--flash-crowd", "20*10/1s,1s,1s,1s", "--client-requests", "0", url],
+            &["between 1 and 10000 requests"],
+        ),
+        (&mix, &["--hot-files", "3", url], &["--flash-crowd"]),
+        (&["--flash-crowd", "20*10/1s,1s,1s,1s"], &[url], &["--mix"]),
         (&["--directories", "3"], &[url], &["--directories: means something only with --mix"]),
     ] {
         let output = output(&[&["load"], before, after].concat());

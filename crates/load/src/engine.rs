@@ -192,6 +192,9 @@ impl<'a> Engine<'a> {
     /// Runs until the stop rule is met and what is under way is over; gives the counts and when nothing more was begun.
     pub(crate) fn run(mut self, start_ns: u64) -> Result<(Tally, u64), LoadError> {
         self.events.begins(start_ns);
+        if let Some(courses) = &mut self.courses {
+            courses.begins(start_ns);
+        }
         // The loop was made before the common start: a clock read then would lengthen the first latencies.
         self.now_ns = monotonic_ns();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];

@@ -63,7 +63,8 @@ impl Engine<'_> {
         }
         let route = &self.plan.hosts[host as usize].route;
         let endpoint = &route.endpoints[pool.address];
-        let source = route.source(endpoint, self.numbered);
+        let network = self.courses.as_ref().and_then(|courses| courses.network(batch.session));
+        let source = route.source(endpoint, network.unwrap_or(self.numbered));
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
         connection.number = u64::from(self.lane) << 40 | self.numbered;
@@ -498,6 +499,7 @@ impl Engine<'_> {
             return Err(error);
         }
         self.tally.sessions = self.courses.take().map(|mut courses| {
+            self.tally.mix.came = courses.came();
             courses.tally.unfinished += courses.under_way() as u64;
             courses.tally
         });

@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) sessions: Option<Sessions>,
     /// Users whose steps are computed, in place of sessions.
     pub(crate) users: Option<Mix>,
+    /// How many source addresses connections come from.
+    pub(crate) sources: usize,
     pub(crate) pipeline: u32,
     /// Whether receptions and transmissions go through io_uring; where the kernel has none, that may be refused.
     pub(crate) ring: bool,
@@ -102,6 +104,7 @@ impl Plan {
             asks,
             sessions: options.asks.sessions.clone(),
             users: options.asks.mix.clone().filter(Mix::has_users),
+            sources: options.reach.sources.len(),
             ring: match options.io {
                 Io::Epoll => false,
                 Io::Auto => suits && !encrypted && !options.slow.is_slow(),

@@ -99,7 +99,7 @@ fn ask_a_thousand(options: &mut Options, order: Order) {
 fn ask_a_million(options: &mut Options, directories_zipf: Option<f64>) {
     let files = FileSet::SpecWeb96 { directories: 27_778, seed: 1 };
     assert!(files.len() > 1_000_000);
-    let mix = Mix { files, seed: 3, directories_zipf };
+    let mix = Mix { files, seed: 3, directories_zipf, crowd: None };
     options.asks.list = mix.asks(&options.url, &options.request);
     options.asks.mix = Some(mix);
 }
@@ -242,7 +242,7 @@ fn a_page_of_a_user_allocates_nothing() {
         let mut options = options(&server, 1, true);
         options.connections = 200;
         options.stop = StopRule::Duration(Duration::from_secs(seconds));
-        let mix = Mix { files: FileSet::Surge(Surge::new(100_000, 1)), seed: 3, directories_zipf: None };
+        let mix = Mix { files: FileSet::Surge(Surge::new(100_000, 1)), seed: 3, directories_zipf: None, crowd: None };
         options.asks.list = mix.asks(&options.url, &options.request);
         options.asks.mix = Some(mix);
         let (report, allocations) = counted(options);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use weir_load::workload::{FileSet, Mix, Surge, fileset, specweb96};
+use weir_load::workload::{Crowd, FileSet, Mix, Surge, fileset};
 use weir_load::{LoadReport, Options, Request, Schedule, StopRule, Url};
 use weir_testkit::{Nginx, RunningServer};
 
@@ -40,16 +40,22 @@ impl Served {
 
     /// Path, status and bytes of each request that was logged since the last look, waiting for so many.
     fn logged(&self, requests: usize) -> Vec<(String, u16, u64)> {
+        let text = self.log_text(requests);
+        text.lines().filter(|line| line.contains("weir/")).map(line_of).collect()
+    }
+
+    /// What was logged since the last look, waiting for so many requests.
+    fn log_text(&self, requests: usize) -> String {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let text = std::fs::read_to_string(&self.log).unwrap_or_default();
             // The server was asked once or more by whoever waited for its start.
-            let lines: Vec<_> = text.lines().filter(|line| line.contains("weir/")).collect();
-            if lines.len() >= requests && text.ends_with('\n') {
+            let lines = text.lines().filter(|line| line.contains("weir/")).count();
+            if lines >= requests && text.ends_with('\n') {
                 std::fs::File::create(&self.log).expect("the log");
-                return lines.iter().map(|line| line_of(line)).collect();
+                return text;
             }
-            assert!(Instant::now() < deadline, "{requests} requests, in the log {}", lines.len());
+            assert!(Instant::now() < deadline, "{requests} requests, in the log {lines}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -84,7 +90,7 @@ fn a_server_sees_the_mix_of_specweb96() {
     }
     let set = FileSet::SpecWeb96 { directories: 3, seed: 1 };
     let served = Served::new(&set);
-    let mix = |zipf| Mix { files: set.clone(), seed: 11, directories_zipf: zipf };
+    let mix = |zipf| Mix { files: set.clone(), seed: 11, directories_zipf: zipf, crowd: None };
     let requests = 20_000;
     for (zipf, schedule, keep_alive, pipeline) in [
         (None, Schedule::Closed, true, 1),
@@ -116,7 +122,7 @@ fn a_server_sees_the_mix_of_specweb96() {
             terms.sum::<f64>()
         };
         // The critical values at 0.01 for 3 and 2 degrees of freedom.
-        assert!(chi_square(&classes, &specweb96::SHARES.map(f64::from)) < 11.34, "{classes:?}");
+        assert!(chi_square(&classes, &[35.0, 50.0, 14.0, 1.0]) < 11.34, "{classes:?}");
         let shares = [1.0, 2.0, 3.0].map(|rank: f64| zipf.map_or(1.0, |exponent: f64| rank.powf(-exponent)));
         assert!(chi_square(&directories, &shares) < 9.21, "{directories:?}");
     }
@@ -129,7 +135,7 @@ fn a_server_sees_the_pages_of_surge() {
     }
     let surge = FileSet::Surge(Surge::new(200, 1));
     let served = Served::new(&surge);
-    let mix = Mix { files: surge.clone(), seed: 2, directories_zipf: None };
+    let mix = Mix { files: surge.clone(), seed: 2, directories_zipf: None, crowd: None };
     let mut options = served.options(mix.clone(), 1);
     options.stop = StopRule::Duration(Duration::from_secs(4));
     (options.connections, options.threads) = (300, 2);
@@ -161,6 +167,61 @@ fn a_server_sees_the_pages_of_surge() {
     assert!(weir_load::run(paced, &weir_load::Control::default()).is_err());
 }
 
+/// A line's client address and second of the day.
+fn client_of(line: &str) -> (String, u64) {
+    let clock = line.split('[').nth(1).expect("a time").split([':', ' ']).skip(1).take(3);
+    let clock: Vec<u64> = clock.map(|number| number.parse().expect("a number")).collect();
+    (line.split(' ').next().expect("an address").to_owned(), clock[0] * 3600 + clock[1] * 60 + clock[2])
+}
+
+#[test]
+fn a_server_sees_a_flash_crowd() {
+    if weir_testkit::require::nginx().is_none() {
+        return;
+    }
+    let files = FileSet::SpecWeb96 { directories: 4, seed: 1 };
+    let served = Served::new(&files);
+    let time = |text: &str| Duration::try_from_secs_f64(text.strip_suffix('s')?.parse().ok()?).ok();
+    let crowd = Crowd::parse("20*10/2s,1s,2s,1s", time).expect("a crowd");
+    let crowd = Crowd { requests: 4, pause: Duration::from_millis(100), ..crowd };
+    let mix = Mix { files, seed: 6, directories_zipf: None, crowd: Some(crowd.clone()) };
+    let mut options = served.options(mix, 1);
+    options.schedule = Schedule::Changing { profile: crowd.profile.clone(), poisson: Some(9) };
+    options.stop = StopRule::Duration(crowd.profile.duration());
+    (options.connections, options.threads) = (400, 2);
+    // Ten networks, of which two are new.
+    options.reach.sources = (1..=10).map(|host| std::net::Ipv4Addr::new(127, 0, 1, host).into()).collect();
+    let report = load(options);
+    assert_answered(&report, report.requests);
+    let sessions = report.sessions.as_ref().expect("clients");
+    let (came, with_crowd) = report.mix.as_ref().and_then(|mix| mix.clients).expect("clients");
+    assert_eq!((sessions.completed + sessions.unfinished, report.queued), (came, 0));
+    // 2 s * 20 + 1 s * 110 + 2 s * 200 + 1 s * 110 + 2 s * 20 = 700 come, 160 of them as always; by chance.
+    assert!((came as f64 - 700.0).abs() < 5.0 * 700.0f64.sqrt(), "{came}");
+    assert!((with_crowd as f64 - 540.0).abs() < 5.0 * 540.0f64.sqrt(), "{with_crowd}");
+    // Each client asks as often as any other, crowd or not.
+    assert!(sessions.answers.iter().filter(|(answers, _)| *answers != 4).count() == 0, "{:?}", sessions.answers);
+    let text = served.log_text(report.requests as usize);
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("weir/")).collect();
+    let begin = client_of(lines[0]).1;
+    let (mut networks, mut new_before, mut new) = (std::collections::BTreeSet::new(), 0, 0u64);
+    let mut paths: BTreeMap<String, u64> = BTreeMap::new();
+    for line in &lines {
+        let (address, second) = client_of(line);
+        let is_new = ["127.0.1.9", "127.0.1.10"].contains(&address.as_str());
+        new_before += u64::from(is_new && second <= begin + 1);
+        new += u64::from(is_new);
+        networks.insert(address);
+        *paths.entry(line_of(line).0).or_default() += 1;
+    }
+    assert_eq!((networks.len(), new_before), (10, 0));
+    assert!(new > 0 && (new as f64) < 0.3 * lines.len() as f64, "{new} of {}", lines.len());
+    let mut counts: Vec<u64> = paths.into_values().collect();
+    counts.sort_unstable_by(|one, other| other.cmp(one));
+    let few: u64 = counts.iter().take(10).sum();
+    assert!(few as f64 > 0.6 * lines.len() as f64, "{few} of {}", lines.len());
+}
+
 #[test]
 fn a_file_of_another_length_is_counted() {
     if weir_testkit::require::nginx().is_none() {
@@ -171,7 +232,7 @@ fn a_file_of_another_length_is_counted() {
     let changed = "dir00001/class1_4";
     std::fs::write(served.root.join(changed), "short").expect("a file");
     let requests = 5_000;
-    let mix = Mix { files: set, seed: 5, directories_zipf: None };
+    let mix = Mix { files: set, seed: 5, directories_zipf: None, crowd: None };
     let report = load(served.options(mix.clone(), requests));
     let wrong = served.logged(requests as usize).iter().filter(|(path, ..)| path[1..] == *changed).count() as u64;
     assert!(wrong > 0 && report.status == [(200, requests)]);

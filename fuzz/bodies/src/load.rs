@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 use weir_load::access_log::AccessLog;
 use weir_load::cookies::{COOKIES_MAX, CookieJar};
 use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
+use weir_load::workload::Crowd;
 use weir_load::{Options, Profile, Request, Url, parse_server_list, parse_uri_log, parse_url_list};
 
 /// Reads any bytes as a list of URLs: requests that can be built, or an error with its line.
@@ -81,6 +82,23 @@ pub fn access_log(input: &[u8]) {
     for ask in log.asks(&base, &Request::default()) {
         let bytes = ask.request.bytes(&ask.url, true).expect("it was read as a request");
         assert_eq!(String::from_utf8(bytes).expect("text").matches(" HTTP/1.1\r\n").count(), 1);
+    }
+}
+
+/// The shape of a flash crowd.
+///
+/// # Panics
+/// Where a crowd has no peak, or a rate that lies outside of it.
+pub fn flash_crowd(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let seconds = |text: &str| Duration::try_from_secs_f64(text.strip_suffix('s')?.parse().ok()?).ok();
+    let Ok(crowd) = Crowd::parse(&text, seconds) else { return };
+    assert!(crowd.peak_per_s() > crowd.base_per_s, "{text:?}");
+    let length_s = crowd.profile.duration().as_secs_f64();
+    for share in 0..=10 {
+        let rate = crowd.profile.rate_at(length_s * f64::from(share) / 10.0);
+        let within = rate >= crowd.base_per_s * (1.0 - 1e-9) && rate <= crowd.peak_per_s() * (1.0 + 1e-9);
+        assert!(within, "{text:?}: {rate}");
     }
 }
 

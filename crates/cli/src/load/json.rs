@@ -67,7 +67,9 @@ fn sessions_as_json(sessions: &SessionReport) -> Value {
 /// What came of a mix.
 fn mix(mix: &MixReport) -> Value {
     let answers: Map<_, _> = mix.kinds.iter().map(|(kind, count)| (kind.clone(), json!(count))).collect();
-    json!({ "name": mix.name, "answers": answers, "wrong_sizes": mix.wrong_sizes })
+    json!({ "name": mix.name, "answers": answers, "wrong_sizes": mix.wrong_sizes,
+        "clients": mix.clients.map(|(came, with_crowd)| json!({ "came": came, "with_crowd": with_crowd })),
+    })
 }
 
 /// Why requests failed.

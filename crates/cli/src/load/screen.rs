@@ -86,6 +86,14 @@ fn write_screen(
         writeln!(screen, "  answers    {}", list(mix.kinds.iter().cloned()))?;
         let wrong = grouped(mix.wrong_sizes);
         let wrong = if mix.wrong_sizes > 0 { colours.bad(&wrong) } else { wrong };
+        if let Some((came, with_crowd)) = mix.clients {
+            writeln!(
+                screen,
+                "  clients    {:>12}   {} of them came with the crowd",
+                grouped(came),
+                grouped(with_crowd)
+            )?;
+        }
         writeln!(screen, "  lengths    {wrong} other than the file's")?;
     }
     let handshakes = report.handshakes;
@@ -165,7 +173,7 @@ fn write_screen(
 
 /// Whether what the report calls sessions are the pages of users.
 fn of_pages(report: &LoadReport) -> bool {
-    report.sessions.is_some() && report.mix.is_some()
+    report.sessions.is_some() && report.mix.as_ref().is_some_and(|mix| mix.clients.is_none())
 }
 
 /// How well the generator kept to its schedule, in words; nothing where it had none.

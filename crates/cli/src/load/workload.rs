@@ -1,5 +1,6 @@
 //! Published workloads: the options for them, and the command that writes their files.
 
+use super::asked::When;
 use super::{Args, LoadArgs, Usage};
 use crate::progress::Line;
 use crate::stop::Stop;
@@ -8,13 +9,16 @@ use serde_json::json;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_load::workload::fileset::{FileSetError, Progress, write};
-use weir_load::workload::{FileSet, Mix, Surge, specweb96, surge};
-use weir_load::{Options, Order, Url};
+use weir_load::workload::{Crowd, FileSet, Mix, Surge, specweb96, surge};
+use weir_load::{Options, Order, Schedule, StopRule, Url};
 
 /// Where nobody watches a line change, how often a new one is written.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
+/// The most clients at a time that a flash crowd has by itself.
+const CLIENTS_MAX: f64 = 50_000.0;
 /// From when on writing is told of at all.
 const QUIET_UNTIL: Duration = Duration::from_secs(2);
 
@@ -24,6 +28,18 @@ pub(crate) struct Workload {
     /// Ask for the files of a file set, which --make-fileset wrote, as this workload does: specweb96, or surge (-c users with pages and pauses; -n counts pages)
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["urls", "sessions", "replay", "cookie_jar", "http2"], help_heading = "Workload")]
     mix: Option<String>,
+    /// With --mix: a flash crowd asks for the files: clients who come, make requests with pauses, and go: BASE a second, FACTOR times as many at the peak
+    #[arg(long, value_name = "BASE*FACTOR/CALM,RISE,HOLD,DECAY", requires = "mix", conflicts_with_all = ["rate", "steps", "ramp", "bursts", "pipeline", "no_keepalive"], help_heading = "Workload")]
+    flash_crowd: Option<String>,
+    /// With --flash-crowd: requests of a client [default: 5]
+    #[arg(long, value_name = "N", requires = "flash_crowd", help_heading = "Workload")]
+    client_requests: Option<u32>,
+    /// With --flash-crowd: the mean of the exponentially distributed pauses between a client's requests [default: 1s]
+    #[arg(long, value_name = "TIME", requires = "flash_crowd", value_parser = crate::units::duration, help_heading = "Workload")]
+    client_pause: Option<Duration>,
+    /// With --flash-crowd: how many files nine of ten requests of the crowd are for [default: 10]
+    #[arg(long, value_name = "N", requires = "flash_crowd", help_heading = "Workload")]
+    hot_files: Option<u32>,
     /// specweb96: how many directories the file set has
     #[arg(long, value_name = "N", help_heading = "Workload")]
     directories: Option<u32>,
@@ -39,7 +55,17 @@ pub(crate) struct Workload {
 }
 
 /// The names of the fields of [`Workload`].
-pub(super) const OF_WORKLOAD: [&str; 5] = ["mix", "directories", "directory_zipf", "files", "fileset_seed"];
+pub(super) const OF_WORKLOAD: [&str; 9] = [
+    "mix",
+    "flash_crowd",
+    "client_requests",
+    "client_pause",
+    "hot_files",
+    "directories",
+    "directory_zipf",
+    "files",
+    "fileset_seed",
+];
 
 /// The options of a load that writing a file set heeds.
 const OF_WRITING: [&str; 4] = ["--directories", "--rate", "--files", "--fileset-seed"];
@@ -69,10 +95,55 @@ impl Workload {
         };
         let base = base.context("--mix: say where the file set is served: a URL such as http://localhost:8080/")?;
         let files = self.file_set(name, None)?;
-        let mix = Mix { files, seed, directories_zipf: self.directory_zipf };
+        let crowd = self.crowd()?;
+        let mix = Mix { files, seed, directories_zipf: self.directory_zipf, crowd };
         options.asks.list = mix.asks(base, &options.request);
         options.asks.order = Order::InTurn;
         options.asks.mix = Some(mix);
+        Ok(())
+    }
+
+    /// The flash crowd that is meant, if one is.
+    fn crowd(&self) -> Result<Option<Crowd>, Usage> {
+        let Some(text) = &self.flash_crowd else { return Ok(None) };
+        let mut crowd = Crowd::parse(text, |time| crate::units::duration(time).ok())
+            .map_err(|error| anyhow!("--flash-crowd: {error}"))?;
+        crowd.requests = self.client_requests.unwrap_or(crowd.requests);
+        crowd.pause = self.client_pause.unwrap_or(crowd.pause);
+        crowd.hot_files = self.hot_files.unwrap_or(crowd.hot_files);
+        Ok(Some(crowd))
+    }
+
+    /// Sets the schedule, where a flash crowd says one, and what follows from it unless the user said otherwise.
+    pub(super) fn schedule(&self, options: &mut Options, how: When, given: &[String]) -> Result<(), Usage> {
+        let Some(crowd) = options.asks.mix.as_ref().and_then(|mix| mix.crowd.clone()) else { return Ok(()) };
+        let whole = crowd.profile.duration();
+        if !how.has_end {
+            options.stop = StopRule::Duration(whole);
+        } else if matches!(options.stop, StopRule::Duration(wanted) if wanted > whole) {
+            return Err(anyhow!("--flash-crowd: it ends after {whole:?}, before the -d that was given").into());
+        }
+        options.schedule =
+            Schedule::Changing { profile: Arc::clone(&crowd.profile), poisson: how.poisson.then_some(how.seed) };
+        if !given.iter().any(|option| option == "--connections") {
+            // As many as the crowd has clients at a time, and again as many for a server that is slow then.
+            let wanted = 2.0 * crowd.clients_at_peak() + 100.0;
+            if wanted > CLIENTS_MAX {
+                return Err(anyhow!(
+                    "--flash-crowd: about {wanted:.0} clients would be there at a time; lower the peak or the pauses, or \
+                     say with -c how many there may be"
+                )
+                .into());
+            }
+            options.connections = (wanted as u32).max(options.threads);
+        }
+        if options.reach.sources.is_empty() {
+            options.asks.notes.push(
+                "all clients came from one address: name several (--source 127.0.0.2,127.0.0.3 and so on) to stand for \
+                 their networks"
+                    .to_owned(),
+            );
+        }
         Ok(())
     }
 

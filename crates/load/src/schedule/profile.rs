@@ -135,6 +135,14 @@ impl Profile {
         before + within * (stretch.from_per_s + stretch.slope() * within / 2.0)
     }
 
+    /// The rate at a time, in seconds from the beginning; before and after, that of the nearest time within.
+    #[must_use]
+    pub fn rate_at(&self, time_s: f64) -> f64 {
+        let at = self.stretches.partition_point(|placed| placed.begin_s <= time_s).saturating_sub(1);
+        let Placed { stretch, begin_s, .. } = self.stretches[at];
+        stretch.from_per_s + stretch.slope() * (time_s - begin_s).clamp(0.0, stretch.duration.as_secs_f64())
+    }
+
     /// When the integral of the rate exceeds `arrivals`, in seconds from the beginning; `None` if it never does.
     #[must_use]
     pub fn time_s_of(&self, arrivals: f64) -> Option<f64> {

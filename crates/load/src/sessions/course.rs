@@ -7,7 +7,7 @@ use crate::cookies::CookieJar;
 use crate::directed::{Directed, Stage};
 use crate::engine::{Engine, NEVER, Wanted};
 use crate::plan::Plan;
-use crate::workload::Users;
+use crate::workload::{Client, Users};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weir_wire::client::Outcome;
@@ -41,6 +41,7 @@ struct Course {
     answers: u32,
     /// Parts that are still to come of the page of a user whose steps are computed.
     parts: u32,
+    client: Client,
     /// The slot of its connection while it thinks, if that is still open.
     connection: Option<u32>,
     /// Its cookies while it has no connection.
@@ -72,7 +73,7 @@ enum Step {
 impl Courses {
     /// The sessions of loop `lane` of `lanes`, at most `most` at a time; `None` where there are none.
     pub(crate) fn new(plan: &Plan, lane: u32, lanes: u32, most: u32) -> Option<Box<Self>> {
-        let users = plan.users.as_ref().map(|mix| Users::new(mix, lane));
+        let users = plan.users.as_ref().map(|mix| Users::new(mix, lane, plan.sources));
         let seed = match (&plan.sessions, &plan.users) {
             (Some(sessions), _) => sessions.seed,
             (None, Some(mix)) => mix.seed,
@@ -110,6 +111,24 @@ impl Courses {
     #[inline]
     pub(crate) fn next_wake_ns(&self) -> u64 {
         self.wakes.peek().map_or(NEVER, |Reverse((wake_ns, _))| *wake_ns)
+    }
+
+    /// The run begins.
+    pub(crate) fn begins(&mut self, start_ns: u64) {
+        if let Some(users) = &mut self.users {
+            users.begins(start_ns);
+        }
+    }
+
+    /// Which of the source addresses the connection of a session comes from, if that is its own.
+    pub(crate) fn network(&self, session: u32) -> Option<u64> {
+        self.users.as_ref().filter(|users| users.go())?;
+        self.running.get((session as usize).checked_sub(1)?).map(|course| course.client.network)
+    }
+
+    /// Clients that came, and those of them that came with a crowd.
+    pub(crate) fn came(&self) -> (u64, u64) {
+        self.users.as_ref().map_or((0, 0), Users::came)
     }
 
     /// How many are under way.
@@ -175,7 +194,10 @@ impl Courses {
         if is_last {
             return Step::End(End::Completed);
         }
-        let (parts, think_ns) = (users.embedded(), users.between_ns());
+        if users.go() {
+            return Step::End(End::Completed);
+        }
+        let (parts, think_ns) = (users.parts(), users.between_ns());
         self.count(id, End::Completed, now_ns, now_ns <= end_ns);
         let course = &mut self.running[id as usize];
         (course.parts, course.answers, course.begin_ns) = (parts, 0, now_ns.saturating_add(think_ns));
@@ -267,8 +289,11 @@ impl Engine<'_> {
     fn begin_session(&mut self, session: u32, intended_ns: u64) {
         let Some(courses) = &mut self.courses else { return };
         let Some(id) = courses.free.pop() else { return };
-        let parts = courses.users.as_mut().map_or(0, Users::embedded);
-        courses.running[id as usize] = Course { session, begin_ns: intended_ns, parts, ..Course::default() };
+        let (parts, client) = match &mut courses.users {
+            Some(users) => (users.parts(), users.come(intended_ns)),
+            None => (0, Client::default()),
+        };
+        courses.running[id as usize] = Course { session, begin_ns: intended_ns, parts, client, ..Course::default() };
         self.send_burst(id, intended_ns);
     }
 
@@ -280,7 +305,7 @@ impl Engine<'_> {
         let file;
         let asks = match &mut courses.users {
             Some(users) => {
-                file = [users.file()];
+                file = [users.file(course.client)];
                 &file[..]
             }
             None => self.plan.session(course.session).bursts()[course.burst as usize].asks.as_slice(),

@@ -63,7 +63,7 @@ mod tests {
     }
 
     fn mix(directories: u32, seed: u64) -> Mix {
-        Mix { files: FileSet::SpecWeb96 { directories, seed: 1 }, seed, directories_zipf: None }
+        Mix { files: FileSet::SpecWeb96 { directories, seed: 1 }, seed, directories_zipf: None, crowd: None }
     }
 
     #[test]

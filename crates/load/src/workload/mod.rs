@@ -3,6 +3,7 @@
 //! A [`FileSet`] is a rule, not a list: the path and the size of each file follow from its number, so that a set of a
 //! million files takes no room. [`fileset::write`] makes its files; a [`Mix`] says how they are asked for.
 
+pub mod crowd;
 mod distribution;
 mod draw;
 pub mod fileset;
@@ -11,6 +12,8 @@ pub mod surge;
 mod tally;
 mod users;
 
+pub(crate) use crowd::Client;
+pub use crowd::Crowd;
 pub(crate) use draw::Draw;
 pub use fileset::FileSet;
 pub use surge::Surge;
@@ -31,6 +34,8 @@ pub struct Mix {
     /// With this exponent directories follow Zipf's law: the r-th is asked for in proportion to 1/r^exponent. `None` =
     /// all equally often.
     pub directories_zipf: Option<f64>,
+    /// A flash crowd that asks for them; arrivals are its clients.
+    pub crowd: Option<Crowd>,
 }
 
 impl Mix {
@@ -47,10 +52,10 @@ impl Mix {
         (0..self.files.kinds()).map(ask).collect()
     }
 
-    /// Whether it is asked for by users, page by page, instead of file by file.
+    /// Whether it is asked for by users, page by page or in a crowd, instead of file by file.
     #[must_use]
     pub fn has_users(&self) -> bool {
-        matches!(self.files, FileSet::Surge(_))
+        self.crowd.is_some() || matches!(self.files, FileSet::Surge(_))
     }
 
     /// Whether the mix can be asked with the other options.
@@ -78,7 +83,14 @@ impl Mix {
         if self.has_users() && (options.pipeline > 1 || !options.keep_alive) {
             return wrong("users ask for one file after the other, over connections that are kept");
         }
-        if self.has_users() && options.schedule != Schedule::Closed {
+        if let Some(crowd) = &self.crowd {
+            if let Some(problem) = crowd.problem() {
+                return wrong(problem);
+            }
+            if !matches!(&options.schedule, Schedule::Changing { profile, .. } if *profile == crowd.profile) {
+                return wrong("a flash crowd says itself when its clients come: leave rates and arrivals out");
+            }
+        } else if self.has_users() && options.schedule != Schedule::Closed {
             return wrong("the users of surge are as many as there are connections (-c): leave rates and arrivals out");
         }
         if self.directories_zipf.is_some_and(|exponent| !(exponent > 0.0 && exponent <= 10.0)) {

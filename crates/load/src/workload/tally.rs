@@ -11,6 +11,8 @@ const KINDS_MAX: usize = 4;
 pub(crate) struct MixTally {
     answers: [u64; KINDS_MAX],
     wrong_sizes: u64,
+    /// Clients of a crowd's run, and those of the crowd itself.
+    pub(crate) came: (u64, u64),
 }
 
 /// What came of the requests of a mix.
@@ -22,6 +24,8 @@ pub struct MixReport {
     pub kinds: Vec<(String, u64)>,
     /// Responses with status 200 whose body is not as long as the file.
     pub wrong_sizes: u64,
+    /// With a flash crowd: clients that came, and those of them that came with the crowd.
+    pub clients: Option<(u64, u64)>,
 }
 
 impl MixTally {
@@ -39,10 +43,12 @@ impl MixTally {
             *count += more;
         }
         self.wrong_sizes += other.wrong_sizes;
+        self.came = (self.came.0 + other.came.0, self.came.1 + other.came.1);
     }
 
     pub(crate) fn report(&self, mix: &Mix) -> MixReport {
         let kinds = (0..mix.files.kinds()).map(|kind| (mix.files.kind_name(kind), self.answers[kind as usize]));
-        MixReport { name: mix.files.name(), kinds: kinds.collect(), wrong_sizes: self.wrong_sizes }
+        let clients = mix.crowd.as_ref().map(|_| self.came);
+        MixReport { name: mix.files.name(), kinds: kinds.collect(), wrong_sizes: self.wrong_sizes, clients }
     }
 }

@@ -1,7 +1,8 @@
 //! Users whose next step is computed, not listed.
 
+use super::crowd::Clients;
 use super::distribution::{pareto, weibull};
-use super::{Draw, Mix};
+use super::{Client, Draw, Mix};
 
 /// Embedded references of a page: least and exponent of a Pareto distribution, cut to a whole number.
 pub const EMBEDDED: (f64, f64) = (1.0, 2.43);
@@ -17,33 +18,65 @@ const EMBEDDED_MAX: f64 = 10_000.0;
 pub(crate) struct Users {
     random: fastrand::Rng,
     files: Draw,
+    clients: Option<Clients>,
+    start_ns: u64,
 }
 
 impl Users {
-    /// The users of loop `lane`.
-    pub(crate) fn new(mix: &Mix, lane: u32) -> Self {
+    /// The users of loop `lane`; they may come from so many source addresses.
+    pub(crate) fn new(mix: &Mix, lane: u32, sources: usize) -> Self {
         let seed = mix.seed.wrapping_add(u64::from(lane) << 32);
-        Self { random: fastrand::Rng::with_seed(!seed), files: Draw::new(mix, lane) }
+        let mut random = fastrand::Rng::with_seed(!seed);
+        let clients = mix.crowd.as_ref().map(|crowd| Clients::new(mix, crowd, random.fork(), sources));
+        Self { random, files: Draw::new(mix, lane), clients, start_ns: 0 }
+    }
+
+    /// The run begins.
+    pub(crate) fn begins(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+    }
+
+    /// Somebody comes.
+    pub(crate) fn come(&mut self, now_ns: u64) -> Client {
+        let time_s = now_ns.saturating_sub(self.start_ns) as f64 / 1e9;
+        self.clients.as_mut().map(|clients| clients.come(time_s)).unwrap_or_default()
+    }
+
+    /// Whether a user comes for one page and goes.
+    pub(crate) fn go(&self) -> bool {
+        self.clients.is_some()
     }
 
     /// The file that somebody asks for next.
-    pub(crate) fn file(&mut self) -> u32 {
-        self.files.next()
+    pub(crate) fn file(&mut self, client: Client) -> u32 {
+        let hot = self.clients.as_mut().filter(|_| client.of_crowd).and_then(Clients::hot_file);
+        hot.unwrap_or_else(|| self.files.next())
     }
 
-    /// How many references a page has beside its own.
-    pub(crate) fn embedded(&mut self) -> u32 {
-        pareto(EMBEDDED, &mut self.random).min(EMBEDDED_MAX) as u32
+    /// How many requests a page has beside its own, or a client beside its first.
+    pub(crate) fn parts(&mut self) -> u32 {
+        match &self.clients {
+            Some(clients) => clients.further(),
+            None => pareto(EMBEDDED, &mut self.random).min(EMBEDDED_MAX) as u32,
+        }
     }
 
-    /// The pause between the parts of a page.
+    /// The pause between the parts of a page, or the requests of a client.
     pub(crate) fn within_ns(&mut self) -> u64 {
-        (weibull(WITHIN_S, &mut self.random) * 1e9) as u64
+        match &mut self.clients {
+            Some(clients) => clients.pause_ns(),
+            None => (weibull(WITHIN_S, &mut self.random) * 1e9) as u64,
+        }
     }
 
     /// The pause between two pages.
     pub(crate) fn between_ns(&mut self) -> u64 {
         (pareto(BETWEEN_S, &mut self.random) * 1e9) as u64
+    }
+
+    /// Clients that came, and those of them that came with a crowd.
+    pub(crate) fn came(&self) -> (u64, u64) {
+        self.clients.as_ref().map_or((0, 0), |clients| (clients.came, clients.came_with_crowd))
     }
 }
 
@@ -55,7 +88,7 @@ mod tests {
 
     fn users(seed: u64) -> Users {
         let files = FileSet::Surge(Surge::new(100, 1));
-        Users::new(&Mix { files, seed, directories_zipf: None }, 0)
+        Users::new(&Mix { files, seed, directories_zipf: None, crowd: None }, 0, 0)
     }
 
     #[test]
@@ -70,7 +103,7 @@ mod tests {
             let mut pages = [0u32; 6];
             let count = 100_000;
             for _ in 0..count {
-                pages[(users.embedded() as usize).min(6) - 1] += 1;
+                pages[(users.parts() as usize).min(6) - 1] += 1;
             }
             let at_least = |least: f64| least.powf(-EMBEDDED.1);
             let chi_square: f64 = (1..=6)
