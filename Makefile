@@ -9,7 +9,7 @@ WEIR := $(TARGET)/release/weir
 export CARGO PREFIX DESTDIR WEIR
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-apache python test lint bench soak fuzz install clean
+.PHONY: help deps build demo demo-apache python test lint bench soak soak-load fuzz install clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ bench: build ## Runs the benchmarks.
 
 soak: build ## Explains load on real servers again and again for MINUTES (10): nothing may grow or be lost.
 	@scripts/soak
+
+soak-load: build ## Asks for REQUESTS (10000000) without a pause: the memory of the load generator stays below 50 MB.
+	@scripts/soak-load
 
 fuzz: deps ## Fuzzes each parser for FUZZ_SECONDS (60).
 	@scripts/fuzz

@@ -59,3 +59,43 @@ fn always_cost() {
     assert!(output.status.success(), "{stderr}");
     assert!(stdout.contains("together") && stdout.contains("MB an hour"), "{stdout}");
 }
+
+/// A line of a table in Markdown, as its cells.
+fn cells(line: &str) -> Vec<&str> {
+    line.trim_matches('|').split('|').map(str::trim).collect()
+}
+
+#[test]
+fn pacing() {
+    let server = weir_testkit::Faulty::new("plain").start().expect("it starts");
+    let output = Command::new(env!("CARGO_BIN_EXE_pacing"))
+        .args([&server.url("/"), "--rates", "200,1000", "--blocks", "3", "--seconds", "0.3"])
+        .output()
+        .expect("the benchmark starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rates: Vec<_> = stdout.lines().skip(2).map(|line| cells(line)[0].to_owned()).collect();
+    assert_eq!(rates, ["200/s", "1000/s"], "{stdout}");
+    let ratio = |line: &str| cells(line)[5].split(' ').next().and_then(|ratio| ratio.parse::<f64>().ok());
+    assert!(stdout.lines().skip(2).all(|line| ratio(line) > Some(0.0)), "{stdout}");
+}
+
+#[test]
+fn truth_table() {
+    let weir = Path::new(env!("CARGO_BIN_EXE_truth-table")).with_file_name("weir");
+    if require::or_skip(weir.is_file(), "weir itself is not built: test the whole workspace").is_none() {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_truth-table"))
+        .args(["--periods", "1", "--hey", "/nowhere/hey"])
+        .output()
+        .expect("the benchmark starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows: Vec<_> = stdout.lines().skip(2).map(cells).collect();
+    let names: Vec<_> = rows.iter().map(|row| row[0]).collect();
+    assert_eq!(names, ["arithmetic truth", "weir", "wrk", "ab", "hey", "h2load"], "{stdout}");
+    // Four figures of weir's own, with their distance from the truth; a tool that is not there says so.
+    assert!(rows[1][2..6].iter().all(|cell| cell.contains(" ms (")), "{stdout}");
+    assert!(rows[4][2].contains("not measured: /nowhere/hey cannot be run"), "{stdout}");
+}

@@ -24,8 +24,8 @@ const WRK_SCRIPT: &str = "done = function(summary, latency, requests)\n\
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Arrivals a second, where a tool can be told
-    #[arg(long, default_value_t = 250)]
+    /// Arrivals a second, where a tool can be told; its paces must not be in step with the stalls
+    #[arg(long, default_value_t = 260)]
     rate: u64,
     /// Connections
     #[arg(long, default_value_t = 50)]

@@ -14,7 +14,7 @@ pub use configuration::{server_configuration, sql};
 pub use http::{http_request, http_response, http2_frames, ranges, url, url_file};
 pub use load::{access_log, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use programs::{containers, probe_notes, program, query_text};
-pub use proxy::{places, proxy_answer};
+pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 

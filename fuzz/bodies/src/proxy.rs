@@ -2,7 +2,9 @@
 
 use crate::Choices;
 use weir_load::reach::dialogue::{Destination, Dialogue, Language};
-use weir_load::reach::{Credentials, Place, Proxy, Resolved};
+use weir_load::reach::{Credentials, Pin, Place, Proxy, Resolved};
+use weir_load::{Request, Url};
+use weir_measure::objective::Objective;
 
 /// Reads any bytes as the answers of a proxy: whether it lets us through does not depend on the pieces that they come in.
 pub fn proxy_answer(input: &[u8]) {
@@ -46,5 +48,31 @@ pub fn places(input: &[u8]) {
     }
     if let Ok(resolved) = text.parse::<Resolved>() {
         assert!(!resolved.addresses.is_empty());
+    }
+}
+
+/// Reads any text as the pin of a public key, as an objective and as a header: what is read is
+/// within its bounds, and a pin is written so that it is read as the same.
+pub fn pins_and_objectives(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Ok(pin) = text.parse::<Pin>() {
+        assert_eq!(pin.to_string().parse(), Ok(pin));
+    }
+    if let Ok(objective) = text.parse::<Objective>() {
+        let allowed = objective.allowed();
+        assert!(allowed > 0.0 && allowed < 1.0, "{text}: {allowed}");
+        if let Objective::Latency { limit_ns, .. } = objective {
+            assert!((1..=1_000_000_000_000_000).contains(&limit_ns), "{text}");
+        }
+    }
+    if let Ok(header) = Request::header(text) {
+        let url = Url::parse("http://localhost/").expect("a URL");
+        let request = Request { headers: vec![header], ..Request::default() };
+        if let Ok(bytes) = request.bytes(&url, true) {
+            // One line of its own at most, whether it replaces another or is added.
+            let head = String::from_utf8_lossy(&bytes);
+            assert!(head.ends_with("\r\n\r\n") && head.matches("\r\n\r\n").count() == 1, "{head:?}");
+            assert!(head.lines().count() <= 6, "{head:?}");
+        }
     }
 }
