@@ -29,7 +29,30 @@ impl CpuAccounting {
     }
 }
 
-/// CPU time so far of a running process and everything below it, in nanoseconds.
-pub(crate) fn cpu_ns(group: Option<&ControlGroup>, root: libc::pid_t) -> io::Result<u64> {
-    group.map_or_else(|| process_tree::tree_cpu_ns(root), ControlGroup::cpu_ns)
+/// CPU time so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CpuTime {
+    /// Of user and system, in nanoseconds.
+    pub(crate) ns: u64,
+    /// Of the system, in nanoseconds; `None` where it is not told apart.
+    pub(crate) system_ns: Option<u64>,
+}
+
+impl CpuTime {
+    /// What was used since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        let system_ns = self.system_ns.zip(earlier.system_ns).map(|(now, then)| now.saturating_sub(then));
+        Self { ns: self.ns.saturating_sub(earlier.ns), system_ns }
+    }
+}
+
+/// CPU time so far of a running process and everything below it.
+pub(crate) fn cpu(group: Option<&ControlGroup>, root: libc::pid_t) -> io::Result<CpuTime> {
+    let tree = || Ok(CpuTime { ns: process_tree::tree_cpu_ns(root)?, system_ns: None });
+    group.map_or_else(tree, ControlGroup::cpu)
+}
+
+/// The processes of a server now.
+pub(crate) fn processes(group: Option<&ControlGroup>, root: libc::pid_t) -> io::Result<Vec<libc::pid_t>> {
+    group.map_or_else(|| process_tree::members(root), ControlGroup::processes)
 }

@@ -1,5 +1,6 @@
 //! What every part of an experiment needs: who may stop it, who cleans up, how CPU is counted.
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::accounting::CpuAccounting;
 use crate::control_group::{ControlGroup, ControlGroups};
@@ -13,7 +14,7 @@ use crate::plan::{CpuAccountingChoice, Plan};
 pub(crate) struct Bench {
     pub(crate) interrupt: Interrupt,
     pub(crate) guardian: Rc<Guardian>,
-    groups: Option<ControlGroups>,
+    groups: Option<Arc<ControlGroups>>,
 }
 
 impl Bench {
@@ -21,11 +22,11 @@ impl Bench {
     pub(crate) fn set_up(plan: &Plan, interrupt: Interrupt) -> Result<Self, ExperimentError> {
         check_cpus(plan)?;
         let groups = match plan.accounting {
-            CpuAccountingChoice::Best => ControlGroups::create().ok(),
+            CpuAccountingChoice::Best => ControlGroups::create(plan.servers.len()).ok().map(Arc::new),
             CpuAccountingChoice::ProcessTree => None,
         };
-        let kill_file = groups.as_ref().and_then(ControlGroups::kill_file);
-        let directories = groups.as_ref().map(ControlGroups::directories).unwrap_or_default();
+        let kill_file = groups.as_ref().and_then(|groups| groups.kill_file());
+        let directories = groups.as_ref().map(|groups| groups.directories()).unwrap_or_default();
         let guardian = Guardian::start(kill_file, &directories)
             .map_err(|source| ExperimentError::System { what: "forking the process that cleans up", source })?;
         Ok(Self { interrupt, guardian: Rc::new(guardian), groups })
@@ -33,6 +34,10 @@ impl Bench {
 
     pub(crate) fn accounting(&self) -> CpuAccounting {
         if self.groups.is_some() { CpuAccounting::ControlGroup } else { CpuAccounting::ProcessTree }
+    }
+
+    pub(crate) fn groups(&self) -> Option<Arc<ControlGroups>> {
+        self.groups.clone()
     }
 
     /// The control group of a server, by its index.
@@ -53,7 +58,9 @@ fn check_cpus(plan: &Plan) -> Result<(), ExperimentError> {
     let available = CpuSet::available()
         .map_err(|source| ExperimentError::System { what: "asking which CPUs there are", source })?;
     let pinning = &plan.pinning;
-    for (role, cpus) in [("server", &pinning.server), ("load", &pinning.load), ("beside", &pinning.beside)] {
+    let own = plan.servers.iter().map(|server| ("server", &server.cpus));
+    let general = [("server", &pinning.server), ("load", &pinning.load), ("beside", &pinning.beside)];
+    for (role, cpus) in general.into_iter().chain(own) {
         for cpu in cpus.iter().flat_map(CpuSet::numbers) {
             if !available.numbers().contains(cpu) {
                 let available = available.to_string();

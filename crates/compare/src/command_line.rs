@@ -57,11 +57,23 @@ impl CommandLine {
         &self.words[1..]
     }
 
+    /// All words, the program first.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
     /// Whether `{name}` stands somewhere in it.
     #[must_use]
     pub fn mentions(&self, name: &str) -> bool {
         let placeholder = format!("{{{name}}}");
         self.words.iter().any(|word| word.contains(&placeholder))
+    }
+
+    /// The command with these words after its own.
+    #[must_use]
+    pub fn with(&self, words: &[String]) -> Self {
+        Self { words: self.words.iter().chain(words).cloned().collect() }
     }
 
     /// The command with each `{name}` replaced by its value; other braces stay.

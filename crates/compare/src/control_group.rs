@@ -11,13 +11,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::accounting::CpuTime;
+
 /// The groups of one experiment, under a common parent. They are removed by the
 /// [guardian](crate::guardian), which also does so when we are killed.
 pub(crate) struct ControlGroups {
     directory: PathBuf,
     kill_file: Option<File>,
-    /// For servers A and B.
-    pub(crate) servers: [ControlGroup; 2],
+    /// For the servers, in the plan's order.
+    pub(crate) servers: Vec<ControlGroup>,
     /// For load commands.
     pub(crate) load: ControlGroup,
     /// For what runs beside.
@@ -25,30 +27,32 @@ pub(crate) struct ControlGroups {
 }
 
 impl ControlGroups {
-    /// Makes them, if this system lets us.
-    pub(crate) fn create() -> io::Result<Self> {
+    /// Makes them for so many servers, if this system lets us.
+    pub(crate) fn create(servers: usize) -> io::Result<Self> {
         static EXPERIMENTS: AtomicU32 = AtomicU32::new(0);
         let number = EXPERIMENTS.fetch_add(1, Ordering::Relaxed);
         let directory = own_group()?.join(format!("weir-compare-{}-{number}", std::process::id()));
         fs::create_dir(&directory)?;
-        Self::within(&directory).inspect_err(|_| {
+        Self::within(&directory, servers).inspect_err(|_| {
             // Nothing ran in them yet, so they can go at once.
-            for name in NAMES {
+            for name in names(servers) {
                 let _absent = fs::remove_dir(directory.join(name));
             }
             let _kept = fs::remove_dir(&directory);
         })
     }
 
-    fn within(directory: &Path) -> io::Result<Self> {
-        let [a, b, load, beside] = NAMES.map(|name| ControlGroup::create(&directory.join(name)));
+    fn within(directory: &Path, servers: usize) -> io::Result<Self> {
+        let mut groups = names(servers).into_iter().map(|name| ControlGroup::create(&directory.join(name)));
+        let mut next = || groups.next().unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));
+        let (load, beside) = (next()?, next()?);
         let groups = Self {
             directory: directory.to_owned(),
             // Linux 5.14 and later; without it the process groups are killed all the same.
             kill_file: OpenOptions::new().write(true).open(directory.join("cgroup.kill")).ok(),
-            servers: [a?, b?],
-            load: load?,
-            beside: beside?,
+            servers: groups.collect::<io::Result<_>>()?,
+            load,
+            beside,
         };
         groups.load.probe()?;
         Ok(groups)
@@ -61,14 +65,18 @@ impl ControlGroups {
 
     /// The directories in the order in which they can be removed.
     pub(crate) fn directories(&self) -> Vec<CString> {
-        let children = NAMES.map(|name| self.directory.join(name));
-        let all = children.iter().chain([&self.directory]);
+        let children = names(self.servers.len()).into_iter().map(|name| self.directory.join(name));
+        let all = children.chain([self.directory.clone()]);
         // A path from the kernel's own lists has no NUL; one that had could not be opened either.
         all.filter_map(|path| CString::new(path.as_os_str().as_bytes()).ok()).collect()
     }
 }
 
-const NAMES: [&str; 4] = ["server-a", "server-b", "load", "beside"];
+/// The names of the groups: of the load, of what runs beside, then of the servers.
+fn names(servers: usize) -> Vec<String> {
+    let servers = (1..=servers).map(|number| format!("server-{number}"));
+    ["load".to_owned(), "beside".to_owned()].into_iter().chain(servers).collect()
+}
 
 /// One group.
 pub(crate) struct ControlGroup {
@@ -81,7 +89,7 @@ impl ControlGroup {
         fs::create_dir(directory)?;
         let members = OpenOptions::new().write(true).open(directory.join("cgroup.procs"))?;
         let group = Self { directory: directory.to_owned(), members };
-        group.cpu_ns()?;
+        group.cpu()?;
         Ok(group)
     }
 
@@ -90,15 +98,21 @@ impl ControlGroup {
         self.members.as_raw_fd()
     }
 
-    /// CPU time of all members so far, also of those that ended, in nanoseconds (the kernel
-    /// shows microseconds).
-    pub(crate) fn cpu_ns(&self) -> io::Result<u64> {
+    /// CPU time of all members so far, also of those that ended (the kernel shows microseconds).
+    pub(crate) fn cpu(&self) -> io::Result<CpuTime> {
         let statistics = fs::read_to_string(self.directory.join("cpu.stat"))?;
-        statistics
-            .lines()
-            .find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse::<u64>().ok())
-            .map(|usage_us| usage_us * 1000)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "cpu.stat has no usage_usec"))
+        let ns = |name: &str| {
+            let value = statistics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+            value.map(|us| us * 1000)
+        };
+        let absent = || io::Error::new(io::ErrorKind::InvalidData, "cpu.stat has no usage_usec");
+        Ok(CpuTime { ns: ns("usage_usec ").ok_or_else(absent)?, system_ns: ns("system_usec ") })
+    }
+
+    /// The processes in it now.
+    pub(crate) fn processes(&self) -> io::Result<Vec<libc::pid_t>> {
+        let members = fs::read_to_string(self.directory.join("cgroup.procs"))?;
+        Ok(members.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
     /// Ends every member at once.

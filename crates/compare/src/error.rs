@@ -22,6 +22,28 @@ pub enum PlanError {
         /// The most.
         high: f64,
     },
+    /// Two things of one name: a report could not tell them apart.
+    #[error("two {what} are named {name:?}; give each a name of its own")]
+    Twice {
+        /// `subjects` or `cases`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A subject on a server that is not there.
+    #[error("the subject {subject:?} has no server")]
+    NoServer {
+        /// Whose.
+        subject: String,
+    },
+    /// A case in which nobody takes part, or that does not say where each subject is reached.
+    #[error(
+        "the case {case:?} does not say where its subjects are reached; give each a URL, or name those that take part"
+    )]
+    NoSubjects {
+        /// Which.
+        case: String,
+    },
     /// A CPU that this process may not use.
     #[error(
         "the {role} is to run on CPU {cpu}, but this process may use only {available}; choose another with --{role}-cpu"
@@ -43,7 +65,7 @@ pub enum ServerError {
     #[error("{name} could not be started: {command}: {source}; check the name, the path and the permission to execute")]
     Spawn {
         /// Which.
-        name: &'static str,
+        name: String,
         /// Its command.
         command: String,
         /// The system's reason.
@@ -53,7 +75,7 @@ pub enum ServerError {
     #[error("the address {address} of {name} cannot be resolved: {source}")]
     Resolve {
         /// Which server.
-        name: &'static str,
+        name: String,
         /// `host:port`.
         address: String,
         /// The resolver's reason.
@@ -65,7 +87,7 @@ pub enum ServerError {
     )]
     AddressInUse {
         /// Which server.
-        name: &'static str,
+        name: String,
         /// `host:port`.
         address: String,
     },
@@ -73,7 +95,7 @@ pub enum ServerError {
     #[error("{name} ended by itself ({status}): {command}{output}\n{}", remedy_of_end(*.status))]
     Ended {
         /// Which.
-        name: &'static str,
+        name: String,
         /// Its command.
         command: String,
         /// How it ended.
@@ -87,7 +109,7 @@ pub enum ServerError {
     )]
     Silent {
         /// Which.
-        name: &'static str,
+        name: String,
         /// `host:port`.
         address: String,
         /// Its command.
@@ -101,7 +123,7 @@ pub enum ServerError {
     #[error("the CPU time of {name} could not be read: {source}")]
     CpuTime {
         /// Which.
-        name: &'static str,
+        name: String,
         /// The system's reason.
         source: io::Error,
     },

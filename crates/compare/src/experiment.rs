@@ -1,19 +1,23 @@
 //! Carrying out a plan.
+use std::time::{Duration, Instant};
+
 use crate::bench::Bench;
 use crate::error::ExperimentError;
 use crate::interrupt::Interrupt;
-use crate::outcome::{Block, Outcome, Slice};
+use crate::outcome::{Block, BlockSlice, Ending, Outcome, Slice};
 use crate::plan::{Measured, Plan};
 use crate::program;
-use crate::schedule::{BlockKind, PlannedBlock, Side, schedule};
+use crate::schedule::{PlannedBlock, Role, Schedule};
 use crate::server::Server;
 use crate::slice;
+use crate::verdict;
 
 /// A plan that can be carried out once.
-#[derive(Debug)]
-pub struct Experiment {
+pub struct Experiment<'a> {
     plan: Plan,
     interrupt: Interrupt,
+    done: Vec<Block>,
+    keep: Option<&'a mut dyn FnMut(&Block) -> std::io::Result<()>>,
 }
 
 /// How far an experiment is; told before each slice and at the end.
@@ -21,114 +25,179 @@ pub struct Experiment {
 pub struct Progress {
     /// Slices measured.
     pub slices_done: usize,
-    /// Slices planned.
+    /// Slices planned, those of cases that ended early left out.
     pub slices_total: usize,
-    /// The block that comes now; `None` at the end.
-    pub block: Option<PlannedBlock>,
-    /// About how long the slices left will take, in seconds, without starting and stopping.
+    /// The case and the role that come now; `None` at the end.
+    pub now: Option<(usize, Role)>,
+    /// About how long the slices left will take, in seconds, without starting and stopping; no longer than the budget.
     pub left_s: f64,
 }
 
-impl Experiment {
+impl<'a> Experiment<'a> {
     /// Prepares to carry out `plan` until it is done or `interrupt` says otherwise.
     #[must_use]
     pub fn new(plan: Plan, interrupt: Interrupt) -> Self {
-        Self { plan, interrupt }
+        Self { plan, interrupt, done: Vec::new(), keep: None }
+    }
+
+    /// Goes on after these blocks of the same plan, which are not measured again.
+    #[must_use]
+    pub fn after(mut self, blocks: Vec<Block>) -> Self {
+        self.done = blocks;
+        self
+    }
+
+    /// Hands every complete block over at once, so that none is lost whatever comes.
+    #[must_use]
+    pub fn keeping(mut self, keep: &'a mut dyn FnMut(&Block) -> std::io::Result<()>) -> Self {
+        self.keep = Some(keep);
+        self
     }
 
     /// Carries it out. Blocks; the servers and loads are children of the calling thread and are
     /// ended in every case: on return, on panic, and when the process is killed.
     ///
     /// An interrupt ends it after the current slice, with the complete blocks as the outcome; a
-    /// second one at once.
+    /// second one at once. So does a server or a load that fails once a block is complete: the outcome says why.
     ///
     /// # Errors
     /// [`ExperimentError`]: the plan is wrong, a server or a load is at fault, the system refuses,
     /// or it was interrupted before a block was complete.
     pub fn run(self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, ExperimentError> {
-        let Self { plan, interrupt } = self;
+        let Self { plan, interrupt, done, keep } = self;
         plan.check()?;
         program::look_for_all(&plan)?;
         let bench = Bench::set_up(&plan, interrupt)?;
         let restarted = plan.restarts();
-        let mut servers: Vec<Option<Server>> = plan.servers().iter().map(|_| None).collect();
-        if !restarted {
-            for (index, server) in servers.iter_mut().enumerate() {
-                *server = Some(Server::start(&plan, index, &bench)?);
-            }
-        }
-        if plan.measured() == Measured::Generator && plan.repetitions.warm_up_s > 0.0 {
-            // The commands are started afresh for each slice; what can be warm is the server.
-            for side in [Side::A, Side::B] {
-                slice::warm_up(&plan, &plan.cases[0], side, &bench)?;
-            }
-        }
-
-        let repetitions = plan.repetitions;
-        let order = schedule(plan.cases.len(), repetitions.blocks, repetitions.aa_blocks, plan.seed);
-        let slices_total = order.len() * 2;
-        let mut slices_done = 0;
-        let mut tell = |slices_done: usize, block| {
-            let left_s = (slices_total - slices_done) as f64 * slice_s(&plan);
-            progress(Progress { slices_done, slices_total, block, left_s });
+        let mut under_way = UnderWay { servers: Vec::new(), restarted, plan: &plan, bench: &bench, blocks: done };
+        let ending = match under_way.carry_out(progress, keep) {
+            Ok(ending) => ending,
+            Err(error) if under_way.blocks.is_empty() => return Err(error),
+            Err(ExperimentError::Interrupted) => Ending::Interrupted,
+            Err(error) => Ending::Failed(error.to_string()),
         };
-        let mut blocks = Vec::with_capacity(order.len());
-        'experiment: for planned in order {
-            let mut slices: [Option<Slice>; 2] = [None, None];
-            for role in [planned.first, planned.first.other()] {
-                if bench.interrupt.is_requested() {
-                    // Half a block cannot be paired.
-                    break 'experiment;
-                }
-                tell(slices_done, Some(planned));
-                slices[role as usize] = Some(run_slice(&plan, planned, role, &mut servers, restarted, &bench)?);
-                slices_done += 1;
-            }
-            if let [Some(a), Some(b)] = slices {
-                blocks.push(Block { case: planned.case, kind: planned.kind, first: planned.first, a, b });
-            }
-        }
-        tell(slices_done, None);
-        for server in servers.into_iter().flatten() {
-            server.stop(&bench);
-        }
+        under_way.servers.drain(..).flatten().for_each(|server| server.stop(&bench));
+        let blocks = under_way.blocks;
         if blocks.is_empty() {
             return Err(ExperimentError::Interrupted);
         }
-        let interrupted = slices_done < slices_total;
-        Ok(Outcome { accounting: bench.accounting(), restarted, interrupted, blocks, plan })
+        Ok(Outcome { accounting: bench.accounting(), restarted, ending, blocks, plan })
+    }
+}
+
+struct UnderWay<'a> {
+    plan: &'a Plan,
+    bench: &'a Bench,
+    restarted: bool,
+    servers: Vec<Option<Server>>,
+    blocks: Vec<Block>,
+}
+
+impl UnderWay<'_> {
+    fn carry_out(
+        &mut self,
+        progress: &mut dyn FnMut(Progress),
+        mut keep: Option<&mut dyn FnMut(&Block) -> std::io::Result<()>>,
+    ) -> Result<Ending, ExperimentError> {
+        let (plan, bench) = (self.plan, self.bench);
+        self.servers = plan.servers.iter().map(|_| None).collect();
+        if !self.restarted {
+            for index in 0..plan.servers.len() {
+                self.servers[index] = Some(Server::start(plan, index, bench)?);
+            }
+        }
+        if plan.measured == Measured::Generator && plan.repetitions.warm_up_s > 0.0 {
+            // The commands are started afresh for each slice; what can be warm is the server.
+            for subject in plan.cases[0].subjects() {
+                slice::warm_up(plan, 0, subject, bench)?;
+            }
+        }
+        let began = Instant::now();
+        let budget = plan.repetitions.budget_s.map(Duration::from_secs_f64);
+        let mut schedule = Schedule::new(plan);
+        let mut known =
+            self.blocks.iter().map(|block| block.case).fold(vec![0_usize; plan.cases.len()], |mut all, case| {
+                if let Some(count) = all.get_mut(case) {
+                    *count += 1;
+                }
+                all
+            });
+        let mut open = vec![true; plan.cases.len()];
+        let mut slices_done = 0;
+        loop {
+            let round = schedule.round();
+            if round.is_empty() {
+                break;
+            }
+            let round: Vec<PlannedBlock> = round
+                .into_iter()
+                .filter(|block| {
+                    let is_known = known[block.case] > 0;
+                    known[block.case] -= usize::from(is_known);
+                    !is_known && open[block.case]
+                })
+                .collect();
+            let mut in_round: usize = round.iter().map(|block| block.order.len()).sum();
+            for planned in round {
+                let mut slices = Vec::with_capacity(planned.order.len());
+                for role in planned.order.iter().copied() {
+                    if bench.interrupt.is_requested() {
+                        // A part of a block cannot be paired.
+                        return Ok(Ending::Interrupted);
+                    }
+                    let left = in_round + schedule.slices_left(|case| open[case]);
+                    let budget_left = budget.map(|budget| budget.saturating_sub(began.elapsed()).as_secs_f64());
+                    let left_s = (left as f64 * slice_s(plan)).min(budget_left.unwrap_or(f64::INFINITY));
+                    let now = Some((planned.case, role));
+                    progress(Progress { slices_done, slices_total: slices_done + left, now, left_s });
+                    slices.push(BlockSlice { role, slice: self.slice(planned.case, role)? });
+                    slices_done += 1;
+                    in_round -= 1;
+                }
+                let block = Block { case: planned.case, slices };
+                if let Some(keep) = &mut keep {
+                    keep(&block).map_err(|source| ExperimentError::System { what: "keeping a block", source })?;
+                }
+                self.blocks.push(block);
+                if budget.is_some_and(|budget| began.elapsed() >= budget) {
+                    return Ok(Ending::Budget);
+                }
+            }
+            if let Some(until) = plan.repetitions.until {
+                for (case, open) in open.iter_mut().enumerate() {
+                    *open = !verdict::is_precise(plan, &self.blocks, case, until);
+                }
+                if !open.contains(&true) {
+                    break;
+                }
+            }
+        }
+        progress(Progress { slices_done, slices_total: slices_done, now: None, left_s: 0.0 });
+        Ok(Ending::Done)
+    }
+
+    /// One slice, on a server that is up or is started for it.
+    fn slice(&mut self, case: usize, role: Role) -> Result<Slice, ExperimentError> {
+        let subject = match role {
+            Role::Subject(subject) => subject,
+            Role::Again => self.plan.cases[case].baseline(),
+        };
+        let index = self.plan.subjects[subject].server;
+        let mut started = None;
+        let server = match &mut self.servers[index] {
+            Some(server) => server,
+            None => started.insert(Server::start(self.plan, index, self.bench)?),
+        };
+        let slice = slice::measure(self.plan, case, subject, server, self.bench)?;
+        if let Some(server) = started {
+            server.stop(self.bench);
+        }
+        Ok(slice)
     }
 }
 
 /// About how long a slice takes, in seconds.
 fn slice_s(plan: &Plan) -> f64 {
-    let warm_up_s = if plan.measured() == Measured::Server { plan.repetitions.warm_up_s } else { 0.0 };
+    let warm_up_s = if plan.measured == Measured::Server { plan.repetitions.warm_up_s } else { 0.0 };
     plan.repetitions.block_s + warm_up_s
-}
-
-/// One slice of a block, on a server that is up or is started for it.
-fn run_slice(
-    plan: &Plan,
-    planned: PlannedBlock,
-    role: Side,
-    servers: &mut [Option<Server>],
-    restarted: bool,
-    bench: &Bench,
-) -> Result<Slice, ExperimentError> {
-    let side = match planned.kind {
-        BlockKind::Ab => role,
-        BlockKind::Aa => Side::A,
-    };
-    let case = &plan.cases[planned.case];
-    let index = plan.server_of(side);
-    let mut started = None;
-    let server = match &mut servers[index] {
-        Some(server) => server,
-        None => started.insert(Server::start(plan, index, bench)?),
-    };
-    let slice = slice::measure(plan, case, side, server, bench)?;
-    if let (true, Some(server)) = (restarted, started) {
-        server.stop(bench);
-    }
-    Ok(slice)
 }

@@ -2,27 +2,34 @@
 use serde_json::{Value, json};
 
 use crate::outcome::Outcome;
-use crate::verdict::verdicts;
-use crate::warning::warnings;
+use crate::verdict::{Judgement, verdicts};
+use crate::warning::warnings_of;
 
-/// One JSON object. Keys end in their units; `ratio` and `noise` have `median`, `low`, `high`
-/// and `blocks`; `verdict` is `better`, `worse`, `the_same` or `cannot_tell`, of B against A.
-/// `command` repeats the experiment.
+/// One JSON object. Keys end in their units; each result names its `subject` and `baseline`; `ratio` and `noise` have
+/// `median`, `low`, `high` and `blocks`; `verdict` is `better`, `worse`, `the_same` or `cannot_tell`, of the subject
+/// against the baseline. `command` repeats the experiment.
 ///
 /// # Errors
 /// None that an outcome of this crate can cause: its numbers are finite and its keys are texts.
 pub fn json_report(outcome: &Outcome, command: &str) -> serde_json::Result<Value> {
+    let judgements = verdicts(outcome);
+    let result = |judgement: &Judgement| -> serde_json::Result<Value> {
+        let mut value = serde_json::to_value(judgement)?;
+        value["subject"] = json!(outcome.plan.subject_name(judgement.subject));
+        value["baseline"] = json!(outcome.plan.subject_name(outcome.plan.cases[judgement.case].baseline()));
+        Ok(value)
+    };
     let cases = outcome.plan.cases.iter().enumerate().map(|(index, case)| {
-        let results = verdicts(outcome).into_iter().filter(|judgement| judgement.case == index);
-        Ok(json!({ "name": case.name, "results": serde_json::to_value(results.collect::<Vec<_>>())? }))
+        let of_case = judgements.iter().filter(|judgement| judgement.case == index);
+        Ok(json!({ "name": case.name, "results": of_case.map(result).collect::<serde_json::Result<Vec<_>>>()? }))
     });
     Ok(json!({
-        "format": "weir-compare-1",
+        "format": "weir-compare-2",
         "cases": cases.collect::<serde_json::Result<Vec<_>>>()?,
-        "warnings": warnings(outcome),
+        "warnings": warnings_of(outcome, &judgements),
         "accounting": outcome.accounting,
         "restarted": outcome.restarted,
-        "interrupted": outcome.interrupted,
+        "ending": outcome.ending,
         "seed": outcome.plan.seed,
         "command": command,
         "plan": serde_json::to_value(&outcome.plan)?,

@@ -2,9 +2,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::accounting::CpuAccounting;
-use crate::load_output::LoadTool;
+use crate::load_output::{Latency, LoadTool};
 use crate::plan::Plan;
-use crate::schedule::{BlockKind, Side};
+use crate::schedule::Role;
 
 /// The facts of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,25 +15,43 @@ pub struct Outcome {
     pub accounting: CpuAccounting,
     /// Whether servers were started for each slice.
     pub restarted: bool,
-    /// Whether it was ended before all of the plan was done.
-    pub interrupted: bool,
+    /// Why it ended.
+    pub ending: Ending,
     /// The complete blocks in the order in which they were measured.
     pub blocks: Vec<Block>,
 }
 
-/// A pair of slices, measured one right after the other.
+/// Why an experiment ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// All of the plan was done, or every case was precise enough.
+    Done,
+    /// The budget of time was used up.
+    Budget,
+    /// It was told to stop.
+    Interrupted,
+    /// A server or a load failed after some blocks were complete: why.
+    Failed(String),
+}
+
+/// A slice of each subject of a case, measured one right after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Block {
     /// Index of the case.
     pub case: usize,
-    /// What was held against what.
-    pub kind: BlockKind,
-    /// Whose slice came first.
-    pub first: Side,
-    /// A's slice.
-    pub a: Slice,
-    /// B's slice; in a block of A against itself, A in the role of B.
-    pub b: Slice,
+    /// The slices in the order in which they were measured.
+    pub slices: Vec<BlockSlice>,
+}
+
+/// A slice and whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BlockSlice {
+    /// Whose.
+    pub role: Role,
+    /// What was measured.
+    #[serde(flatten)]
+    pub slice: Slice,
 }
 
 /// One load on one subject.
@@ -53,6 +71,10 @@ pub struct Slice {
     pub rate_per_s: f64,
     /// CPU time of the server's whole process tree, user and system, in nanoseconds.
     pub server_cpu_ns: u64,
+    /// The part of it that was spent in the kernel, in nanoseconds, which most kernels find by looking at each tick (1 to
+    /// 10 ms): of a short slice it says little. `None` where it is not told apart.
+    #[serde(default)]
+    pub server_system_ns: Option<u64>,
     /// CPU time of the load command and its children, in nanoseconds.
     pub generator_cpu_ns: u64,
     /// The part of its CPUs that the load command used; 1 is all of it.
@@ -63,11 +85,73 @@ pub struct Slice {
     /// CPU time for each request of what is compared (the server, or the generator), in
     /// nanoseconds.
     pub cpu_ns_per_request: f64,
+    /// Bytes received, heads included, where the tool tells them.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// Times of responses, where the tool tells them.
+    #[serde(default)]
+    pub latency: Option<Latency>,
+    /// Memory of the server's processes, each shared page divided among those that share it, where the kernel tells.
+    #[serde(default)]
+    pub memory: Option<Memory>,
+    /// How often the server's threads that lived throughout were switched, of themselves and preempted, where the kernel
+    /// tells.
+    #[serde(default)]
+    pub switches: Option<u64>,
+}
+
+/// Memory of a server during a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The mean of the looks, in bytes.
+    pub mean_bytes: f64,
+    /// The largest of the looks, in bytes.
+    pub peak_bytes: u64,
+    /// How many looks.
+    pub looks: u32,
+}
+
+impl Block {
+    /// The slice of a role.
+    #[must_use]
+    pub fn of(&self, role: Role) -> Option<&Slice> {
+        self.slices.iter().find(|found| found.role == role).map(|found| &found.slice)
+    }
+
+    /// The slices of the baseline and of a subject.
+    #[must_use]
+    pub fn pair(&self, baseline: usize, subject: usize) -> Option<(&Slice, &Slice)> {
+        Some((self.of(Role::Subject(baseline))?, self.of(Role::Subject(subject))?))
+    }
+
+    /// The two slices of the baseline, where it was measured twice: in the block's order if `in_order`, else the repeated
+    /// one second.
+    #[must_use]
+    pub fn twice(&self, baseline: usize, in_order: bool) -> Option<(&Slice, &Slice)> {
+        let (one, other) = (self.of(Role::Subject(baseline))?, self.of(Role::Again)?);
+        let place = |role| self.slices.iter().position(|found| found.role == role);
+        let turned = in_order && place(Role::Again) < place(Role::Subject(baseline));
+        Some(if turned { (other, one) } else { (one, other) })
+    }
 }
 
 impl Outcome {
-    /// The blocks of one case and kind.
-    pub(crate) fn blocks_of(&self, case: usize, kind: BlockKind) -> impl Iterator<Item = &Block> {
-        self.blocks.iter().filter(move |block| block.case == case && block.kind == kind)
+    /// The blocks of one case.
+    pub fn blocks_of(&self, case: usize) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(move |block| block.case == case)
+    }
+
+    /// The pairs of slices of a case: a subject's behind its baseline's.
+    #[must_use]
+    pub fn pairs(&self, case: usize, subject: usize) -> Vec<(&Slice, &Slice)> {
+        let baseline = self.plan.cases.get(case).map_or(0, crate::plan::Case::baseline);
+        self.blocks_of(case).filter_map(|block| block.pair(baseline, subject)).collect()
+    }
+
+    /// The pairs of slices of the baseline against itself.
+    #[must_use]
+    pub fn repeated(&self, case: usize, in_order: bool) -> Vec<(&Slice, &Slice)> {
+        let baseline = self.plan.cases.get(case).map_or(0, crate::plan::Case::baseline);
+        self.blocks_of(case).filter_map(|block| block.twice(baseline, in_order)).collect()
     }
 }

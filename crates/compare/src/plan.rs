@@ -1,23 +1,36 @@
 //! What is held against what, how often, and where it runs.
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
 use crate::error::PlanError;
-use crate::schedule::Side;
 use crate::target::Target;
+
+/// The most subjects of one experiment.
+pub const SUBJECTS_MAX: usize = 32;
 
 /// A whole experiment as a value: equal plans are carried out in the same order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What is compared.
-    pub subjects: Subjects,
+    /// Of what CPU time, memory and switches are measured.
+    pub measured: Measured,
+    /// The servers that take part; at least one.
+    pub servers: Vec<ServerSpec>,
+    /// What is compared; 1 to [`SUBJECTS_MAX`]. In each case the first that takes part is the baseline, and the others
+    /// are held against it.
+    pub subjects: Vec<Subject>,
     /// The loads under which it is compared; at least one.
     pub cases: Vec<Case>,
     /// How often and for how long.
     pub repetitions: Repetitions,
     /// Which CPUs do what.
     pub pinning: Pinning,
+    /// Start and stop the servers for each slice. Without it all stay up, idle but for one; done in any case when two
+    /// use one address.
+    pub restart: bool,
     /// How long a server may take until its port answers, in seconds; above 0, at most 3600.
     pub start_timeout_s: f64,
     /// The smallest difference that interests, as a fraction: 0.05 is 5 %; 0 to 10.
@@ -28,80 +41,97 @@ pub struct Plan {
     pub accounting: CpuAccountingChoice,
 }
 
-/// What is compared.
+/// Of what is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measured {
+    /// Of the servers.
+    Server,
+    /// Of the load commands: generators are compared.
+    Generator,
+}
+
+/// One of those that are compared: a server under a load, with what runs beside it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Subjects {
-    /// Two servers under the same load command.
-    Servers {
-        /// The one that is held against.
-        a: ServerSpec,
-        /// The one that is judged.
-        b: ServerSpec,
-        /// The load; `{url}`, `{seconds}` and `{connections}` are filled in.
-        load: CommandLine,
-        /// Start and stop the server for each slice. Without it both stay up, one of them idle;
-        /// done in any case when both use one address.
-        restart: bool,
-    },
-    /// One server, with different commands beside it.
-    SameServer {
-        /// The server.
-        server: CommandLine,
-        /// What runs beside it in A's slices.
-        beside_a: Option<CommandLine>,
-        /// What runs beside it in B's slices.
-        beside_b: Option<CommandLine>,
-        /// The load, as above.
-        load: CommandLine,
-        /// Start and stop the server for each slice.
-        restart: bool,
-    },
-    /// Two load commands against one server; what is measured is the CPU time of the commands.
-    Generators {
-        /// The one that is held against; placeholders as in a load.
-        a: CommandLine,
-        /// The one that is judged.
-        b: CommandLine,
-        /// The server that both send to.
-        server: CommandLine,
-    },
+pub struct Subject {
+    /// For reports; no two are equal.
+    pub name: String,
+    /// The index of its server; several subjects may share one.
+    pub server: usize,
+    /// The load; `{url}`, `{seconds}` and `{connections}` are filled in.
+    pub load: CommandLine,
+    /// Runs beside the server during the subject's slices only, such as an observer, and is not counted; `{pid}` (the
+    /// server's), `{url}` and `{port}` are filled in.
+    pub beside: Option<CommandLine>,
 }
 
 /// A server under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerSpec {
+    /// For messages, such as `server A`.
+    pub name: String,
     /// Started once, or for each slice. Must stay in the foreground.
     pub command: CommandLine,
-    /// Runs beside the server during its slices only, such as an observer, and is not counted;
-    /// `{pid}` (the server's), `{url}` and `{port}` are filled in.
-    pub beside: Option<CommandLine>,
+    /// Run to stop it; without it the server gets SIGTERM. What remains after 5 s is killed.
+    #[serde(default)]
+    pub stop: Option<CommandLine>,
+    /// What tells that it can be loaded.
+    #[serde(default)]
+    pub ready: Readiness,
+    /// Variables set for it beside our own environment.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// The folder that it is started in; without it ours.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
+    /// Its CPUs, where they differ from the plan's.
+    #[serde(default)]
+    pub cpus: Option<CpuSet>,
+}
+
+/// What tells that a server can be loaded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Readiness {
+    /// Its port takes connections.
+    #[default]
+    Port,
+    /// A command ends with status 0; tried again until it does.
+    Command(CommandLine),
 }
 
 /// A load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// For reports.
+    /// For reports; no two are equal.
     pub name: String,
-    /// Where A is reached.
-    pub url_a: Target,
-    /// Where B is reached; equal to `url_a` where there is one server.
-    pub url_b: Target,
+    /// Where each subject is reached, in their order; `None` for one that takes no part.
+    pub targets: Vec<Option<Target>>,
     /// Connections held open; 1 to 100,000.
     pub connections: u32,
+    /// Further words of the load commands, appended.
+    #[serde(default)]
+    pub options: Vec<String>,
 }
 
 /// How often and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Repetitions {
-    /// Blocks of B against A for each case; 1 to 10,000.
+    /// Blocks of each case, at most; 1 to 10,000. In a block every subject of the case is measured once.
     pub blocks: usize,
-    /// Blocks of A against itself for each case; 0 to 10,000.
+    /// Blocks in which the baseline is measured twice, for the noise floor; 0 to `blocks`.
     pub aa_blocks: usize,
-    /// Length of a slice, in seconds; 0.05 to 3600. A block has two.
+    /// Length of a slice, in seconds; 0.05 to 3600.
     pub block_s: f64,
     /// Length of the load before each slice that is not counted, in seconds; 0 to 3600.
     pub warm_up_s: f64,
+    /// A case is done before its last block once the intervals of its ratios reach no further than this fraction to
+    /// either side (0.01 is 1 %); above 0. `None`: all blocks are measured.
+    #[serde(default)]
+    pub until: Option<f64>,
+    /// The whole experiment ends with the block during which this many seconds are over; above 0. `None`: no limit.
+    #[serde(default)]
+    pub budget_s: Option<f64>,
 }
 
 /// Which CPUs do what; `None` leaves it to the kernel.
@@ -126,11 +156,33 @@ pub enum CpuAccountingChoice {
     ProcessTree,
 }
 
-/// Whose CPU time is divided by the requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Measured {
-    Server,
-    Generator,
+impl ServerSpec {
+    /// A server that is ready when its port answers, in our folder and environment.
+    #[must_use]
+    pub fn new(name: &str, command: CommandLine) -> Self {
+        Self {
+            name: name.to_owned(),
+            command,
+            stop: None,
+            ready: Readiness::Port,
+            environment: BTreeMap::new(),
+            folder: None,
+            cpus: None,
+        }
+    }
+}
+
+impl Case {
+    /// The subjects that take part, in their order; the first is the baseline.
+    pub fn subjects(&self) -> impl Iterator<Item = usize> {
+        self.targets.iter().enumerate().filter(|(_, target)| target.is_some()).map(|(index, _)| index)
+    }
+
+    /// The one that the others are held against; 0 where there is none.
+    #[must_use]
+    pub fn baseline(&self) -> usize {
+        self.subjects().next().unwrap_or(0)
+    }
 }
 
 impl Plan {
@@ -146,88 +198,90 @@ impl Plan {
             return Err(PlanError::NoCases);
         }
         let repetitions = &self.repetitions;
+        within("subjects", self.subjects.len() as f64, 1.0, SUBJECTS_MAX as f64)?;
         within("blocks", repetitions.blocks as f64, 1.0, 10_000.0)?;
-        within("A/A blocks", repetitions.aa_blocks as f64, 0.0, 10_000.0)?;
+        within("A/A blocks", repetitions.aa_blocks as f64, 0.0, repetitions.blocks as f64)?;
         within("block seconds", repetitions.block_s, 0.05, 3600.0)?;
         within("warm-up seconds", repetitions.warm_up_s, 0.0, 3600.0)?;
+        within("width of the interval", repetitions.until.unwrap_or(1.0), 1e-6, 10.0)?;
+        within("budget in seconds", repetitions.budget_s.unwrap_or(1.0), 1e-3, 1e9)?;
         within("start timeout seconds", self.start_timeout_s, 0.001, 3600.0)?;
         within("smallest effect", self.smallest_effect, 0.0, 10.0)?;
-        for case in &self.cases {
+        for (index, subject) in self.subjects.iter().enumerate() {
+            if self.subjects[..index].iter().any(|other| other.name == subject.name) {
+                return Err(PlanError::Twice { what: "subjects", name: subject.name.clone() });
+            }
+            if subject.server >= self.servers.len() {
+                return Err(PlanError::NoServer { subject: subject.name.clone() });
+            }
+        }
+        for (index, case) in self.cases.iter().enumerate() {
+            if self.cases[..index].iter().any(|other| other.name == case.name) {
+                return Err(PlanError::Twice { what: "cases", name: case.name.clone() });
+            }
+            if case.targets.len() != self.subjects.len() || case.subjects().next().is_none() {
+                return Err(PlanError::NoSubjects { case: case.name.clone() });
+            }
             within("connections", f64::from(case.connections), 1.0, 100_000.0)?;
         }
         Ok(())
     }
 
-    /// The servers to be run, each with its name in messages: one, or two.
-    pub(crate) fn servers(&self) -> Vec<(&'static str, &CommandLine)> {
-        match &self.subjects {
-            Subjects::Servers { a, b, .. } => vec![("server A", &a.command), ("server B", &b.command)],
-            Subjects::SameServer { server, .. } | Subjects::Generators { server, .. } => vec![("the server", server)],
+    /// Every command that will be run, each with its name in messages, and each once.
+    pub(crate) fn commands(&self) -> Vec<(String, &CommandLine)> {
+        let mut commands: Vec<(String, &CommandLine)> =
+            self.servers.iter().map(|server| (server.name.clone(), &server.command)).collect();
+        for server in &self.servers {
+            commands.extend(server.stop.as_ref().map(|stop| (format!("what stops {}", server.name), stop)));
+            if let Readiness::Command(command) = &server.ready {
+                commands.push((format!("what asks whether {} is ready", server.name), command));
+            }
         }
-    }
-
-    /// Every command that will be run, each with its name in messages.
-    pub(crate) fn commands(&self) -> Vec<(&'static str, &CommandLine)> {
-        let mut commands = self.servers();
-        match &self.subjects {
-            Subjects::Generators { a, b, .. } => commands.extend([("load generator A", a), ("load generator B", b)]),
-            Subjects::Servers { load, .. } | Subjects::SameServer { load, .. } => commands.push(("the load", load)),
+        for subject in &self.subjects {
+            let name = match self.measured {
+                Measured::Generator => format!("load generator {}", subject.name),
+                Measured::Server => "the load".to_owned(),
+            };
+            if !commands.iter().any(|(other, _)| *other == name) {
+                commands.push((name, &subject.load));
+            }
         }
-        let beside = [(Side::A, "the command beside A"), (Side::B, "the command beside B")];
-        commands.extend(beside.into_iter().filter_map(|(side, name)| Some((name, self.beside(side)?))));
+        let beside = |subject: &'_ Subject| format!("the command beside {}", subject.name);
+        commands.extend(self.subjects.iter().filter_map(|subject| Some((beside(subject), subject.beside.as_ref()?))));
         commands
     }
 
-    /// The index in [`Self::servers`] of the server that `side` is measured on.
-    pub(crate) fn server_of(&self, side: Side) -> usize {
-        match (&self.subjects, side) {
-            (Subjects::Servers { .. }, Side::B) => 1,
-            _ => 0,
-        }
+    /// A subject's name, for reports.
+    #[must_use]
+    pub fn subject_name(&self, subject: usize) -> String {
+        self.subjects.get(subject).map_or_else(|| format!("subject {subject}"), |found| found.name.clone())
     }
 
-    /// Where the load of `side` goes.
-    pub(crate) fn target<'a>(&self, case: &'a Case, side: Side) -> &'a Target {
-        if self.server_of(side) == 0 { &case.url_a } else { &case.url_b }
+    /// Where a server runs.
+    pub(crate) fn cpus_of<'a>(&'a self, server: &'a ServerSpec) -> Option<&'a CpuSet> {
+        server.cpus.as_ref().or(self.pinning.server.as_ref())
     }
 
-    /// The load command of `side`, not yet filled in.
-    pub(crate) fn load(&self, side: Side) -> &CommandLine {
-        match (&self.subjects, side) {
-            (Subjects::Servers { load, .. } | Subjects::SameServer { load, .. }, _) => load,
-            (Subjects::Generators { a, .. }, Side::A) => a,
-            (Subjects::Generators { b, .. }, Side::B) => b,
-        }
+    /// Where a server is first reached, of all cases and subjects.
+    pub(crate) fn target_of_server(&self, server: usize) -> Option<&Target> {
+        let targets = self.cases.iter().flat_map(|case| case.targets.iter().enumerate());
+        targets.filter(|(subject, _)| self.subjects[*subject].server == server).find_map(|(_, target)| target.as_ref())
     }
 
-    /// What runs beside the server in the slices of `side`.
-    pub(crate) fn beside(&self, side: Side) -> Option<&CommandLine> {
-        match (&self.subjects, side) {
-            (Subjects::Servers { a: server, .. }, Side::A) | (Subjects::Servers { b: server, .. }, Side::B) => {
-                server.beside.as_ref()
-            }
-            (Subjects::SameServer { beside_a, .. }, Side::A) => beside_a.as_ref(),
-            (Subjects::SameServer { beside_b, .. }, Side::B) => beside_b.as_ref(),
-            (Subjects::Generators { .. }, _) => None,
-        }
-    }
-
-    pub(crate) fn measured(&self) -> Measured {
-        match self.subjects {
-            Subjects::Generators { .. } => Measured::Generator,
-            _ => Measured::Server,
-        }
-    }
-
-    /// Whether servers are started for each slice: when asked for, or when two share an address.
-    /// Asks the resolver.
+    /// Whether servers are started for each slice: when asked for, or when two share an address. Asks the resolver.
     pub(crate) fn restarts(&self) -> bool {
-        match self.subjects {
-            Subjects::Servers { restart, .. } => {
-                restart || self.cases.iter().any(|case| case.url_a.shares_address_with(&case.url_b))
-            }
-            Subjects::SameServer { restart, .. } => restart,
-            Subjects::Generators { .. } => false,
-        }
+        let reached: Vec<(usize, &Target)> = self
+            .cases
+            .iter()
+            .flat_map(|case| case.targets.iter().enumerate())
+            .filter_map(|(subject, target)| Some((self.subjects[subject].server, target.as_ref()?)))
+            .collect();
+        let shared =
+            |one: &(usize, &Target), other: &(usize, &Target)| one.0 != other.0 && one.1.shares_address_with(other.1);
+        self.restart
+            || reached
+                .iter()
+                .enumerate()
+                .any(|(index, one)| reached[index + 1..].iter().any(|other| shared(one, other)))
     }
 }

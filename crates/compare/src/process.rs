@@ -13,6 +13,7 @@ use crate::cpus::CpuSet;
 use crate::guardian::Guardian;
 use crate::interrupt::Interrupt;
 use crate::output_tail::OutputTail;
+use crate::plan::ServerSpec;
 
 /// Bytes of standard output that are kept: the reports of load commands are far shorter.
 const STDOUT_MAX: usize = 1 << 20;
@@ -26,6 +27,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) command: &'a CommandLine,
     pub(crate) cpus: Option<&'a CpuSet>,
     pub(crate) group: Option<&'a ControlGroup>,
+    /// The server that it is or belongs to, for its environment and folder.
+    pub(crate) server: Option<&'a ServerSpec>,
 }
 
 /// How a command ended.
@@ -54,6 +57,12 @@ impl Process {
         let (stderr, stderr_writer) = io::pipe()?;
         let mut command = Command::new(launch.command.program());
         command.args(launch.command.arguments()).stdin(Stdio::null()).stdout(stdout_writer).stderr(stderr_writer);
+        if let Some(server) = launch.server {
+            command.envs(&server.environment);
+            if let Some(folder) = &server.folder {
+                command.current_dir(folder);
+            }
+        }
         let affinity = launch.cpus.map(CpuSet::as_affinity);
         let members = launch.group.map(ControlGroup::members);
         // SAFETY: has no preconditions.

@@ -33,6 +33,13 @@ pub(crate) fn tree_cpu_ns(root: libc::pid_t) -> io::Result<u64> {
     Ok(total_ns)
 }
 
+/// The process `root`, its descendants, and whatever else is in the session that it leads.
+pub(crate) fn members(root: libc::pid_t) -> io::Result<Vec<libc::pid_t>> {
+    let processes = processes()?;
+    let belongs = |pid: &libc::pid_t| processes[pid].session == root || descends_from(*pid, root, &processes);
+    Ok(processes.keys().copied().filter(belongs).collect())
+}
+
 struct ProcessFacts {
     parent: libc::pid_t,
     session: libc::pid_t,

@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use crate::bench::Bench;
 use crate::control_group::ControlGroup;
 use crate::cpus::CpuSet;
-use crate::error::{ExperimentError, LoadError};
+use crate::error::{ExperimentError, LoadError, PlanError};
 use crate::load_output::{LoadCounts, parse_load_output};
 use crate::machine;
 use crate::outcome::Slice;
-use crate::plan::{Case, Measured, Plan};
+use crate::plan::{Case, Measured, Plan, Subject};
 use crate::process::{Launch, Process};
-use crate::schedule::Side;
+use crate::resources::{self, MemoryWatch};
 use crate::server::Server;
+use crate::target::Target;
 
 /// Before CPU times are read: what a server still does for connections just closed, and a last
 /// tick that a running thread has not been charged for, belong to the slice before.
@@ -25,27 +26,31 @@ const LOAD_MAX: Duration = Duration::from_secs(600);
 const BESIDE_SIGNALS: [(libc::c_int, Duration); 2] =
     [(libc::SIGINT, Duration::from_secs(10)), (libc::SIGTERM, Duration::from_secs(3))];
 
-/// Measures one slice of `side` on its running server.
+/// Measures one slice of a subject on its running server.
 pub(crate) fn measure(
     plan: &Plan,
-    case: &Case,
-    side: Side,
+    case: usize,
+    subject: usize,
     server: &mut Server,
     bench: &Bench,
 ) -> Result<Slice, ExperimentError> {
-    let load = LoadRun { plan, case, side, bench };
-    let mut beside = start_beside(plan, case, side, server, bench)?;
-    if plan.measured() == Measured::Server && plan.repetitions.warm_up_s > 0.0 {
+    let load = LoadRun::new(plan, case, subject, bench)?;
+    let mut beside = start_beside(&load, server)?;
+    if plan.measured == Measured::Server && plan.repetitions.warm_up_s > 0.0 {
         load.run(plan.repetitions.warm_up_s).map_err(|error| blamed(error, server, bench))?;
     }
     thread::sleep(SETTLE);
-    let server_before_ns = server.cpu_ns(bench)?;
+    let switches_before = server.switches(bench);
+    let server_before = server.cpu(bench)?;
     let cpus = used_cpus(plan);
     let busy_before_ns = machine::busy_ns(&cpus);
+    let watch = server.watch_memory(bench);
     let done = load.run(plan.repetitions.block_s).map_err(|error| blamed(error, server, bench))?;
+    let memory = watch.and_then(MemoryWatch::finish);
     let busy_ns = machine::busy_ns(&cpus).zip(busy_before_ns).map(|(after, before)| after.saturating_sub(before));
     thread::sleep(SETTLE);
-    let server_cpu_ns = server.cpu_ns(bench)?.saturating_sub(server_before_ns);
+    let server_cpu = server.cpu(bench)?.since(server_before);
+    let switches = resources::switches_between(&switches_before, &server.switches(bench));
     if let Some((process, command)) = &mut beside {
         end_beside(process, command, bench)?;
     }
@@ -59,10 +64,10 @@ pub(crate) fn measure(
     let duration_s = done.counts.duration_s.unwrap_or(wall_s);
     let load_cpus = plan.pinning.load.as_ref().map_or_else(available_cpus, |cpus| cpus.numbers().len());
     let foreign_cpu_share = busy_ns.map(|busy_ns| {
-        busy_ns.saturating_sub(server_cpu_ns + done.cpu_ns) as f64 / (wall_s * 1e9 * cpus.len().max(1) as f64)
+        busy_ns.saturating_sub(server_cpu.ns + done.cpu_ns) as f64 / (wall_s * 1e9 * cpus.len().max(1) as f64)
     });
-    let compared_cpu_ns = match plan.measured() {
-        Measured::Server => server_cpu_ns,
+    let compared_cpu_ns = match plan.measured {
+        Measured::Server => server_cpu.ns,
         Measured::Generator => done.cpu_ns,
     };
     Ok(Slice {
@@ -72,25 +77,31 @@ pub(crate) fn measure(
         duration_s,
         wall_s,
         rate_per_s: requests as f64 / duration_s,
-        server_cpu_ns,
+        server_cpu_ns: server_cpu.ns,
+        server_system_ns: server_cpu.system_ns,
         generator_cpu_ns: done.cpu_ns,
         generator_cpu_share: done.cpu_ns as f64 / (wall_s * 1e9 * load_cpus as f64),
         foreign_cpu_share,
         cpu_ns_per_request: compared_cpu_ns as f64 / requests as f64,
+        bytes: done.counts.bytes,
+        latency: done.counts.latency,
+        memory,
+        switches,
     })
 }
 
-/// Runs the load of `side` once without counting it.
-pub(crate) fn warm_up(plan: &Plan, case: &Case, side: Side, bench: &Bench) -> Result<(), ExperimentError> {
-    LoadRun { plan, case, side, bench }.run(plan.repetitions.warm_up_s).map(|_| ())
+/// Runs the load of a subject once without counting it.
+pub(crate) fn warm_up(plan: &Plan, case: usize, subject: usize, bench: &Bench) -> Result<(), ExperimentError> {
+    LoadRun::new(plan, case, subject, bench)?.run(plan.repetitions.warm_up_s).map(|_| ())
 }
 
 /// The CPUs of server and load together; all that there are when either may run anywhere.
 fn used_cpus(plan: &Plan) -> Vec<usize> {
-    let (Some(server), Some(load)) = (&plan.pinning.server, &plan.pinning.load) else {
+    let servers: Option<Vec<&CpuSet>> = plan.servers.iter().map(|server| plan.cpus_of(server)).collect();
+    let (Some(servers), Some(load)) = (servers, &plan.pinning.load) else {
         return CpuSet::available().map(|cpus| cpus.numbers().to_vec()).unwrap_or_default();
     };
-    let mut cpus = [server.numbers(), load.numbers()].concat();
+    let mut cpus: Vec<usize> = servers.iter().flat_map(|set| set.numbers()).chain(load.numbers()).copied().collect();
     cpus.sort_unstable();
     cpus.dedup();
     cpus
@@ -103,7 +114,8 @@ fn available_cpus() -> usize {
 struct LoadRun<'a> {
     plan: &'a Plan,
     case: &'a Case,
-    side: Side,
+    subject: &'a Subject,
+    target: &'a Target,
     bench: &'a Bench,
 }
 
@@ -115,13 +127,20 @@ struct LoadDone {
     cpu_ns: u64,
 }
 
-impl LoadRun<'_> {
+impl<'a> LoadRun<'a> {
+    fn new(plan: &'a Plan, case: usize, subject: usize, bench: &'a Bench) -> Result<Self, ExperimentError> {
+        let case = &plan.cases[case];
+        // A schedule asks only for those that take part.
+        let target = case.targets.get(subject).and_then(Option::as_ref);
+        let target = target.ok_or_else(|| PlanError::NoSubjects { case: case.name.clone() })?;
+        Ok(Self { plan, case, subject: &plan.subjects[subject], target, bench })
+    }
+
     /// Runs the load command for `seconds` and reads what it did.
     fn run(&self, seconds: f64) -> Result<LoadDone, ExperimentError> {
-        let template = self.plan.load(self.side);
-        let target = self.plan.target(self.case, self.side);
-        let command = template.filled(&[
-            ("url", target.url().to_owned()),
+        let template = &self.subject.load;
+        let command = template.with(&self.case.options).filled(&[
+            ("url", self.target.url().to_owned()),
             // Displayed without a point when whole: some tools take no other.
             ("seconds", seconds.to_string()),
             ("connections", self.case.connections.to_string()),
@@ -129,8 +148,8 @@ impl LoadRun<'_> {
         let limit = if template.mentions("seconds") { Duration::from_secs_f64(seconds) + OVERRUN } else { LOAD_MAX };
 
         let group = self.bench.load_group();
-        let group_before_ns = group.map(ControlGroup::cpu_ns).transpose().map_err(LoadError::CpuTime)?;
-        let launch = Launch { command: &command, cpus: self.plan.pinning.load.as_ref(), group };
+        let group_before = group.map(ControlGroup::cpu).transpose().map_err(LoadError::CpuTime)?;
+        let launch = Launch { command: &command, cpus: self.plan.pinning.load.as_ref(), group, server: None };
         let began = Instant::now();
         let mut process = Process::start(&launch, &self.bench.guardian)
             .map_err(|source| LoadError::Spawn { command: command.to_string(), source })?;
@@ -144,8 +163,8 @@ impl LoadRun<'_> {
                 LoadError::Overran { command: text, limit_s: limit.as_secs_f64() }.into()
             });
         };
-        let cpu_ns = match (group, group_before_ns) {
-            (Some(group), Some(before_ns)) => group.cpu_ns().map_err(LoadError::CpuTime)?.saturating_sub(before_ns),
+        let cpu_ns = match (group, group_before) {
+            (Some(group), Some(before)) => group.cpu().map_err(LoadError::CpuTime)?.since(before).ns,
             _ => ended.cpu_ns,
         };
         let output = process.last_lines();
@@ -164,21 +183,16 @@ fn blamed(error: ExperimentError, server: &mut Server, bench: &Bench) -> Experim
     server.check_soon(bench).map_or_else(ExperimentError::from, |()| error)
 }
 
-fn start_beside(
-    plan: &Plan,
-    case: &Case,
-    side: Side,
-    server: &Server,
-    bench: &Bench,
-) -> Result<Option<(Process, String)>, LoadError> {
-    let Some(template) = plan.beside(side) else { return Ok(None) };
-    let target = plan.target(case, side);
+fn start_beside(load: &LoadRun<'_>, server: &Server) -> Result<Option<(Process, String)>, LoadError> {
+    let Some(template) = &load.subject.beside else { return Ok(None) };
+    let (plan, bench) = (load.plan, load.bench);
     let command = template.filled(&[
         ("pid", server.pid().to_string()),
-        ("url", target.url().to_owned()),
-        ("port", target.port().to_string()),
+        ("url", load.target.url().to_owned()),
+        ("port", load.target.port().to_string()),
     ]);
-    let launch = Launch { command: &command, cpus: plan.pinning.beside.as_ref(), group: bench.beside_group() };
+    let (cpus, group) = (plan.pinning.beside.as_ref(), bench.beside_group());
+    let launch = Launch { command: &command, cpus, group, server: None };
     match Process::start(&launch, &bench.guardian) {
         Ok(process) => Ok(Some((process, command.to_string()))),
         Err(source) => Err(LoadError::Spawn { command: command.to_string(), source }),

@@ -1,103 +1,121 @@
 //! What follows from an outcome: pure functions of it.
 use serde::{Serialize, Serializer};
-use weir_measure::comparison::{self, Bootstrap, Direction, Estimate, PairedRatios, Verdict};
+use weir_measure::comparison::{self, BLOCKS_FOR_A_VERDICT, Bootstrap, Estimate, PairedRatios, Verdict};
+use weir_measure::family::holm;
+use weir_measure::power::{Power, smallest_found};
+use weir_measure::signed_rank;
 
+use crate::metric::Metric;
 use crate::outcome::{Block, Outcome, Slice};
-use crate::plan::Measured;
-use crate::schedule::BlockKind;
+use crate::plan::{Measured, Plan};
 
 /// Above this part of its CPU the generator, not the server, set the throughput.
 pub(crate) const GENERATOR_LIMIT: f64 = 0.95;
 
-/// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// CPU time for each request, in nanoseconds; less is better.
-    CpuNsPerRequest,
-    /// Requests answered each second; more is better.
-    RatePerS,
-}
+/// The chance of one false verdict or more among all of an experiment, at most.
+pub const FALSE_VERDICTS: f64 = 0.05;
 
-impl Metric {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::CpuNsPerRequest, Self::RatePerS];
-
-    /// For reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CpuNsPerRequest => "CPU per request",
-            Self::RatePerS => "throughput",
-        }
-    }
-
-    /// Which way is good.
-    #[must_use]
-    pub fn direction(self) -> Direction {
-        match self {
-            Self::CpuNsPerRequest => Direction::LowerIsBetter,
-            Self::RatePerS => Direction::HigherIsBetter,
-        }
-    }
-
-    /// The metric's value in a slice.
-    pub(crate) fn of(self, slice: &Slice) -> f64 {
-        match self {
-            Self::CpuNsPerRequest => slice.cpu_ns_per_request,
-            Self::RatePerS => slice.rate_per_s,
-        }
-    }
-}
-
-/// B judged against A in one metric of one case.
+/// A subject judged against its case's baseline in one metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judgement {
     /// Index of the case.
     pub case: usize,
+    /// Index of the subject that is judged.
+    pub subject: usize,
     /// What was compared.
     pub metric: Metric,
-    /// Median over the blocks of A's slices, in the metric's unit; `None` without blocks.
-    pub a_median: Option<f64>,
-    /// The same of B's.
-    pub b_median: Option<f64>,
-    /// The ratio B/A; `None` when no block has one.
+    /// Median over the blocks of the baseline's slices, in the metric's unit; `None` without blocks.
+    pub baseline_median: Option<f64>,
+    /// The same of the subject's.
+    pub median: Option<f64>,
+    /// The ratio of the subject to the baseline; `None` when no block has one.
     #[serde(serialize_with = "estimate")]
     pub ratio: Option<Estimate>,
-    /// The ratio A/A; `None` when it was not measured.
+    /// The ratio of the baseline to itself; `None` when it was not measured.
     #[serde(serialize_with = "estimate")]
     pub noise: Option<Estimate>,
-    /// What can be said; by the rule of [`comparison::verdict`], except where
-    /// [`generator_limited`](Self::generator_limited) says why not.
+    /// The probability that subjects that do not differ give such pairs, by the signed-rank test.
+    pub probability: Option<f64>,
+    /// The same, corrected for all comparisons of the experiment (Holm).
+    pub corrected_probability: Option<f64>,
+    /// The smallest difference, as a fraction, that so many blocks on this machine would have shown nine times of ten;
+    /// `None` when the blocks do not tell.
+    pub smallest_found: Option<f64>,
+    /// What can be said; by the rule of [`comparison::verdict`], and better or worse only with a corrected probability of
+    /// at most [`FALSE_VERDICTS`], except where [`generator_limited`](Self::generator_limited) says why not.
     #[serde(serialize_with = "verdict_in_words")]
     pub verdict: Verdict,
-    /// The generator used more than 95 % of its CPU, in the median, on A or on B, so throughput
+    /// The generator used more than 95 % of its CPU, in the median, on one of both, so the metric
     /// says what the generator can do. If it was so on one side only, the difference is at least
     /// what was measured, and a clear verdict stands; otherwise it becomes `cannot_tell`.
     pub generator_limited: bool,
 }
 
-/// Judges every metric of every case, in that order.
+/// Judges every metric of every subject but the baseline of every case, in the order of cases, subjects and metrics. A
+/// metric that was never measured is left out.
 #[must_use]
 pub fn verdicts(outcome: &Outcome) -> Vec<Judgement> {
-    let cases = 0..outcome.plan.cases.len();
-    cases.flat_map(|case| Metric::ALL.map(|metric| judge(outcome, case, metric))).collect()
+    let mut judgements: Vec<Judgement> = Vec::new();
+    for (case, planned) in outcome.plan.cases.iter().enumerate() {
+        for subject in planned.subjects().skip(1) {
+            let judged = Metric::concerning(outcome.plan.measured).iter();
+            judgements.extend(judged.filter_map(|metric| judge(outcome, case, subject, *metric)));
+        }
+    }
+    let level = FALSE_VERDICTS / judgements.len().max(1) as f64;
+    let mut found: Vec<(usize, Metric, Option<f64>)> = Vec::new();
+    for judgement in &mut judgements {
+        // The noise is the baseline's, so it is the same for all subjects.
+        let known = found.iter().find(|known| (known.0, known.1) == (judgement.case, judgement.metric));
+        judgement.smallest_found = match known {
+            Some(known) => known.2,
+            None => {
+                let noise = ratios_of(judgement.metric, &outcome.repeated(judgement.case, false));
+                let blocks = judgement.ratio.map_or(0, |ratio| ratio.blocks);
+                let (smallest_effect, seed) = (outcome.plan.smallest_effect, outcome.plan.seed);
+                let smallest = smallest_found(noise.ratios(), &Power { blocks, smallest_effect, level, seed });
+                found.push((judgement.case, judgement.metric, smallest));
+                smallest
+            }
+        };
+    }
+    let probabilities: Vec<Option<f64>> = judgements.iter().map(|judgement| judgement.probability).collect();
+    for (judgement, corrected) in judgements.iter_mut().zip(holm(&probabilities)) {
+        judgement.corrected_probability = corrected;
+        let by_chance = corrected.is_none_or(|probability| probability > FALSE_VERDICTS);
+        if by_chance && matches!(judgement.verdict, Verdict::Better | Verdict::Worse) {
+            judgement.verdict = Verdict::CannotTell;
+        }
+    }
+    judgements
 }
 
-fn judge(outcome: &Outcome, case: usize, metric: Metric) -> Judgement {
-    let blocks: Vec<&Block> = outcome.blocks_of(case, BlockKind::Ab).collect();
-    let median = |side: fn(&Block) -> &Slice| {
-        comparison::median(&blocks.iter().map(|block| metric.of(side(block))).collect::<Vec<f64>>())
-    };
-    let bootstrap = Bootstrap::with_seed(outcome.plan.seed);
-    let ratio = estimate_of(metric, &blocks, &bootstrap);
-    let noise = estimate_of(metric, &outcome.blocks_of(case, BlockKind::Aa).collect::<Vec<_>>(), &bootstrap);
+/// The fewest blocks that can give a verdict when so many comparisons are made at once.
+#[must_use]
+pub fn blocks_for_a_verdict(comparisons: usize) -> usize {
+    signed_rank::fewest_pairs(FALSE_VERDICTS / comparisons.max(1) as f64).max(BLOCKS_FOR_A_VERDICT)
+}
+
+fn judge(outcome: &Outcome, case: usize, subject: usize, metric: Metric) -> Option<Judgement> {
+    let plan = &outcome.plan;
+    let pairs = outcome.pairs(case, subject);
+    let values = |side: fn(&(&Slice, &Slice)) -> f64| comparison::median(&pairs.iter().map(side).collect::<Vec<f64>>());
+    let measured: Vec<f64> = pairs.iter().filter_map(|(_, slice)| metric.of(slice)).collect();
+    if measured.is_empty() && !pairs.is_empty() {
+        return None;
+    }
+    let base: Vec<f64> = pairs.iter().filter_map(|(slice, _)| metric.of(slice)).collect();
+    let bootstrap = Bootstrap::with_seed(plan.seed);
+    let (ratios, repeated) = (ratios_of(metric, &pairs), ratios_of(metric, &outcome.repeated(case, false)));
+    let (ratio, noise) = (ratios.snapshot(&bootstrap).ok(), repeated.snapshot(&bootstrap).ok());
     let plain = ratio.map_or(Verdict::CannotTell, |ratio| {
-        comparison::verdict(&ratio, noise.as_ref(), outcome.plan.smallest_effect, metric.direction())
+        comparison::verdict(&ratio, noise.as_ref(), plan.smallest_effect, metric.direction())
     });
-    let limited = [|block: &Block| block.a, |block: &Block| block.b].map(|side| generator_was_limit(&blocks, side));
+    let shares =
+        [values(|(baseline, _)| baseline.generator_cpu_share), values(|(_, subject)| subject.generator_cpu_share)];
+    let limited = shares.map(|share| share.is_some_and(|share| share > GENERATOR_LIMIT));
     // With generators as the subjects their speed is what is asked for.
-    let concerned = metric == Metric::RatePerS && outcome.plan.measured() == Measured::Server;
+    let concerned = metric.depends_on_the_generator() && plan.measured == Measured::Server;
     let verdict = match (limited, plain) {
         ([false, false], verdict) => verdict,
         (_, verdict) if !concerned => verdict,
@@ -106,31 +124,56 @@ fn judge(outcome: &Outcome, case: usize, metric: Metric) -> Judgement {
         ([false, true], Verdict::Better) => Verdict::Better,
         _ => Verdict::CannotTell,
     };
-    Judgement {
+    Some(Judgement {
         case,
+        subject,
         metric,
-        a_median: median(|block| &block.a),
-        b_median: median(|block| &block.b),
+        baseline_median: comparison::median(&base),
+        median: comparison::median(&measured),
         ratio,
         noise,
+        probability: signed_rank::probability(ratios.ratios()),
+        corrected_probability: None,
+        smallest_found: None,
         verdict,
         generator_limited: concerned && limited.contains(&true),
-    }
+    })
 }
 
-fn estimate_of(metric: Metric, blocks: &[&Block], bootstrap: &Bootstrap) -> Option<Estimate> {
+fn ratios_of(metric: Metric, pairs: &[(&Slice, &Slice)]) -> PairedRatios {
     let mut ratios = PairedRatios::default();
-    for block in blocks {
-        // A slice in which a subject used no measurable CPU has no ratio; `warnings` counts those.
-        let _no_ratio = ratios.push(metric.of(&block.a), metric.of(&block.b));
+    for (baseline, subject) in pairs {
+        if let (Some(baseline), Some(subject)) = (metric.of(baseline), metric.of(subject)) {
+            // A slice in which a subject used no measurable CPU has no ratio; `warnings` counts those.
+            let _no_ratio = ratios.push(baseline, subject);
+        }
     }
-    ratios.snapshot(bootstrap).ok()
+    ratios
+}
+
+/// Whether the interval of CPU per request of every subject of a case reaches no further than `until` from its median.
+///
+/// The width decides, never the verdict: to stop as soon as a difference shows would find some in mere noise.
+pub(crate) fn is_precise(plan: &Plan, blocks: &[Block], case: usize, until: f64) -> bool {
+    let planned = &plan.cases[case];
+    let baseline = planned.baseline();
+    let bootstrap = Bootstrap { resamples: 1000, ..Bootstrap::with_seed(plan.seed) };
+    let others: Vec<usize> = planned.subjects().skip(1).collect();
+    let fewest = blocks_for_a_verdict(others.len() * plan.cases.len() * Metric::concerning(plan.measured).len());
+    others.into_iter().all(|subject| {
+        let of_case = blocks.iter().filter(|block| block.case == case);
+        let pairs: Vec<_> = of_case.filter_map(|block| block.pair(baseline, subject)).collect();
+        let found = ratios_of(Metric::CpuNsPerRequest, &pairs).snapshot(&bootstrap);
+        found.is_ok_and(|found| {
+            let reach = (found.interval.high / found.point).max(found.point / found.interval.low);
+            found.blocks >= fewest && reach <= 1.0 + until
+        })
+    })
 }
 
 /// Whether the generator was short of CPU in the median of these slices.
-pub(crate) fn generator_was_limit(blocks: &[&Block], side: impl Fn(&Block) -> Slice) -> bool {
-    let shares: Vec<f64> = blocks.iter().map(|block| side(block).generator_cpu_share).collect();
-    comparison::median(&shares).is_some_and(|share| share > GENERATOR_LIMIT)
+pub(crate) fn generator_was_limit(shares: &[f64]) -> bool {
+    comparison::median(shares).is_some_and(|share| share > GENERATOR_LIMIT)
 }
 
 /// The verdict as a word of reports.

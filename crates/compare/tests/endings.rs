@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::{alone, becomes_silent, command, free_port, plain_load, plan, role, run};
-use weir_compare::{CpuAccountingChoice, Experiment, ExperimentError, Interrupt, Plan, Subjects};
+use weir_compare::{CpuAccountingChoice, Ending, Experiment, ExperimentError, Interrupt, Pair, Plan};
 
 #[test]
 fn helper() {
@@ -31,8 +31,7 @@ fn leaving(port: u16, mark: &str) -> Plan {
     let leaves = format!("(trap \"\" TERM INT HUP; exec -a x{mark} sleep 300) & exec {server}");
     let words = ["bash", "-c", &leaves].map(str::to_owned).to_vec();
     let server = weir_compare::CommandLine::from_words(words).expect("a command");
-    let subjects = Subjects::SameServer { server, beside_a: None, beside_b: None, load: plain_load(), restart: false };
-    plan(subjects, port, port)
+    plan(Pair::of_one_server(server, &plain_load()), port, port)
 }
 
 /// Processes whose command line begins with `x` and the mark.
@@ -107,18 +106,19 @@ fn an_interrupt_reports_what_was_done_and_a_second_ends_at_once() {
         let interrupt = Interrupt::default();
         let asked = interrupt.clone();
         Experiment::new(planned, interrupt).run(&mut move |progress| {
-            if progress.slices_done == slices && progress.block.is_some() {
+            if progress.slices_done == slices && progress.now.is_some() {
                 (0..requests).for_each(|_| asked.request());
             }
         })
     };
     let outcome = stopped_at(4, 1).expect("two blocks were complete");
-    assert!(outcome.interrupted);
+    assert_eq!(outcome.ending, Ending::Interrupted);
     // The slice that was being measured is done, but half a block does not count.
     assert_eq!(outcome.blocks.len(), 2);
     assert!(matches!(stopped_at(0, 1), Err(ExperimentError::Interrupted)));
     let began = Instant::now();
-    assert!(matches!(stopped_at(4, 2), Err(ExperimentError::Interrupted)));
+    let outcome = stopped_at(4, 2).expect("two blocks were complete");
+    assert_eq!((outcome.ending, outcome.blocks.len()), (Ending::Interrupted, 2));
     assert!(began.elapsed() < Duration::from_secs(20));
     assert!(becomes_silent(port));
 }
@@ -127,13 +127,7 @@ fn an_interrupt_reports_what_was_done_and_a_second_ends_at_once() {
 fn a_load_that_never_ends_does_not_survive_an_urgent_interrupt() {
     let _alone = alone();
     let port = free_port();
-    let subjects = Subjects::SameServer {
-        server: role(&format!("serve {port} 0")),
-        beside_a: None,
-        beside_b: None,
-        load: command("sleep 300"),
-        restart: false,
-    };
+    let pair = Pair::of_one_server(role(&format!("serve {port} 0")), &command("sleep 300"));
     let interrupt = Interrupt::default();
     let later = interrupt.clone();
     let user = std::thread::spawn(move || {
@@ -141,7 +135,7 @@ fn a_load_that_never_ends_does_not_survive_an_urgent_interrupt() {
         later.request();
         later.request();
     });
-    let ended = Experiment::new(plan(subjects, port, port), interrupt).run(&mut |_| ());
+    let ended = Experiment::new(plan(pair, port, port), interrupt).run(&mut |_| ());
     user.join().expect("it only waits");
     assert!(matches!(ended, Err(ExperimentError::Interrupted)));
     assert!(becomes_silent(port));

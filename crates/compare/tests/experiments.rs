@@ -1,8 +1,10 @@
 //! Experiments on real small servers: planted differences are found, equal things are not told apart.
 mod support;
 
-use support::{alone, command, free_port, plain_load, plan, role, run, server};
-use weir_compare::{CpuAccounting, CpuAccountingChoice, Judgement, Metric, Outcome, Repetitions, Subjects, verdicts};
+use support::{alone, command, free_port, plain_load, plan, role, run};
+use weir_compare::{
+    CpuAccounting, CpuAccountingChoice, Ending, Judgement, Metric, Outcome, Pair, Repetitions, verdicts,
+};
 use weir_measure::comparison::Verdict;
 
 #[test]
@@ -15,23 +17,18 @@ fn cpu(outcome: &Outcome) -> Judgement {
     judgement.expect("CPU is always judged")
 }
 
-const REPETITIONS: Repetitions = Repetitions { blocks: 10, aa_blocks: 8, block_s: 0.2, warm_up_s: 0.05 };
+const REPETITIONS: Repetitions = Repetitions { blocks: 10, aa_blocks: 8, warm_up_s: 0.05, ..support::REPETITIONS };
 
 #[test]
 fn thirty_percent_more_cpu_are_found() {
     let _alone = alone();
     let (a, b) = (free_port(), free_port());
-    let subjects = Subjects::Servers {
-        a: server(&format!("serve {a} 500")),
-        b: server(&format!("serve {b} 650")),
-        load: plain_load(),
-        restart: false,
-    };
-    let mut planned = plan(subjects, a, b);
+    let pair = Pair::of_servers(role(&format!("serve {a} 500")), role(&format!("serve {b} 650")), &plain_load());
+    let mut planned = plan(pair, a, b);
     planned.repetitions = REPETITIONS;
     let outcome = run(planned).expect("both servers work");
-    assert!(!outcome.restarted && !outcome.interrupted);
-    assert_eq!(outcome.blocks.len(), 18);
+    assert!(!outcome.restarted && outcome.ending == Ending::Done);
+    assert_eq!((outcome.blocks.len(), outcome.repeated(0, true).len()), (10, 8));
     let found = cpu(&outcome);
     let ratio = found.ratio.expect("every block has a ratio");
     assert!((1.15..1.4).contains(&ratio.point), "{found:?}");
@@ -42,14 +39,7 @@ fn thirty_percent_more_cpu_are_found() {
 fn a_server_is_not_told_apart_from_itself() {
     let _alone = alone();
     let port = free_port();
-    let subjects = Subjects::SameServer {
-        server: role(&format!("serve {port} 500")),
-        beside_a: None,
-        beside_b: None,
-        load: plain_load(),
-        restart: false,
-    };
-    let mut planned = plan(subjects, port, port);
+    let mut planned = plan(Pair::of_one_server(role(&format!("serve {port} 500")), &plain_load()), port, port);
     planned.repetitions = REPETITIONS;
     let found = cpu(&run(planned).expect("the server works"));
     assert!(matches!(found.verdict, Verdict::TheSame | Verdict::CannotTell), "{found:?}");
@@ -59,11 +49,11 @@ fn a_server_is_not_told_apart_from_itself() {
 fn servers_of_one_address_take_turns() {
     let _alone = alone();
     let port = free_port();
-    let (a, b) = (server(&format!("serve {port} 0")), server(&format!("serve {port} 0")));
-    let subjects = Subjects::Servers { a, b, load: plain_load(), restart: false };
-    let outcome = run(plan(subjects, port, port)).expect("they are never up at once");
+    let server = || role(&format!("serve {port} 0"));
+    let pair = Pair::of_servers(server(), server(), &plain_load());
+    let outcome = run(plan(pair, port, port)).expect("they are never up at once");
     assert!(outcome.restarted);
-    assert_eq!(outcome.blocks.len(), 3);
+    assert_eq!(outcome.blocks.len(), 2);
 }
 
 #[test]
@@ -71,21 +61,14 @@ fn children_that_have_exited_are_counted() {
     let _alone = alone();
     for choice in [CpuAccountingChoice::Best, CpuAccountingChoice::ProcessTree] {
         let port = free_port();
-        let subjects = Subjects::SameServer {
-            server: role(&format!("forks {port} 20000")),
-            beside_a: None,
-            beside_b: None,
-            load: plain_load(),
-            restart: false,
-        };
-        let mut planned = plan(subjects, port, port);
+        let mut planned = plan(Pair::of_one_server(role(&format!("forks {port} 20000")), &plain_load()), port, port);
         planned.repetitions.block_s = 0.8;
         planned.accounting = choice;
         let outcome = run(planned).expect("the server works");
         if choice == CpuAccountingChoice::ProcessTree {
             assert_eq!(outcome.accounting, CpuAccounting::ProcessTree);
         }
-        let slices = || outcome.blocks.iter().flat_map(|block| [block.a, block.b]);
+        let slices = || outcome.blocks.iter().flat_map(|block| &block.slices).map(|found| found.slice);
         let requests: u64 = slices().map(|slice| slice.requests).sum();
         let cpu_ns: u64 = slices().map(|slice| slice.server_cpu_ns).sum();
         // 20 ms each in a child, and little else; a tree's reading is off by a tick or two.
@@ -98,15 +81,11 @@ fn children_that_have_exited_are_counted() {
 fn generators_are_compared_by_their_own_cpu() {
     let _alone = alone();
     let port = free_port();
-    let subjects = Subjects::Generators {
-        a: role("load {url} {seconds} 200"),
-        b: role("load {url} {seconds} 400"),
-        server: role(&format!("serve {port} 0")),
-    };
-    let mut planned = plan(subjects, port, port);
+    let (a, b) = (role("load {url} {seconds} 200"), role("load {url} {seconds} 400"));
+    let mut planned = plan(Pair::of_generators(&a, &b, role(&format!("serve {port} 0"))), port, port);
     planned.repetitions = REPETITIONS;
     let outcome = run(planned).expect("the server works");
-    let slice = outcome.blocks[0].a;
+    let slice = outcome.blocks[0].slices[0].slice;
     assert!(slice.generator_cpu_ns > slice.requests * 200_000, "{slice:?}");
     let found = cpu(&outcome);
     assert_eq!(found.verdict, Verdict::Worse, "{found:?}");
@@ -121,21 +100,15 @@ fn what_runs_beside_is_told_to_end_and_is_not_counted() {
     // Notes its end by SIGINT, and keeps a CPU busy meanwhile.
     let observer =
         format!("sh -c 'trap \"echo ended {{pid}} {{port}} >> {}; exit\" INT; while :; do :; done'", log.display());
-    let subjects = Subjects::SameServer {
-        server: role(&format!("serve {port} 500")),
-        beside_a: None,
-        beside_b: Some(command(&observer)),
-        load: plain_load(),
-        restart: false,
-    };
-    let mut planned = plan(subjects, port, port);
+    let pair = Pair::of_one_server(role(&format!("serve {port} 500")), &plain_load());
+    let mut planned = plan(pair.beside(None, Some(command(&observer))), port, port);
     // Away from the server, so that it takes no more than caches from it.
     planned.pinning.beside.clone_from(&planned.pinning.load);
     let outcome = run(planned).expect("the server works");
     let ends = std::fs::read_to_string(&log).expect("the observer wrote");
     assert_eq!(ends.lines().count(), 2, "one for each of B's slices, none for A against itself: {ends}");
     assert!(ends.contains(&format!(" {port}")) && !ends.contains('{'), "{ends}");
-    for slice in outcome.blocks.iter().map(|block| block.b) {
+    for (_, slice) in outcome.pairs(0, 1) {
         assert!(slice.cpu_ns_per_request < 900_000.0, "{slice:?}");
     }
 }

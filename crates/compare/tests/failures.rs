@@ -5,8 +5,7 @@ use std::net::TcpListener;
 
 use support::{alone, command, free_port, plain_load, plan, role, run};
 use weir_compare::{
-    CommandLine, CpuSet, Experiment, ExperimentError, Interrupt, LoadError, PlanError, ServerError, ServerSpec,
-    Subjects,
+    CommandLine, CpuSet, Experiment, ExperimentError, Interrupt, LoadError, Pair, Plan, PlanError, ServerError,
 };
 
 #[test]
@@ -16,8 +15,7 @@ fn helper() {
 
 fn failure(server: CommandLine, load: CommandLine, port: u16) -> ExperimentError {
     let _alone = alone();
-    let subjects = Subjects::SameServer { server, beside_a: None, beside_b: None, load, restart: false };
-    let mut planned = plan(subjects, port, port);
+    let mut planned = plan(Pair::of_one_server(server, &load), port, port);
     planned.start_timeout_s = 5.0;
     run(planned).expect_err("something is wrong by design")
 }
@@ -46,9 +44,7 @@ fn a_server_that_dies_under_load_is_blamed_rather_than_the_load() {
 fn a_port_that_never_answers_is_given_up() {
     let _alone = alone();
     let port = free_port();
-    let (server, load) = (command("sleep 60"), plain_load());
-    let subjects = Subjects::SameServer { server, beside_a: None, beside_b: None, load, restart: false };
-    let mut planned = plan(subjects, port, port);
+    let mut planned = plan(Pair::of_one_server(command("sleep 60"), &plain_load()), port, port);
     planned.start_timeout_s = 0.3;
     let error = run(planned).expect_err("nobody listens");
     let text = error.to_string();
@@ -79,10 +75,11 @@ fn what_is_missing_is_told_before_anything_starts() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let trace = folder.path().join("started");
-    let a = ServerSpec { command: command(&format!("touch {}", trace.display())), beside: None };
-    let b = ServerSpec { command: command("no-such-server --port 1"), beside: Some(command("/nonexistent/observer")) };
+    let (a, b) = (command(&format!("touch {}", trace.display())), command("no-such-server --port 1"));
     let port = free_port();
-    let planned = plan(Subjects::Servers { a, b, load: plain_load(), restart: true }, port, port);
+    let pair = Pair::of_servers(a, b, &plain_load()).beside(None, Some(command("/nonexistent/observer")));
+    let mut planned = plan(pair, port, port);
+    planned.restart = true;
     let text = run(planned).expect_err("B is missing").to_string();
     for word in ["server B", "no-such-server", "beside B", "/nonexistent/observer", "install", "nothing was started"] {
         assert!(text.contains(word), "{word:?} is not in {text}");
@@ -109,36 +106,37 @@ fn loads_that_do_nothing_useful_are_refused() {
 fn what_ends_beside_the_server_is_named() {
     let _alone = alone();
     let port = free_port();
-    let subjects = Subjects::SameServer {
-        server: role(&format!("serve {port} 0")),
-        beside_a: Some(command("sh -c 'echo no privilege >&2; exit 1'")),
-        beside_b: None,
-        load: plain_load(),
-        restart: false,
-    };
-    let error = run(plan(subjects, port, port)).expect_err("the observer ended");
+    let pair = Pair::of_one_server(role(&format!("serve {port} 0")), &plain_load());
+    let pair = pair.beside(Some(command("sh -c 'echo no privilege >&2; exit 1'")), None);
+    let error = run(plan(pair, port, port)).expect_err("the observer ended");
     assert!(matches!(error, ExperimentError::Load(LoadError::BesideEnded { .. })), "{error}");
     assert!(error.to_string().contains("no privilege"), "{error}");
 }
 
 #[test]
 fn plans_out_of_range_are_refused_before_anything_runs() {
-    let subjects = || Subjects::SameServer {
-        server: command("false"),
-        beside_a: None,
-        beside_b: None,
-        load: command("false"),
-        restart: false,
+    let changed = |change: fn(&mut Plan)| {
+        let mut planned = plan(Pair::of_one_server(command("false"), &command("false")), 1, 1);
+        change(&mut planned);
+        planned
     };
-    let mut no_blocks = plan(subjects(), 1, 1);
-    no_blocks.repetitions.blocks = 0;
-    let mut no_cases = plan(subjects(), 1, 1);
-    no_cases.cases.clear();
-    let mut not_a_number = plan(subjects(), 1, 1);
-    not_a_number.repetitions.block_s = f64::NAN;
-    let mut no_such_cpu = plan(subjects(), 1, 1);
-    no_such_cpu.pinning.server = Some(CpuSet::one(1023).expect("a number the parser takes"));
-    for (planned, cpu) in [(no_blocks, false), (no_cases, false), (not_a_number, false), (no_such_cpu, true)] {
+    let cpu = |number| Some(CpuSet::one(number).expect("a number the parser takes"));
+    let mut no_such_cpus = [changed(|_| ()), changed(|_| ())];
+    no_such_cpus[0].pinning.server = cpu(1023);
+    no_such_cpus[1].servers[0].cpus = cpu(1023);
+    let others = [
+        changed(|plan| plan.repetitions.blocks = 0),
+        changed(|plan| plan.repetitions.aa_blocks = 3),
+        changed(|plan| plan.repetitions.block_s = f64::NAN),
+        changed(|plan| plan.repetitions.until = Some(0.0)),
+        changed(|plan| plan.cases.clear()),
+        changed(|plan| plan.cases.push(plan.cases[0].clone())),
+        changed(|plan| plan.cases[0].targets = vec![None, None]),
+        changed(|plan| plan.subjects[1].name = "A".to_owned()),
+        changed(|plan| plan.subjects[1].server = 1),
+    ];
+    let all = others.into_iter().map(|plan| (plan, false)).chain(no_such_cpus.map(|plan| (plan, true)));
+    for (planned, cpu) in all {
         let error = Experiment::new(planned, Interrupt::default()).run(&mut |_| ()).expect_err("out of range");
         let ExperimentError::Plan(error) = error else { panic!("{error}") };
         assert_eq!(matches!(error, PlanError::Cpu { .. }), cpu, "{error}");

@@ -3,8 +3,8 @@ mod support;
 
 use support::{command, plain_load, plan};
 use weir_compare::{
-    Block, BlockKind, CpuAccounting, LoadTool, Metric, Outcome, ServerSpec, Side, Slice, Subjects, json_report,
-    terminal_report, verdicts, warnings,
+    Block, BlockSlice, CpuAccounting, Ending, LoadTool, Metric, Outcome, Pair, Role, Slice, json_report, junit_report,
+    markdown_report, terminal_report, verdicts, warnings,
 };
 use weir_measure::comparison::Verdict;
 
@@ -27,14 +27,18 @@ fn slice(cpu_factor: f64, rate_factor: f64, generator_cpu_share: f64) -> Slice {
         generator_cpu_share,
         foreign_cpu_share: Some(0.01),
         cpu_ns_per_request: 5_000.0 * cpu_factor,
+        server_system_ns: None,
+        bytes: None,
+        latency: None,
+        memory: None,
+        switches: None,
     }
 }
 
-/// Ten blocks of these two and eight of A against itself, each swinging by up to 1 %.
+/// Ten blocks of these two, eight of them with A once more, each swinging by up to 1 %.
 fn outcome(a: Slice, b: Slice) -> Outcome {
-    let server = |text: &str| ServerSpec { command: command(text), beside: None };
-    let subjects = Subjects::Servers { a: server("old"), b: server("new 'x y'"), load: plain_load(), restart: false };
-    let mut planned = plan(subjects, 8081, 8082);
+    let pair = Pair::of_servers(command("old"), command("new 'x y'"), &plain_load());
+    let mut planned = plan(pair, 8081, 8082);
     planned.pinning.server = "0".parse().ok();
     planned.pinning.load = "1".parse().ok();
     let swung = |slice: Slice, index: usize| {
@@ -42,15 +46,17 @@ fn outcome(a: Slice, b: Slice) -> Outcome {
         Slice { rate_per_s: slice.rate_per_s * swing, cpu_ns_per_request: slice.cpu_ns_per_request * swing, ..slice }
     };
     let block = |index: usize| {
-        let (kind, b) = if index < 10 { (BlockKind::Ab, b) } else { (BlockKind::Aa, a) };
-        Block { case: 0, kind, first: Side::A, a: swung(a, index), b: swung(b, index * 3) }
+        let slice = |role, slice| BlockSlice { role, slice };
+        let mut slices = vec![slice(Role::Subject(0), swung(a, index)), slice(Role::Subject(1), swung(b, index * 3))];
+        slices.extend((index < 8).then(|| slice(Role::Again, swung(a, index * 2))));
+        Block { case: 0, slices }
     };
     Outcome {
         plan: planned,
         accounting: CpuAccounting::ControlGroup,
         restarted: false,
-        interrupted: false,
-        blocks: (0..18).map(block).collect(),
+        ending: Ending::Done,
+        blocks: (0..10).map(block).collect(),
     }
 }
 
@@ -93,20 +99,24 @@ fn what_a_reader_must_know_is_said() {
         let all = warnings(&found);
         assert!(all.iter().any(|warning| warning.contains(what)), "{what}: {all:?}");
     };
-    warned(|found| found.blocks[0].b.errors = 3, "3 errors");
+    warned(|found| found.blocks[0].slices[1].slice.errors = 3, "3 errors");
     warned(
-        |found| found.blocks.iter_mut().for_each(|block| block.a.foreign_cpu_share = Some(0.4)),
+        |found| found.blocks.iter_mut().for_each(|block| block.slices[0].slice.foreign_cpu_share = Some(0.4)),
         "others used 20 % of the CPUs",
     );
-    warned(|found| found.interrupted = true, "18 blocks were complete");
+    warned(|found| found.ending = Ending::Interrupted, "10 blocks were complete");
+    warned(|found| found.ending = Ending::Budget, "the budget of time ended it");
+    warned(|found| found.ending = Ending::Failed("server B died".to_owned()), "server B died");
     warned(|found| found.accounting = CpuAccounting::ProcessTree, "process tree");
     warned(|found| found.plan.pinning.load = found.plan.pinning.server.clone(), "share a CPU");
-    warned(|found| found.blocks.retain(|block| block.kind == BlockKind::Ab), "--aa");
-    warned(|found| found.blocks.drain(..7).for_each(drop), "too few for a verdict");
+    warned(|found| found.blocks.iter_mut().for_each(|block| block.slices.truncate(2)), "--aa");
+    warned(|found| found.blocks.drain(..7).for_each(drop), "3 blocks are too few for a verdict among 2 comparisons");
     warned(
         |found| {
-            for block in found.blocks.iter_mut().filter(|block| block.kind == BlockKind::Aa) {
-                block.b.cpu_ns_per_request *= 1.2;
+            for again in
+                found.blocks.iter_mut().flat_map(|block| &mut block.slices).filter(|found| found.role == Role::Again)
+            {
+                again.slice.cpu_ns_per_request *= 1.2;
             }
         },
         "the second slice differs from the first by +20",
@@ -123,7 +133,8 @@ fn the_terminal_has_units_words_and_the_way_back() {
         "10.0k/s",
         "worse: B takes 30.",
         "cannot tell: the load generator was the limit",
-        "10 blocks of B against A, 8 of A against itself",
+        "10 blocks, A twice in 8 of them",
+        "nine times of ten",
         "new 'x y' (CPU 0) at http://127.0.0.1:8082/",
         "control group",
         "again: weir compare --a old --seed 7",
@@ -145,10 +156,46 @@ fn json_has_the_same_and_every_raw_block() {
     assert_eq!(cpu["verdict"], "worse");
     assert_eq!(cpu["ratio"]["blocks"], 10);
     assert!(cpu["ratio"]["low"].as_f64() <= cpu["ratio"]["median"].as_f64());
-    assert_eq!(report["blocks"].as_array().map(Vec::len), Some(18));
-    assert_eq!(report["blocks"][0]["a"]["requests"], 10_000);
-    assert_eq!(report["plan"]["subjects"]["kind"], "servers");
+    assert_eq!((&cpu["subject"], &cpu["baseline"]), (&"B".into(), &"A".into()));
+    assert!(cpu["corrected_probability"].as_f64() > cpu["probability"].as_f64());
+    assert_eq!(report["blocks"].as_array().map(Vec::len), Some(10));
+    assert_eq!(report["blocks"][0]["slices"][0]["requests"], 10_000);
+    assert_eq!(report["plan"]["subjects"][1]["name"], "B");
     // Every fact comes back, so that later versions can judge old outcomes anew.
     let facts = serde_json::to_string(&found).expect("numbers and texts");
     assert_eq!(serde_json::from_str::<Outcome>(&facts).expect("our own"), found);
+}
+
+#[test]
+fn markdown_has_a_row_for_each_metric_and_escapes_what_is_not_ours() {
+    let mut found = outcome(slice(1.0, 1.0, 0.5), slice(1.3, 1.0, 0.5));
+    found.plan.cases[0].name = "a | b <script>".to_owned();
+    found.plan.subjects[1].name = "new*".to_owned();
+    let text = markdown_report(&found, "weir compare `x`");
+    for part in [
+        "## a \\| b &lt;script&gt;",
+        "| CPU per request | new\\* | 5.02 us | 6.53 us | **1.3",
+        "worse: new\\* takes 30.",
+        "`` weir compare `x` ``",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing from\n{text}");
+    }
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+    let columns = |row: &&str| row.replace("\\|", "").matches('|').count();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| columns(row) == 8), "{text}");
+}
+
+#[test]
+fn junit_fails_where_something_is_worse() {
+    let mut found = outcome(slice(1.0, 1.0, 0.5), slice(1.3, 1.0, 0.97));
+    let text = junit_report(&found);
+    assert!(text.contains("tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{text}");
+    assert!(
+        text.contains("name=\"B against A: CPU per request\">\n    <failure message=\"worse: B takes 30."),
+        "{text}"
+    );
+    found.ending = Ending::Failed("\"no\" <room>\u{1}".to_owned());
+    let text = junit_report(&found);
+    assert!(text.contains("errors=\"1\"") && text.contains("&quot;no&quot; &lt;room&gt;?"), "{text}");
 }

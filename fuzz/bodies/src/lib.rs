@@ -2,6 +2,7 @@
 //!
 //! Each takes any bytes and panics where the parser breaks a promise, not only where it panics itself.
 
+mod comparison;
 mod configuration;
 mod http;
 mod load;
@@ -10,6 +11,7 @@ mod proxy;
 mod recording;
 mod sessions;
 
+pub use comparison::comparison_plan;
 pub use configuration::{server_configuration, sql};
 pub use http::{http_request, http_response, http2_frames, ranges, url, url_file};
 pub use load::{access_log, nul_list, rate_profile, session_list, set_cookie, url_list};

@@ -13,6 +13,8 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
         requests,
         errors,
         duration_s: seconds(requests, after(output, "Requests per second:").and_then(leading)),
+        bytes: None,
+        latency: None,
     })
 }
 

@@ -12,6 +12,8 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
         requests: before(requests, "succeeded")? + failed.saturating_sub(errored),
         errors: failed,
         duration_s: duration(finished.split(',').next()?),
+        bytes: None,
+        latency: None,
     })
 }
 

@@ -22,6 +22,8 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
         requests: answers.iter().map(|(_, count)| count).sum(),
         errors: failed + bad,
         duration_s: duration.filter(|seconds| *seconds > 0.0),
+        bytes: None,
+        latency: None,
     })
 }
 
@@ -36,7 +38,14 @@ mod tests {
             Details (average, fastest, slowest):\n  DNS+dialup:\t0.0001 secs, 0.0000 secs, 0.0581 secs\n\n\
             Status code distribution:\n  [200]\t1950 responses\n  [503]\t37 responses\n\n\
             Error distribution:\n  [13]\tGet \"http://127.0.0.1:8081/\": connection refused\n";
-        let expected = LoadCounts { tool: LoadTool::Hey, requests: 1987, errors: 50, duration_s: Some(1.2679) };
+        let expected = LoadCounts {
+            tool: LoadTool::Hey,
+            requests: 1987,
+            errors: 50,
+            duration_s: Some(1.2679),
+            bytes: None,
+            latency: None,
+        };
         assert_eq!(parse(output), Some(expected));
     }
 }

@@ -12,6 +12,8 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
         requests: labelled(totals, "replies")?,
         errors: failures + ["4xx", "5xx"].iter().filter_map(|class| labelled(statuses, class)).sum::<u64>(),
         duration_s: duration.filter(|seconds| *seconds > 0.0),
+        bytes: None,
+        latency: None,
     })
 }
 
@@ -30,7 +32,14 @@ mod tests {
             Net I/O: 80.0 KB/s (0.7*10^6 bps)\n\n\
             Errors: total 10 client-timo 4 socket-timo 0 connrefused 6 connreset 0\n\
             Errors: fd-unavail 0 addrunavail 0 ftab-full 0 other 0\n";
-        let expected = LoadCounts { tool: LoadTool::Httperf, requests: 990, errors: 20, duration_s: Some(1.25) };
+        let expected = LoadCounts {
+            tool: LoadTool::Httperf,
+            requests: 990,
+            errors: 20,
+            duration_s: Some(1.25),
+            bytes: None,
+            latency: None,
+        };
         assert_eq!(parse(output), Some(expected));
     }
 }

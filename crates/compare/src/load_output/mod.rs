@@ -19,6 +19,23 @@ pub struct LoadCounts {
     pub errors: u64,
     /// How long the tool says that it sent for, in seconds; `None` when it does not say.
     pub duration_s: Option<f64>,
+    /// Bytes received, heads included; `None` when it does not say.
+    pub bytes: Option<u64>,
+    /// Times of responses; `None` when it does not say.
+    pub latency: Option<Latency>,
+}
+
+/// Percentiles of the times of responses, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of the responses took no longer.
+    pub p50_ns: f64,
+    /// 90 %.
+    pub p90_ns: f64,
+    /// 99 %.
+    pub p99_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
 }
 
 /// The load generators whose output is known.

@@ -14,6 +14,8 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
         requests,
         errors: socket_errors + statuses,
         duration_s: seconds(requests, after(output, "Requests/sec:").and_then(leading)),
+        bytes: None,
+        latency: None,
     })
 }
 

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_compare::{
-    Case, CommandLine, CpuAccountingChoice, CpuSet, Experiment, ExperimentError, Interrupt, Outcome, Pinning, Plan,
-    Repetitions, ServerSpec, Subjects, Target,
+    Case, CommandLine, CpuAccountingChoice, CpuSet, Experiment, ExperimentError, Interrupt, Outcome, Pair, Pinning,
+    Plan, Repetitions, Target,
 };
 
 const ROLE: &str = "WEIR_TEST_ROLE";
@@ -48,10 +48,6 @@ pub(crate) fn command(text: &str) -> CommandLine {
     text.parse().expect("a command")
 }
 
-pub(crate) fn server(text: &str) -> ServerSpec {
-    ServerSpec { command: role(text), beside: None }
-}
-
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
@@ -62,15 +58,27 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// As few as tell that it works.
+pub(crate) const REPETITIONS: Repetitions =
+    Repetitions { blocks: 2, aa_blocks: 1, block_s: 0.2, warm_up_s: 0.0, until: None, budget_s: None };
+
 /// A small plan: server on the first CPU, load on the last.
-pub(crate) fn plan(subjects: Subjects, port_a: u16, port_b: u16) -> Plan {
+pub(crate) fn plan(pair: Pair, port_a: u16, port_b: u16) -> Plan {
     let target = |port: u16| format!("http://127.0.0.1:{port}/").parse::<Target>().expect("a target");
     let available = CpuSet::available().expect("the kernel knows");
     let cpu = |number: Option<&usize>| number.map(|number| CpuSet::one(*number).expect("a CPU that there is"));
     Plan {
-        subjects,
-        cases: vec![Case { name: "test".to_owned(), url_a: target(port_a), url_b: target(port_b), connections: 1 }],
-        repetitions: Repetitions { blocks: 2, aa_blocks: 1, block_s: 0.2, warm_up_s: 0.0 },
+        measured: pair.measured,
+        servers: pair.servers,
+        subjects: pair.subjects,
+        cases: vec![Case {
+            name: "test".to_owned(),
+            targets: vec![Some(target(port_a)), Some(target(port_b))],
+            connections: 1,
+            options: Vec::new(),
+        }],
+        repetitions: REPETITIONS,
+        restart: false,
         pinning: Pinning {
             server: cpu(available.numbers().first()),
             load: cpu(available.numbers().last()),

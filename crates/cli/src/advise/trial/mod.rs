@@ -19,9 +19,7 @@ use super::servers::{Kind, Server};
 use anyhow::{Context, bail};
 use copy::Copies;
 use std::net::IpAddr;
-use weir_compare::{
-    CommandLine, CpuAccountingChoice, Experiment, Interrupt, Pinning, Plan, Repetitions, ServerSpec, Subjects,
-};
+use weir_compare::{CommandLine, CpuAccountingChoice, Experiment, Interrupt, Pair, Pinning, Plan, Repetitions};
 use weir_load::Url;
 
 /// Connections of a trial's load, at most.
@@ -34,7 +32,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "URL", help_heading = "Trial", requires = "trial")]
     at: Option<String>,
 
-    /// Pairs of slices, one with the original and one with the change; fewer than 5 give no verdict
+    /// Pairs of slices, one with the original and one with the change; fewer than 8 give no verdict
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Trial", requires = "trial")]
     blocks: usize,
 
@@ -67,7 +65,7 @@ pub(crate) fn run(
     plan.check()?;
     let interrupt = Interrupt::default();
     crate::compare::stop_on_signals(&interrupt)?;
-    let mut teller = crate::compare::Teller::new();
+    let mut teller = crate::compare::Teller::new(&plan);
     let outcome = Experiment::new(plan, interrupt).run(&mut |progress| {
         if !quiet {
             teller.tell(&progress);
@@ -148,27 +146,30 @@ fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyh
     if url.host.parse::<IpAddr>().is_err() {
         words.extend(["-H".to_owned(), format!("Host: {}", url.host)]);
     }
-    let server =
-        |command: Vec<String>| anyhow::Ok(ServerSpec { command: CommandLine::from_words(command)?, beside: None });
     let [(command_a, port_a), (command_b, port_b)] = copies.sides();
+    let pair = Pair::of_servers(
+        CommandLine::from_words(command_a)?,
+        CommandLine::from_words(command_b)?,
+        &CommandLine::from_words(words)?,
+    );
     Ok(Plan {
-        subjects: Subjects::Servers {
-            a: server(command_a)?,
-            b: server(command_b)?,
-            load: CommandLine::from_words(words)?,
-            restart: false,
-        },
+        measured: pair.measured,
+        servers: pair.servers,
+        subjects: pair.subjects,
         cases: vec![weir_compare::Case {
             name: "load".to_owned(),
-            url_a: at(port_a)?,
-            url_b: at(port_b)?,
+            targets: vec![Some(at(port_a)?), Some(at(port_b)?)],
             connections,
+            options: Vec::new(),
         }],
+        restart: false,
         repetitions: Repetitions {
             blocks: options.blocks,
-            aa_blocks: (options.blocks / 2).max(5),
+            aa_blocks: (options.blocks / 2).max(5).min(options.blocks),
             block_s: options.block_seconds,
             warm_up_s: options.block_seconds / 2.0,
+            until: None,
+            budget_s: None,
         },
         // As the user's server runs: a pinned one could not use what more workers would.
         pinning: Pinning { server: None, load: None, beside: None },

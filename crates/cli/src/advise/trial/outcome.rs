@@ -3,7 +3,7 @@
 use crate::advise::finding::Finding;
 use crate::advise::rules::Case;
 use serde_json::{Value, json};
-use weir_compare::{BlockKind, Judgement, Metric, Outcome};
+use weir_compare::{Judgement, Metric, Outcome};
 use weir_load::Url;
 use weir_measure::comparison::Verdict;
 use weir_report::hanging;
@@ -89,7 +89,7 @@ fn servers(case: &Case<'_>) -> String {
 
 fn line(name: &str, judgement: Option<&Judgement>, unit: impl Fn(f64) -> String) -> String {
     let figures = judgement
-        .and_then(|judgement| Some((judgement.ratio?, judgement.a_median?, judgement.b_median?, judgement.noise)));
+        .and_then(|judgement| Some((judgement.ratio?, judgement.baseline_median?, judgement.median?, judgement.noise)));
     let Some((ratio, a, b, noise)) = figures else { return format!("{name:<11} not measured") };
     let floor = noise.map_or_else(
         || "not measured".to_owned(),
@@ -108,10 +108,10 @@ fn line(name: &str, judgement: Option<&Judgement>, unit: impl Fn(f64) -> String)
 
 /// Shares of failed requests of the original and the changed side.
 fn errors(outcome: &Outcome) -> (f64, f64) {
-    let pairs: Vec<_> = outcome.blocks.iter().filter(|block| block.kind == BlockKind::Ab).collect();
+    let pairs = outcome.pairs(0, 1);
     let share = |errors: u64, requests: u64| errors as f64 / (errors + requests).max(1) as f64;
-    let a = pairs.iter().fold((0, 0), |sum, block| (sum.0 + block.a.errors, sum.1 + block.a.requests));
-    let b = pairs.iter().fold((0, 0), |sum, block| (sum.0 + block.b.errors, sum.1 + block.b.requests));
+    let a = pairs.iter().fold((0, 0), |sum, (a, _)| (sum.0 + a.errors, sum.1 + a.requests));
+    let b = pairs.iter().fold((0, 0), |sum, (_, b)| (sum.0 + b.errors, sum.1 + b.requests));
     (share(a.0, a.1), share(b.0, b.1))
 }
 

@@ -1,0 +1,174 @@
+//! The `weir compare` command: arguments into a plan, the experiment's progress, the report.
+mod options;
+mod teller;
+
+use std::process::ExitCode;
+
+use weir_compare::{Block, CommandLine, Ending, Experiment, ExperimentError, Interrupt, Outcome, Plan, Results};
+use weir_measure::comparison::Verdict;
+
+use anyhow::Context;
+use options::{Options, Shape};
+pub(crate) use teller::Teller;
+
+/// Exit code of a command line that makes no sense.
+const USAGE: u8 = 2;
+/// Exit code of `--fail-if-worse`.
+const WORSE: u8 = 3;
+const EXAMPLES: &str = "\
+Examples:
+  Two servers, on ports of their own:
+    weir compare --a \"nginx -c /etc/a.conf -g 'daemon off;'\" \\
+        --b 'weir serve --listen 127.0.0.1:8082 site' -c 100 \\
+        --url-a http://127.0.0.1:8081/ --url-b http://127.0.0.1:8082/
+
+  Two configurations on one port (each is started for its slices), in a script:
+    weir compare --a './server old.conf' --b './server new.conf' \\
+        --url http://127.0.0.1:8080/ --json --fail-if-worse
+
+  What does an observer cost? It runs beside the server in half of the slices:
+    weir compare --a './server' --url http://127.0.0.1:8080/ \\
+        --beside-b 'weir record --pid {pid} --run /tmp/observed'
+
+  Many subjects and cases by a plan, until it is precise, and on after Ctrl-C:
+    weir compare plan.toml --until 1% --budget 30m --results /tmp/found
+    weir compare --resume /tmp/found
+
+  Two load generators against one server, by their own CPU time:
+    weir compare --generators --server './server' \\
+        --url http://127.0.0.1:8080/ \\
+        --a 'wrk -t1 -c{connections} -d{seconds}s {url}' \\
+        --b 'weir load {url} -c {connections} -d {seconds} --json'
+
+The verdict:
+  Each block measures all subjects one right after the other. What counts is the
+  median of the ratios to the first one, with a bootstrap interval over blocks;
+  the noise floor is the same for the first one against itself. For a cost, B is
+  worse when the whole interval lies above the noise floor, the median beyond the
+  smallest effect, and chance does as much in less than 5 % of experiments with
+  so many comparisons (signed ranks, Holm); better likewise below; the same when
+  interval and noise floor lie within the smallest effect; else one cannot tell.
+
+A plan:
+  smallest_effect = \"2%\"
+  [repeat]
+  blocks = 20
+  slice = \"1s\"
+  [[subject]]
+  name = \"nginx\"
+  command = \"nginx -c {plan}/nginx.conf -g 'daemon off;'\"
+  url = \"http://127.0.0.1:8081\"
+  [[subject]]
+  name = \"ours\"
+  command = \"weir serve --listen 127.0.0.1:8082 {plan}/site\"
+  url = \"http://127.0.0.1:8082\"
+  [[case]]
+  name = \"1 KiB\"
+  path = \"/1k.txt\"
+  connections = 10
+
+Exit status: 0 if it was measured, 1 if not or not to the end, 2 for wrong usage,
+3 if something is worse than the first subject (--fail-if-worse).";
+
+/// Hold two servers, configurations or load generators against each other, so that the answer holds on a noisy
+/// machine.
+///
+/// Commands are split into words as a shell does, but no shell runs them: for pipes and variables write sh -c '...'.
+/// Servers must stay in the foreground.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    // Boxed, as the other commands have far fewer.
+    #[command(flatten)]
+    options: Box<Options>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let options = *args.options;
+    let (fail_if_worse, seed_is_drawn, shape) = (options.fail_if_worse, options.seed.is_none(), options.shape.clone());
+    let (plan, done, mut results) = match prepared(options) {
+        Ok(prepared) => prepared,
+        Err(error) => return Ok(usage(&error)),
+    };
+    let command = command_to_repeat(plan.seed, seed_is_drawn);
+    let interrupt = Interrupt::default();
+    stop_on_signals(&interrupt)?;
+    let mut teller = Teller::new(&plan);
+    let mut keep = |block: &Block| results.as_mut().map_or(Ok(()), |results| results.keep(block));
+    let experiment = Experiment::new(plan, interrupt).after(done).keeping(&mut keep);
+    let ended = experiment.run(&mut |progress| teller.tell(&progress));
+    teller.finish();
+    let outcome = match ended {
+        Ok(outcome) => outcome,
+        Err(ExperimentError::Plan(error)) => return Ok(usage(&error.into())),
+        Err(error) => return Err(error.into()),
+    };
+    print(&outcome, &command, &shape)?;
+    if let (Some(results), true) = (&results, outcome.ending != Ending::Done) {
+        eprintln!("weir compare: its blocks are kept; go on with weir compare --resume {}", results.folder().display());
+    }
+    if let Ending::Failed(_) = outcome.ending {
+        return Ok(ExitCode::FAILURE);
+    }
+    let is_worse = weir_compare::verdicts(&outcome).iter().any(|judgement| judgement.verdict == Verdict::Worse);
+    Ok(if fail_if_worse && is_worse { ExitCode::from(WORSE) } else { ExitCode::SUCCESS })
+}
+
+/// The plan, the blocks that are known already, and the folder for further ones.
+fn prepared(options: Options) -> anyhow::Result<(Plan, Vec<Block>, Option<Results>)> {
+    if let Some(folder) = &options.resume {
+        let (results, mut plan, blocks) = Results::resume(folder)?;
+        options.change(&mut plan);
+        plan.check()?;
+        return Ok((plan, blocks, Some(results)));
+    }
+    let folder = options.results.clone();
+    let plan = options.into_plan()?;
+    let results = folder.map(|folder| Results::create(&folder, &plan)).transpose()?;
+    Ok((plan, Vec::new(), results))
+}
+
+fn usage(error: &anyhow::Error) -> ExitCode {
+    eprintln!("weir compare: {}", crate::output::causes(error));
+    ExitCode::from(USAGE)
+}
+
+/// This command line, with the seed if that was drawn, and without the folder, which has results now.
+fn command_to_repeat(seed: u64, seed_is_drawn: bool) -> String {
+    let mut words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(at) = words.iter().position(|word| word == "--results") {
+        words.drain(at..(at + 2).min(words.len()));
+    }
+    words.retain(|word| !word.starts_with("--results="));
+    if seed_is_drawn {
+        words.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    CommandLine::from_words(words).map(|command| command.to_string()).unwrap_or_default()
+}
+
+/// The first signal ends the experiment after the current slice, the second at once.
+pub(crate) fn stop_on_signals(interrupt: &Interrupt) -> anyhow::Result<()> {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        let interrupt = interrupt.clone();
+        // SAFETY: the handler only adds to an atomic number.
+        unsafe { signal_hook::low_level::register(signal, move || interrupt.request()) }
+            .context("installing a signal handler")?;
+    }
+    Ok(())
+}
+
+fn print(outcome: &Outcome, command: &str, shape: &Shape) -> anyhow::Result<()> {
+    if let Some(file) = &shape.junit {
+        std::fs::write(file, weir_compare::junit_report(outcome))
+            .with_context(|| format!("writing the report {}", file.display()))?;
+    }
+    let text = if shape.json {
+        format!("{:#}\n", weir_compare::json_report(outcome, command)?)
+    } else if shape.markdown {
+        weir_compare::markdown_report(outcome, command)
+    } else {
+        weir_compare::terminal_report(outcome, command, crate::output::colours())
+    };
+    crate::output::print(&text)
+}

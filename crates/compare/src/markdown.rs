@@ -1,0 +1,115 @@
+//! The report for a page or a comment: Markdown tables.
+use std::fmt::Write;
+
+use weir_measure::comparison::Estimate;
+
+use crate::outcome::Outcome;
+use crate::plan::Measured;
+use crate::terminal::in_words;
+use crate::verdict::{Judgement, verdicts};
+use crate::warning::warnings_of;
+
+/// The report as Markdown (GitHub's tables). `command` repeats the experiment.
+#[must_use]
+pub fn markdown_report(outcome: &Outcome, command: &str) -> String {
+    let (plan, judgements) = (&outcome.plan, verdicts(outcome));
+    let mut text = String::new();
+    let of = match plan.measured {
+        Measured::Server => "servers",
+        Measured::Generator => "load generators",
+    };
+    line(&mut text, format_args!("# Comparison of {of}\n"));
+    for subject in &plan.subjects {
+        let command = match (plan.measured, plan.servers.get(subject.server)) {
+            (Measured::Server, Some(server)) => server.command.to_string(),
+            _ => subject.load.to_string(),
+        };
+        let beside = subject
+            .beside
+            .as_ref()
+            .map_or_else(String::new, |beside| format!(", beside it {}", code(&beside.to_string())));
+        line(&mut text, format_args!("- **{}**: {}{beside}", cell(&subject.name), code(&command)));
+    }
+    for (index, case) in plan.cases.iter().enumerate() {
+        let (name, baseline) = (cell(&case.name), plan.subject_name(case.baseline()));
+        let (blocks, repeated) = (outcome.blocks_of(index).count(), outcome.repeated(index, false).len());
+        let (slice_s, warm_up_s) = (plan.repetitions.block_s, plan.repetitions.warm_up_s);
+        line(
+            &mut text,
+            format_args!(
+                "\n## {name}\n\n{} connections; {blocks} blocks, {} twice in {repeated} of them; {slice_s} s a slice after {warm_up_s} s of warm-up.\n",
+                case.connections,
+                cell(&baseline)
+            ),
+        );
+        line(
+            &mut text,
+            format_args!(
+                "| | subject | {} | subject's | ratio (95 % interval) | noise floor | verdict |",
+                cell(&baseline)
+            ),
+        );
+        line(&mut text, format_args!("|---|---|---:|---:|---|---|---|"));
+        for judgement in judgements.iter().filter(|judgement| judgement.case == index) {
+            line(&mut text, format_args!("{}", row(outcome, judgement, &baseline)));
+        }
+    }
+    for warning in warnings_of(outcome, &judgements) {
+        line(&mut text, format_args!("\n> **Warning:** {}", cell(&warning)));
+    }
+    line(
+        &mut text,
+        format_args!("\nCPU time by {}; seed {}. Again: {}", outcome.accounting.describe(), plan.seed, code(command)),
+    );
+    text
+}
+
+fn row(outcome: &Outcome, judgement: &Judgement, baseline: &str) -> String {
+    let subject = outcome.plan.subject_name(judgement.subject);
+    let value = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| judgement.metric.with_unit(value));
+    let interval = |estimate: Estimate| format!("{:.3} to {:.3}", estimate.interval.low, estimate.interval.high);
+    let ratio =
+        judgement.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("**{:.3}** ({})", ratio.point, interval(ratio)));
+    let noise = judgement.noise.map_or_else(|| "-".to_owned(), interval);
+    let words = in_words(judgement, &subject, baseline, outcome.plan.smallest_effect);
+    format!(
+        "| {} | {} | {} | {} | {ratio} | {noise} | {} |",
+        judgement.metric.name(),
+        cell(&subject),
+        value(judgement.baseline_median),
+        value(judgement.median),
+        cell(&words)
+    )
+}
+
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _infallible = writeln!(text, "{arguments}");
+}
+
+/// What stands in a cell or a heading as it is: nothing in it is read as a table, a tag or emphasis.
+fn cell(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\r' => safe.push(' '),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' => {
+                safe.push('\\');
+                safe.push(letter);
+            }
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+/// Text in backquotes; more of them where it has some of its own (CommonMark, "Code spans").
+fn code(text: &str) -> String {
+    let text = text.replace(['\n', '\r'], " ");
+    let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    let (fence, space) = ("`".repeat(longest + 1), if longest > 0 { " " } else { "" });
+    format!("{fence}{space}{text}{space}{fence}")
+}

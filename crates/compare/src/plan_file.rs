@@ -1,0 +1,500 @@
+//! Plans as people write them: TOML, with units, names in place of numbers, and as little as can be.
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+
+use crate::command_line::CommandLine;
+use crate::cpus::CpuSet;
+use crate::plan::{Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, ServerSpec, Subject};
+use crate::target::Target;
+
+/// Why a text is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanFileError {
+    /// It cannot be read as a plan; the message names line and column.
+    #[error("{file}: {message}")]
+    Text {
+        /// Which file.
+        file: String,
+        /// What is wrong and where.
+        message: String,
+    },
+    /// What it says makes no experiment.
+    #[error("{file}: {message}")]
+    Meaning {
+        /// Which file.
+        file: String,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
+}
+
+/// What a plan need not say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Defaults {
+    /// The load of subjects without one.
+    pub load: CommandLine,
+    /// Where servers, loads and what runs beside run.
+    pub pinning: Pinning,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// Reads a plan. `file` is its name in messages; `{plan}` in its commands, and relative folders, mean the folder that it
+/// is in.
+///
+/// # Errors
+/// [`PlanFileError`], with the place and the remedy.
+pub fn read_plan(text: &str, file: &Path, defaults: &Defaults) -> Result<Plan, PlanFileError> {
+    let name = file.display().to_string();
+    let read: File = toml::from_str(text).map_err(|error| PlanFileError::Text {
+        file: name.clone(),
+        message: error.to_string().trim_end().to_owned(),
+    })?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let wrong = |message: String| PlanFileError::Meaning { file: name.clone(), message };
+    let plan = read.into_plan(folder, defaults).map_err(&wrong)?;
+    plan.check().map_err(|error| wrong(error.to_string()))?;
+    Ok(plan)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    measure: MeasureWord,
+    #[serde(default)]
+    restart: bool,
+    start_timeout: Option<Seconds>,
+    smallest_effect: Option<Fraction>,
+    seed: Option<u64>,
+    load: Option<CommandLine>,
+    #[serde(default)]
+    cgroup: Option<bool>,
+    #[serde(default)]
+    repeat: Repeat,
+    #[serde(default)]
+    cpus: Cpus,
+    #[serde(default, rename = "subject")]
+    subjects: Vec<SubjectEntry>,
+    #[serde(default, rename = "case")]
+    cases: Vec<CaseEntry>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum MeasureWord {
+    #[default]
+    Server,
+    Generator,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Repeat {
+    blocks: Option<usize>,
+    again: Option<usize>,
+    slice: Option<Seconds>,
+    warm_up: Option<Seconds>,
+    until: Option<Fraction>,
+    budget: Option<Seconds>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cpus {
+    server: Option<CpuWord>,
+    load: Option<CpuWord>,
+    beside: Option<CpuWord>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SubjectEntry {
+    name: String,
+    url: Option<String>,
+    command: Option<CommandLine>,
+    server: Option<String>,
+    stop: Option<CommandLine>,
+    ready: Option<CommandLine>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    folder: Option<PathBuf>,
+    cpus: Option<CpuWord>,
+    load: Option<CommandLine>,
+    beside: Option<CommandLine>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseEntry {
+    name: String,
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    paths: BTreeMap<String, String>,
+    subjects: Option<Vec<String>>,
+    connections: Option<u32>,
+    load: Option<CommandLine>,
+}
+
+impl File {
+    fn into_plan(self, folder: &Path, defaults: &Defaults) -> Result<Plan, String> {
+        let here = folder.display().to_string();
+        let in_plan = |command: CommandLine| command.filled(&[("plan", here.clone())]);
+        let load = in_plan(self.load.unwrap_or_else(|| defaults.load.clone()));
+        let names: Vec<String> = self.subjects.iter().map(|subject| subject.name.clone()).collect();
+        if names.is_empty() {
+            return Err("it names no [[subject]]; write one for each thing that is compared".to_owned());
+        }
+        let mut servers: Vec<ServerSpec> = Vec::new();
+        let mut subjects: Vec<Subject> = Vec::new();
+        let mut urls: Vec<String> = Vec::new();
+        for entry in self.subjects {
+            let server = match (entry.command, &entry.server) {
+                (Some(command), None) => {
+                    servers.push(ServerSpec {
+                        stop: entry.stop.map(in_plan),
+                        ready: entry.ready.map_or(Readiness::Port, |command| Readiness::Command(in_plan(command))),
+                        environment: entry.environment,
+                        folder: entry.folder.map(|own| folder.join(own)),
+                        cpus: entry.cpus.and_then(|cpus| cpus.0),
+                        ..ServerSpec::new(&entry.name, in_plan(command))
+                    });
+                    servers.len() - 1
+                }
+                (None, Some(of)) => {
+                    let known = names.iter().position(|name| name == of).and_then(|index| subjects.get(index));
+                    known.map(|subject: &Subject| subject.server).ok_or_else(|| {
+                        format!(
+                            "subject {:?} is to use the server of {of:?}, which does not stand before it",
+                            entry.name
+                        )
+                    })?
+                }
+                _ => {
+                    return Err(format!(
+                        "subject {:?} needs either command (its server's) or server (the name of the subject whose server it uses)",
+                        entry.name
+                    ));
+                }
+            };
+            let shared = subjects.iter().position(|other| other.server == server);
+            let url = entry.url.or_else(|| shared.map(|index| urls[index].clone()));
+            urls.push(
+                url.ok_or_else(|| format!("subject {:?} needs url, such as \"http://127.0.0.1:8080\"", entry.name))?,
+            );
+            subjects.push(Subject {
+                name: entry.name,
+                server,
+                load: entry.load.map_or_else(|| load.clone(), in_plan),
+                beside: entry.beside.map(in_plan),
+            });
+        }
+        let entries = if self.cases.is_empty() { vec![CaseEntry::plain()] } else { self.cases };
+        let cases = entries.into_iter().map(|case| case.into_case(&names, &urls)).collect::<Result<_, _>>()?;
+        let blocks = self.repeat.blocks.unwrap_or(20);
+        let seconds = |value: Option<Seconds>, default| value.map_or(default, |value| value.0);
+        let cpus =
+            |word: Option<CpuWord>, default: &Option<CpuSet>| word.map_or_else(|| default.clone(), |word| word.0);
+        Ok(Plan {
+            measured: match self.measure {
+                MeasureWord::Server => Measured::Server,
+                MeasureWord::Generator => Measured::Generator,
+            },
+            servers,
+            subjects,
+            cases,
+            repetitions: Repetitions {
+                blocks,
+                aa_blocks: self.repeat.again.unwrap_or_else(|| (blocks / 2).max(5).min(blocks)),
+                block_s: seconds(self.repeat.slice, 1.0),
+                warm_up_s: seconds(self.repeat.warm_up, 1.0),
+                until: self.repeat.until.map(|until| until.0),
+                budget_s: self.repeat.budget.map(|budget| budget.0),
+            },
+            pinning: Pinning {
+                server: cpus(self.cpus.server, &defaults.pinning.server),
+                load: cpus(self.cpus.load, &defaults.pinning.load),
+                beside: cpus(self.cpus.beside, &defaults.pinning.beside),
+            },
+            restart: self.restart,
+            start_timeout_s: seconds(self.start_timeout, 10.0),
+            smallest_effect: self.smallest_effect.map_or(crate::SMALLEST_EFFECT, |fraction| fraction.0),
+            seed: self.seed.unwrap_or(defaults.seed),
+            accounting: if self.cgroup == Some(false) {
+                CpuAccountingChoice::ProcessTree
+            } else {
+                CpuAccountingChoice::Best
+            },
+        })
+    }
+}
+
+impl CaseEntry {
+    /// The case of a plan without any: every subject's URL as it stands.
+    fn plain() -> Self {
+        let (name, path) = ("load".to_owned(), String::new());
+        Self { name, path, paths: BTreeMap::new(), subjects: None, connections: None, load: None }
+    }
+
+    fn into_case(self, names: &[String], urls: &[String]) -> Result<Case, String> {
+        let named = self.subjects.iter().flatten().chain(self.paths.keys());
+        if let Some(unknown) = named.into_iter().find(|name| !names.contains(*name)) {
+            let known = names.join(", ");
+            return Err(format!("case {:?} names the subject {unknown:?}; there are {known}", self.name));
+        }
+        let target = |(name, url): (&String, &String)| {
+            if self.subjects.as_ref().is_some_and(|chosen| !chosen.contains(name)) {
+                return Ok(None);
+            }
+            let path = self.paths.get(name).unwrap_or(&self.path);
+            // One slash between them, wherever it was written.
+            let whole = match (url.strip_suffix('/'), path.strip_prefix('/')) {
+                _ if path.is_empty() => url.clone(),
+                (Some(url), Some(path)) => format!("{url}/{path}"),
+                (None, None) => format!("{url}/{path}"),
+                _ => format!("{url}{path}"),
+            };
+            whole
+                .parse::<Target>()
+                .map(Some)
+                .map_err(|error| format!("case {:?}, subject {name:?}: {error}", self.name))
+        };
+        Ok(Case {
+            targets: names.iter().zip(urls).map(target).collect::<Result<_, _>>()?,
+            connections: self.connections.unwrap_or(10),
+            options: self.load.map_or_else(Vec::new, |words| words.words().to_vec()),
+            name: self.name,
+        })
+    }
+}
+
+/// CPUs, or `any`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuWord(pub Option<CpuSet>);
+
+impl FromStr for CpuWord {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "any" {
+            return Ok(Self(None));
+        }
+        text.parse().map(|set| Self(Some(set))).map_err(|error: crate::cpus::CpuSetError| error.to_string())
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuWord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expected = "CPUs such as 0, \"0,2\", \"1-3\" or \"any\"";
+        deserializer.deserialize_any(Words { expected, read: str::parse })
+    }
+}
+
+/// A length of time in seconds: `1.5`, `"300ms"`, `"2s"`, `"10m"` or `"1h"`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seconds(pub f64);
+
+impl FromStr for Seconds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let units = [("ms", 0.001), ("min", 60.0), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+        let text = text.trim();
+        let (number, scale) =
+            units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale))).unwrap_or((text, 1.0));
+        match number.trim_end().parse::<f64>() {
+            Ok(number) if number.is_finite() && number >= 0.0 => Ok(Self(number * scale)),
+            _ => Err(format!("{text:?} is no length of time; write for instance 2s, 300ms or 10m")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Words { expected: "a length of time such as \"2s\" or seconds", read: str::parse })
+    }
+}
+
+/// A fraction: `0.05` or `"5%"`. A bare `5` would be 500 %, which nobody means.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fraction(pub f64);
+
+impl FromStr for Fraction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, scale, most) = match text.trim().strip_suffix('%') {
+            Some(percent) => (percent.trim_end(), 0.01, 1000.0),
+            None => (text.trim(), 1.0, 1.0),
+        };
+        match number.parse::<f64>() {
+            Ok(number) if (0.0..=most).contains(&number) => Ok(Self(number * scale)),
+            _ => Err(format!("{text:?} is no fraction; write for instance 5% or 0.05")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Fraction {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Words { expected: "a fraction such as \"5%\" or 0.05", read: str::parse })
+    }
+}
+
+/// What may be written as a text or as a number.
+struct Words<F> {
+    expected: &'static str,
+    read: F,
+}
+
+impl<T, F: FnOnce(&str) -> Result<T, String>> Visitor<'_> for Words<F> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        (self.read)(text).map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str) -> Result<Plan, String> {
+        let defaults = Defaults {
+            load: "weir load {url}".parse().expect("a command"),
+            pinning: Pinning { server: CpuSet::one(0).ok(), load: None, beside: None },
+            seed: 9,
+        };
+        read_plan(text, Path::new("here/plan.toml"), &defaults).map_err(|error| error.to_string())
+    }
+
+    const WHOLE: &str = r#"
+        seed = 7
+        smallest_effect = "2%"
+        restart = true
+        start_timeout = "500ms"
+        [repeat]
+        blocks = 30
+        again = 30
+        slice = 0.5
+        warm_up = "200ms"
+        until = "1%"
+        budget = "10m"
+        [cpus]
+        load = 1
+        beside = "any"
+        [[subject]]
+        name = "nginx"
+        command = "nginx -c {plan}/nginx.conf"
+        stop = "nginx -s stop"
+        ready = "curl -f http://127.0.0.1:8081/"
+        environment = { TZ = "UTC" }
+        folder = "site"
+        cpus = "0-1"
+        url = "http://127.0.0.1:8081"
+        [[subject]]
+        name = "observed"
+        server = "nginx"
+        beside = "weir record --pid {pid}"
+        [[case]]
+        name = "small"
+        path = "1k.txt"
+        connections = 100
+        load = "--rate 1000"
+        [[case]]
+        name = "script"
+        paths = { nginx = "/x.php?a" }
+        subjects = ["nginx"]
+    "#;
+
+    #[test]
+    fn a_whole_plan_is_read() {
+        let plan = read(WHOLE).expect("a plan");
+        assert_eq!((plan.seed, plan.smallest_effect, plan.restart, plan.start_timeout_s), (7, 0.02, true, 0.5));
+        let repetitions = Repetitions {
+            blocks: 30,
+            aa_blocks: 30,
+            block_s: 0.5,
+            warm_up_s: 0.2,
+            until: Some(0.01),
+            budget_s: Some(600.0),
+        };
+        assert_eq!(plan.repetitions, repetitions);
+        let server = &plan.servers[0];
+        assert_eq!(server.command.to_string(), "nginx -c here/nginx.conf");
+        assert_eq!(server.folder.as_deref(), Some(Path::new("here/site")));
+        assert_eq!(server.environment["TZ"], "UTC");
+        assert!(server.stop.is_some() && matches!(server.ready, Readiness::Command(_)) && server.cpus.is_some());
+        assert_eq!((plan.servers.len(), plan.subjects.len(), plan.subjects[1].server), (1, 2, 0));
+        let urls = |case: usize| -> Vec<Option<&str>> {
+            plan.cases[case].targets.iter().map(|target| target.as_ref().map(Target::url)).collect()
+        };
+        assert_eq!(urls(0), [Some("http://127.0.0.1:8081/1k.txt"); 2]);
+        assert_eq!(urls(1), [Some("http://127.0.0.1:8081/x.php?a"), None]);
+        assert_eq!(plan.cases[0].options, ["--rate", "1000"]);
+        assert_eq!((&plan.pinning.server, &plan.pinning.load), (&CpuSet::one(0).ok(), &CpuSet::one(1).ok()));
+    }
+
+    #[test]
+    fn little_is_enough() {
+        let plan = read("[[subject]]\nname = 'a'\ncommand = 'x'\nurl = 'http://h/'\n").expect("a plan");
+        assert_eq!((plan.seed, plan.repetitions.blocks, plan.repetitions.aa_blocks), (9, 20, 10));
+        assert_eq!(plan.cases[0].targets[0].as_ref().map(Target::url), Some("http://h/"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let subject = "[[subject]]\nname = 'a'\ncommand = 'x'\nurl = 'http://h/'\n";
+        for (text, words) in [
+            (String::new(), ["here/plan.toml", "[[subject]]"]),
+            (format!("blocks = 3\n{subject}"), ["line 1", "blocks"]),
+            (format!("{subject}[repeat]\nslice = 'soon'\n"), ["line 6", "300ms"]),
+            (format!("smallest_effect = 5\n{subject}"), ["line 1", "5%"]),
+            (format!("{subject}{subject}"), ["two subjects", "\"a\""]),
+            ("[[subject]]\nname = 'a'\n".to_owned(), ["needs either command", "\"a\""]),
+            ("[[subject]]\nname = 'a'\nserver = 'b'\n".to_owned(), ["\"b\"", "before it"]),
+            ("[[subject]]\nname = 'a'\ncommand = 'x'\n".to_owned(), ["needs url", "\"a\""]),
+            (format!("{subject}[[case]]\nname = 'c'\nsubjects = ['z']\n"), ["\"z\"", "there are a"]),
+            (format!("{subject}[repeat]\nblocks = 0\n"), ["blocks is 0", "within"]),
+            ("[[subject]]\nname = 'a'\ncommand = '\"'\nurl = 'http://h/'\n".to_owned(), ["line 3", "quote"]),
+            ("[[subject]]\nname = 'a'\ncommand = 'x'\nurl = 'h'\n".to_owned(), ["subject \"a\"", "http://"]),
+        ] {
+            let error = read(&text).expect_err(&text);
+            assert!(words.iter().all(|word| error.contains(word)), "{words:?} are not in {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_it(text in "(?s)(\\[\\[?(subject|case|repeat|cpus)\\]\\]?\n|(name|url|command|server|blocks|slice) = |'[a-z/:%]{0,6}'\n|[0-9.]{1,3}\n|\\PC|\n){0,40}") {
+            let _plan_or_not = read(&text);
+        }
+
+        #[test]
+        fn times_and_fractions_come_back(value in 0.0..1000.0_f64) {
+            let near = |found: f64| (found - value).abs() <= 1e-9 * value.max(1.0);
+            let (seconds, milliseconds, percent) = (format!("{value}s"), format!("{}ms", value * 1000.0), format!("{value}%"));
+            prop_assert!(near(seconds.parse::<Seconds>().expect("seconds").0));
+            prop_assert!(near(milliseconds.parse::<Seconds>().expect("milliseconds").0));
+            prop_assert!(near(percent.parse::<Fraction>().expect("percent").0 * 100.0));
+        }
+    }
+}
