@@ -234,7 +234,11 @@ impl<'a> Engine<'a> {
         if count == 0 {
             self.now_ns = monotonic_ns();
         }
+        let is_slow = self.slow.is_some();
         for event in &events[..count] {
+            if is_slow && self.on_slow_event(event.u64, event.events) {
+                continue;
+            }
             self.on_event(event.u64, event.events);
             if self.now_ns >= self.next_arrival_ns {
                 self.issue_due();
@@ -258,10 +262,6 @@ impl<'a> Engine<'a> {
         if connection.generation != (token >> 32) as u32 {
             return;
         }
-        if self.slow.is_some() && self.on_slow_event(slot, flags) {
-            return;
-        }
-        let connection = &self.connections[slot];
         match connection.phase {
             Phase::Busy => {
                 let clogged = connection.unsent > 0
@@ -349,9 +349,6 @@ impl<'a> Engine<'a> {
         };
         connection.unsent = connection.batch_bytes;
         connection.batch.request_offset = connection.stream.as_ref().map_or(0, |stream| stream.sent);
-        if self.slow.is_some() {
-            return self.send_slowly(slot);
-        }
         if connection.in_ring {
             if self.ring_fits {
                 return self.queue_batch(slot);
@@ -359,6 +356,9 @@ impl<'a> Engine<'a> {
             if !self.back_to_epoll(slot) {
                 return;
             }
+        }
+        if self.slow.is_some() {
+            return self.send_slowly(slot);
         }
         let connection = &mut self.connections[slot];
         self.now_ns = monotonic_ns();

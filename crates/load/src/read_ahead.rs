@@ -104,7 +104,7 @@ mod tests {
         ) {
             let (mut writer, reader) = UnixStream::pair().expect("a pair");
             reader.set_nonblocking(true).expect("a socket");
-            let mut kernel = Kernel::new(&crate::sockets::Sockets::default()).expect("epoll");
+            let mut kernel = Kernel::new(&crate::Sockets::default()).expect("epoll");
             let mut ahead = ReadAhead::new(1024);
             let (mut written, mut read, mut next) = (0usize, 0usize, 0u8);
             let mut buffer = [0; 1000];

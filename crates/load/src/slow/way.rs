@@ -88,8 +88,12 @@ impl Engine<'_> {
     }
 
     /// Takes the event of a slow client's connection, if its line makes a difference to it.
-    pub(crate) fn on_slow_event(&mut self, slot: usize, flags: u32) -> bool {
+    pub(crate) fn on_slow_event(&mut self, token: u64, flags: u32) -> bool {
         let Some(slow) = &mut self.slow else { return false };
+        let slot = (token & 0xffff_ffff) as usize;
+        if self.connections[slot].generation != (token >> 32) as u32 {
+            return false;
+        }
         self.now_ns = monotonic_ns();
         let (now_ns, latency_ns) = (self.now_ns, slow.latency_ns);
         let connection = &mut self.connections[slot];
