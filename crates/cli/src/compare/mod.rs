@@ -44,10 +44,11 @@ The verdict:
   Each block measures all subjects one right after the other. What counts is the
   median of the ratios to the first one, with a bootstrap interval over blocks;
   the noise floor is the same for the first one against itself. For a cost, B is
-  worse when the whole interval lies above the noise floor, the median beyond the
-  smallest effect, and chance does as much in less than 5 % of experiments with
-  so many comparisons (signed ranks, Holm); better likewise below; the same when
-  interval and noise floor lie within the smallest effect; else one cannot tell.
+  worse when the whole interval lies above the noise floor, the median beyond
+  the smallest effect, and chance does as much in less than 5 % of experiments
+  with so many comparisons (signed ranks, Holm); better likewise below; the same
+  when interval and noise floor lie within the smallest effect; else one cannot
+  tell.
 
 A plan:
   smallest_effect = \"2%\"
@@ -67,8 +68,8 @@ A plan:
   path = \"/1k.txt\"
   connections = 10
 
-Exit status: 0 if it was measured, 1 if not or not to the end, 2 for wrong usage,
-3 if something is worse than the first subject (--fail-if-worse).";
+Exit status: 0 if it was measured, 1 if not or not to the end, 2 for wrong
+usage, 3 if something is worse than the first subject (--fail-if-worse).";
 
 /// Hold two servers, configurations or load generators against each other, so that the answer holds on a noisy
 /// machine.
