@@ -6,36 +6,12 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
+use support::files::SmallDisk;
 use support::planted::{Beside, wait_for};
 use support::{alone, number, output, weir};
 use weir_testkit::{Faulty, require};
-
-/// A file system of its own in memory, unmounted with the test.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount(mib: u32) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let size = format!("size={mib}m");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "weir-small"]).arg(folder.path()).status();
-        require::or_skip(mounted.is_ok_and(|status| status.success()), "no file system can be mounted")?;
-        Some(Self(folder))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazily: a recorder that a failed test leaves behind may still hold files of it.
-        let _ = Command::new("umount").arg("--lazy").arg(self.path()).status();
-    }
-}
 
 /// What a recorder says, as it says it; it is ended with the test.
 struct Recording {

@@ -3,8 +3,8 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
 use std::process::Output;
+use support::files::{contents, holds};
 use support::{alone, output};
 use weir_testkit::{Faulty, RunningServer};
 
@@ -16,20 +16,6 @@ fn told(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}", text(&output.stderr));
     (text(&output.stdout), text(&output.stderr))
-}
-
-/// The bytes of all files of a directory.
-fn contents(directory: &Path) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        bytes.extend(if path.is_dir() { contents(&path) } else { fs::read(&path).expect("readable") });
-    }
-    bytes
-}
-
-fn holds(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::files::{contents, holds};
 use support::{alone, output, weir};
 use weir_testkit::{RunningServer, WeirServe};
 
@@ -18,20 +19,6 @@ fn json(arguments: &[&str]) -> Value {
 
 fn serve(root: &str) -> RunningServer {
     WeirServe::new(env!("CARGO_BIN_EXE_weir")).root(root).start().expect("weir serve starts")
-}
-
-/// The bytes of all files of a directory.
-fn contents(directory: &Path) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        bytes.extend(if path.is_dir() { contents(&path) } else { fs::read(&path).expect("readable") });
-    }
-    bytes
-}
-
-fn holds(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[test]

@@ -158,10 +158,10 @@ impl UnderWay<'_> {
                     in_round -= 1;
                 }
                 let block = Block { case: planned.case, slices };
-                if let Some(keep) = &mut keep {
-                    keep(&block).map_err(|source| ExperimentError::System { what: "keeping a block", source })?;
-                }
+                let kept = keep.as_mut().map_or(Ok(()), |keep| keep(&block));
+                // What the disk has no room for is in the report all the same.
                 self.blocks.push(block);
+                kept.map_err(|source| ExperimentError::System { what: "keeping a block", source })?;
                 if budget.is_some_and(|budget| began.elapsed() >= budget) {
                     return Ok(Ending::Budget);
                 }

@@ -240,9 +240,9 @@ impl Plan {
         for subject in &self.subjects {
             let name = match self.measured {
                 Measured::Generator => format!("load generator {}", subject.name),
-                Measured::Server => "the load".to_owned(),
+                Measured::Server => format!("the load of {}", subject.name),
             };
-            if !commands.iter().any(|(other, _)| *other == name) {
+            if self.measured == Measured::Generator || !commands.iter().any(|(_, other)| **other == subject.load) {
                 commands.push((name, &subject.load));
             }
         }

@@ -33,9 +33,10 @@ pub fn terminal_report(outcome: &Outcome, command: &str, colours: bool) -> Strin
             write_judged(&mut text, plan, &of_subject, colours);
         }
         let shares = generator_shares(outcome, index).into_iter();
-        let shares: Vec<String> = shares.map(|(name, share)| format!("{:.0} % with {name}", share * 100.0)).collect();
+        let shares: Vec<String> =
+            shares.map(|(name, share)| format!("{:.0} % of its CPU with {name}", share * 100.0)).collect();
         if !shares.is_empty() {
-            line(&mut text, format_args!("  {:<16} at {} of its CPU", "load generator", shares.join(", ")));
+            line(&mut text, format_args!("  {:<16} took {}", "load generator", shares.join(", ")));
         }
     }
     let restarted = if outcome.restarted { "; servers started for each slice" } else { "" };

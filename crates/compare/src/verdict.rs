@@ -151,7 +151,8 @@ fn ratios_of(metric: Metric, pairs: &[(&Slice, &Slice)]) -> PairedRatios {
     ratios
 }
 
-/// Whether the interval of CPU per request of every subject of a case reaches no further than `until` from its median.
+/// Whether the interval of CPU per request of every subject of a case reaches no further than `until` from its median;
+/// never where there is nothing to compare.
 ///
 /// The width decides, never the verdict: to stop as soon as a difference shows would find some in mere noise.
 pub(crate) fn is_precise(plan: &Plan, blocks: &[Block], case: usize, until: f64) -> bool {
@@ -160,15 +161,16 @@ pub(crate) fn is_precise(plan: &Plan, blocks: &[Block], case: usize, until: f64)
     let bootstrap = Bootstrap { resamples: 1000, ..Bootstrap::with_seed(plan.seed) };
     let others: Vec<usize> = planned.subjects().skip(1).collect();
     let fewest = blocks_for_a_verdict(others.len() * plan.cases.len() * Metric::concerning(plan.measured).len());
-    others.into_iter().all(|subject| {
-        let of_case = blocks.iter().filter(|block| block.case == case);
-        let pairs: Vec<_> = of_case.filter_map(|block| block.pair(baseline, subject)).collect();
-        let found = ratios_of(Metric::CpuNsPerRequest, &pairs).snapshot(&bootstrap);
-        found.is_ok_and(|found| {
-            let reach = (found.interval.high / found.point).max(found.point / found.interval.low);
-            found.blocks >= fewest && reach <= 1.0 + until
+    !others.is_empty()
+        && others.into_iter().all(|subject| {
+            let of_case = blocks.iter().filter(|block| block.case == case);
+            let pairs: Vec<_> = of_case.filter_map(|block| block.pair(baseline, subject)).collect();
+            let found = ratios_of(Metric::CpuNsPerRequest, &pairs).snapshot(&bootstrap);
+            found.is_ok_and(|found| {
+                let reach = (found.interval.high / found.point).max(found.point / found.interval.low);
+                found.blocks >= fewest && reach <= 1.0 + until
+            })
         })
-    })
 }
 
 /// Whether the generator was short of CPU in the median of these slices.

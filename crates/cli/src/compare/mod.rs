@@ -87,7 +87,9 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = *args.options;
-    let (fail_if_worse, seed_is_drawn, shape) = (options.fail_if_worse, options.seed.is_none(), options.shape.clone());
+    // The folder of an experiment has its seed.
+    let seed_is_drawn = options.seed.is_none() && options.resume.is_none();
+    let (fail_if_worse, shape) = (options.fail_if_worse, options.shape.clone());
     let (plan, done, mut results) = match prepared(options) {
         Ok(prepared) => prepared,
         Err(error) => return Ok(usage(&error)),
@@ -160,10 +162,6 @@ pub(crate) fn stop_on_signals(interrupt: &Interrupt) -> anyhow::Result<()> {
 }
 
 fn print(outcome: &Outcome, command: &str, shape: &Shape) -> anyhow::Result<()> {
-    if let Some(file) = &shape.junit {
-        std::fs::write(file, weir_compare::junit_report(outcome))
-            .with_context(|| format!("writing the report {}", file.display()))?;
-    }
     let text = if shape.json {
         format!("{:#}\n", weir_compare::json_report(outcome, command)?)
     } else if shape.markdown {
@@ -171,5 +169,11 @@ fn print(outcome: &Outcome, command: &str, shape: &Shape) -> anyhow::Result<()> 
     } else {
         weir_compare::terminal_report(outcome, command, crate::output::colours())
     };
-    crate::output::print(&text)
+    crate::output::print(&text)?;
+    // Last: what could not be written must not cost the report.
+    if let Some(file) = &shape.junit {
+        std::fs::write(file, weir_compare::junit_report(outcome))
+            .with_context(|| format!("writing the report {}", file.display()))?;
+    }
+    Ok(())
 }

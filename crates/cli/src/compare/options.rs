@@ -58,7 +58,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub(super) results: Option<PathBuf>,
     /// Go on with the experiment in this folder where it ended; --blocks, --until and --budget may be raised.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["seed", "aa", "block_seconds", "warm_up"])]
     pub(super) resume: Option<PathBuf>,
     /// Seed of the order of the blocks and of the bootstrap. Default: drawn, and shown in the report.
     #[arg(long, value_name = "N")]
@@ -275,6 +275,8 @@ mod tests {
             &["plan.toml", "--url", "http://h/"],
             &["plan.toml", "--resume", "folder"],
             &["--resume", "folder", "--results", "folder"],
+            &["--resume", "folder", "--seed", "1"],
+            &["--resume", "folder", "--block-seconds", "2"],
         ] {
             assert!(planned(line).is_err(), "{line:?}");
         }

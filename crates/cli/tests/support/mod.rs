@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its share")]
 
 pub(crate) mod advice;
+pub(crate) mod files;
 pub(crate) mod planted;
 pub(crate) mod resolver;
 
