@@ -79,7 +79,7 @@ impl<'a> Experiment<'a> {
             Err(ExperimentError::Interrupted) => Ending::Interrupted,
             Err(error) => Ending::Failed(error.to_string()),
         };
-        under_way.servers.drain(..).flatten().for_each(|server| server.stop(&bench));
+        under_way.stop_servers();
         let blocks = under_way.blocks;
         if blocks.is_empty() {
             return Err(ExperimentError::Interrupted);
@@ -104,11 +104,7 @@ impl UnderWay<'_> {
     ) -> Result<Ending, ExperimentError> {
         let (plan, bench) = (self.plan, self.bench);
         self.servers = plan.servers.iter().map(|_| None).collect();
-        if !self.restarted {
-            for index in 0..plan.servers.len() {
-                self.servers[index] = Some(Server::start(plan, index, bench)?);
-            }
-        }
+        self.start_servers()?;
         if plan.measured == Measured::Generator && plan.repetitions.warm_up_s > 0.0 {
             // The commands are started afresh for each slice; what can be warm is the server.
             for subject in plan.cases[0].subjects() {
@@ -127,7 +123,9 @@ impl UnderWay<'_> {
             });
         let mut open = vec![true; plan.cases.len()];
         let mut slices_done = 0;
-        loop {
+        let mut life = self.blocks.iter().map(|block| block.life + 1).max().unwrap_or(0);
+        let mut begun: Option<usize> = None;
+        for number in 0.. {
             let round = schedule.round();
             if round.is_empty() {
                 break;
@@ -140,6 +138,12 @@ impl UnderWay<'_> {
                     !is_known && open[block.case]
                 })
                 .collect();
+            let due = number * plan.starts() / plan.repetitions.blocks.max(1);
+            if !self.restarted && !round.is_empty() && begun.replace(due).is_some_and(|begun| begun != due) {
+                self.stop_servers();
+                self.start_servers()?;
+                life += 1;
+            }
             let mut in_round: usize = round.iter().map(|block| block.order.len()).sum();
             for planned in round {
                 let mut slices = Vec::with_capacity(planned.order.len());
@@ -157,7 +161,7 @@ impl UnderWay<'_> {
                     slices_done += 1;
                     in_round -= 1;
                 }
-                let block = Block { case: planned.case, slices };
+                let block = Block { case: planned.case, life, slices };
                 let kept = keep.as_mut().map_or(Ok(()), |keep| keep(&block));
                 // What the disk has no room for is in the report all the same.
                 self.blocks.push(block);
@@ -177,6 +181,24 @@ impl UnderWay<'_> {
         }
         progress(Progress { slices_done, slices_total: slices_done, now: None, left_s: 0.0 });
         Ok(Ending::Done)
+    }
+
+    /// Starts every server, unless that is done for each slice.
+    fn start_servers(&mut self) -> Result<(), ExperimentError> {
+        for index in 0..self.plan.servers.len() {
+            if !self.restarted {
+                self.servers[index] = Some(Server::start(self.plan, index, self.bench)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn stop_servers(&mut self) {
+        for server in &mut self.servers {
+            if let Some(server) = server.take() {
+                server.stop(self.bench);
+            }
+        }
     }
 
     /// One slice, on a server that is up or is started for it.

@@ -65,14 +65,15 @@ pub use metric::Metric;
 pub use outcome::{Block, BlockSlice, Ending, Memory, Outcome, Slice};
 pub use pair::Pair;
 pub use plan::{
-    Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec, Subject,
+    Asked, Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec,
+    Subject,
 };
 pub use plan_file::{CpuWord, Defaults, Fraction, PlanFileError, Seconds, read_plan};
 pub use results::{Results, ResultsError};
 pub use schedule::{PlannedBlock, Role, Schedule};
 pub use target::{Target, TargetError};
 pub use terminal::terminal_report;
-pub use verdict::{FALSE_VERDICTS, Judgement, blocks_for_a_verdict, verdicts};
+pub use verdict::{FALSE_VERDICTS, Judgement, blocks_for_a_verdict, judged, verdicts};
 pub use warning::warnings;
 
 /// The smallest difference that interests where nothing else is said: 2 %.

@@ -66,6 +66,12 @@ impl Metric {
         }
     }
 
+    /// Whether it is that of a start of the server, and the slices of one start tell it again and again: its ratios are
+    /// those of lives, not of blocks.
+    pub(crate) fn is_of_a_life(self) -> bool {
+        matches!(self, Self::MemoryBytes)
+    }
+
     /// Whether it depends on how fast the generator can ask.
     pub(crate) fn depends_on_the_generator(self) -> bool {
         matches!(self, Self::RatePerS | Self::P50Ns | Self::P99Ns)

@@ -40,6 +40,9 @@ pub enum Ending {
 pub struct Block {
     /// Index of the case.
     pub case: usize,
+    /// In which life of the servers: how often all had been started before, where that is not done for each slice.
+    #[serde(default)]
+    pub life: usize,
     /// The slices in the order in which they were measured.
     pub slices: Vec<BlockSlice>,
 }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
 use crate::error::PlanError;
+use crate::metric::Metric;
 use crate::target::Target;
+use crate::verdict::blocks_for_a_verdict;
 
 /// The most subjects of one experiment.
 pub const SUBJECTS_MAX: usize = 32;
@@ -129,10 +131,73 @@ pub struct Repetitions {
     /// either side (0.01 is 1 %); above 0. `None`: all blocks are measured.
     #[serde(default)]
     pub until: Option<f64>,
+    /// How often every server is started, spread evenly over the blocks: what differs between two starts of one program
+    /// (where its memory lies, how much of it is touched) would otherwise pass for a difference between two programs.
+    /// 1 to `blocks`; without it as often as a verdict on memory needs, if there are blocks enough. Where servers are
+    /// started for each slice it says nothing.
+    #[serde(default)]
+    pub starts: Option<usize>,
     /// The whole experiment ends with the block during which this many seconds are over; above 0. `None`: no limit.
     #[serde(default)]
     pub budget_s: Option<f64>,
 }
+
+impl Repetitions {
+    /// Blocks of each case where none are asked for.
+    pub const BLOCKS: usize = 100;
+    /// Length of a slice where none is asked for, in seconds. Many short slices tell more than few long ones: what two
+    /// slices have in common is the less, the further they lie apart.
+    pub const SLICE_S: f64 = 0.3;
+    /// Length of the load before a slice where none is asked for, in seconds.
+    pub const WARM_UP_S: f64 = 0.1;
+
+    /// What people ask for, and the rest as it is where nothing is said. With a budget of time and no number of blocks
+    /// there are as many as fit into it, for `slices` slices (of all cases) beside the baseline's second ones.
+    #[must_use]
+    pub fn asked(asked: &Asked, slices: usize, cases: usize) -> Self {
+        let block_s = asked.block_s.unwrap_or(Self::SLICE_S);
+        let warm_up_s = asked.warm_up_s.unwrap_or(Self::WARM_UP_S);
+        let fitting = asked.budget_s.map(|budget_s| {
+            let again = cases as f64 / 2.0;
+            let round_s = (slices as f64 + again) * (block_s + warm_up_s + SETTLE_S);
+            ((budget_s / round_s.max(1e-3)) as usize).clamp(1, BLOCKS_MAX)
+        });
+        let blocks = asked.blocks.or(fitting).unwrap_or(Self::BLOCKS);
+        Self {
+            blocks,
+            aa_blocks: asked.aa_blocks.unwrap_or_else(|| (blocks / 2).max(5).min(blocks)),
+            block_s,
+            warm_up_s,
+            until: asked.until,
+            budget_s: asked.budget_s,
+            starts: asked.starts,
+        }
+    }
+}
+
+/// What people say of repetitions; `None` where they do not.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked {
+    /// As [`Repetitions::blocks`].
+    pub blocks: Option<usize>,
+    /// As [`Repetitions::aa_blocks`].
+    pub aa_blocks: Option<usize>,
+    /// As [`Repetitions::block_s`].
+    pub block_s: Option<f64>,
+    /// As [`Repetitions::warm_up_s`].
+    pub warm_up_s: Option<f64>,
+    /// As [`Repetitions::until`].
+    pub until: Option<f64>,
+    /// As [`Repetitions::budget_s`].
+    pub budget_s: Option<f64>,
+    /// As [`Repetitions::starts`].
+    pub starts: Option<usize>,
+}
+
+/// What a slice takes beside its load and the warm-up, at least: reading the clocks, and letting things settle.
+const SETTLE_S: f64 = 0.03;
+/// The most blocks of a case.
+const BLOCKS_MAX: usize = 10_000;
 
 /// Which CPUs do what; `None` leaves it to the kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -199,8 +264,9 @@ impl Plan {
         }
         let repetitions = &self.repetitions;
         within("subjects", self.subjects.len() as f64, 1.0, SUBJECTS_MAX as f64)?;
-        within("blocks", repetitions.blocks as f64, 1.0, 10_000.0)?;
+        within("blocks", repetitions.blocks as f64, 1.0, BLOCKS_MAX as f64)?;
         within("A/A blocks", repetitions.aa_blocks as f64, 0.0, repetitions.blocks as f64)?;
+        within("starts of each server", repetitions.starts.unwrap_or(1) as f64, 1.0, repetitions.blocks as f64)?;
         within("block seconds", repetitions.block_s, 0.05, 3600.0)?;
         within("warm-up seconds", repetitions.warm_up_s, 0.0, 3600.0)?;
         within("width of the interval", repetitions.until.unwrap_or(1.0), 1e-6, 10.0)?;
@@ -225,6 +291,24 @@ impl Plan {
             within("connections", f64::from(case.connections), 1.0, 100_000.0)?;
         }
         Ok(())
+    }
+
+    /// How many judgements it asks for, if everything is measured: subjects beside the baseline, of every case, by metric.
+    #[must_use]
+    pub fn comparisons(&self) -> usize {
+        let pairs: usize = self.cases.iter().map(|case| case.subjects().count().saturating_sub(1)).sum();
+        pairs * Metric::concerning(self.measured).len()
+    }
+
+    /// How often every server is started, where that is not done for each slice.
+    pub(crate) fn starts(&self) -> usize {
+        let Repetitions { blocks, starts, .. } = self.repetitions;
+        // Two more than a verdict on memory needs, for starts that are as it happens alike.
+        let needed = match self.measured {
+            Measured::Server => blocks_for_a_verdict(self.comparisons()) + 2,
+            Measured::Generator => 1,
+        };
+        starts.unwrap_or_else(|| needed.min(blocks / 2)).max(1)
     }
 
     /// Every command that will be run, each with its name in messages, and each once.

@@ -9,7 +9,9 @@ use serde::de::{self, Deserializer, Visitor};
 
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
-use crate::plan::{Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, ServerSpec, Subject};
+use crate::plan::{
+    Asked, Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, ServerSpec, Subject,
+};
 use crate::target::Target;
 
 /// Why a text is no plan.
@@ -102,6 +104,7 @@ struct Repeat {
     warm_up: Option<Seconds>,
     until: Option<Fraction>,
     budget: Option<Seconds>,
+    starts: Option<usize>,
 }
 
 #[derive(Default, Deserialize)]
@@ -140,6 +143,21 @@ struct CaseEntry {
     subjects: Option<Vec<String>>,
     connections: Option<u32>,
     load: Option<CommandLine>,
+}
+
+impl Repeat {
+    fn asked(&self) -> Asked {
+        let seconds = |value: Option<Seconds>| value.map(|value| value.0);
+        Asked {
+            blocks: self.blocks,
+            aa_blocks: self.again,
+            block_s: seconds(self.slice),
+            warm_up_s: seconds(self.warm_up),
+            until: self.until.map(|until| until.0),
+            budget_s: seconds(self.budget),
+            starts: self.starts,
+        }
+    }
 }
 
 impl File {
@@ -196,8 +214,9 @@ impl File {
             });
         }
         let entries = if self.cases.is_empty() { vec![CaseEntry::plain()] } else { self.cases };
-        let cases = entries.into_iter().map(|case| case.into_case(&names, &urls)).collect::<Result<_, _>>()?;
-        let blocks = self.repeat.blocks.unwrap_or(20);
+        let cases = entries.into_iter().map(|case| case.into_case(&names, &urls)).collect::<Result<Vec<_>, _>>()?;
+        let slices = cases.iter().map(|case| case.subjects().count()).sum();
+        let repetitions = Repetitions::asked(&self.repeat.asked(), slices, cases.len());
         let seconds = |value: Option<Seconds>, default| value.map_or(default, |value| value.0);
         let cpus =
             |word: Option<CpuWord>, default: &Option<CpuSet>| word.map_or_else(|| default.clone(), |word| word.0);
@@ -209,14 +228,7 @@ impl File {
             servers,
             subjects,
             cases,
-            repetitions: Repetitions {
-                blocks,
-                aa_blocks: self.repeat.again.unwrap_or_else(|| (blocks / 2).max(5).min(blocks)),
-                block_s: seconds(self.repeat.slice, 1.0),
-                warm_up_s: seconds(self.repeat.warm_up, 1.0),
-                until: self.repeat.until.map(|until| until.0),
-                budget_s: self.repeat.budget.map(|budget| budget.0),
-            },
+            repetitions,
             pinning: Pinning {
                 server: cpus(self.cpus.server, &defaults.pinning.server),
                 load: cpus(self.cpus.load, &defaults.pinning.load),
@@ -436,6 +448,7 @@ mod tests {
             warm_up_s: 0.2,
             until: Some(0.01),
             budget_s: Some(600.0),
+            starts: None,
         };
         assert_eq!(plan.repetitions, repetitions);
         let server = &plan.servers[0];
@@ -456,7 +469,7 @@ mod tests {
     #[test]
     fn little_is_enough() {
         let plan = read("[[subject]]\nname = 'a'\ncommand = 'x'\nurl = 'http://h/'\n").expect("a plan");
-        assert_eq!((plan.seed, plan.repetitions.blocks, plan.repetitions.aa_blocks), (9, 20, 10));
+        assert_eq!((plan.seed, plan.repetitions.blocks, plan.repetitions.aa_blocks), (9, 100, 50));
         assert_eq!(plan.cases[0].targets[0].as_ref().map(Target::url), Some("http://h/"));
     }
 

@@ -1,4 +1,6 @@
 //! What follows from an outcome: pure functions of it.
+use std::collections::BTreeMap;
+
 use serde::{Serialize, Serializer};
 use weir_measure::comparison::{self, BLOCKS_FOR_A_VERDICT, Bootstrap, Estimate, PairedRatios, Verdict};
 use weir_measure::family::holm;
@@ -7,7 +9,8 @@ use weir_measure::signed_rank;
 
 use crate::metric::Metric;
 use crate::outcome::{Block, Outcome, Slice};
-use crate::plan::{Measured, Plan};
+use crate::plan::{Case, Measured, Plan};
+use crate::schedule::Role;
 
 /// Above this part of its CPU the generator, not the server, set the throughput.
 pub(crate) const GENERATOR_LIMIT: f64 = 0.95;
@@ -55,13 +58,7 @@ pub struct Judgement {
 /// metric that was never measured is left out.
 #[must_use]
 pub fn verdicts(outcome: &Outcome) -> Vec<Judgement> {
-    let mut judgements: Vec<Judgement> = Vec::new();
-    for (case, planned) in outcome.plan.cases.iter().enumerate() {
-        for subject in planned.subjects().skip(1) {
-            let judged = Metric::concerning(outcome.plan.measured).iter();
-            judgements.extend(judged.filter_map(|metric| judge(outcome, case, subject, *metric)));
-        }
-    }
+    let mut judgements = judged(outcome, &Bootstrap::with_seed(outcome.plan.seed));
     let level = FALSE_VERDICTS / judgements.len().max(1) as f64;
     let mut found: Vec<(usize, Metric, Option<f64>)> = Vec::new();
     for judgement in &mut judgements {
@@ -70,7 +67,7 @@ pub fn verdicts(outcome: &Outcome) -> Vec<Judgement> {
         judgement.smallest_found = match known {
             Some(known) => known.2,
             None => {
-                let noise = ratios_of(judgement.metric, &outcome.repeated(judgement.case, false));
+                let noise = noise_of(outcome, judgement.case, judgement.metric);
                 let blocks = judgement.ratio.map_or(0, |ratio| ratio.blocks);
                 let (smallest_effect, seed) = (outcome.plan.smallest_effect, outcome.plan.seed);
                 let smallest = smallest_found(noise.ratios(), &Power { blocks, smallest_effect, level, seed });
@@ -78,6 +75,20 @@ pub fn verdicts(outcome: &Outcome) -> Vec<Judgement> {
                 smallest
             }
         };
+    }
+    judgements
+}
+
+/// The same with intervals by another bootstrap, and without the smallest difference that would have been found: for
+/// those who judge experiments by the thousand, such as simulations.
+#[must_use]
+pub fn judged(outcome: &Outcome, bootstrap: &Bootstrap) -> Vec<Judgement> {
+    let mut judgements: Vec<Judgement> = Vec::new();
+    for (case, planned) in outcome.plan.cases.iter().enumerate() {
+        for subject in planned.subjects().skip(1) {
+            let judged = Metric::concerning(outcome.plan.measured).iter();
+            judgements.extend(judged.filter_map(|metric| judge(outcome, case, subject, *metric, bootstrap)));
+        }
     }
     let probabilities: Vec<Option<f64>> = judgements.iter().map(|judgement| judgement.probability).collect();
     for (judgement, corrected) in judgements.iter_mut().zip(holm(&probabilities)) {
@@ -96,7 +107,7 @@ pub fn blocks_for_a_verdict(comparisons: usize) -> usize {
     signed_rank::fewest_pairs(FALSE_VERDICTS / comparisons.max(1) as f64).max(BLOCKS_FOR_A_VERDICT)
 }
 
-fn judge(outcome: &Outcome, case: usize, subject: usize, metric: Metric) -> Option<Judgement> {
+fn judge(outcome: &Outcome, case: usize, subject: usize, metric: Metric, bootstrap: &Bootstrap) -> Option<Judgement> {
     let plan = &outcome.plan;
     let pairs = outcome.pairs(case, subject);
     let values = |side: fn(&(&Slice, &Slice)) -> f64| comparison::median(&pairs.iter().map(side).collect::<Vec<f64>>());
@@ -105,9 +116,15 @@ fn judge(outcome: &Outcome, case: usize, subject: usize, metric: Metric) -> Opti
         return None;
     }
     let base: Vec<f64> = pairs.iter().filter_map(|(slice, _)| metric.of(slice)).collect();
-    let bootstrap = Bootstrap::with_seed(plan.seed);
-    let (ratios, repeated) = (ratios_of(metric, &pairs), ratios_of(metric, &outcome.repeated(case, false)));
-    let (ratio, noise) = (ratios.snapshot(&bootstrap).ok(), repeated.snapshot(&bootstrap).ok());
+    let ratios = if metric.is_of_a_life() && !outcome.restarted {
+        let baseline = by_life(outcome, case, Role::Subject(planned_baseline(plan, case)), metric);
+        let subject = by_life(outcome, case, Role::Subject(subject), metric);
+        paired(baseline.iter().filter_map(|(life, value)| Some((*value, *subject.get(life)?))))
+    } else {
+        ratios_of(metric, &pairs)
+    };
+    let repeated = noise_of(outcome, case, metric);
+    let (ratio, noise) = (ratios.snapshot(bootstrap).ok(), repeated.snapshot(bootstrap).ok());
     let plain = ratio.map_or(Verdict::CannotTell, |ratio| {
         comparison::verdict(&ratio, noise.as_ref(), plan.smallest_effect, metric.direction())
     });
@@ -141,14 +158,42 @@ fn judge(outcome: &Outcome, case: usize, subject: usize, metric: Metric) -> Opti
 }
 
 fn ratios_of(metric: Metric, pairs: &[(&Slice, &Slice)]) -> PairedRatios {
+    paired(pairs.iter().filter_map(|(baseline, subject)| metric.of(baseline).zip(metric.of(subject))))
+}
+
+fn paired(values: impl Iterator<Item = (f64, f64)>) -> PairedRatios {
     let mut ratios = PairedRatios::default();
-    for (baseline, subject) in pairs {
-        if let (Some(baseline), Some(subject)) = (metric.of(baseline), metric.of(subject)) {
-            // A slice in which a subject used no measurable CPU has no ratio; `warnings` counts those.
-            let _no_ratio = ratios.push(baseline, subject);
-        }
+    for (baseline, subject) in values {
+        // A slice in which a subject used no measurable CPU has no ratio; `warnings` counts those.
+        let _no_ratio = ratios.push(baseline, subject);
     }
     ratios
+}
+
+/// What the baseline differs from itself: twice in a block, or, of what is told once by each start, from one life to the
+/// next.
+fn noise_of(outcome: &Outcome, case: usize, metric: Metric) -> PairedRatios {
+    if !metric.is_of_a_life() || outcome.restarted {
+        return ratios_of(metric, &outcome.repeated(case, false));
+    }
+    let baseline = Role::Subject(planned_baseline(&outcome.plan, case));
+    let lives: Vec<f64> = by_life(outcome, case, baseline, metric).into_values().collect();
+    paired(lives.windows(2).map(|two| (two[0], two[1])))
+}
+
+fn planned_baseline(plan: &Plan, case: usize) -> usize {
+    plan.cases.get(case).map_or(0, Case::baseline)
+}
+
+/// The median over each life of the servers; lives in which the role has no slice with the metric are left out.
+fn by_life(outcome: &Outcome, case: usize, role: Role, metric: Metric) -> BTreeMap<usize, f64> {
+    let mut lives: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for block in outcome.blocks_of(case) {
+        if let Some(value) = block.of(role).and_then(|slice| metric.of(slice)) {
+            lives.entry(block.life).or_default().push(value);
+        }
+    }
+    lives.into_iter().filter_map(|(life, values)| Some((life, comparison::median(&values)?))).collect()
 }
 
 /// Whether the interval of CPU per request of every subject of a case reaches no further than `until` from its median;

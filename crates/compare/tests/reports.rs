@@ -49,7 +49,7 @@ fn outcome(a: Slice, b: Slice) -> Outcome {
         let slice = |role, slice| BlockSlice { role, slice };
         let mut slices = vec![slice(Role::Subject(0), swung(a, index)), slice(Role::Subject(1), swung(b, index * 3))];
         slices.extend((index < 8).then(|| slice(Role::Again, swung(a, index * 2))));
-        Block { case: 0, slices }
+        Block { case: 0, life: index, slices }
     };
     Outcome {
         plan: planned,

@@ -222,14 +222,18 @@ pub enum Verdict {
 /// [reach](Interval::reach) (1 without one), for a cost:
 ///
 /// 1. *cannot tell* with fewer than [`BLOCKS_FOR_A_VERDICT`] blocks;
-/// 2. *worse* when the whole interval lies above `n` and the point at or above `e`:
-///    the difference is not noise, and it is large enough to interest;
-/// 3. *better* when the whole interval lies below `1/n` and the point at or below `1/e`;
+/// 2. *worse* when the whole interval lies above 1, and the point above `n` and at or above `e`: there is a difference,
+///    it is larger than what A differs from itself, and large enough to interest;
+/// 3. *better* when the whole interval lies below 1, and the point below `1/n` and at or below `1/e`;
 /// 4. *the same* when the whole interval lies within `1/e .. e` and the noise floor does too: a
 ///    difference that interests would have been seen;
 /// 5. else *cannot tell*.
 ///
 /// For a yield the reciprocals are judged.
+///
+/// The interval need not lie above `n` as a whole: two intervals that do not touch are far rarer by chance than the level
+/// says, and differences that are there would be missed (Schenker and Gentleman 2001, *On Judging the Significance of
+/// Differences by Examining the Overlap Between Confidence Intervals*).
 #[must_use]
 pub fn verdict(effect: &Estimate, noise: Option<&Estimate>, smallest_effect: f64, direction: Direction) -> Verdict {
     if effect.blocks < BLOCKS_FOR_A_VERDICT {
@@ -241,9 +245,9 @@ pub fn verdict(effect: &Estimate, noise: Option<&Estimate>, smallest_effect: f64
     };
     let interesting = 1.0 + smallest_effect.max(0.0);
     let noise_reach = noise.map_or(1.0, |estimate| estimate.interval.reach());
-    if interval.low > noise_reach && cost >= interesting {
+    if interval.low > 1.0 && cost > noise_reach && cost >= interesting {
         Verdict::Worse
-    } else if interval.high < 1.0 / noise_reach && cost <= 1.0 / interesting {
+    } else if interval.high < 1.0 && cost < 1.0 / noise_reach && cost <= 1.0 / interesting {
         Verdict::Better
     } else if interval.reach() <= interesting && noise_reach <= interesting {
         Verdict::TheSame
@@ -402,8 +406,10 @@ mod tests {
             (estimate(1.3, 1.2, 1.4), Some(quiet), HigherIsBetter, Verdict::Better),
             (estimate(0.7, 0.6, 0.8), Some(quiet), LowerIsBetter, Verdict::Better),
             (estimate(0.7, 0.6, 0.8), Some(quiet), HigherIsBetter, Verdict::Worse),
-            (estimate(1.3, 1.2, 1.4), Some(loud), LowerIsBetter, Verdict::CannotTell),
-            (estimate(1.3, 1.26, 1.4), Some(loud), LowerIsBetter, Verdict::Worse),
+            (estimate(1.2, 1.1, 1.4), Some(loud), LowerIsBetter, Verdict::CannotTell),
+            (estimate(1.3, 1.1, 1.4), Some(loud), LowerIsBetter, Verdict::Worse),
+            (estimate(1.3, 0.99, 1.6), Some(quiet), LowerIsBetter, Verdict::CannotTell),
+            (estimate(0.7, 0.5, 0.9), Some(loud), LowerIsBetter, Verdict::Better),
             (estimate(1.02, 1.015, 1.03), Some(quiet), LowerIsBetter, Verdict::TheSame),
             (estimate(1.02, 0.98, 1.03), Some(loud), LowerIsBetter, Verdict::CannotTell),
             (estimate(1.04, 1.02, 1.08), Some(quiet), LowerIsBetter, Verdict::CannotTell),

@@ -30,7 +30,8 @@ const LARGEST: f64 = 4.0;
 /// How often `experiments` with such noise, in which B takes `factor` times what A takes, find it worse: the share of
 /// them, within 0 and 1.
 ///
-/// `noise` are ratios of A against itself; each experiment draws its blocks and its noise floor from them.
+/// `noise` are ratios of A against itself; each experiment draws its blocks from them, and as many as there are for its
+/// noise floor.
 #[must_use]
 pub fn share_found(noise: &[f64], factor: f64, power: &Power, experiments: usize) -> f64 {
     let mut random = fastrand::Rng::with_seed(power.seed);
@@ -50,7 +51,7 @@ pub fn judged(noise: &[f64], factor: f64, power: &Power, random: &mut fastrand::
         if random.bool() { ratio } else { 1.0 / ratio }
     };
     let ratios: Vec<f64> = (0..power.blocks).map(|_| factor * draw()).collect();
-    let floor: Vec<f64> = (0..power.blocks).map(|_| draw()).collect();
+    let floor: Vec<f64> = noise.iter().map(|_| draw()).collect();
     let seed = random.u64(..);
     let bootstrap = Bootstrap { resamples: RESAMPLES, ..Bootstrap::with_seed(seed) };
     let (Ok(effect), Ok(floor)) = (bootstrap.median_ratio(&ratios), bootstrap.median_ratio(&floor)) else {

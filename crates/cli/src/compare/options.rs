@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::ArgGroup;
 use weir_compare::{
-    Case, CommandLine, CpuAccountingChoice, CpuSet, CpuWord, Defaults, Fraction, Pair, Pinning, Plan, Repetitions,
-    Seconds, Target,
+    Asked, Case, CommandLine, CpuAccountingChoice, CpuSet, CpuWord, Defaults, Fraction, Pair, Pinning, Plan,
+    Repetitions, Seconds, Target,
 };
 
 #[derive(Debug, clap::Args)]
@@ -36,16 +36,16 @@ pub(super) struct Options {
     /// Connections that the load holds open.
     #[arg(short, long, value_name = "N", default_value_t = 10, requires = "a")]
     connections: u32,
-    /// Length of a slice; a block has one of each subject [default: 1].
+    /// Length of a slice; a block has one of each subject [default: 0.3].
     #[arg(long, value_name = "SECONDS")]
     block_seconds: Option<f64>,
-    /// Blocks of each case, at most [default: 20].
+    /// Blocks of each case, at most [default: 100, or as many as --budget has room for].
     #[arg(long, value_name = "N")]
     blocks: Option<usize>,
     /// Blocks in which A is measured twice, for the noise floor [default: half of --blocks, at least 5].
     #[arg(long, value_name = "N")]
     aa: Option<usize>,
-    /// Load before each slice that is not counted (with --generators, once) [default: 1].
+    /// Load before each slice that is not counted (with --generators, once) [default: 0.1].
     #[arg(long, value_name = "SECONDS")]
     warm_up: Option<f64>,
     /// End a case once the interval of its CPU time per request reaches no further than this to either side, such as 1%.
@@ -54,11 +54,15 @@ pub(super) struct Options {
     /// End with the block during which this time is over, such as 10m.
     #[arg(long, value_name = "TIME")]
     budget: Option<Seconds>,
+    /// How often every server is started, where that is not done for each slice: what two starts of one program differ
+    /// in is no difference between programs [default: as often as a verdict on memory needs].
+    #[arg(long, value_name = "N", conflicts_with = "generators")]
+    starts: Option<usize>,
     /// Keep the plan and every complete block in this new folder, for --resume and for later.
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub(super) results: Option<PathBuf>,
     /// Go on with the experiment in this folder where it ended; --blocks, --until and --budget may be raised.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["seed", "aa", "block_seconds", "warm_up"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["seed", "aa", "block_seconds", "warm_up", "starts"])]
     pub(super) resume: Option<PathBuf>,
     /// Seed of the order of the blocks and of the bootstrap. Default: drawn, and shown in the report.
     #[arg(long, value_name = "N")]
@@ -151,6 +155,7 @@ impl Options {
         repetitions.aa_blocks = self.aa.unwrap_or(repetitions.aa_blocks);
         repetitions.block_s = self.block_seconds.unwrap_or(repetitions.block_s);
         repetitions.warm_up_s = self.warm_up.unwrap_or(repetitions.warm_up_s);
+        repetitions.starts = self.starts.or(repetitions.starts);
         repetitions.until = self.until.map(|until| until.0).or(repetitions.until);
         repetitions.budget_s = self.budget.map(|budget| budget.0).or(repetitions.budget_s);
         plan.seed = self.seed.unwrap_or(plan.seed);
@@ -171,7 +176,16 @@ impl Options {
         };
         let pair = if self.generators { pair } else { pair.beside(self.beside_a, self.beside_b) };
         let url_b = url_b.context("--url-b is needed beside --url-a, or --url for both")?;
-        let blocks = self.blocks.unwrap_or(20);
+        let seconds = |value: Option<Seconds>| value.map(|value| value.0);
+        let asked = Asked {
+            blocks: self.blocks,
+            aa_blocks: self.aa,
+            block_s: self.block_seconds,
+            warm_up_s: self.warm_up,
+            until: self.until.map(|until| until.0),
+            budget_s: seconds(self.budget),
+            starts: self.starts,
+        };
         Ok(Plan {
             measured: pair.measured,
             servers: pair.servers,
@@ -182,14 +196,7 @@ impl Options {
                 connections: self.connections,
                 options: Vec::new(),
             }],
-            repetitions: Repetitions {
-                blocks,
-                aa_blocks: self.aa.unwrap_or_else(|| (blocks / 2).max(5).min(blocks)),
-                block_s: self.block_seconds.unwrap_or(1.0),
-                warm_up_s: self.warm_up.unwrap_or(1.0),
-                until: self.until.map(|until| until.0),
-                budget_s: self.budget.map(|budget| budget.0),
-            },
+            repetitions: Repetitions::asked(&asked, 2, 1),
             pinning: pinning(self.server_cpu, self.load_cpu, self.beside_cpu)?,
             restart: self.restart,
             start_timeout_s: self.start_timeout,
@@ -249,7 +256,7 @@ mod tests {
     #[test]
     fn arguments_become_a_plan() {
         let both = planned(&["--a", "x 1", "--b", "x 2", "--url", "http://127.0.0.1:1/"]).expect("a plan");
-        assert_eq!((both.repetitions.aa_blocks, both.smallest_effect), (10, 0.02));
+        assert_eq!((both.repetitions.aa_blocks, both.smallest_effect), (50, 0.02));
         assert_eq!((both.servers.len(), both.restart), (2, false));
         let beside = planned(&["--a", "x", "--beside-b", "y {pid}", "--url", "http://h/"]).expect("a plan");
         let with_beside = beside.subjects.iter().map(|subject| subject.beside.is_some());

@@ -60,7 +60,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 
 /// As few as tell that it works.
 pub(crate) const REPETITIONS: Repetitions =
-    Repetitions { blocks: 2, aa_blocks: 1, block_s: 0.2, warm_up_s: 0.0, until: None, budget_s: None };
+    Repetitions { blocks: 2, aa_blocks: 1, block_s: 0.2, warm_up_s: 0.0, until: None, budget_s: None, starts: None };
 
 /// A small plan: server on the first CPU, load on the last.
 pub(crate) fn plan(pair: Pair, port_a: u16, port_b: u16) -> Plan {
