@@ -9,8 +9,8 @@
 use std::thread;
 
 use weir_compare::{
-    Asked, Block, BlockSlice, CpuAccounting, Ending, Judgement, Latency, LoadTool, Memory, Metric, Outcome, Pair, Plan,
-    Repetitions, Role, Schedule, Slice, judged, verdicts,
+    Asked, Block, BlockSlice, CpuAccounting, Ending, Judgement, Latency, LoadDetails, LoadTool, Memory, Metric,
+    Outcome, Pair, Plan, Repetitions, Role, Schedule, Slice, judged, verdicts,
 };
 use weir_measure::comparison::{Bootstrap, Verdict};
 
@@ -51,9 +51,11 @@ fn recording(text: &str) -> Vec<Slice> {
             foreign_cpu_share: Some(foreign),
             cpu_ns_per_request,
             bytes: None,
-            latency: Some(Latency { p50_ns, p99_ns }),
+            latency: Some(Latency { p50_ns, p90_ns: p99_ns, p99_ns, max_ns: p99_ns }),
             memory: Some(Memory { mean_bytes: memory_bytes, peak_bytes: memory_bytes as u64, looks: 3 }),
             switches: None,
+            involuntary_switches: None,
+            details: LoadDetails::default(),
         }
     };
     text.lines().filter(|line| !line.starts_with(['#', 'c'])).map(slice).collect()
@@ -72,7 +74,7 @@ fn experiment(recorded: &[Slice], blocks: usize, planted: f64, seed: u64) -> Out
             let begin = random.usize(..=recorded.len() - WINDOW);
             window = &recorded[begin..begin + WINDOW];
         }
-        let slice = window[0];
+        let slice = window[0].clone();
         window = &window[1..];
         slice
     };
@@ -94,7 +96,15 @@ fn experiment(recorded: &[Slice], blocks: usize, planted: f64, seed: u64) -> Out
         rounds
     });
     let blocks = measured.collect();
-    Outcome { accounting: CpuAccounting::ControlGroup, restarted: false, ending: Ending::Done, blocks, plan }
+    Outcome {
+        accounting: CpuAccounting::ControlGroup,
+        restarted: false,
+        ending: Ending::Done,
+        blocks,
+        plan,
+        observed: Vec::new(),
+        unobserved: None,
+    }
 }
 
 /// What is judged of so many experiments, in two threads.

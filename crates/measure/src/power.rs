@@ -121,6 +121,7 @@ mod tests {
         let told = (0..1000)
             .filter(|_| matches!(judged(&noise, 1.0, &POWER, &mut random), Verdict::Better | Verdict::Worse))
             .count();
-        assert!(told <= 20, "{told} of 1000");
+        // At a level of 5 %.
+        assert!(told <= 50, "{told} of 1000");
     }
 }
