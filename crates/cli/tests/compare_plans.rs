@@ -90,6 +90,11 @@ fn an_interrupted_plan_reports_and_goes_on() {
     let planned = Planned::of(400);
     let results = planned.path("found");
     let child = planned.started(&results, 3);
+    // A second one may not go on in its folder meanwhile.
+    let other = output(&["compare", "--resume", results.to_str().expect("a readable path")]);
+    assert_eq!(other.status.code(), Some(2));
+    let stderr = text(&other.stderr);
+    assert!(stderr.contains(&format!("process {}", child.id())), "{stderr}");
     // SAFETY: a signal to our own child, which was not waited for.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
     let ended = child.wait_with_output().expect("our child");

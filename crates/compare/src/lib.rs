@@ -31,6 +31,8 @@ mod guardian;
 mod interrupt;
 mod json;
 mod junit;
+mod left_behind;
+mod listener;
 mod load_output;
 mod machine;
 mod markdown;
@@ -41,11 +43,14 @@ mod output_tail;
 mod pair;
 mod plan;
 mod plan_file;
+mod plan_subject;
 mod process;
 mod process_tree;
 mod program;
+mod ready_made;
 mod resources;
 mod results;
+mod sample_site;
 mod schedule;
 mod server;
 mod slice;
@@ -53,6 +58,7 @@ mod target;
 mod terminal;
 mod verdict;
 mod warning;
+mod workplace;
 
 pub use accounting::CpuAccounting;
 pub use command_line::{CommandLine, CommandLineError};
@@ -73,11 +79,13 @@ pub use observed::{Observed, PartMean, Parts};
 pub use outcome::{Block, BlockSlice, Ending, Memory, Outcome, Slice};
 pub use pair::Pair;
 pub use plan::{
-    Asked, Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec,
+    Asked, Case, CpuAccountingChoice, Measured, Need, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec,
     Subject,
 };
 pub use plan_file::{CpuWord, Defaults, Fraction, PlanFileError, Seconds, read_plan};
+pub use ready_made::{Filling, ReadyMade, ready_made};
 pub use results::{Results, ResultsError};
+pub use sample_site::SAMPLE_FILES;
 pub use schedule::{PlannedBlock, Role, Schedule};
 pub use target::{Target, TargetError};
 pub use terminal::terminal_report;

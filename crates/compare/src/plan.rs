@@ -10,6 +10,7 @@ use crate::error::PlanError;
 use crate::metric::Metric;
 use crate::target::Target;
 use crate::verdict::blocks_for_a_verdict;
+use crate::workplace::is_inside;
 
 /// The most subjects of one experiment.
 pub const SUBJECTS_MAX: usize = 32;
@@ -41,6 +42,9 @@ pub struct Plan {
     pub seed: u64,
     /// How CPU time is counted.
     pub accounting: CpuAccountingChoice,
+    /// The folder that `{site}` means for the servers; without it a sample site is made for the experiment.
+    #[serde(default)]
+    pub site: Option<PathBuf>,
 }
 
 /// Of what is measured.
@@ -89,6 +93,22 @@ pub struct ServerSpec {
     /// Its CPUs, where they differ from the plan's.
     #[serde(default)]
     pub cpus: Option<CpuSet>,
+    /// Files, by their names, that are written into a temporary folder before each start. `{own}` in them, in the
+    /// commands and in the environment means that folder, and `{site}` the plan's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// What must be installed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+}
+
+/// A file that must be there, and the package that has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    /// The file.
+    pub file: PathBuf,
+    /// Debian's package.
+    pub package: String,
 }
 
 /// What tells that a server can be loaded.
@@ -158,14 +178,13 @@ impl Repetitions {
         let block_s = asked.block_s.unwrap_or(Self::SLICE_S);
         let warm_up_s = asked.warm_up_s.unwrap_or(Self::WARM_UP_S);
         let fitting = asked.budget_s.map(|budget_s| {
-            let again = cases as f64 / 2.0;
-            let round_s = (slices as f64 + again) * (block_s + warm_up_s + SETTLE_S);
+            let round_s = (slices + cases) as f64 * (block_s + warm_up_s + SETTLE_S);
             ((budget_s / round_s.max(1e-3)) as usize).clamp(1, BLOCKS_MAX)
         });
         let blocks = asked.blocks.or(fitting).unwrap_or(Self::BLOCKS);
         Self {
             blocks,
-            aa_blocks: asked.aa_blocks.unwrap_or_else(|| (blocks / 2).max(5).min(blocks)),
+            aa_blocks: asked.aa_blocks.unwrap_or(blocks),
             block_s,
             warm_up_s,
             until: asked.until,
@@ -233,6 +252,8 @@ impl ServerSpec {
             environment: BTreeMap::new(),
             folder: None,
             cpus: None,
+            files: BTreeMap::new(),
+            needs: Vec::new(),
         }
     }
 }
@@ -273,6 +294,11 @@ impl Plan {
         within("budget in seconds", repetitions.budget_s.unwrap_or(1.0), 1e-3, 1e9)?;
         within("start timeout seconds", self.start_timeout_s, 0.001, 3600.0)?;
         within("smallest effect", self.smallest_effect, 0.0, 10.0)?;
+        for server in &self.servers {
+            if let Some(file) = server.files.keys().find(|file| !is_inside(file)) {
+                return Err(PlanError::Outside { server: server.name.clone(), file: file.clone() });
+            }
+        }
         for (index, subject) in self.subjects.iter().enumerate() {
             if self.subjects[..index].iter().any(|other| other.name == subject.name) {
                 return Err(PlanError::Twice { what: "subjects", name: subject.name.clone() });

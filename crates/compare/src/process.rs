@@ -12,6 +12,7 @@ use crate::control_group::ControlGroup;
 use crate::cpus::CpuSet;
 use crate::guardian::Guardian;
 use crate::interrupt::Interrupt;
+use crate::left_behind;
 use crate::output_tail::OutputTail;
 use crate::plan::ServerSpec;
 
@@ -48,6 +49,7 @@ pub(crate) struct Process {
     stderr: OutputTail,
     ended: Option<Ended>,
     guardian: Rc<Guardian>,
+    mark: String,
 }
 
 impl Process {
@@ -57,6 +59,8 @@ impl Process {
         let (stderr, stderr_writer) = io::pipe()?;
         let mut command = Command::new(launch.command.program());
         command.args(launch.command.arguments()).stdin(Stdio::null()).stdout(stdout_writer).stderr(stderr_writer);
+        let mark = left_behind::mark();
+        command.env(left_behind::MARK, &mark);
         if let Some(server) = launch.server {
             command.envs(&server.environment);
             if let Some(folder) = &server.folder {
@@ -85,11 +89,16 @@ impl Process {
                 return Err(error);
             }
         };
-        Ok(Self { pid, exit_event: exit_event(pid), stdout, stderr, ended: None, guardian: Rc::clone(guardian) })
+        Ok(Self { pid, exit_event: exit_event(pid), stdout, stderr, ended: None, guardian: Rc::clone(guardian), mark })
     }
 
     pub(crate) fn pid(&self) -> libc::pid_t {
         self.pid
+    }
+
+    /// What its descendants are known by.
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
     }
 
     /// How it ended, if it has. What it left behind in its process group is then killed.
@@ -171,6 +180,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         if self.ended.is_none() {
             end_now(self.pid);
+            left_behind::end(&self.mark);
             self.guardian.release(self.pid);
         }
     }

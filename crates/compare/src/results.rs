@@ -4,6 +4,8 @@
 //! being measured; a last line that was cut off is passed over.
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::outcome::Block;
@@ -29,6 +31,17 @@ pub enum ResultsError {
         .0.display()
     )]
     Used(PathBuf),
+    /// Another process is at work in it.
+    #[error(
+        "{} is in use{}: two experiments in one folder would mix their blocks; wait until it ends, or stop it",
+        folder.display(), by(*.pid)
+    )]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+        /// Whose; `None` where the kernel does not tell.
+        pid: Option<u32>,
+    },
     /// A file that this program did not write, or that was changed.
     #[error("{} line {line}: {message}; name the folder of an experiment that was begun with --results", path.display())]
     Content {
@@ -65,6 +78,7 @@ impl Results {
         text.and_then(|text| fs::write(&plan_path, text + "\n")).map_err(failed(plan_path))?;
         let blocks =
             OpenOptions::new().create_new(true).append(true).open(&blocks_path).map_err(failed(blocks_path))?;
+        lock(&blocks, folder)?;
         Ok(Self { folder: folder.to_owned(), blocks })
     }
 
@@ -84,6 +98,9 @@ impl Results {
             line: error.line(),
             message: error.to_string(),
         })?;
+        let mut file = OpenOptions::new().append(true).open(&blocks_path).map_err(failed(&blocks_path))?;
+        // Before it is read: what another process is about to append is not known yet.
+        lock(&file, folder)?;
         let text = fs::read_to_string(&blocks_path).map_err(failed(&blocks_path))?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let mut blocks = Vec::new();
@@ -96,7 +113,6 @@ impl Results {
             }
             blocks.push(block);
         }
-        let mut file = OpenOptions::new().append(true).open(&blocks_path).map_err(failed(&blocks_path))?;
         // What was cut off would make the next line unreadable.
         file.set_len(whole as u64).and_then(|()| file.flush()).map_err(failed(&blocks_path))?;
         Ok((Self { folder: folder.to_owned(), blocks: file }, plan, blocks))
@@ -116,5 +132,50 @@ impl Results {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+}
+
+/// Keeps other processes out for as long as the file is open; also the kernel's end of a process that was killed ends it.
+fn lock(blocks: &File, folder: &Path) -> Result<(), ResultsError> {
+    // SAFETY: a call with an open descriptor and a constant.
+    if unsafe { libc::flock(blocks.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    let folder = folder.to_owned();
+    if error.kind() != io::ErrorKind::WouldBlock {
+        return Err(ResultsError::Io { path: folder, source: error });
+    }
+    let inode = blocks.metadata().map_or(0, |metadata| metadata.ino());
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    Err(ResultsError::InUse { folder, pid: holder(&locks, inode) })
+}
+
+/// The process that holds a lock on a file, from `/proc/locks` (proc(5)): `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE`.
+fn holder(locks: &str, inode: u64) -> Option<u32> {
+    let ends = format!(":{inode}");
+    locks.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let is_ours = fields.get(1) == Some(&"FLOCK") && fields.get(5)?.ends_with(&ends);
+        if is_ours { fields.get(4)?.parse().ok() } else { None }
+    })
+}
+
+/// By whom, for a message.
+fn by(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" by process {pid}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_a_lock_is_read_from_the_kernels_list() {
+        let locks = "1: POSIX  ADVISORY  READ 77 08:01:4711 128 128\n2: FLOCK  ADVISORY  WRITE 4242 08:01:4711 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 9 08:01:4711 0 EOF\n";
+        assert_eq!(holder(locks, 4711), Some(4242));
+        assert_eq!(holder(locks, 711), None);
+        assert_eq!(holder("what", 1), None);
     }
 }

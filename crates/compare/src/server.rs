@@ -7,6 +7,8 @@ use crate::accounting::{self, CpuTime};
 use crate::bench::Bench;
 use crate::command_line::CommandLine;
 use crate::error::{ExperimentError, ServerError};
+use crate::left_behind;
+use crate::listener;
 use crate::plan::{Plan, Readiness, ServerSpec};
 use crate::process::{Launch, Process};
 use crate::resources::{self, MemoryWatch, ThreadSwitches};
@@ -24,12 +26,13 @@ pub(crate) struct Server {
     spec: ServerSpec,
     index: usize,
     process: Process,
+    addresses: Vec<SocketAddr>,
 }
 
 impl Server {
     /// Starts the server with this index in the plan and waits until it is ready.
     pub(crate) fn start(plan: &Plan, index: usize, bench: &Bench) -> Result<Self, ExperimentError> {
-        let spec = &plan.servers[index];
+        let spec = &bench.workplace.furnish(index, &plan.servers[index])?;
         let name = || spec.name.clone();
         // Where no case loads it (it serves another one), there is no port to be asked for.
         let target = plan.target_of_server(index);
@@ -42,7 +45,12 @@ impl Server {
             None => Vec::new(),
         };
         if let (true, Some(target)) = (answers(&addresses), target) {
-            return Err(ServerError::AddressInUse { name: name(), address: target.address() }.into());
+            return Err(ServerError::AddressInUse {
+                name: name(),
+                address: target.address(),
+                holders: listener::listeners(target.port()),
+            }
+            .into());
         }
         let group = bench.server_group(index);
         let launch = Launch { command: &spec.command, cpus: plan.cpus_of(spec), group, server: Some(spec) };
@@ -51,7 +59,7 @@ impl Server {
             command: spec.command.to_string(),
             source,
         })?;
-        let mut server = Self { spec: spec.clone(), index, process };
+        let mut server = Self { spec: spec.clone(), index, process, addresses: addresses.clone() };
         server.wait_until_ready(target, &addresses, Duration::from_secs_f64(plan.start_timeout_s), bench)?;
         Ok(server)
     }
@@ -114,6 +122,12 @@ impl Server {
         // Also what left its process group.
         if let Some(group) = bench.server_group(self.index) {
             group.kill();
+        }
+        left_behind::end(self.process.mark());
+        // The kernel takes a moment to end what was killed, and the next server may need the port.
+        let began = Instant::now();
+        while answers(&self.addresses) && began.elapsed() < PATIENCE {
+            std::thread::sleep(PAUSE);
         }
     }
 

@@ -8,7 +8,7 @@ use weir_measure::power::{Power, smallest_found};
 use weir_measure::signed_rank;
 
 use crate::metric::Metric;
-use crate::outcome::{Block, Outcome, Slice};
+use crate::outcome::{Block, BlockSlice, Outcome, Slice};
 use crate::plan::{Case, Measured, Plan};
 use crate::schedule::Role;
 
@@ -186,12 +186,21 @@ fn planned_baseline(plan: &Plan, case: usize) -> usize {
 }
 
 /// The median over each life of the servers; lives in which the role has no slice with the metric are left out.
+///
+/// Of the baseline, which is measured twice in a block, as many slices count as there are blocks, the first of the life:
+/// memory grows with use, and so all are looked at after equally many loads.
 fn by_life(outcome: &Outcome, case: usize, role: Role, metric: Metric) -> BTreeMap<usize, f64> {
+    let is_baseline = role == Role::Subject(planned_baseline(&outcome.plan, case));
     let mut lives: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    let mut blocks: BTreeMap<usize, usize> = BTreeMap::new();
     for block in outcome.blocks_of(case) {
-        if let Some(value) = block.of(role).and_then(|slice| metric.of(slice)) {
-            lives.entry(block.life).or_default().push(value);
-        }
+        *blocks.entry(block.life).or_default() += 1;
+        let of_role = |found: &&BlockSlice| found.role == role || (is_baseline && found.role == Role::Again);
+        let values = block.slices.iter().filter(of_role).filter_map(|found| metric.of(&found.slice));
+        lives.entry(block.life).or_default().extend(values);
+    }
+    for (life, values) in &mut lives {
+        values.truncate(blocks.get(life).copied().unwrap_or(0));
     }
     lives.into_iter().filter_map(|(life, values)| Some((life, comparison::median(&values)?))).collect()
 }

@@ -97,6 +97,33 @@ fn when_we_are_killed() {
 }
 
 #[test]
+fn a_daemon_that_keeps_the_port_neither_survives_nor_stops_the_next_start() {
+    let _alone = alone();
+    for accounting in [CpuAccountingChoice::Best, CpuAccountingChoice::ProcessTree] {
+        let port = free_port();
+        let server = || role(&format!("leaks {port}"));
+        // One address: each slice has a server of its own.
+        let mut planned = plan(Pair::of_servers(server(), server(), &plain_load()), port, port);
+        planned.accounting = accounting;
+        let outcome = run(planned).expect("each start has the port for itself");
+        assert!(outcome.restarted && outcome.blocks.len() == 2, "{accounting:?}");
+        // At once: the port was waited for.
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "{accounting:?}");
+    }
+}
+
+#[test]
+fn a_server_that_hangs_at_its_stop_and_prints_without_end_is_ended() {
+    let _alone = alone();
+    let port = free_port();
+    let mut planned = plan(Pair::of_one_server(role(&format!("stubborn {port}")), &plain_load()), port, port);
+    planned.repetitions.starts = Some(1);
+    let outcome = run(planned).expect("it works while it runs");
+    assert_eq!((outcome.ending, outcome.blocks.len()), (Ending::Done, 2));
+    assert!(becomes_silent(port));
+}
+
+#[test]
 fn an_interrupt_reports_what_was_done_and_a_second_ends_at_once() {
     let _alone = alone();
     let port = free_port();

@@ -58,6 +58,8 @@ fn an_address_in_use_is_not_measured() {
     let port = occupant.local_addr().expect("bound").port();
     let error = failure(role(&format!("serve {port} 0")), &plain_load(), port);
     assert!(matches!(error, ExperimentError::Server(ServerError::AddressInUse { .. })), "{error}");
+    // It is ours.
+    assert!(error.to_string().contains(&format!("(process {})", std::process::id())), "{error}");
 }
 
 #[test]

@@ -345,6 +345,25 @@ mod tests {
     }
 
     #[test]
+    fn intervals_equal_those_of_scipy() {
+        // SciPy 1.17.1: scipy.stats.bootstrap((ratios,), numpy.median, n_resamples=200000, method="percentile"), of ratios
+        // drawn by NumPy's generator and rounded. The ends of so many resamples are ratios themselves.
+        #[rustfmt::skip]
+        let golden: [(&[f64], [f64; 3]); 2] = [
+            (&[1.0154925, 0.9645136, 0.9513941, 1.0555218, 1.0048467, 0.9697776, 1.027184, 1.0206946, 0.9807981,
+               1.0149464, 1.0401752], [1.0149464, 0.9697776, 1.027184]),
+            (&[1.0361229, 0.9700784, 0.9946333, 1.0649297, 1.0326799, 1.0228239, 1.0826808, 1.0112326, 0.9092206,
+               0.9904967, 0.9938469, 0.9821608, 1.1471328, 0.9822183, 1.0396101, 0.9831635, 1.0142251, 1.0080935,
+               1.1037146, 0.9159526, 1.0211968, 1.0314851, 0.9936908, 1.0526294, 0.9790251],
+             [1.0112326, 0.9904967, 1.0326799]),
+        ];
+        for (ratios, expected) in golden {
+            let found = Bootstrap::with_seed(3).median_ratio(ratios).expect("valid ratios");
+            assert_eq!([found.point, found.interval.low, found.interval.high], expected);
+        }
+    }
+
+    #[test]
     fn every_resample_of_a_small_case_gives_the_exact_interval() {
         // All 5^5 resamples once each. The median of a resample is at most the k-th ratio with
         // probability P(Binomial(5, k/5) >= 3), so at 80 % the cut of 312 of 3125 lies where

@@ -8,8 +8,11 @@ use weir_compare::{
     Repetitions, Seconds, Target,
 };
 
+/// What the lists of subjects have nothing to do with.
+const SHOWN_ALONE: [&str; 7] = ["results", "seed", "blocks", "until", "budget", "junit", "json"];
+
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("asked").args(["plan", "a", "resume"]).required(true))]
+#[command(group = ArgGroup::new("asked").args(["plan", "a", "resume", "subjects", "show_subject"]).required(true))]
 pub(super) struct Options {
     /// Plan of the experiment in TOML: any number of subjects and cases.
     #[arg(value_name = "PLAN.toml", conflicts_with_all = ["url", "url_a", "url_b"])]
@@ -42,7 +45,7 @@ pub(super) struct Options {
     /// Blocks of each case, at most [default: 100, or as many as --budget has room for].
     #[arg(long, value_name = "N")]
     blocks: Option<usize>,
-    /// Blocks in which A is measured twice, for the noise floor [default: half of --blocks, at least 5].
+    /// Blocks in which A is measured twice, for the noise floor [default: all].
     #[arg(long, value_name = "N")]
     aa: Option<usize>,
     /// Load before each slice that is not counted (with --generators, once) [default: 0.1].
@@ -64,6 +67,12 @@ pub(super) struct Options {
     /// Go on with the experiment in this folder where it ended; --blocks, --until and --budget may be raised.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["seed", "aa", "block_seconds", "warm_up", "starts"])]
     pub(super) resume: Option<PathBuf>,
+    /// List the ready-made servers that a plan can name by from = "NAME", what they take, and whether that is there.
+    #[arg(long, conflicts_with_all = SHOWN_ALONE)]
+    pub(super) subjects: bool,
+    /// Print the configuration of a ready-made server, with the reason for each setting.
+    #[arg(long, value_name = "NAME", conflicts_with_all = SHOWN_ALONE)]
+    pub(super) show_subject: Option<String>,
     /// Seed of the order of the blocks and of the bootstrap. Default: drawn, and shown in the report.
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
@@ -139,7 +148,9 @@ impl Options {
 
     fn read_file(&self, file: &Path) -> anyhow::Result<Plan> {
         let text = std::fs::read_to_string(file).with_context(|| format!("reading the plan {}", file.display()))?;
-        let defaults = Defaults { load: own_load()?, pinning: pinning(None, None, None)?, seed: drawn_seed() };
+        let load = own_load()?;
+        let weir = load.program().to_owned();
+        let defaults = Defaults { load, pinning: pinning(None, None, None)?, seed: drawn_seed(), weir };
         let mut plan = weir_compare::read_plan(&text, file, &defaults)?;
         self.change(&mut plan);
         Ok(plan)
@@ -202,6 +213,7 @@ impl Options {
             start_timeout_s: self.start_timeout,
             smallest_effect: self.smallest_effect.0,
             seed: self.seed.unwrap_or_else(drawn_seed),
+            site: None,
             accounting: if self.no_cgroup { CpuAccountingChoice::ProcessTree } else { CpuAccountingChoice::Best },
         })
     }
@@ -256,7 +268,7 @@ mod tests {
     #[test]
     fn arguments_become_a_plan() {
         let both = planned(&["--a", "x 1", "--b", "x 2", "--url", "http://127.0.0.1:1/"]).expect("a plan");
-        assert_eq!((both.repetitions.aa_blocks, both.smallest_effect), (50, 0.02));
+        assert_eq!((both.repetitions.aa_blocks, both.smallest_effect), (100, 0.02));
         assert_eq!((both.servers.len(), both.restart), (2, false));
         let beside = planned(&["--a", "x", "--beside-b", "y {pid}", "--url", "http://h/"]).expect("a plan");
         let with_beside = beside.subjects.iter().map(|subject| subject.beside.is_some());

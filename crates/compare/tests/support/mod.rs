@@ -23,6 +23,23 @@ pub(crate) fn play_role(extra: impl Fn(&[&str])) {
         "serve" => serve(number(1) as u16, u64::MAX, || burn(Duration::from_micros(number(2)))),
         // forks PORT BURN_US: a child computes for so long, and is waited for.
         "forks" => serve(number(1) as u16, u64::MAX, || burn_in_child(Duration::from_micros(number(2)))),
+        // leaks PORT: a daemon of its own, out of its process group and session, keeps the listening socket.
+        "leaks" => {
+            let listener = TcpListener::bind(("127.0.0.1", number(1) as u16)).expect("the port is free");
+            leave_daemon();
+            serve_at(&listener, u64::MAX, || ());
+        }
+        // stubborn PORT: does not end when told to, and prints without an end.
+        "stubborn" => {
+            // SAFETY: sets a disposition that has no handler.
+            unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
+            std::thread::spawn(|| {
+                while io::stdout().write_all(&[b'x'; 4096]).is_ok() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            serve(number(1) as u16, u64::MAX, || ());
+        }
         // dies PORT REQUESTS: ends with a message after so many.
         "dies" => {
             serve(number(1) as u16, number(2), || ());
@@ -87,6 +104,7 @@ pub(crate) fn plan(pair: Pair, port_a: u16, port_b: u16) -> Plan {
         start_timeout_s: 20.0,
         smallest_effect: 0.05,
         seed: 7,
+        site: None,
         accounting: CpuAccountingChoice::Best,
     }
 }
@@ -136,9 +154,30 @@ fn burn_in_child(time: Duration) {
     }
 }
 
+/// Forks twice and leaves the session: nobody waits for what remains, and no group has it.
+fn leave_daemon() {
+    // SAFETY: the children only make system calls until they exit.
+    unsafe {
+        let pid = libc::fork();
+        if pid == 0 {
+            libc::setsid();
+            if libc::fork() == 0 {
+                libc::setsid();
+                libc::signal(libc::SIGTERM, libc::SIG_IGN);
+                libc::sleep(300);
+            }
+            libc::_exit(0);
+        }
+        libc::waitpid(pid, std::ptr::null_mut(), 0);
+    }
+}
+
 /// Answers requests, connection after connection.
 fn serve(port: u16, requests_max: u64, work: impl Fn()) {
-    let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
+    serve_at(&TcpListener::bind(("127.0.0.1", port)).expect("the port is free"), requests_max, work);
+}
+
+fn serve_at(listener: &TcpListener, requests_max: u64, work: impl Fn()) {
     let mut answered = 0;
     for connection in listener.incoming() {
         let mut reader = BufReader::new(connection.expect("a connection"));

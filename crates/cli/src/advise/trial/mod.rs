@@ -178,5 +178,6 @@ fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyh
         smallest_effect: options.smallest_effect,
         seed: u64::from(std::process::id()),
         accounting: CpuAccountingChoice::Best,
+        site: None,
     })
 }
