@@ -36,7 +36,7 @@ lint: deps ## Checks the format and the lints; a warning is an error.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
-bench: build ## Runs the benchmarks.
+bench: build ## Repeats our own figures into bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
 	@bench/run
 
 soak: build ## Explains load on real servers again and again for MINUTES (10): nothing may grow or be lost.
