@@ -37,11 +37,14 @@ mod output_tail;
 mod pair;
 mod plan;
 mod plan_file;
+mod plan_subject;
 mod process;
 mod process_tree;
 mod program;
+mod ready_made;
 mod resources;
 mod results;
+mod sample_site;
 mod schedule;
 mod server;
 mod slice;
@@ -49,6 +52,7 @@ mod target;
 mod terminal;
 mod verdict;
 mod warning;
+mod workplace;
 
 pub use accounting::CpuAccounting;
 pub use command_line::{CommandLine, CommandLineError};
@@ -65,10 +69,12 @@ pub use metric::Metric;
 pub use outcome::{Block, BlockSlice, Ending, Memory, Outcome, Slice};
 pub use pair::Pair;
 pub use plan::{
-    Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec, Subject,
+    Case, CpuAccountingChoice, Measured, Need, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec, Subject,
 };
 pub use plan_file::{CpuWord, Defaults, Fraction, PlanFileError, Seconds, read_plan};
+pub use ready_made::{Filling, ReadyMade, ready_made};
 pub use results::{Results, ResultsError};
+pub use sample_site::SAMPLE_FILES;
 pub use schedule::{PlannedBlock, Role, Schedule};
 pub use target::{Target, TargetError};
 pub use terminal::terminal_report;
