@@ -7,6 +7,8 @@ mod page;
 mod paper;
 mod picture;
 mod surroundings;
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::path::PathBuf;

@@ -165,17 +165,6 @@ impl Place {
         Ok(Self { plan: plan.to_owned(), cases, subject: subject.to_owned() })
     }
 
-    /// The name of its plan.
-    pub(crate) fn plan(&self) -> &str {
-        &self.plan
-    }
-
-    /// Checks that a plan has it.
-    #[cfg(test)]
-    pub(crate) fn check(&self, plan: &Plan) -> anyhow::Result<()> {
-        self.cases.iter().try_for_each(|case| self.within(plan, case).map(|_| ()))
-    }
-
     /// The indices of case and subject in a plan.
     fn within(&self, plan: &Plan, case: &str) -> anyhow::Result<(usize, usize)> {
         let name = &self.plan;
@@ -197,7 +186,10 @@ impl Quantity {
             Self::Cpu => Some(slice.cpu_ns_per_request),
             Self::Megabytes => Some(slice.bytes? as f64 / slice.duration_s / 1e6),
             Self::P99 => Some(slice.latency?.p99_ns),
-            Self::Evenness => None,
+            Self::Evenness => {
+                let shares = slice.details.fairness?;
+                Some(shares.least_bytes as f64 / shares.most_bytes as f64)
+            }
         }
     }
 

@@ -43,7 +43,8 @@ pub(crate) fn compare(paper: &Paper, layout: &Layout, measured: &Measured) -> an
     };
     let ratios: Vec<Option<Ratio>> =
         claims().flat_map(|(_, claim)| &claim.ours).map(ratio_of).collect::<anyhow::Result<_>>()?;
-    let probabilities: Vec<Option<f64>> = ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.probability)).collect();
+    let probabilities: Vec<Option<f64>> =
+        ratios.iter().map(|ratio| ratio.and_then(|ratio| ratio.probability)).collect();
     let mut corrected = ratios.into_iter().zip(holm(&probabilities));
     claims()
         .map(|(section, claim)| {
@@ -79,19 +80,32 @@ pub(crate) fn write(
     line(&mut text, "<!-- Written by `make study-wasd`: change page.toml or the plans, and run it again. -->");
     line(&mut text, "# The WASD server's performance paper, again\n");
     line(&mut text, &format!("The paper is \"{}\".", about.title));
-    line(&mut text, "It compared the file cache, the scripts and the concurrency of three servers for VMS, and held the servers against each other in interleaved batches.");
+    line(
+        &mut text,
+        "It compared the file cache, the scripts and the concurrency of three servers for VMS, and held the servers against each other in interleaved batches.",
+    );
     line(&mut text, "Here are its tables and comparisons, each with the same asked of today's servers.");
-    line(&mut text, "Its machine and ours are worlds apart, so the figures themselves cannot be compared: what can be are ratios within one machine.\n");
+    line(
+        &mut text,
+        "Its machine and ours are worlds apart, so the figures themselves cannot be compared: what can be are ratios within one machine.\n",
+    );
     line(&mut text, "| | then | now |\n|---|---|---|");
     line(&mut text, &format!("| machine | {} | {} |", cell(&about.machine), cell(&now.machine())));
     line(&mut text, &format!("| servers | {} | {} |", cell(&about.servers), cell(&now.servers())));
     line(&mut text, &format!("| method | {} | {} |", cell(&about.method), cell(&now.method())));
-    line(&mut text, &format!("| others on the machine | \"a lightly-loaded\" machine; \"on a clustered, multi-user system too many things vary slightly all the time\" | {} |", cell(&now.others())));
+    line(
+        &mut text,
+        &format!(
+            "| others on the machine | \"a lightly-loaded\" machine; \"on a clustered, multi-user system too many things vary slightly all the time\" | {} |",
+            cell(&now.others())
+        ),
+    );
     line(&mut text, "\n## What held and what changed\n");
     line(&mut text, &format!("![The paper's ratios and ours, on one scale]({picture})\n"));
     line(&mut text, READING);
     for (index, section) in layout.sections.iter().enumerate() {
-        claims(&mut text, section, compared.iter().filter(|compared| compared.section == index));
+        let own: Vec<&Compared> = compared.iter().filter(|compared| compared.section == index).collect();
+        claims(&mut text, section, &own);
     }
     for section in &layout.sections {
         line(&mut text, &format!("\n## {}\n", section.title));
@@ -188,7 +202,7 @@ impl Now<'_> {
     }
 }
 
-fn claims(text: &mut String, section: &Section, compared: impl Iterator<Item = &Compared>) {
+fn claims(text: &mut String, section: &Section, compared: &[&Compared]) {
     let mut is_begun = false;
     for compared in compared {
         if !is_begun {
@@ -198,7 +212,9 @@ fn claims(text: &mut String, section: &Section, compared: impl Iterator<Item = &
         }
         for (index, ours) in compared.ours.iter().enumerate() {
             let (says, then) = match index {
-                0 => (cell(&compared.says), compared.paper.map_or_else(|| "-".to_owned(), |paper| format!("{paper:.2}"))),
+                0 => {
+                    (cell(&compared.says), compared.paper.map_or_else(|| "-".to_owned(), |paper| format!("{paper:.2}")))
+                }
                 _ => (String::new(), String::new()),
             };
             let of = match ours.quantity {
@@ -208,7 +224,10 @@ fn claims(text: &mut String, section: &Section, compared: impl Iterator<Item = &
                 Quantity::Evenness => ", evenness",
             };
             let title = cell(&ours.title);
-            line(text, &format!("| {says} | {then} | {title}{of} | {} | {} |", shown(ours.ratio.as_ref()), ours.held.words()));
+            line(
+                text,
+                &format!("| {says} | {then} | {title}{of} | {} | {} |", shown(ours.ratio.as_ref()), ours.held.words()),
+            );
         }
     }
 }

@@ -85,7 +85,8 @@ impl Paper {
         let parts: Vec<&str> = place.split(" | ").collect();
         let [table, row, column] = parts[..] else { bail!("{place:?} is no place: TABLE | ROW | COLUMN") };
         let table = self.table(table)?;
-        let row = table.rows.iter().find(|found| found.name() == row).with_context(|| format!("{place}: no such row"))?;
+        let row =
+            table.rows.iter().find(|found| found.name() == row).with_context(|| format!("{place}: no such row"))?;
         let column = table.columns.iter().position(|found| found == column);
         let column = column.with_context(|| format!("{place}: no such column"))?;
         row.figures[column].parse().with_context(|| format!("{place}: the paper has no figure there"))
@@ -120,7 +121,9 @@ mod tests {
         let paper = Paper::read(PAPER).expect("the paper");
         assert_eq!(paper.figure("cached | 0K, 10 | WASD").expect("there"), 879.0);
         assert_eq!(paper.figure("cpu | Disabled | OSU").expect("there"), 61.0);
-        for wrong in ["cached | 0K | WASD", "cached | 0K, 10 | Apache", "files | 0K, 1 | WASD", "cpu", "cpu | Enabled | CSWS"] {
+        for wrong in
+            ["cached | 0K | WASD", "cached | 0K, 10 | Apache", "files | 0K, 1 | WASD", "cpu", "cpu | Enabled | CSWS"]
+        {
             assert!(paper.figure(wrong).is_err(), "{wrong}");
         }
     }

@@ -34,13 +34,28 @@ pub(crate) fn draw(compared: &[Compared]) -> String {
     for tick in [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0] {
         if (low..=high).contains(&tick) {
             let (x, class) = (at(tick), if tick == 1.0 { "one" } else { "grid" });
-            add(&mut svg, format_args!("<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>", height - 20.0));
-            add(&mut svg, format_args!("<text class=\"quiet\" text-anchor=\"middle\" x=\"{x:.1}\" y=\"{}\">{tick}</text>", TOP - 6.0));
+            add(
+                &mut svg,
+                format_args!(
+                    "<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>",
+                    height - 20.0
+                ),
+            );
+            add(
+                &mut svg,
+                format_args!(
+                    "<text class=\"quiet\" text-anchor=\"middle\" x=\"{x:.1}\" y=\"{}\">{tick}</text>",
+                    TOP - 6.0
+                ),
+            );
         }
     }
     let mut y = TOP + ROW / 2.0;
     for claim in compared {
-        add(&mut svg, format_args!("<text x=\"8\" y=\"{:.1}\">{}</text>", y + 4.0, escaped(&shortened(&claim.says, 66))));
+        add(
+            &mut svg,
+            format_args!("<text x=\"8\" y=\"{:.1}\">{}</text>", y + 4.0, escaped(&shortened(&claim.says, 66))),
+        );
         if let Some(paper) = claim.paper {
             add(&mut svg, format_args!("<path class=\"then\" d=\"{}\"/>", diamond(at(paper), y)));
             let x = RIGHT + 12.0;
@@ -53,10 +68,16 @@ pub(crate) fn draw(compared: &[Compared]) -> String {
             if let Some(ratio) = &ours.ratio {
                 let estimate = &ratio.estimate;
                 let [from, to, middle] = [estimate.interval.low, estimate.interval.high, estimate.point].map(at);
-                add(&mut svg, format_args!("<line class=\"ours\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"));
+                add(
+                    &mut svg,
+                    format_args!("<line class=\"ours\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"),
+                );
                 add(&mut svg, format_args!("<circle class=\"dot\" cx=\"{middle:.1}\" cy=\"{y:.1}\" r=\"4\"/>"));
             }
-            add(&mut svg, format_args!("<text x=\"{}\" y=\"{:.1}\">{}</text>", RIGHT + 12.0, y + 4.0, shown(ours.ratio.as_ref())));
+            add(
+                &mut svg,
+                format_args!("<text x=\"{}\" y=\"{:.1}\">{}</text>", RIGHT + 12.0, y + 4.0, shown(ours.ratio.as_ref())),
+            );
             y += ROW;
         }
     }
