@@ -112,6 +112,28 @@ impl Measured {
         Some((median(&shares)?, shares.iter().copied().fold(0.0, f64::max)))
     }
 
+    /// Where requests failed or had an error status, of all blocks: the place, how many did, and of how many.
+    pub(crate) fn errors(&self) -> Vec<(String, u64, u64)> {
+        let mut found: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for (name, experiment) in &self.experiments {
+            for block in &experiment.blocks {
+                let case = &experiment.plan.cases[block.case];
+                for slice in &block.slices {
+                    let subject = match slice.role {
+                        Role::Subject(subject) => subject,
+                        Role::Again => case.baseline(),
+                    };
+                    let place = format!("{name}, {}, {}", case.name, experiment.plan.subject_name(subject));
+                    let (errors, requests) = found.entry(place).or_default();
+                    *errors += slice.slice.errors;
+                    *requests += slice.slice.requests;
+                }
+            }
+        }
+        let told = found.into_iter().filter(|(_, (errors, _))| *errors > 0);
+        told.map(|(place, (errors, requests))| (place, errors, requests)).collect()
+    }
+
     /// The first subject against itself, of all cases: the interval that lies furthest from 1.
     pub(crate) fn noise(&self, plan: &str, quantity: Quantity) -> Option<Estimate> {
         let experiment = self.experiments.get(plan)?;

@@ -100,6 +100,12 @@ pub(crate) fn write(
             cell(&now.others())
         ),
     );
+    for (place, errors, requests) in measured.errors() {
+        line(
+            &mut text,
+            &format!("\n> **Warning:** {place}: {errors} of {requests} requests failed or had an error status."),
+        );
+    }
     line(&mut text, "\n## What held and what changed\n");
     line(&mut text, &format!("![The paper's ratios and ours, on one scale]({picture})\n"));
     line(&mut text, READING);

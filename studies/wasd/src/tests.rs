@@ -47,7 +47,7 @@ fn slice(case: usize, subject: usize, block: usize) -> Slice {
     Slice {
         tool: LoadTool::Weir,
         requests: rate as u64,
-        errors: 0,
+        errors: u64::from(ERROR == (case, subject, block)),
         duration_s: 1.0,
         wall_s: 1.0,
         rate_per_s: rate,
@@ -65,6 +65,9 @@ fn slice(case: usize, subject: usize, block: usize) -> Slice {
         details: LoadDetails { fairness: Some(shares(subject)), ..LoadDetails::default() },
     }
 }
+
+/// Where one request failed.
+const ERROR: (usize, usize, usize) = (3, 5, 7);
 
 /// What the clients got; less even for later subjects.
 fn shares(subject: usize) -> Fairness {
@@ -105,7 +108,8 @@ fn measured(folder: &Path) -> Measured {
 #[test]
 fn the_plans_can_be_carried_out_in_less_than_half_an_hour() {
     let plans = plans();
-    let files = std::fs::read_dir(study().join("plans")).expect("the plans").count();
+    let files = std::fs::read_dir(study().join("plans")).expect("the plans").flatten();
+    let files = files.filter(|file| file.path().extension().is_some_and(|ending| ending == "toml")).count();
     assert_eq!(files, plans.len(), "a plan is not in page.toml");
     let budgets: f64 = plans.values().map(|plan| plan.repetitions.budget_s.expect("a budget")).sum();
     assert!(budgets <= 28.0 * 60.0, "{budgets} s");
@@ -164,6 +168,9 @@ fn the_numbers_of_the_page_are_those_that_were_measured() {
     let text = page::write(&paper, &layout, &measured, &surroundings, &compared, "page.svg").expect("the page");
     assert!(!text.contains("not measured | not measured") && !text.contains("too few blocks"), "{text}");
     assert!(text.contains("files 0.5, end 1.5") && text.contains("files 25 % (at most 25 %)"), "{text}");
+
+    assert!(text.contains("files, 64 KB, 10, Apache prefork: 1 of 54066 requests failed"), "{text}");
+    assert_eq!(text.matches("requests failed").count(), 2, "in the files and in the scripts");
 
     // 12 blocks: the middle two are numbers 5 and 6. The uncached weir is subject 1.
     let row = text.lines().find(|line| line.starts_with("| 0K, 1 | 181 | 117 | 34 |")).expect("the row");
