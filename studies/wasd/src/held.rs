@@ -4,6 +4,9 @@ use weir_measure::comparison::{BLOCKS_FOR_A_VERDICT, Estimate};
 /// How likely chance may be where something is said, for all comparisons of the page together.
 pub(crate) const CHANCE: f64 = 0.05;
 
+/// Up to which ratio two are about the same.
+pub(crate) const SAME: f64 = 1.1;
+
 /// What a comparison of the paper is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -13,6 +16,8 @@ pub(crate) enum Claim {
     Differs,
     /// One is not much less than the other; the paper's ratio is how much less it still calls so.
     HardlyLess,
+    /// Both are about the same.
+    Same,
 }
 
 /// What became of a comparison.
@@ -32,6 +37,10 @@ pub(crate) enum Held {
     StillHardlyLess,
     /// What hardly fell falls more than then.
     MuchLess,
+    /// About the same now as then.
+    StillTheSame,
+    /// About the same then, and not now.
+    Differs,
     /// Too few blocks.
     TooFew,
     /// The paper only has words.
@@ -51,6 +60,13 @@ impl Held {
                 _ => Self::NotSeen,
             };
         }
+        if claim == Claim::Same {
+            return match ours.interval {
+                interval if interval.reach() <= SAME => Self::StillTheSame,
+                interval if interval.low > SAME || interval.high < 1.0 / SAME => Self::Differs,
+                _ => Self::NotSeen,
+            };
+        }
         // A ratio below 1 is one above 1 seen from the other side.
         let (paper, interval) =
             if paper < 1.0 { (1.0 / paper, ours.interval.reciprocal()) } else { (paper, ours.interval) };
@@ -64,6 +80,15 @@ impl Held {
         }
     }
 
+    /// Whether it held (`Some(true)`), changed (`Some(false)`), or cannot be told.
+    pub(crate) fn is_so(self) -> Option<bool> {
+        match self {
+            Self::More | Self::AsMuch | Self::Less | Self::StillHardlyLess | Self::StillTheSame => Some(true),
+            Self::TurnedRound | Self::MuchLess | Self::Differs => Some(false),
+            Self::NotSeen | Self::TooFew | Self::Unsaid => None,
+        }
+    }
+
     /// In the words of the page.
     pub(crate) fn words(self) -> &'static str {
         match self {
@@ -74,6 +99,8 @@ impl Held {
             Self::NotSeen => "cannot tell",
             Self::StillHardlyLess => "**held**: no more is lost than then",
             Self::MuchLess => "**changed**: more is lost than then",
+            Self::StillTheSame => "**held**: about the same",
+            Self::Differs => "**changed**: they differ",
             Self::TooFew => "too few blocks",
             Self::Unsaid => "no figure then",
         }
@@ -115,5 +142,13 @@ mod tests {
         let found = [of(0.95, 1.1), of(0.85, 0.9), of(0.7, 0.9), of(0.4, 0.6), of(1.5, 2.0)];
         let still = Held::StillHardlyLess;
         assert_eq!(found, [still, still, Held::NotSeen, Held::MuchLess, still]);
+    }
+
+    #[test]
+    fn what_was_the_same_is_so_within_a_tenth() {
+        let of = |low, high| Held::of(Claim::Same, 1.03, &ours(low, high), None);
+        let found = [of(0.95, 1.05), of(0.92, 1.2), of(1.2, 1.3), of(0.6, 0.8)];
+        assert_eq!(found, [Held::StillTheSame, Held::NotSeen, Held::Differs, Held::Differs]);
+        assert_eq!(found.map(Held::is_so), [Some(true), None, Some(false), Some(false)]);
     }
 }

@@ -106,7 +106,19 @@ pub(crate) fn write(
             &format!("\n> **Warning:** {place}: {errors} of {requests} requests failed or had an error status."),
         );
     }
+    let foreign = layout.plans.iter().filter_map(|plan| measured.foreign(plan)).map(|(median, _)| median);
+    let foreign = foreign.fold(0.0, f64::max);
+    if foreign > BUSY {
+        let percent = foreign * 100.0;
+        line(
+            &mut text,
+            &format!(
+                "\n> **Warning:** the machine was busy: in half of the slices of a plan others took {percent:.0} % of the CPUs or more. Ratios hold within their intervals, which are wide; the figures themselves are those of a crowd."
+            ),
+        );
+    }
     line(&mut text, "\n## What held and what changed\n");
+    line(&mut text, &format!("{}\n", tally(compared)));
     line(&mut text, &format!("![The paper's ratios and ours, on one scale]({picture})\n"));
     line(&mut text, READING);
     for (index, section) in layout.sections.iter().enumerate() {
@@ -127,9 +139,13 @@ pub(crate) fn write(
     Ok(text)
 }
 
+/// Above this part of the CPUs, others are a warning.
+const BUSY: f64 = 0.1;
+
 const READING: &str = "\
 Ratios (of requests a second, where nothing else is said) are the medians over blocks of what one subject did divided by what another did in the same block, with their 95 % bootstrap interval.
 The words follow a rule: *held* where our interval lies on the paper's side of 1 and chance (signed ranks, corrected for all comparisons of this page) is below 5 %, *more* or *less than then* where it leaves out the paper's ratio; *changed* where it lies on the other side; *cannot tell* where neither can be said.
+What was about the same then is so now where our interval lies within 10 % of 1.
 (+) marks a ratio of rates or times where the load generator was at its limit (above 95 % of its CPU) on either side: the server could do more there, and the CPU time says which is ahead.";
 
 const END: &str = "
@@ -143,6 +159,20 @@ make study-wasd QUICK=1    # two minutes, to see that all works; its page says n
 After Ctrl-C the same command goes on where it ended.
 The plans are in `plans/`, the paper's figures in `paper.toml`, what stands where in `page.toml`; each plan is one for [`weir compare`](../../docs/is-it-faster.md), too.
 The paper's text that we have lost the lines between the columns of its tables: `paper.toml` has each row as printed and as it was divided.";
+
+/// How many comparisons held and changed.
+fn tally(compared: &[Compared]) -> String {
+    let asked = compared.iter().filter(|claim| claim.paper.is_some()).flat_map(|claim| &claim.ours);
+    let words: Vec<Option<bool>> = asked.map(|ours| ours.held.is_so()).collect();
+    let count = |word: Option<bool>| words.iter().filter(|found| **found == word).count();
+    format!(
+        "Of {} ratios of today that stand beside one of the paper's, {} say that what it found holds, {} that it does not, and {} cannot tell.",
+        words.len(),
+        count(Some(true)),
+        count(Some(false)),
+        count(None)
+    )
+}
 
 /// What is said of our side.
 struct Now<'a> {
