@@ -3,7 +3,7 @@ use std::fmt::Write;
 
 use crate::page::{Compared, shown};
 
-const WIDTH: f64 = 960.0;
+const WIDTH: f64 = 1020.0;
 const LEFT: f64 = 470.0;
 const RIGHT: f64 = 800.0;
 const ROW: f64 = 22.0;
