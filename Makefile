@@ -9,7 +9,7 @@ WEIR := $(TARGET)/release/weir
 export CARGO PREFIX DESTDIR WEIR
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-apache python test lint bench study-wasd soak soak-load fuzz install clean
+.PHONY: help deps build demo demo-apache python test lint bench study-wasd study-truth soak soak-load fuzz install clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ bench: build ## Repeats our own figures into bench/RESULTS.md; QUICK=1 only trie
 
 study-wasd: build ## Repeats the WASD server's performance paper, under 30 minutes, and writes its page; QUICK=1: two minutes, for trying.
 	@QUICK="$(QUICK)" studies/wasd/run
+
+study-truth: build ## Twenty real servers against themselves and five with a planted 5 %: what is said of them, in $(TARGET)/truth, about 40 minutes.
+	@rm -rf $(TARGET)/truth
+	@studies/truth/run $(TARGET)/truth
 
 soak: build ## Explains load on real servers again and again for MINUTES (10): nothing may grow or be lost.
 	@scripts/soak

@@ -122,6 +122,9 @@ fn what_was_measured_is_kept_and_gone_on_with() {
         blocks.iter().map(|block| block.slices.iter().map(|found| found.role).collect()).collect()
     };
     assert_eq!(order(&resumed.blocks), order(&whole.blocks));
+    let another = Results::resume(&folder).expect_err("ours is open");
+    assert!(matches!(another, ResultsError::InUse { pid: Some(pid), .. } if pid == std::process::id()), "{another}");
+    drop(results);
     let (_, _, kept) = Results::resume(&folder).expect("what was kept");
     assert_eq!(kept, resumed.blocks);
     assert!(matches!(Results::create(&folder, &planned), Err(ResultsError::Used(_))));

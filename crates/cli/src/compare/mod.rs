@@ -49,17 +49,17 @@ The verdict:
   Each block measures all subjects one right after the other. What counts is the
   median of the ratios to the first one, with a bootstrap interval over blocks;
   the noise floor is the same for the first one against itself. For a cost, B is
-  worse when the whole interval lies above the noise floor, the median beyond
-  the smallest effect, and chance does as much in less than 5 % of experiments
-  with so many comparisons (signed ranks, Holm); better likewise below; the same
-  when interval and noise floor lie within the smallest effect; else one cannot
-  tell.
+  worse when the whole interval lies above 1, the median above the noise floor
+  and beyond the smallest effect, and chance does as much in less than 5 % of
+  experiments with so many comparisons (signed ranks, Holm); better likewise
+  below; the same when interval and noise floor lie within the smallest effect;
+  else one cannot tell. Memory counts once for each start of the servers.
 
 A plan:
   smallest_effect = \"2%\"
   [repeat]
-  blocks = 20
-  slice = \"1s\"
+  blocks = 100
+  slice = \"300ms\"
   [[subject]]
   from = \"nginx\"
   [[subject]]
