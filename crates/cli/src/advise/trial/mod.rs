@@ -170,7 +170,7 @@ fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyh
             warm_up_s: options.block_seconds / 2.0,
             until: None,
             budget_s: None,
-            starts: None,
+            starts: Some(1),
         },
         // As the user's server runs: a pinned one could not use what more workers would.
         pinning: Pinning { server: None, load: None, beside: None },
