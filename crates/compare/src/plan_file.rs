@@ -9,7 +9,9 @@ use serde::de::{self, Deserializer, Visitor};
 
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
-use crate::plan::{Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, ServerSpec, Subject};
+use crate::plan::{
+    Case, CpuAccountingChoice, Measured, PartsChoice, Pinning, Plan, Readiness, Repetitions, ServerSpec, Subject,
+};
 use crate::target::Target;
 
 /// Why a text is no plan.
@@ -75,6 +77,7 @@ struct File {
     load: Option<CommandLine>,
     #[serde(default)]
     cgroup: Option<bool>,
+    parts: Option<PartsWord>,
     #[serde(default)]
     repeat: Repeat,
     #[serde(default)]
@@ -83,6 +86,24 @@ struct File {
     subjects: Vec<SubjectEntry>,
     #[serde(default, rename = "case")]
     cases: Vec<CaseEntry>,
+}
+
+/// `true` and `false`, or how many slices.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "true, false or a number of observed slices")]
+enum PartsWord {
+    Wanted(bool),
+    Slices(u32),
+}
+
+impl From<PartsWord> for PartsChoice {
+    fn from(word: PartsWord) -> Self {
+        match word {
+            PartsWord::Wanted(true) => Self::Slices(3),
+            PartsWord::Wanted(false) | PartsWord::Slices(0) => Self::Never,
+            PartsWord::Slices(slices) => Self::Slices(slices),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -231,6 +252,7 @@ impl File {
             } else {
                 CpuAccountingChoice::Best
             },
+            parts: self.parts.map_or(PartsChoice::Auto, PartsChoice::from),
         })
     }
 }
