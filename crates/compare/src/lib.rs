@@ -43,12 +43,15 @@ mod output_tail;
 mod pair;
 mod plan;
 mod plan_file;
+mod plan_subject;
 mod process;
 mod process_tree;
 mod program;
+mod ready_made;
 mod reasons;
 mod resources;
 mod results;
+mod sample_site;
 mod schedule;
 mod server;
 mod slice;
@@ -56,6 +59,7 @@ mod target;
 mod terminal;
 mod verdict;
 mod warning;
+mod workplace;
 
 pub use accounting::CpuAccounting;
 pub use command_line::{CommandLine, CommandLineError};
@@ -78,12 +82,14 @@ pub use observing::Observer;
 pub use outcome::{Block, BlockSlice, Ending, Memory, Outcome, Slice};
 pub use pair::Pair;
 pub use plan::{
-    Case, CpuAccountingChoice, Measured, PartsChoice, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec,
-    Subject,
+    Case, CpuAccountingChoice, Measured, Need, PartsChoice, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX,
+    ServerSpec, Subject,
 };
 pub use plan_file::{CpuWord, Defaults, Fraction, PlanFileError, Seconds, read_plan};
+pub use ready_made::{Filling, ReadyMade, ready_made};
 pub use reasons::{PartDifference, Reasons, ResponseDifference, reasons};
 pub use results::{Results, ResultsError};
+pub use sample_site::SAMPLE_FILES;
 pub use schedule::{PlannedBlock, Role, Schedule};
 pub use target::{Target, TargetError};
 pub use terminal::terminal_report;
