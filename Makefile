@@ -36,7 +36,7 @@ lint: deps ## Checks the format and the lints; a warning is an error.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
-bench: build ## Runs the benchmarks.
+bench: build ## Repeats our own figures into bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
 	@bench/run
 
 study-wasd: build ## Repeats the WASD server's performance paper, under 30 minutes, and writes its page; QUICK=1: two minutes, for trying.
