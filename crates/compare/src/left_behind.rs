@@ -55,6 +55,11 @@ mod tests {
         let mark = mark();
         let mut command = std::process::Command::new("sleep");
         let mut child = command.arg("60").env(MARK, &mark).spawn().expect("sleep is there");
+        // The kernel shows the environment a moment after the program was exchanged.
+        let began = Instant::now();
+        while marked(&mark).is_empty() && began.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         assert_eq!(marked(&mark), [child.id() as libc::pid_t]);
         assert!(marked(&super::mark()).is_empty());
         end(&mark);
