@@ -20,7 +20,7 @@ use crate::plan::{Measured, Plan};
 use crate::schedule::Role;
 use crate::verdict::Judgement;
 
-pub use time::utc;
+pub(crate) use time::utc;
 pub use trend::{Trend, TrendPoint, Trends};
 
 const FORMAT: &str = "weir-compare-history-1";
@@ -133,7 +133,11 @@ impl KeptResult {
             Some(figure(judgement.case, judgement.subject, Some(baseline), judgement.metric, judgement.ratio?))
         });
         // The ratio does not tell when both have shifted.
-        let subjects = plan.cases.iter().enumerate().flat_map(|(case, planned)| planned.subjects().map(move |subject| (case, subject)));
+        let subjects = plan
+            .cases
+            .iter()
+            .enumerate()
+            .flat_map(|(case, planned)| planned.subjects().map(move |subject| (case, subject)));
         let costs = subjects.filter_map(|(case, subject)| {
             let slices = outcome.blocks_of(case).filter_map(|block| block.of(Role::Subject(subject)));
             let costs: Vec<f64> = slices.map(|slice: &Slice| slice.cpu_ns_per_request).filter(|ns| *ns > 0.0).collect();
@@ -209,7 +213,7 @@ impl KeptResult {
     fn file_name(&self, number: usize) -> String {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
         let label: String = self.label.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
-        let time: String = utc(self.at_s).chars().filter(|letter| letter.is_ascii_digit()).collect();
+        let time: String = utc(self.at_s).chars().filter(char::is_ascii_digit).collect();
         let (day, clock) = time.split_at(time.len().min(8));
         let mut name = format!("{day}T{clock}Z");
         if !label.is_empty() {
@@ -235,7 +239,8 @@ impl KeptResult {
         struct Head {
             format: String,
         }
-        let head: Head = serde_json::from_str(text).map_err(|error| format!("it is no result of weir compare: {error}"))?;
+        let head: Head =
+            serde_json::from_str(text).map_err(|error| format!("it is no result of weir compare: {error}"))?;
         if head.format != FORMAT {
             return Err(format!("its format is {:?}, and this version reads {FORMAT}", head.format));
         }
@@ -265,9 +270,18 @@ impl Fingerprint {
         let case = |case: &crate::plan::Case| {
             // Ports may be drawn anew each time.
             let path = |url: &str| url.splitn(4, '/').nth(3).unwrap_or_default().to_owned();
-            let paths: Vec<String> =
-                case.targets.iter().map(|target| target.as_ref().map_or("-".to_owned(), |target| path(target.url()))).collect();
-            format!("{} | {} connections | /{} | {}", case.name, case.connections, paths.join(" /"), case.options.join(" "))
+            let paths: Vec<String> = case
+                .targets
+                .iter()
+                .map(|target| target.as_ref().map_or("-".to_owned(), |target| path(target.url())))
+                .collect();
+            format!(
+                "{} | {} connections | /{} | {}",
+                case.name,
+                case.connections,
+                paths.join(" /"),
+                case.options.join(" ")
+            )
         };
         Self {
             measured: plan.measured,
@@ -313,7 +327,9 @@ impl History {
 
     /// Puts a result where its time is; tells whether it was not among them already.
     pub fn add(&mut self, result: KeptResult) -> bool {
-        let known = |other: &KeptResult| other.at_s == result.at_s && other.figures == result.figures && other.label == result.label;
+        let known = |other: &KeptResult| {
+            other.at_s == result.at_s && other.figures == result.figures && other.label == result.label
+        };
         if self.results.iter().any(known) {
             return false;
         }

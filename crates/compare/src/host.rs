@@ -27,7 +27,9 @@ impl Host {
             processor: processor(&read("/proc/cpuinfo")),
             cpus: usize::try_from(cpus).unwrap_or(0),
             memory_bytes: memory_bytes(&read("/proc/meminfo")),
-            kernel: ["ostype", "osrelease"].map(|name| read(&format!("/proc/sys/kernel/{name}")).trim().to_owned()).join(" "),
+            kernel: ["ostype", "osrelease"]
+                .map(|name| read(&format!("/proc/sys/kernel/{name}")).trim().to_owned())
+                .join(" "),
         }
     }
 
@@ -75,14 +77,21 @@ mod tests {
 
     #[test]
     fn a_machine_is_told_by_its_processor() {
-        assert_eq!(processor("processor\t: 0\nmodel name\t: A 7B13 64-Core\nprocessor\t: 1\nmodel name\t: B\n"), "A 7B13 64-Core");
+        assert_eq!(
+            processor("processor\t: 0\nmodel name\t: A 7B13 64-Core\nprocessor\t: 1\nmodel name\t: B\n"),
+            "A 7B13 64-Core"
+        );
         assert_eq!(processor("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"), "processor 0x41 part 0xd0c");
-        assert_eq!((processor(""), memory_bytes("MemTotal:  4096 kB\n"), memory_bytes("x")), (String::new(), 4_194_304, 0));
+        assert_eq!(
+            (processor(""), memory_bytes("MemTotal:  4096 kB\n"), memory_bytes("x")),
+            (String::new(), 4_194_304, 0)
+        );
         let this = Host::this();
         assert!(this.cpus > 0 && this.memory_bytes > 0 && this.kernel.starts_with("Linux "), "{this:?}");
         assert!(this.is_like(&Host { kernel: "another".to_owned(), ..this.clone() }));
         assert!(!this.is_like(&Host { cpus: this.cpus + 1, ..this.clone() }));
-        let odd = Host { processor: "P".to_owned(), cpus: 1, memory_bytes: 4_100_000_000, kernel: "Linux 6".to_owned() };
+        let odd =
+            Host { processor: "P".to_owned(), cpus: 1, memory_bytes: 4_100_000_000, kernel: "Linux 6".to_owned() };
         assert_eq!(odd.describe(), "P, 1 CPU, 4.1 GB of memory, Linux 6");
         assert_eq!(Host::default().describe(), "unknown processor, 0 CPUs");
     }

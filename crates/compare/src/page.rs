@@ -65,7 +65,8 @@ fn answer(plan: &Plan, judgements: &[Judgement]) -> String {
     let Some(first) = judgements.first() else { return "There is nothing to compare.".to_owned() };
     if judgements.iter().any(|judgement| (judgement.case, judgement.subject) != (first.case, first.subject)) {
         let count = |verdict, word| (of(verdict).count(), word);
-        let counts = [count(Verdict::Better, "better"), count(Verdict::Worse, "worse"), count(Verdict::TheSame, "the same")];
+        let counts =
+            [count(Verdict::Better, "better"), count(Verdict::Worse, "worse"), count(Verdict::TheSame, "the same")];
         let told: Vec<String> =
             counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
         let open = of(Verdict::CannotTell).count();
@@ -124,7 +125,8 @@ fn result(outcome: &Outcome, judgement: &Judgement, baseline: &str) -> ComparedR
     let held = plan.cases[judgement.case].baseline();
     let ratios = |other: Role| -> Vec<(usize, f64)> {
         let blocks = outcome.blocks_of(judgement.case).enumerate();
-        let pairs = blocks.filter_map(|(number, block)| Some((number + 1, block.of(Role::Subject(held))?, block.of(other)?)));
+        let pairs =
+            blocks.filter_map(|(number, block)| Some((number + 1, block.of(Role::Subject(held))?, block.of(other)?)));
         pairs.filter_map(|(number, baseline, other)| Some((number, ratio(metric, baseline, other)?))).collect()
     };
     ComparedResult {
@@ -173,9 +175,12 @@ fn evidence(outcome: &Outcome, context: &PageContext<'_>) -> Vec<(String, String
     let plan = &outcome.plan;
     let cpus = |set: Option<&crate::cpus::CpuSet>| set.map_or("any CPU".to_owned(), |set| format!("CPU {set}"));
     let repetitions = &plan.repetitions;
-    let until = repetitions.until.map_or(String::new(), |until| format!(", until intervals reach no further than {} %", until * 100.0));
+    let until = repetitions
+        .until
+        .map_or(String::new(), |until| format!(", until intervals reach no further than {} %", until * 100.0));
     let budget = repetitions.budget_s.map_or(String::new(), |budget| format!(", for {budget} s at most"));
-    let restarted = if outcome.restarted { "servers are started for each slice" } else { "servers stay up, idle but for one" };
+    let restarted =
+        if outcome.restarted { "servers are started for each slice" } else { "servers stay up, idle but for one" };
     [
         ("Machine", context.host.describe()),
         ("Ended", format!("{} UTC", utc(context.at_s))),

@@ -128,14 +128,15 @@ fn it_opens_with_the_verdicts_and_shows_what_they_rest_on() {
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text:?} is missing"));
     let order = [
         "<h1>B is worse",
+        "class=\"failures\">CPU per request, B over A: worse",
         "Before trusting",
-        "Since earlier results",
         "The verdicts",
         ">All metrics<",
         "Ratios block by block",
         "Percentiles of latency",
         "Parts of the mean response",
         "What each did",
+        "Since earlier results",
         "What this rests on",
     ];
     let places = order.map(place);

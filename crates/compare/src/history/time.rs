@@ -2,7 +2,7 @@
 
 /// Seconds since 1970 as `2026-11-22 00:50:00` in UTC.
 #[must_use]
-pub fn utc(at_s: u64) -> String {
+pub(crate) fn utc(at_s: u64) -> String {
     // The year has four digits; what lies beyond is no time of a result.
     let at_s = at_s.min(253_402_300_799);
     // Days from 1 March of year 0 on, so that the leap day is the last of its year, in eras of 400 years.

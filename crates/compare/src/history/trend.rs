@@ -67,7 +67,8 @@ impl History {
         let known: Vec<(&Figure, Metric)> =
             now.figures.iter().filter_map(|figure| Some((figure, metric_named(&figure.metric)?))).collect();
         let detector = Detector::new(known.len(), smallest);
-        let figures: Vec<Trend> = known.into_iter().map(|(figure, metric)| self.trend(figure, metric, &detector)).collect();
+        let figures: Vec<Trend> =
+            known.into_iter().map(|(figure, metric)| self.trend(figure, metric, &detector)).collect();
         let unread = (self.unread > 0).then(|| format!("{} older files were not read", self.unread));
         let damaged = self.damaged.iter().map(|(path, why)| format!("{}: {why}", path.display()));
         Trends {
@@ -85,16 +86,14 @@ impl History {
             (&other.case, &other.subject, &other.against, &other.metric)
                 == (&figure.case, &figure.subject, &figure.against, &figure.metric)
         };
-        let found: Vec<(&KeptResult, f64)> = self
-            .results
-            .iter()
-            .filter_map(|result| Some((result, result.figures.iter().find(is_it)?.value)))
-            .collect();
+        let found: Vec<(&KeptResult, f64)> =
+            self.results.iter().filter_map(|result| Some((result, result.figures.iter().find(is_it)?.value))).collect();
         let values: Vec<f64> = found.iter().map(|(_, value)| *value).collect();
         let shifts = detector.shifts(&values);
         let level = |index: usize| -> Option<f64> {
             let shift = shifts.iter().rev().find(|shift| shift.since <= index);
-            let first = || shifts.first().map_or_else(|| weir_measure::comparison::median(&values), |shift| Some(shift.before));
+            let first =
+                || shifts.first().map_or_else(|| weir_measure::comparison::median(&values), |shift| Some(shift.before));
             shift.map(|shift| shift.after).or_else(first)
         };
         let points = found.iter().enumerate().map(|(index, (result, value))| TrendPoint {
@@ -106,7 +105,8 @@ impl History {
         });
         let points = points.collect();
         let last = shifts.last();
-        let is_worse = last.map(|shift| (shift.after > shift.before) == (metric.direction() == Direction::LowerIsBetter));
+        let is_worse =
+            last.map(|shift| (shift.after > shift.before) == (metric.direction() == Direction::LowerIsBetter));
         let is_accepted = last.is_some_and(|shift| found[shift.since..].iter().any(|(result, _)| result.accepted));
         let words = last.map_or_else(String::new, |shift| {
             let is_worse = is_worse.unwrap_or(false);
@@ -163,6 +163,24 @@ impl Trend {
 }
 
 impl Trends {
+    /// What they say, as Markdown to follow a report.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let items: String = self.words().iter().map(|words| format!("- {}\n", crate::markdown::cell(words))).collect();
+        format!("\n## Since earlier results\n\n{items}")
+    }
+
+    /// What they say, for a terminal.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let words = self.words();
+        let lines = words.iter().enumerate().map(|(index, words)| match index {
+            0 => format!("\nhistory: {words}\n"),
+            _ => format!("  {words}\n"),
+        });
+        lines.collect()
+    }
+
     /// What they say, a sentence a line; the first tells how many results there are.
     #[must_use]
     pub fn words(&self) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use super::bars::{stacked, swatch};
 use super::compare_page::headed;
+use super::compare_ratios::named;
 use super::escape::{escaped, extent, short, time};
 use super::examples::tick;
 use super::plot::{Axis, Line, Plot};
@@ -30,7 +31,7 @@ pub(super) fn curves(case: &ComparedCase, index: usize) -> String {
     let slower = |percentile: f64| 100.0 / (100.0 - percentile).max(1e-10);
     let most = all().map(|(percentile, _)| slower(*percentile)).fold(10.0, f64::max);
     let lines = subjects.iter().zip(&curves).map(|((number, subject), curve)| Line {
-        name: subject.name.clone(),
+        name: named(&subject.name),
         look: LOOKS[number % LOOKS.len()],
         points: curve.iter().map(|(percentile, ns)| (slower(*percentile), Some(*ns))).collect(),
         dots: false,
@@ -40,10 +41,9 @@ pub(super) fn curves(case: &ComparedCase, index: usize) -> String {
     percentiles.dedup();
     let of = |curve: &[(f64, f64)], at: f64| curve.iter().find(|(percentile, _)| *percentile == at).map(|(_, ns)| *ns);
     let hints = percentiles.iter().map(|at| {
-        let times = subjects
-            .iter()
-            .zip(&curves)
-            .filter_map(|((_, subject), curve)| Some(format!("{} {}", subject.name, nanoseconds(of(curve, *at)?))));
+        let times = subjects.iter().zip(&curves).filter_map(|((_, subject), curve)| {
+            Some(format!("{} {}", named(&subject.name), nanoseconds(of(curve, *at)?)))
+        });
         (slower(*at), format!("{} within: {}", percentile(*at), times.collect::<Vec<_>>().join(", ")))
     });
     let id = format!("curves-{index}");

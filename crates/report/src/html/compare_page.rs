@@ -21,7 +21,7 @@ const STRIPES: &str = "<svg class=\"unseen\" aria-hidden=\"true\" width=\"0\" he
 pub(super) fn page(compared: &Compared) -> String {
     let subject = escaped(&compared.subject);
     let section = |name, rank, markup| Section { name, rank, markup };
-    let mut sections = vec![section("History", 1, compare_history::section(compared))];
+    let mut sections = Vec::new();
     for (index, case) in compared.cases.iter().enumerate() {
         sections.extend([
             section("Verdicts", 0, verdicts(case, index)),
@@ -32,18 +32,22 @@ pub(super) fn page(compared: &Compared) -> String {
             section("What each did and used", 2, compare_curves::facts(case, index)),
         ]);
     }
-    sections.push(section("What it rests on", 0, evidence(compared)));
+    sections.extend([
+        section("Earlier results", 1, compare_history::section(compared)),
+        section("What it rests on", 0, evidence(compared)),
+    ]);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
          <title>{subject} - weir</title>\n<style>\n{STYLE}{}</style>\n</head>\n<body>\n{HATCH}{STRIPES}\
-         <header><p class=\"subject\">{LOGO}<span class=\"name\">{subject}</span></p><h1>{}</h1>\n{}{}</header>\n\
+         <header><p class=\"subject\">{LOGO}<span class=\"name\">{subject}</span></p><h1>{}</h1>\n{}{}{}</header>\n\
          <main>\n{}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         colours(),
         escaped(&compared.answer),
         figures(compared),
+        shifted(compared),
         warnings(compared),
         within(sections, "weir compare --json"),
     )
@@ -99,6 +103,14 @@ fn figures(compared: &Compared) -> String {
         }
     };
     format!("<dl class=\"figures\">{figures}</dl>\n")
+}
+
+/// What has shifted for the worse, before anything else is read.
+fn shifted(compared: &Compared) -> String {
+    let worse = compared.history.iter().filter(|series| series.is_worse == Some(true));
+    let told =
+        worse.map(|series| format!("<p class=\"failures\">{}: {}</p>", escaped(&series.name), escaped(&series.words)));
+    told.collect()
 }
 
 fn warnings(compared: &Compared) -> String {

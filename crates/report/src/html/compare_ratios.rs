@@ -35,10 +35,9 @@ pub(super) fn table(case: &ComparedCase, index: usize) -> String {
     };
     let name = if case.name.is_empty() { "All metrics".to_owned() } else { format!("All metrics of {}", case.name) };
     let body = format!(
-        "{}<thead><tr><th scope=\"col\">Metric</th>{subject}<th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">{}</th>\
+        "{}<thead><tr><th scope=\"col\">Metric</th>{subject}<th scope=\"col\">Verdict</th><th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">{}</th>\
          <th scope=\"col\" class=\"n\">Ratio</th><th scope=\"col\" class=\"dots\">{}</th><th scope=\"col\" class=\"n\">95&nbsp;% interval</th>\
-         <th scope=\"col\" class=\"n\">Noise floor</th><th scope=\"col\" class=\"n\">By chance</th><th scope=\"col\" class=\"n\">Would be found</th>\
-         <th scope=\"col\">Verdict</th></tr></thead>\n<tbody>{rows}</tbody></table></div>\
+         <th scope=\"col\" class=\"n\">Noise floor</th><th scope=\"col\" class=\"n\">By chance</th><th scope=\"col\" class=\"n\">Would be found</th></tr></thead>\n<tbody>{rows}</tbody></table></div>\
          <p class=\"note\">Ratios are medians over blocks, of the subject to {held}; the broad band is the smallest effect that interests, \
          the hatched one the noise floor ({held} against itself), the line the interval. By chance: how likely such blocks are without any \
          difference, corrected for all comparisons. Would be found: the smallest difference that so many blocks show nine times of ten.</p>",
@@ -59,7 +58,7 @@ fn row(case: &ComparedCase, result: &ComparedResult, axis: &Axis, effect: f64, s
     };
     let (verdict, class) = word(result.verdict);
     format!(
-        "<tr><th scope=\"row\">{}</th>{subject}{}{}{}<td class=\"dots\">{}</td>{}{}{}{}<td class=\"verdict {class}\">{verdict}</td></tr>\n",
+        "<tr><th scope=\"row\">{}</th>{subject}<td class=\"verdict {class}\">{verdict}</td>{}{}{}<td class=\"dots\">{}</td>{}{}{}{}</tr>\n",
         escaped(&result.metric),
         cell(Some(result.baseline_value.clone())),
         cell(Some(result.value.clone())),
@@ -223,7 +222,7 @@ fn plot(case: &ComparedCase, result: &ComparedResult, id: &str) -> String {
 }
 
 /// A name as far as a legend has room for it.
-fn named(name: &str) -> String {
+pub(super) fn named(name: &str) -> String {
     if name.chars().count() <= MOST_NAME {
         return name.to_owned();
     }
