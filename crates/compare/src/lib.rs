@@ -45,11 +45,14 @@ mod page;
 mod pair;
 mod plan;
 mod plan_file;
+mod plan_subject;
 mod process;
 mod process_tree;
 mod program;
+mod ready_made;
 mod resources;
 mod results;
+mod sample_site;
 mod schedule;
 mod server;
 mod slice;
@@ -57,6 +60,7 @@ mod target;
 mod terminal;
 mod verdict;
 mod warning;
+mod workplace;
 
 pub use accounting::CpuAccounting;
 pub use command_line::{CommandLine, CommandLineError};
@@ -81,10 +85,12 @@ pub use outcome::{Block, BlockSlice, Ending, Memory, Outcome, Slice};
 pub use page::{PageContext, html_report};
 pub use pair::Pair;
 pub use plan::{
-    Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec, Subject,
+    Case, CpuAccountingChoice, Measured, Need, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec, Subject,
 };
 pub use plan_file::{CpuWord, Defaults, Fraction, PlanFileError, Seconds, read_plan};
+pub use ready_made::{Filling, ReadyMade, ready_made};
 pub use results::{Results, ResultsError};
+pub use sample_site::SAMPLE_FILES;
 pub use schedule::{PlannedBlock, Role, Schedule};
 pub use target::{Target, TargetError};
 pub use terminal::terminal_report;

@@ -29,7 +29,7 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server with this index in the plan and waits until it is ready.
     pub(crate) fn start(plan: &Plan, index: usize, bench: &Bench) -> Result<Self, ExperimentError> {
-        let spec = &plan.servers[index];
+        let spec = &bench.workplace.furnish(index, &plan.servers[index])?;
         let name = || spec.name.clone();
         // Where no case loads it (it serves another one), there is no port to be asked for.
         let target = plan.target_of_server(index);

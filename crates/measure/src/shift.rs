@@ -3,7 +3,8 @@
 //! With each new result the level of the latest few is held against all earlier ones since the last shift, for every
 //! number of latest ones from [`LATER_LEAST`] to [`LATER_MOST`], by the exact rank-sum test ([`crate::mann_whitney`]). A
 //! shift is told when the least of these probabilities is at most the detector's level and the medians differ by as
-//! much as interests; it began where the probability is the least. The history then begins anew there.
+//! much as interests. It began where two levels fit best, by the least sum of distances from their medians, which an
+//! outlier cannot move either; the history then begins anew there.
 //!
 //! A rank test because its false alarms do not depend on how the figures are distributed: no normal distribution is
 //! assumed, outliers do no harm, and a single one is no shift, for at least [`LATER_LEAST`] results have to agree. What
@@ -69,8 +70,8 @@ impl Detector {
         let mut shifts: Vec<Shift> = Vec::new();
         let mut begin = 0;
         for end in 1..=values.len() {
-            let Some((since, probability)) = self.likeliest(&values[begin..end]) else { continue };
-            let since = begin + since;
+            let Some(probability) = self.least_probability(&values[begin..end]) else { continue };
+            let since = begin + best_place(&values[begin..end]);
             let (Some(before), Some(after)) = (median(&values[begin..since]), median(&values[since..end])) else {
                 continue;
             };
@@ -96,17 +97,34 @@ impl Detector {
         (LATER_LEAST + 1..=EARLIER_MOST + LATER_LEAST).find(can).unwrap_or(EARLIER_MOST + LATER_LEAST)
     }
 
-    /// The place with the least probability, if that is at most the level.
-    fn likeliest(&self, values: &[f64]) -> Option<(usize, f64)> {
-        let places = (LATER_LEAST..=LATER_MOST).filter_map(|later| values.len().checked_sub(later));
-        places
-            .filter_map(|since| {
-                let earlier = &values[since.saturating_sub(EARLIER_MOST)..since];
-                Some((since, self.sums.probability(earlier, &values[since..])?))
-            })
-            .filter(|(_, probability)| *probability <= self.level)
-            .min_by(|one, other| one.1.total_cmp(&other.1))
+    /// The least probability of all places, if that is at most the level.
+    fn least_probability(&self, values: &[f64]) -> Option<f64> {
+        let probability = |since: usize| {
+            let earlier = &values[since.saturating_sub(EARLIER_MOST)..since];
+            self.sums.probability(earlier, &values[since..])
+        };
+        let least = places(values).filter_map(probability).min_by(f64::total_cmp)?;
+        (least <= self.level).then_some(least)
     }
+}
+
+/// Where the latest values may begin to be a level.
+fn places(values: &[f64]) -> impl Iterator<Item = usize> {
+    (LATER_LEAST..=LATER_MOST).filter_map(|later| values.len().checked_sub(later)).filter(|since| *since > 0)
+}
+
+/// The place at which two levels fit best: the least sum of the distances from their medians, as logarithms.
+fn best_place(values: &[f64]) -> usize {
+    let distances = |values: &[f64]| {
+        let middle = median(values).unwrap_or(1.0);
+        values.iter().map(|value| (value / middle).ln().abs()).sum::<f64>()
+    };
+    let cost = |since: usize| {
+        // The same values at every place, so that the sums can be compared.
+        let from = values.len().saturating_sub(EARLIER_MOST);
+        distances(&values[from..since]) + distances(&values[since..])
+    };
+    places(values).min_by(|one, other| cost(*one).total_cmp(&cost(*other))).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The `weir compare` command: arguments into a plan, the experiment's progress, the report.
 mod options;
 mod reports;
+mod subjects;
 mod teller;
 
 use std::path::PathBuf;
@@ -43,6 +44,10 @@ Examples:
     weir compare plan.toml --html page.html --history /var/lib/figures
     weir compare --results-of /tmp/found --html page.html
 
+  Servers that are ready to use, each with a fast configuration:
+    weir compare --subjects
+    weir compare --show-subject nginx
+
   Two load generators against one server, by their own CPU time:
     weir compare --generators --server './server' \\
         --url http://127.0.0.1:8080/ \\
@@ -65,9 +70,7 @@ A plan:
   blocks = 20
   slice = \"1s\"
   [[subject]]
-  name = \"nginx\"
-  command = \"nginx -c {plan}/nginx.conf -g 'daemon off;'\"
-  url = \"http://127.0.0.1:8081\"
+  from = \"nginx\"
   [[subject]]
   name = \"ours\"
   command = \"weir serve --listen 127.0.0.1:8082 {plan}/site\"
@@ -97,6 +100,16 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = *args.options;
+    if options.subjects {
+        crate::output::print(&subjects::list()?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(name) = &options.show_subject {
+        return match subjects::shown(name) {
+            Ok(text) => crate::output::print(text.as_str()).map(|()| ExitCode::SUCCESS),
+            Err(error) => Ok(usage(&error)),
+        };
+    }
     let fail_if_worse = options.fail_if_worse;
     let reports = match Reports::asked(&options) {
         Ok(reports) => reports,
