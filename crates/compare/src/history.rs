@@ -316,24 +316,29 @@ impl History {
         let mut history = Self { unread: paths.len().saturating_sub(MOST_FILES), ..Self::default() };
         for path in paths.drain(..).skip(history.unread) {
             match read_file(&path).and_then(|text| KeptResult::parse(&text)) {
-                Ok(result) if result.belongs_to(now) => history.results.push(result),
+                Ok(result) if result.belongs_to(now) => {
+                    history.add(result);
+                }
                 Ok(_) => history.others += 1,
                 Err(why) => history.damaged.push((path, why)),
             }
         }
-        history.results.sort_by_key(|result| result.at_s);
         Ok(history)
     }
 
-    /// Puts a result where its time is; tells whether it was not among them already.
+    /// Puts a result where its time is; tells whether that says something new. The same one twice is one, accepted if
+    /// either is.
     pub fn add(&mut self, result: KeptResult) -> bool {
-        let known = |other: &KeptResult| {
-            other.at_s == result.at_s && other.figures == result.figures && other.label == result.label
-        };
-        if self.results.iter().any(known) {
-            return false;
-        }
         let place = self.results.partition_point(|other| other.at_s <= result.at_s);
+        let same = self.results[..place].iter_mut().rev().take_while(|other| other.at_s == result.at_s);
+        if let Some(known) = same.into_iter().find(|other| other.figures == result.figures) {
+            let is_new = result.accepted && !known.accepted;
+            known.accepted |= result.accepted;
+            if known.label.is_empty() {
+                known.label = result.label;
+            }
+            return is_new;
+        }
         self.results.insert(place, result);
         true
     }

@@ -204,6 +204,8 @@ fn a_result_is_kept_once_and_a_name_that_is_taken_costs_none() {
     let mut history = History::read(folder.path(), &one).expect("the folder");
     assert!(history.results.contains(&one) && history.results.contains(&other));
     assert!(!history.add(one.clone()) && history.results.len() == 2);
+    assert!(history.add(one.clone().accepted(true)) && history.results.len() == 2);
+    assert_eq!(history.results.iter().filter(|result| result.accepted).count(), 1);
     let file = folder.path().join("file");
     fs::write(&file, "").expect("a file");
     assert!(one.keep(&file).is_err() && History::read(&file, &one).is_err());
