@@ -85,8 +85,8 @@ fn probability(probability: f64) -> String {
 
 /// The names of the table's axis.
 fn axis_names(axis: &Axis) -> String {
-    // A column has room for three or four; the one that says that both are the same is among them.
-    let each = axis.ticks().len().div_ceil(4).max(1);
+    // A column has room for three; the one that says that both are the same is among them.
+    let each = axis.ticks().len().div_ceil(3).max(1);
     let same = axis.ticks().iter().position(|(at, _)| (*at - 1.0).abs() < 1e-9).unwrap_or(0);
     let shown = axis.ticks().iter().enumerate().filter(|(index, _)| index % each == same % each);
     let labels: String = shown

@@ -66,7 +66,11 @@ impl Axis {
                 .filter(within)
                 .collect();
             let each = factors.len().div_ceil(8);
-            let name = |at: f64| if at < 1.0 { format!("1/{:.0}", 1.0 / at) } else { format!("{at:.0} times") };
+            let name = |at: f64| match at {
+                1.0 => "equal".to_owned(),
+                at if at < 1.0 => format!("1/{:.0}", 1.0 / at),
+                at => format!("{at:.0} times"),
+            };
             // Counted from the one that is 1, so that it is among them.
             let same = factors.iter().position(|at| *at == 1.0).unwrap_or(0);
             let kept = factors.into_iter().enumerate().filter(|(index, _)| index % each == same % each);
@@ -269,7 +273,7 @@ mod tests {
             let axis = Axis::ratios(least, most);
             assert!((2..=9).contains(&axis.ticks.len()), "{axis:?}");
             let same = axis.ticks.iter().find(|(at, _)| (at - 1.0).abs() < 1e-9).map(|(_, name)| name.as_str());
-            assert!(same == Some("0 %") || same == Some("1 times"), "{axis:?}");
+            assert!(same == Some("0 %") || same == Some("equal"), "{axis:?}");
             assert!((0.0..=1.0).contains(&axis.place(1.0)) && axis.place(least.max(0.5)) <= axis.place(2.0));
         }
         let names: Vec<String> = Axis::nines(150_000.0).ticks.into_iter().map(|(_, name)| name).collect();
