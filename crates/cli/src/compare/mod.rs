@@ -158,7 +158,10 @@ fn measured(options: Options) -> anyhow::Result<Measured> {
     stop_on_signals(&interrupt)?;
     let mut teller = Teller::new(&plan);
     let mut keep = |block: &Block| results.as_mut().map_or(Ok(()), |results| results.keep(block));
-    let experiment = Experiment::new(plan, interrupt).after(done).keeping(&mut keep);
+    let folder =
+        tempfile::Builder::new().prefix("weir-compare-").tempdir().context("making a folder for what is observed")?;
+    let observer = options::observer(folder.path())?;
+    let experiment = Experiment::new(plan, interrupt).after(done).keeping(&mut keep).observing(observer);
     let ended = experiment.run(&mut |progress| teller.tell(&progress));
     teller.finish();
     let outcome = match ended {

@@ -98,7 +98,9 @@ impl Reports {
         } else if self.shape.markdown {
             weir_compare::markdown_report(outcome, command) + &trends.map_or_else(String::new, Trends::markdown)
         } else {
+            let details = if self.shape.details { weir_compare::terminal_details(outcome) } else { String::new() };
             weir_compare::terminal_report(outcome, command, crate::output::colours())
+                + &details
                 + &trends.map_or_else(String::new, Trends::text)
         };
         crate::output::print(&text)

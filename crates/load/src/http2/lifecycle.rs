@@ -43,6 +43,7 @@ impl Engine<'_> {
         connection.phase = Phase::Connecting;
         connection.counted = true;
         connection.number = u64::from(self.lane) << 40 | self.numbered;
+        connection.client = self.tally.clients.enter(self.numbered);
         connection.address = self.address;
         connection.connect_start_ns = self.now_ns;
         connection.streams_max = streams;
@@ -293,6 +294,7 @@ impl Engine<'_> {
         if connection.counted && self.free.len() > (self.live_max - self.live) as usize {
             connection.counted = false;
             self.live -= 1;
+            self.tally.clients.leave(connection.client);
         }
         if connection.active == 0 {
             self.left(slot);
@@ -315,7 +317,12 @@ impl Engine<'_> {
     fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         self.events.closes(connection.number);
-        self.live -= u32::from(std::mem::take(&mut connection.counted));
+        let received = connection.stream.as_ref().map_or(0, |stream| stream.received);
+        self.tally.clients.add(connection.client, received, connection.responses);
+        if std::mem::take(&mut connection.counted) {
+            self.live -= 1;
+            self.tally.clients.leave(connection.client);
+        }
         self.connecting -= u32::from(matches!(connection.phase, Phase::Connecting | Phase::Handshaking));
         connection.phase = Phase::Closed;
         connection.generation = connection.generation.wrapping_add(1);
@@ -449,6 +456,12 @@ impl Engine<'_> {
         self.control.add(&mut self.published, self.tally.published(self.live));
         if let Some(error) = self.fatal.take() {
             return Err(error);
+        }
+        for connection in &self.connections {
+            let received = connection.stream.as_ref().map(|stream| stream.received);
+            if let Some(bytes) = received {
+                self.tally.clients.add(connection.client, bytes, connection.responses);
+            }
         }
         self.slices.close(&mut self.tally, self.now_ns);
         self.tally.events_lost = self.events.lost;
