@@ -170,7 +170,7 @@ fn what_does_not_go_with_it_is_refused_in_words() {
         (&["--no-keepalive"], "cannot be used with"),
         (&["--http1.0"], "HTTP/1.0 or HTTP/2"),
         (&["--throttle", "modem"], "clients that speak HTTP/1"),
-        (&["--mix", "specweb96", "--fileset-rate", "10"], "over HTTP/1.1 only"),
+        (&["--mix", "specweb96"], "cannot be used with"),
         (&["--urls", &several], "several hosts are made over HTTP/1.1 only"),
         (&["--io", "io_uring"], "HTTP/1.1 only"),
         (&["--proxy", "http://127.0.0.1:1"], "only if it is encrypted"),

@@ -107,7 +107,7 @@ impl Engine<'_> {
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Handshaking;
         let Some(stream) = &mut connection.stream else { return };
-        match stream.prepare(route) {
+        match stream.prepare(route, None) {
             Ok(()) => self.handshake(slot),
             Err(error) => self.handshake_failed(slot, &error),
         }

@@ -93,8 +93,13 @@ impl Talk {
         Self { manner, workload, uris, shared, users: Vec::new(), free: Vec::new(), next_server: 0, number: 0 }
     }
 
+    /// Whether users are sessions.
+    pub(super) fn has_sessions(&self) -> bool {
+        self.workload.has_sessions()
+    }
+
     /// Links of a user: a connection has one.
-    fn links(&self) -> u32 {
+    pub(super) fn links(&self) -> u32 {
         if self.workload.has_sessions() { self.manner.max_connections } else { 1 }
     }
 
@@ -239,6 +244,7 @@ impl Director for Talk {
         });
         let mut user = User { active: true, begin_ns: intended_ns, progress: self.workload.begin(), ..User::default() };
         user.links.resize_with(links, Place::default);
+        orders.forget(id * links as u32);
         self.users[id as usize] = user;
         self.go_on(id, orders);
     }
