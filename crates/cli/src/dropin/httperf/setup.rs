@@ -1,9 +1,9 @@
 //! What the command line means for the engine.
 
-use super::arguments::{Arguments, Work, unescaped};
+use super::arguments::{Arguments, CONNECTIONS_MAX, PIPED_MAX, Work, unescaped};
 use super::calls::Calls;
 use super::printing::Printing;
-use super::talk::{CONNECTIONS_MAX, Manner, PIPED_MAX, Talk};
+use super::talk::{Manner, Talk};
 use super::uris::{FileSet, Uris};
 use super::watch::{SAMPLE_NS, Shared, Watch};
 use super::workload::Workload;

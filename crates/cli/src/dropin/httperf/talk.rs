@@ -16,9 +16,6 @@ use std::sync::{Arc, PoisonError};
 use weir_load::Outcome;
 use weir_load::directed::{Director, Orders};
 
-/// The most connections of a session, and the most calls that go out over one together, as in the original.
-pub(super) const CONNECTIONS_MAX: u32 = 4;
-pub(super) const PIPED_MAX: usize = 32;
 /// How often in a row a session's connection may end without an answer where sessions go on after failures.
 const ATTEMPTS_MAX: u32 = 100;
 /// The most objects that are fetched for one page, frames and what is in them included.
