@@ -37,7 +37,7 @@ impl Child {
                 Ok(())
             })
         };
-        let guardian = Guardian::start(None, &[]).ok();
+        let guardian = Guardian::start(None, &[], None).ok();
         let process =
             start.spawn().with_context(|| format!("cannot start {program:?}; is it installed and in PATH?"))?;
         if let Some(guardian) = &guardian {

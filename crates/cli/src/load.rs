@@ -521,6 +521,7 @@ mod tests {
             "bytes",
             "status",
             "latency_ns",
+            "latency_curve_ns",
             "latency_uncorrected_ns",
             "first_byte_ns",
             "connect_ns",
@@ -547,6 +548,7 @@ mod tests {
         );
         let latency = value["latency_ns"].as_object().expect("an object");
         assert_eq!(latency.len(), 8);
+        assert_eq!(value["latency_curve_ns"][0], json!([0.0, latency["min"]]));
         assert!(latency["p99_9"].is_u64() && latency["mean"].is_number());
         assert_eq!(summary(&weir_load::Histogram::new(3).expect("three digits")), Value::Null);
         let screen = screen::text(&report, &heading, true, screen::Colours::of_stdout());

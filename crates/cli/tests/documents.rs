@@ -11,7 +11,8 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use weir_testkit::require;
 
@@ -306,12 +307,15 @@ fn anchors(page: &Page) -> BTreeSet<String> {
         .collect()
 }
 
-/// Pages take turns: two loads at once would measure each other, and the ports stay apart.
-static TURN: Mutex<()> = Mutex::new(());
+/// Pages run beside each other, as their figures are not looked at.
+static TURN: RwLock<()> = RwLock::new(());
+/// Those whose commands end differently where others load the machine run alone.
+const ALONE: &[&str] = &["docs/what-to-change.md", "docs/load-over-time.md"];
 
 /// Runs the blocks of a page.
 fn run(name: &str) {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _beside = (!ALONE.contains(&name)).then(|| TURN.read().unwrap_or_else(PoisonError::into_inner));
+    let _alone = ALONE.contains(&name).then(|| TURN.write().unwrap_or_else(PoisonError::into_inner));
     let page = Page::read(&repository().join(name));
     let is_run = |block: &&Block| block.info.get(1).is_some_and(|info| info == "run");
     let mut blocks: Vec<Block> = page.blocks.into_iter().filter(|block| is_run(&block)).collect();
@@ -415,10 +419,12 @@ fn is_there(need: &str) -> bool {
 
 /// A port that was free a moment ago, below those that Linux gives to clients; pages may use the next one, too.
 fn free_port() -> u16 {
+    // Each is asked for once: what is free now may be taken by another page a moment later.
+    static STEP: AtomicU16 = AtomicU16::new(0);
     let bind = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
     let start = std::process::id() as u16 % 8000;
-    (0..2000u16)
-        .map(|step| 16_000 + (start + 7 * step) % 14_000)
+    (0..2000)
+        .map(|_| 16_000 + (start + 7 * (STEP.fetch_add(1, Ordering::Relaxed) % 2000)) % 14_000)
         .find(|port| bind(*port) && bind(port + 1))
         .expect("a free port")
 }

@@ -9,27 +9,30 @@ use crate::error::{ExperimentError, PlanError};
 use crate::guardian::Guardian;
 use crate::interrupt::Interrupt;
 use crate::plan::{CpuAccountingChoice, Plan};
+use crate::workplace::Workplace;
 
 /// The surroundings of one experiment.
 pub(crate) struct Bench {
     pub(crate) interrupt: Interrupt,
     pub(crate) guardian: Rc<Guardian>,
     groups: Option<Arc<ControlGroups>>,
+    pub(crate) workplace: Workplace,
 }
 
 impl Bench {
     /// Checks the plan against this machine and prepares.
     pub(crate) fn set_up(plan: &Plan, interrupt: Interrupt) -> Result<Self, ExperimentError> {
         check_cpus(plan)?;
+        let workplace = Workplace::create(plan)?;
         let groups = match plan.accounting {
             CpuAccountingChoice::Best => ControlGroups::create(plan.servers.len()).ok().map(Arc::new),
             CpuAccountingChoice::ProcessTree => None,
         };
         let kill_file = groups.as_ref().and_then(|groups| groups.kill_file());
         let directories = groups.as_ref().map(|groups| groups.directories()).unwrap_or_default();
-        let guardian = Guardian::start(kill_file, &directories)
+        let guardian = Guardian::start(kill_file, &directories, workplace.folder())
             .map_err(|source| ExperimentError::System { what: "forking the process that cleans up", source })?;
-        Ok(Self { interrupt, guardian: Rc::new(guardian), groups })
+        Ok(Self { interrupt, guardian: Rc::new(guardian), groups, workplace })
     }
 
     pub(crate) fn accounting(&self) -> CpuAccounting {

@@ -36,6 +36,14 @@ pub enum PlanError {
         /// Whose.
         subject: String,
     },
+    /// A file that would be written elsewhere than into the server's own folder.
+    #[error("{server} is to have the file {file:?}; its name must be a path within the server's own folder")]
+    Outside {
+        /// Which server.
+        server: String,
+        /// The name.
+        file: String,
+    },
     /// A case in which nobody takes part, or that does not say where each subject is reached.
     #[error(
         "the case {case:?} does not say where its subjects are reached; give each a URL, or name those that take part"
@@ -90,6 +98,34 @@ pub enum ServerError {
         name: String,
         /// `host:port`.
         address: String,
+    },
+    /// Its files could not be written.
+    #[error("the files of a server could not be written in {}: {source}; TMPDIR chooses another place", .place.display())]
+    Workplace {
+        /// The folder.
+        place: std::path::PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// What is to be served may not be read by the user that it runs as.
+    #[error(
+        "{name}, started by root, goes on as nobody, to whom {} is closed; chmod o+rx opens it, or serve another folder", .path.display()
+    )]
+    ClosedSite {
+        /// Which server.
+        name: String,
+        /// What is closed.
+        path: std::path::PathBuf,
+    },
+    /// A folder whose name would mean something else in a configuration.
+    #[error(
+        "{name} cannot be told to serve {}: the name has characters other than letters, digits and /-_.,+=@~; use a link to it", .site.display()
+    )]
+    OddSite {
+        /// Which server.
+        name: String,
+        /// The folder.
+        site: std::path::PathBuf,
     },
     /// It ended, when starting or later.
     #[error("{name} ended by itself ({status}): {command}{output}\n{}", remedy_of_end(*.status))]

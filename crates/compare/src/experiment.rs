@@ -84,7 +84,15 @@ impl<'a> Experiment<'a> {
         if blocks.is_empty() {
             return Err(ExperimentError::Interrupted);
         }
-        Ok(Outcome { accounting: bench.accounting(), restarted, ending, blocks, plan })
+        Ok(Outcome {
+            accounting: bench.accounting(),
+            restarted,
+            ending,
+            blocks,
+            plan,
+            observed: Vec::new(),
+            unobserved: None,
+        })
     }
 }
 

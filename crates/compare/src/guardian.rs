@@ -8,7 +8,7 @@
 //!
 //! It is a fork without exec of a program with several threads, so it may only call what is safe
 //! in a signal handler: no allocation, no locks.
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -26,11 +26,11 @@ pub struct Guardian {
 
 impl Guardian {
     /// Starts one. At its end `kill_file` (of a control group) is written to, and the
-    /// `directories` are removed in their order.
+    /// `directories` are removed in their order, and so is `folder` with all that is in it.
     ///
     /// # Errors
     /// What the system says of the pipe or the fork.
-    pub fn start(kill_file: Option<&File>, directories: &[CString]) -> io::Result<Self> {
+    pub fn start(kill_file: Option<&File>, directories: &[CString], folder: Option<&CStr>) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let kill_file = kill_file.map(File::as_raw_fd);
         // SAFETY: the child calls nothing but what is safe after a fork of a threaded process,
@@ -38,7 +38,7 @@ impl Guardian {
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             // SAFETY: we are the child; the descriptors were inherited and are open.
-            0 => unsafe { guard(reader.as_raw_fd(), kill_file, directories) },
+            0 => unsafe { guard(reader.as_raw_fd(), kill_file, directories, folder) },
             pid => Ok(Self { orders: Some(writer), pid }),
         }
     }
@@ -71,7 +71,7 @@ impl Drop for Guardian {
 ///
 /// # Safety
 /// Only in the child after a fork, with open descriptors.
-unsafe fn guard(orders: RawFd, kill_file: Option<RawFd>, directories: &[CString]) -> ! {
+unsafe fn guard(orders: RawFd, kill_file: Option<RawFd>, directories: &[CString], folder: Option<&CStr>) -> ! {
     // SAFETY: system calls on our own descriptors and on memory that outlives the calls.
     unsafe {
         // Out of the terminal's reach: Ctrl-C is for the others.
@@ -129,6 +129,13 @@ unsafe fn guard(orders: RawFd, kill_file: Option<RawFd>, directories: &[CString]
             }
             libc::nanosleep(&libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 }, std::ptr::null_mut());
         }
+        if let Some(folder) = folder {
+            // Another program may allocate memory, as walking through folders takes.
+            for program in [c"/bin/rm", c"/usr/bin/rm"] {
+                let words = [c"rm".as_ptr(), c"-rf".as_ptr(), c"--".as_ptr(), folder.as_ptr(), std::ptr::null()];
+                libc::execve(program.as_ptr(), words.as_ptr(), words[4..].as_ptr());
+            }
+        }
         libc::_exit(0)
     }
 }
@@ -141,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_watched_ends_with_us_and_what_is_released_stays() {
-        let guardian = Guardian::start(None, &[]).expect("a fork");
+        let guardian = Guardian::start(None, &[], None).expect("a fork");
         let sleeper = || Command::new("sleep").arg("60").process_group(0).spawn().expect("sleep is there");
         let (mut watched, mut released) = (sleeper(), sleeper());
         guardian.watch(watched.id() as i32);

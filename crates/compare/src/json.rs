@@ -1,13 +1,18 @@
 //! The report for programs: verdicts, warnings, the plan and every raw block.
 use serde_json::{Value, json};
 
+use crate::facts::subject_facts;
 use crate::outcome::Outcome;
 use crate::verdict::{Judgement, verdicts};
 use crate::warning::warnings_of;
 
 /// One JSON object. Keys end in their units; each result names its `subject` and `baseline`; `ratio` and `noise` have
 /// `median`, `low`, `high` and `blocks`; `verdict` is `better`, `worse`, `the_same` or `cannot_tell`, of the subject
-/// against the baseline. `command` repeats the experiment.
+/// against the baseline. `subjects` of a case are what each did and used ([`SubjectFacts`](crate::SubjectFacts)).
+/// `command` repeats the experiment.
+///
+/// The form `weir-compare-3` has the keys of `weir-compare-2`, and more: `subjects`, `observed`, `unobserved`, and in a
+/// slice of a block `failures`, `statuses`, `curve`, `fairness` and `involuntary_switches`.
 ///
 /// # Errors
 /// None that an outcome of this crate can cause: its numbers are finite and its keys are texts.
@@ -21,10 +26,14 @@ pub fn json_report(outcome: &Outcome, command: &str) -> serde_json::Result<Value
     };
     let cases = outcome.plan.cases.iter().enumerate().map(|(index, case)| {
         let of_case = judgements.iter().filter(|judgement| judgement.case == index);
-        Ok(json!({ "name": case.name, "results": of_case.map(result).collect::<serde_json::Result<Vec<_>>>()? }))
+        Ok(json!({
+            "name": case.name,
+            "results": of_case.map(result).collect::<serde_json::Result<Vec<_>>>()?,
+            "subjects": serde_json::to_value(subject_facts(outcome, index))?,
+        }))
     });
     Ok(json!({
-        "format": "weir-compare-2",
+        "format": "weir-compare-3",
         "cases": cases.collect::<serde_json::Result<Vec<_>>>()?,
         "warnings": warnings_of(outcome, &judgements),
         "accounting": outcome.accounting,
@@ -34,5 +43,7 @@ pub fn json_report(outcome: &Outcome, command: &str) -> serde_json::Result<Value
         "command": command,
         "plan": serde_json::to_value(&outcome.plan)?,
         "blocks": serde_json::to_value(&outcome.blocks)?,
+        "observed": serde_json::to_value(&outcome.observed)?,
+        "unobserved": outcome.unobserved,
     }))
 }

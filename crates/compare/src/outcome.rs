@@ -2,7 +2,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::accounting::CpuAccounting;
-use crate::load_output::{Latency, LoadTool};
+use crate::load_output::{Latency, LoadDetails, LoadTool};
+use crate::observed::Observed;
 use crate::plan::Plan;
 use crate::schedule::Role;
 
@@ -19,6 +20,12 @@ pub struct Outcome {
     pub ending: Ending,
     /// The complete blocks in the order in which they were measured.
     pub blocks: Vec<Block>,
+    /// The observed slices, which tell the parts of responses and are in no figure of the blocks.
+    #[serde(default)]
+    pub observed: Vec<Observed>,
+    /// Why there are none, or fewer than were asked for, where there are not.
+    #[serde(default)]
+    pub unobserved: Option<String>,
 }
 
 /// Why an experiment ended.
@@ -45,7 +52,7 @@ pub struct Block {
 }
 
 /// A slice and whose it is.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BlockSlice {
     /// Whose.
     pub role: Role,
@@ -55,7 +62,7 @@ pub struct BlockSlice {
 }
 
 /// One load on one subject.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
     /// What counted the requests.
     pub tool: LoadTool,
@@ -98,6 +105,12 @@ pub struct Slice {
     /// tells.
     #[serde(default)]
     pub switches: Option<u64>,
+    /// Those of them that the kernel forced on a thread that could have gone on.
+    #[serde(default)]
+    pub involuntary_switches: Option<u64>,
+    /// What else the tool tells: errors and statuses, the curve of the times, the shares of the clients.
+    #[serde(flatten)]
+    pub details: LoadDetails,
 }
 
 /// Memory of a server during a slice.
@@ -109,6 +122,14 @@ pub struct Memory {
     pub peak_bytes: u64,
     /// How many looks.
     pub looks: u32,
+}
+
+impl Slice {
+    /// CPU time of the server outside the kernel, in nanoseconds; `None` where it is not told apart.
+    #[must_use]
+    pub fn server_user_ns(&self) -> Option<u64> {
+        self.server_system_ns.map(|system_ns| self.server_cpu_ns.saturating_sub(system_ns))
+    }
 }
 
 impl Block {

@@ -8,6 +8,7 @@ use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
 use crate::error::PlanError;
 use crate::target::Target;
+use crate::workplace::is_inside;
 
 /// The most subjects of one experiment.
 pub const SUBJECTS_MAX: usize = 32;
@@ -39,6 +40,9 @@ pub struct Plan {
     pub seed: u64,
     /// How CPU time is counted.
     pub accounting: CpuAccountingChoice,
+    /// The folder that `{site}` means for the servers; without it a sample site is made for the experiment.
+    #[serde(default)]
+    pub site: Option<PathBuf>,
 }
 
 /// Of what is measured.
@@ -87,6 +91,22 @@ pub struct ServerSpec {
     /// Its CPUs, where they differ from the plan's.
     #[serde(default)]
     pub cpus: Option<CpuSet>,
+    /// Files, by their names, that are written into a temporary folder before each start. `{own}` in them, in the
+    /// commands and in the environment means that folder, and `{site}` the plan's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// What must be installed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+}
+
+/// A file that must be there, and the package that has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    /// The file.
+    pub file: PathBuf,
+    /// Debian's package.
+    pub package: String,
 }
 
 /// What tells that a server can be loaded.
@@ -168,6 +188,8 @@ impl ServerSpec {
             environment: BTreeMap::new(),
             folder: None,
             cpus: None,
+            files: BTreeMap::new(),
+            needs: Vec::new(),
         }
     }
 }
@@ -207,6 +229,11 @@ impl Plan {
         within("budget in seconds", repetitions.budget_s.unwrap_or(1.0), 1e-3, 1e9)?;
         within("start timeout seconds", self.start_timeout_s, 0.001, 3600.0)?;
         within("smallest effect", self.smallest_effect, 0.0, 10.0)?;
+        for server in &self.servers {
+            if let Some(file) = server.files.keys().find(|file| !is_inside(file)) {
+                return Err(PlanError::Outside { server: server.name.clone(), file: file.clone() });
+            }
+        }
         for (index, subject) in self.subjects.iter().enumerate() {
             if self.subjects[..index].iter().any(|other| other.name == subject.name) {
                 return Err(PlanError::Twice { what: "subjects", name: subject.name.clone() });

@@ -9,7 +9,8 @@ use serde::de::{self, Deserializer, Visitor};
 
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
-use crate::plan::{Case, CpuAccountingChoice, Measured, Pinning, Plan, Readiness, Repetitions, ServerSpec, Subject};
+use crate::plan::{Case, CpuAccountingChoice, Measured, Pinning, Plan, Repetitions, ServerSpec, Subject};
+use crate::plan_subject::{Ports, SubjectEntry};
 use crate::target::Target;
 
 /// Why a text is no plan.
@@ -42,6 +43,8 @@ pub struct Defaults {
     pub pinning: Pinning,
     /// The seed.
     pub seed: u64,
+    /// The path of this program, which some ready-made servers are.
+    pub weir: String,
 }
 
 /// Reads a plan. `file` is its name in messages; `{plan}` in its commands, and relative folders, mean the folder that it
@@ -75,6 +78,7 @@ struct File {
     load: Option<CommandLine>,
     #[serde(default)]
     cgroup: Option<bool>,
+    site: Option<PathBuf>,
     #[serde(default)]
     repeat: Repeat,
     #[serde(default)]
@@ -112,21 +116,24 @@ struct Cpus {
     beside: Option<CpuWord>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SubjectEntry {
-    name: String,
-    url: Option<String>,
-    command: Option<CommandLine>,
-    server: Option<String>,
-    stop: Option<CommandLine>,
-    ready: Option<CommandLine>,
-    #[serde(default)]
-    environment: BTreeMap<String, String>,
-    folder: Option<PathBuf>,
-    cpus: Option<CpuWord>,
-    load: Option<CommandLine>,
-    beside: Option<CommandLine>,
+/// Connections of a case that does not say.
+const CONNECTIONS: u32 = 10;
+
+/// What a subject's entry is read in.
+pub(crate) struct Surroundings<'a> {
+    /// The plan's.
+    pub(crate) folder: &'a Path,
+    pub(crate) server_cpus: &'a Option<CpuSet>,
+    /// The most of any case.
+    pub(crate) connections: u32,
+    pub(crate) weir: &'a str,
+}
+
+/// Where a subject is reached.
+pub(crate) struct Reached {
+    pub(crate) url: String,
+    /// The ending of its scripts' names.
+    pub(crate) script: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -147,60 +154,50 @@ impl File {
         let here = folder.display().to_string();
         let in_plan = |command: CommandLine| command.filled(&[("plan", here.clone())]);
         let load = in_plan(self.load.unwrap_or_else(|| defaults.load.clone()));
-        let names: Vec<String> = self.subjects.iter().map(|subject| subject.name.clone()).collect();
-        if names.is_empty() {
+        if self.subjects.is_empty() {
             return Err("it names no [[subject]]; write one for each thing that is compared".to_owned());
         }
-        let mut servers: Vec<ServerSpec> = Vec::new();
-        let mut subjects: Vec<Subject> = Vec::new();
-        let mut urls: Vec<String> = Vec::new();
-        for entry in self.subjects {
-            let server = match (entry.command, &entry.server) {
-                (Some(command), None) => {
-                    servers.push(ServerSpec {
-                        stop: entry.stop.map(in_plan),
-                        ready: entry.ready.map_or(Readiness::Port, |command| Readiness::Command(in_plan(command))),
-                        environment: entry.environment,
-                        folder: entry.folder.map(|own| folder.join(own)),
-                        cpus: entry.cpus.and_then(|cpus| cpus.0),
-                        ..ServerSpec::new(&entry.name, in_plan(command))
-                    });
-                    servers.len() - 1
-                }
-                (None, Some(of)) => {
-                    let known = names.iter().position(|name| name == of).and_then(|index| subjects.get(index));
-                    known.map(|subject: &Subject| subject.server).ok_or_else(|| {
-                        format!(
-                            "subject {:?} is to use the server of {of:?}, which does not stand before it",
-                            entry.name
-                        )
-                    })?
-                }
-                _ => {
-                    return Err(format!(
-                        "subject {:?} needs either command (its server's) or server (the name of the subject whose server it uses)",
-                        entry.name
-                    ));
-                }
-            };
-            let shared = subjects.iter().position(|other| other.server == server);
-            let url = entry.url.or_else(|| shared.map(|index| urls[index].clone()));
-            urls.push(
-                url.ok_or_else(|| format!("subject {:?} needs url, such as \"http://127.0.0.1:8080\"", entry.name))?,
-            );
-            subjects.push(Subject {
-                name: entry.name,
-                server,
-                load: entry.load.map_or_else(|| load.clone(), in_plan),
-                beside: entry.beside.map(in_plan),
-            });
-        }
-        let entries = if self.cases.is_empty() { vec![CaseEntry::plain()] } else { self.cases };
-        let cases = entries.into_iter().map(|case| case.into_case(&names, &urls)).collect::<Result<_, _>>()?;
-        let blocks = self.repeat.blocks.unwrap_or(20);
-        let seconds = |value: Option<Seconds>, default| value.map_or(default, |value| value.0);
         let cpus =
             |word: Option<CpuWord>, default: &Option<CpuSet>| word.map_or_else(|| default.clone(), |word| word.0);
+        let server_cpus = cpus(self.cpus.server, &defaults.pinning.server);
+        let surroundings = Surroundings {
+            folder,
+            server_cpus: &server_cpus,
+            connections: self.cases.iter().map(CaseEntry::connections).max().unwrap_or(CONNECTIONS),
+            weir: &defaults.weir,
+        };
+        let mut servers: Vec<ServerSpec> = Vec::new();
+        let mut subjects: Vec<Subject> = Vec::new();
+        let mut reached: Vec<Reached> = Vec::new();
+        let mut ports = Ports::default();
+        for mut entry in self.subjects {
+            let name = entry.take_name()?;
+            let (load_of_its_own, beside) = (entry.load.take(), entry.beside.take().map(in_plan));
+            let (server, found) = match entry.server.take() {
+                Some(of) => {
+                    entry.without_server(&name)?;
+                    let known = subjects.iter().position(|subject: &Subject| subject.name == of);
+                    let known = known.ok_or_else(|| {
+                        format!("subject {name:?} is to use the server of {of:?}, which does not stand before it")
+                    })?;
+                    let url = entry.url.unwrap_or_else(|| reached[known].url.clone());
+                    (subjects[known].server, Reached { url, script: reached[known].script.clone() })
+                }
+                None => {
+                    let (server, found) = entry.into_server(&name, &surroundings, &mut ports)?;
+                    servers.push(server);
+                    (servers.len() - 1, found)
+                }
+            };
+            reached.push(found);
+            let load = load_of_its_own.map_or_else(|| load.clone(), in_plan);
+            subjects.push(Subject { name, server, load, beside });
+        }
+        let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
+        let entries = if self.cases.is_empty() { vec![CaseEntry::plain()] } else { self.cases };
+        let cases = entries.into_iter().map(|case| case.into_case(&names, &reached)).collect::<Result<_, _>>()?;
+        let blocks = self.repeat.blocks.unwrap_or(20);
+        let seconds = |value: Option<Seconds>, default| value.map_or(default, |value| value.0);
         Ok(Plan {
             measured: match self.measure {
                 MeasureWord::Server => Measured::Server,
@@ -218,7 +215,7 @@ impl File {
                 budget_s: self.repeat.budget.map(|budget| budget.0),
             },
             pinning: Pinning {
-                server: cpus(self.cpus.server, &defaults.pinning.server),
+                server: server_cpus,
                 load: cpus(self.cpus.load, &defaults.pinning.load),
                 beside: cpus(self.cpus.beside, &defaults.pinning.beside),
             },
@@ -231,6 +228,7 @@ impl File {
             } else {
                 CpuAccountingChoice::Best
             },
+            site: self.site.map(|site| folder.join(site)),
         })
     }
 }
@@ -242,32 +240,44 @@ impl CaseEntry {
         Self { name, path, paths: BTreeMap::new(), subjects: None, connections: None, load: None }
     }
 
-    fn into_case(self, names: &[String], urls: &[String]) -> Result<Case, String> {
+    fn connections(&self) -> u32 {
+        self.connections.unwrap_or(CONNECTIONS)
+    }
+
+    fn into_case(self, names: &[String], reached: &[Reached]) -> Result<Case, String> {
         let named = self.subjects.iter().flatten().chain(self.paths.keys());
         if let Some(unknown) = named.into_iter().find(|name| !names.contains(*name)) {
             let known = names.join(", ");
             return Err(format!("case {:?} names the subject {unknown:?}; there are {known}", self.name));
         }
-        let target = |(name, url): (&String, &String)| {
+        let target = |(name, reached): (&String, &Reached)| {
             if self.subjects.as_ref().is_some_and(|chosen| !chosen.contains(name)) {
                 return Ok(None);
             }
+            let wrong = |why: String| format!("case {:?}, subject {name:?}: {why}", self.name);
             let path = self.paths.get(name).unwrap_or(&self.path);
+            let path = match (&reached.script, path.contains("{script}")) {
+                (Some(script), true) => path.replace("{script}", script),
+                (None, true) => {
+                    return Err(wrong(
+                        "it runs no scripts; name those that take part with subjects = [...]".to_owned(),
+                    ));
+                }
+                _ => path.clone(),
+            };
             // One slash between them, wherever it was written.
+            let url = &reached.url;
             let whole = match (url.strip_suffix('/'), path.strip_prefix('/')) {
                 _ if path.is_empty() => url.clone(),
                 (Some(url), Some(path)) => format!("{url}/{path}"),
                 (None, None) => format!("{url}/{path}"),
                 _ => format!("{url}{path}"),
             };
-            whole
-                .parse::<Target>()
-                .map(Some)
-                .map_err(|error| format!("case {:?}, subject {name:?}: {error}", self.name))
+            whole.parse::<Target>().map(Some).map_err(|error| wrong(error.to_string()))
         };
         Ok(Case {
-            targets: names.iter().zip(urls).map(target).collect::<Result<_, _>>()?,
-            connections: self.connections.unwrap_or(10),
+            targets: names.iter().zip(reached).map(target).collect::<Result<_, _>>()?,
+            connections: self.connections(),
             options: self.load.map_or_else(Vec::new, |words| words.words().to_vec()),
             name: self.name,
         })
@@ -375,6 +385,7 @@ impl<T, F: FnOnce(&str) -> Result<T, String>> Visitor<'_> for Words<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Readiness;
     use proptest::prelude::*;
 
     fn read(text: &str) -> Result<Plan, String> {
@@ -382,6 +393,7 @@ mod tests {
             load: "weir load {url}".parse().expect("a command"),
             pinning: Pinning { server: CpuSet::one(0).ok(), load: None, beside: None },
             seed: 9,
+            weir: "weir".to_owned(),
         };
         read_plan(text, Path::new("here/plan.toml"), &defaults).map_err(|error| error.to_string())
     }
@@ -454,6 +466,25 @@ mod tests {
     }
 
     #[test]
+    fn ready_made_servers_take_a_line() {
+        let plan = read(
+            "site = 'docs'\n[[subject]]\nfrom = 'nginx'\nport = 8090\n[[subject]]\nfrom = 'apache-mod-php'\nname = 'php'\n\
+             settings = 'LimitRequestLine 100'\n[[case]]\nname = 'c'\npath = '/x.{script}'\nsubjects = ['php']\n\
+             connections = 200\n[[case]]\nname = 'd'\npath = '/1k.txt'\n",
+        )
+        .expect("a plan");
+        assert_eq!((plan.subjects[0].name.as_str(), plan.subjects[1].name.as_str()), ("nginx", "php"));
+        assert_eq!(plan.site.as_deref(), Some(Path::new("here/docs")));
+        let url = |case: usize, subject: usize| plan.cases[case].targets[subject].as_ref().map(Target::url);
+        assert_eq!((url(0, 0), url(1, 0)), (None, Some("http://127.0.0.1:8090/1k.txt")));
+        assert!(url(0, 1).is_some_and(|url| url.ends_with("/x.php") && !url.contains(":8090")), "{:?}", url(0, 1));
+        assert!(plan.servers[0].files["server.conf"].contains("listen 127.0.0.1:8090 "));
+        assert!(plan.servers[1].files["server.conf"].contains("LimitRequestLine 100"));
+        assert!(plan.servers[1].files["apache-prefork.conf"].contains("MaxRequestWorkers 208"));
+        assert!(plan.servers[1].needs.iter().any(|need| need.package == "libapache2-mod-php8.2"));
+    }
+
+    #[test]
     fn little_is_enough() {
         let plan = read("[[subject]]\nname = 'a'\ncommand = 'x'\nurl = 'http://h/'\n").expect("a plan");
         assert_eq!((plan.seed, plan.repetitions.blocks, plan.repetitions.aa_blocks), (9, 20, 10));
@@ -469,7 +500,17 @@ mod tests {
             (format!("{subject}[repeat]\nslice = 'soon'\n"), ["line 6", "300ms"]),
             (format!("smallest_effect = 5\n{subject}"), ["line 1", "5%"]),
             (format!("{subject}{subject}"), ["two subjects", "\"a\""]),
-            ("[[subject]]\nname = 'a'\n".to_owned(), ["needs either command", "\"a\""]),
+            ("[[subject]]\nname = 'a'\n".to_owned(), ["needs command", "\"a\""]),
+            ("[[subject]]\nurl = 'http://h/'\n".to_owned(), ["name", "subject"]),
+            ("[[subject]]\nfrom = 'iis'\n".to_owned(), ["\"iis\"", "nginx"]),
+            ("[[subject]]\nfrom = 'nginx'\nstop = 'x'\n".to_owned(), ["\"nginx\"", "stop"]),
+            ("[[subject]]\nfrom = 'weir'\nsettings = 'x'\n".to_owned(), ["\"weir\"", "no settings"]),
+            (format!("{subject}port = 1\n"), ["\"a\"", "port"]),
+            (format!("{subject}files = {{ '../x' = '' }}\n"), ["a", "\"../x\""]),
+            (
+                "[[subject]]\nfrom = 'nginx'\n[[case]]\nname = 'c'\npath = 'x.{script}'\n".to_owned(),
+                ["no scripts", "subjects"],
+            ),
             ("[[subject]]\nname = 'a'\nserver = 'b'\n".to_owned(), ["\"b\"", "before it"]),
             ("[[subject]]\nname = 'a'\ncommand = 'x'\n".to_owned(), ["needs url", "\"a\""]),
             (format!("{subject}[[case]]\nname = 'c'\nsubjects = ['z']\n"), ["\"z\"", "there are a"]),
@@ -484,7 +525,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_it(text in "(?s)(\\[\\[?(subject|case|repeat|cpus)\\]\\]?\n|(name|url|command|server|blocks|slice) = |'[a-z/:%]{0,6}'\n|[0-9.]{1,3}\n|\\PC|\n){0,40}") {
+        fn no_text_breaks_it(text in "(?s)(\\[\\[?(subject|case|repeat|cpus)\\]\\]?\n|(name|url|command|server|from|blocks|slice) = |'(nginx|weir|[a-z/:%]{0,6})'\n|[0-9.]{1,3}\n|\\PC|\n){0,40}") {
             let _plan_or_not = read(&text);
         }
 

@@ -25,6 +25,12 @@ pub(crate) fn look_for_all(plan: &Plan) -> Result<(), MissingPrograms> {
             missing.push(format!("{name} cannot be run: {why} ({command})"));
         }
     }
+    for server in &plan.servers {
+        for need in server.needs.iter().filter(|need| !need.file.exists()) {
+            let (file, package) = (need.file.display(), &need.package);
+            missing.push(format!("{} needs {file}, of Debian's package {package}", server.name));
+        }
+    }
     if missing.is_empty() { Ok(()) } else { Err(MissingPrograms(missing)) }
 }
 

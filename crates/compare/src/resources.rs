@@ -25,35 +25,46 @@ pub(crate) fn memory_bytes(processes: &[libc::pid_t]) -> Option<u64> {
     processes.iter().filter_map(of).reduce(|sum, next| sum + next).map(|kilobytes| kilobytes * 1024)
 }
 
-/// Context switches so far of each thread, by its number.
-pub(crate) fn switches(processes: &[libc::pid_t]) -> Vec<(libc::pid_t, u64)> {
+/// Context switches of a thread so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ThreadSwitches {
+    thread: libc::pid_t,
+    /// Of its own, as it waited for something.
+    voluntary: u64,
+    /// Forced by the kernel.
+    involuntary: u64,
+}
+
+/// Context switches so far of each thread.
+pub(crate) fn switches(processes: &[libc::pid_t]) -> Vec<ThreadSwitches> {
     let mut found = Vec::new();
     for pid in processes {
         let threads = fs::read_dir(format!("/proc/{pid}/task"));
-        for thread in threads.into_iter().flatten().flatten() {
-            let Some(number) = thread.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            if let Some(count) = of_thread(&thread.path().join("status")) {
-                found.push((number, count));
+        for entry in threads.into_iter().flatten().flatten() {
+            let Some(thread) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            if let Some((voluntary, involuntary)) = of_thread(&entry.path().join("status")) {
+                found.push(ThreadSwitches { thread, voluntary, involuntary });
             }
         }
     }
     found
 }
 
-/// How often the threads that were there both times were switched meanwhile; `None` without any.
-pub(crate) fn switches_between(before: &[(libc::pid_t, u64)], after: &[(libc::pid_t, u64)]) -> Option<u64> {
-    let grown = |(number, count): &(libc::pid_t, u64)| {
-        let (_, then) = before.iter().find(|(other, _)| other == number)?;
-        count.checked_sub(*then)
+/// How often the threads that were there both times were switched meanwhile, and how often by force; `None` without any.
+pub(crate) fn switches_between(before: &[ThreadSwitches], after: &[ThreadSwitches]) -> Option<(u64, u64)> {
+    let grown = |now: &ThreadSwitches| {
+        let then = before.iter().find(|other| other.thread == now.thread)?;
+        let involuntary = now.involuntary.checked_sub(then.involuntary)?;
+        Some((now.voluntary.checked_sub(then.voluntary)? + involuntary, involuntary))
     };
-    after.iter().filter_map(grown).reduce(|sum, next| sum + next)
+    after.iter().filter_map(grown).reduce(|sum, next| (sum.0 + next.0, sum.1 + next.1))
 }
 
-/// `voluntary_ctxt_switches` and `nonvoluntary_ctxt_switches` together (proc(5)).
-fn of_thread(status: &Path) -> Option<u64> {
+/// `voluntary_ctxt_switches` and `nonvoluntary_ctxt_switches` (proc(5)).
+fn of_thread(status: &Path) -> Option<(u64, u64)> {
     let text = fs::read_to_string(status).ok()?;
-    let lines = text.lines().filter_map(|line| line.split_once("voluntary_ctxt_switches:"));
-    lines.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).reduce(|sum, next| sum + next)
+    let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    Some((of("voluntary_ctxt_switches:")?, of("nonvoluntary_ctxt_switches:")?))
 }
 
 /// Looks at the memory of a server from time to time, in a thread of its own.
@@ -101,6 +112,7 @@ mod tests {
     fn our_own_memory_and_switches_are_seen() {
         // SAFETY: has no preconditions.
         let pid = unsafe { libc::getpid() };
+        let thread = |thread, count| ThreadSwitches { thread, voluntary: count, involuntary: count };
         let watch = MemoryWatch::start(move || Ok(vec![pid])).expect("a thread");
         let before = (memory_bytes(&[pid]), switches(&[pid]));
         let large = std::hint::black_box(vec![1_u8; 64 << 20]);
@@ -111,8 +123,9 @@ mod tests {
             assert!(grown > small + (60 << 20), "{small} {grown}");
             assert!(memory.peak_bytes > 60 << 20 && memory.mean_bytes <= memory.peak_bytes as f64, "{memory:?}");
         }
-        assert!(switches_between(&before.1, &after).is_some_and(|count| count > 0));
-        assert_eq!(switches_between(&[(1, 5)], &[(2, 9)]), None);
+        assert!(switches_between(&before.1, &after).is_some_and(|(all, involuntary)| all > 0 && involuntary <= all));
+        assert_eq!(switches_between(&[thread(1, 5)], &[thread(2, 9)]), None);
+        assert_eq!(switches_between(&[thread(1, 5)], &[thread(1, 9), thread(3, 9)]), Some((8, 4)));
         drop(large);
     }
 }

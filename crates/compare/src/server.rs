@@ -9,7 +9,7 @@ use crate::command_line::CommandLine;
 use crate::error::{ExperimentError, ServerError};
 use crate::plan::{Plan, Readiness, ServerSpec};
 use crate::process::{Launch, Process};
-use crate::resources::{self, MemoryWatch};
+use crate::resources::{self, MemoryWatch, ThreadSwitches};
 use crate::target::Target;
 
 /// How long one attempt to connect, or one command that asks whether it is ready, may take.
@@ -29,7 +29,7 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server with this index in the plan and waits until it is ready.
     pub(crate) fn start(plan: &Plan, index: usize, bench: &Bench) -> Result<Self, ExperimentError> {
-        let spec = &plan.servers[index];
+        let spec = &bench.workplace.furnish(index, &plan.servers[index])?;
         let name = || spec.name.clone();
         // Where no case loads it (it serves another one), there is no port to be asked for.
         let target = plan.target_of_server(index);
@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// Context switches so far of its threads; none where the kernel does not tell.
-    pub(crate) fn switches(&self, bench: &Bench) -> Vec<(libc::pid_t, u64)> {
+    pub(crate) fn switches(&self, bench: &Bench) -> Vec<ThreadSwitches> {
         let processes = accounting::processes(bench.server_group(self.index), self.process.pid());
         processes.map(|found| resources::switches(&found)).unwrap_or_default()
     }

@@ -86,7 +86,9 @@ pub(crate) fn measure(
         bytes: done.counts.bytes,
         latency: done.counts.latency,
         memory,
-        switches,
+        switches: switches.map(|(all, _)| all),
+        involuntary_switches: switches.map(|(_, involuntary)| involuntary),
+        details: done.counts.details,
     })
 }
 

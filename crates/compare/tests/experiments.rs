@@ -68,7 +68,7 @@ fn children_that_have_exited_are_counted() {
         if choice == CpuAccountingChoice::ProcessTree {
             assert_eq!(outcome.accounting, CpuAccounting::ProcessTree);
         }
-        let slices = || outcome.blocks.iter().flat_map(|block| &block.slices).map(|found| found.slice);
+        let slices = || outcome.blocks.iter().flat_map(|block| &block.slices).map(|found| &found.slice);
         let requests: u64 = slices().map(|slice| slice.requests).sum();
         let cpu_ns: u64 = slices().map(|slice| slice.server_cpu_ns).sum();
         // 20 ms each in a child, and little else; a tree's reading is off by a tick or two.
@@ -85,7 +85,7 @@ fn generators_are_compared_by_their_own_cpu() {
     let mut planned = plan(Pair::of_generators(&a, &b, role(&format!("serve {port} 0"))), port, port);
     planned.repetitions = REPETITIONS;
     let outcome = run(planned).expect("the server works");
-    let slice = outcome.blocks[0].slices[0].slice;
+    let slice = &outcome.blocks[0].slices[0].slice;
     assert!(slice.generator_cpu_ns > slice.requests * 200_000, "{slice:?}");
     let found = cpu(&outcome);
     assert_eq!(found.verdict, Verdict::Worse, "{found:?}");

@@ -3,8 +3,8 @@ mod support;
 
 use support::{command, plain_load, plan};
 use weir_compare::{
-    Block, BlockSlice, CpuAccounting, Ending, LoadTool, Metric, Outcome, Pair, Role, Slice, json_report, junit_report,
-    markdown_report, terminal_report, verdicts, warnings,
+    Block, BlockSlice, CpuAccounting, Ending, Fairness, LoadDetails, LoadTool, Metric, Observed, Outcome, Pair, Role,
+    Slice, json_report, junit_report, markdown_report, subject_facts, terminal_report, verdicts, warnings,
 };
 use weir_measure::comparison::Verdict;
 
@@ -32,23 +32,30 @@ fn slice(cpu_factor: f64, rate_factor: f64, generator_cpu_share: f64) -> Slice {
         latency: None,
         memory: None,
         switches: None,
+        involuntary_switches: None,
+        details: LoadDetails::default(),
     }
 }
 
 /// Ten blocks of these two, eight of them with A once more, each swinging by up to 1 %.
+#[expect(clippy::needless_pass_by_value, reason = "made where it is given")]
 fn outcome(a: Slice, b: Slice) -> Outcome {
     let pair = Pair::of_servers(command("old"), command("new 'x y'"), &plain_load());
     let mut planned = plan(pair, 8081, 8082);
     planned.pinning.server = "0".parse().ok();
     planned.pinning.load = "1".parse().ok();
-    let swung = |slice: Slice, index: usize| {
+    let swung = |slice: &Slice, index: usize| {
         let swing = 1.0 + 0.002 * (index % 5) as f64;
-        Slice { rate_per_s: slice.rate_per_s * swing, cpu_ns_per_request: slice.cpu_ns_per_request * swing, ..slice }
+        Slice {
+            rate_per_s: slice.rate_per_s * swing,
+            cpu_ns_per_request: slice.cpu_ns_per_request * swing,
+            ..slice.clone()
+        }
     };
     let block = |index: usize| {
         let slice = |role, slice| BlockSlice { role, slice };
-        let mut slices = vec![slice(Role::Subject(0), swung(a, index)), slice(Role::Subject(1), swung(b, index * 3))];
-        slices.extend((index < 8).then(|| slice(Role::Again, swung(a, index * 2))));
+        let mut slices = vec![slice(Role::Subject(0), swung(&a, index)), slice(Role::Subject(1), swung(&b, index * 3))];
+        slices.extend((index < 8).then(|| slice(Role::Again, swung(&a, index * 2))));
         Block { case: 0, slices }
     };
     Outcome {
@@ -57,6 +64,8 @@ fn outcome(a: Slice, b: Slice) -> Outcome {
         restarted: false,
         ending: Ending::Done,
         blocks: (0..10).map(block).collect(),
+        observed: Vec::new(),
+        unobserved: None,
     }
 }
 
@@ -164,6 +173,58 @@ fn json_has_the_same_and_every_raw_block() {
     // Every fact comes back, so that later versions can judge old outcomes anew.
     let facts = serde_json::to_string(&found).expect("numbers and texts");
     assert_eq!(serde_json::from_str::<Outcome>(&facts).expect("our own"), found);
+}
+
+#[test]
+fn what_each_subject_did_and_used_is_summed_up() {
+    let mut found = outcome(slice(1.0, 1.0, 0.5), slice(1.3, 1.0, 0.5));
+    let counts = |name: &str, count| [(name.to_owned(), count)].into_iter().collect();
+    for slice in found.blocks.iter_mut().map(|block| &mut block.slices[1].slice) {
+        slice.server_system_ns = Some(slice.server_cpu_ns / 4);
+        (slice.switches, slice.involuntary_switches) = (Some(20_000), Some(5_000));
+        slice.bytes = Some(1_000_000);
+        slice.details.failures = counts("timeout", 2);
+        slice.details.statuses = counts("404", 7);
+        slice.details.fairness = Some(Fairness {
+            clients: 10,
+            least_bytes: 5,
+            most_bytes: 50,
+            least_requests: 1,
+            most_requests: 10,
+            jain_bytes: 0.5,
+            jain_requests: 0.5,
+        });
+    }
+    let parts_ns = [("run".to_owned(), 30.0), ("wait_lock".to_owned(), 10.0)].into_iter().collect();
+    let boundary = "all of it".to_owned();
+    found.observed = vec![Observed { case: 0, subject: 1, requests: 5, boundary, response_ns: 40.0, parts_ns }];
+    let facts = subject_facts(&found, 0);
+    assert_eq!(
+        (facts[0].slices, facts[0].user_ns_per_request, facts[0].fairness, &facts[0].parts),
+        (10, None, None, &None)
+    );
+    let b = &facts[1];
+    assert_eq!((b.user_ns_per_request, b.system_ns_per_request), (Some(4875.0), Some(1625.0)));
+    assert_eq!((b.switches_per_request, b.involuntary_switches_per_request), (Some(2.0), Some(0.5)));
+    assert_eq!((b.bytes_per_request, b.bytes_per_s), (Some(100.0), Some(1e6)));
+    assert_eq!(
+        (b.failures["timeout"], b.statuses["404"], b.fairness.map(|found| found.most_bytes)),
+        (20, 70, Some(50.0))
+    );
+    let parts: Vec<_> = b.parts.iter().flat_map(|found| &found.parts).map(|part| (part.part, part.mean_ns)).collect();
+    assert_eq!(parts, [("run", 30.0), ("wait_lock", 10.0)]);
+    let report = json_report(&found, "").expect("numbers and texts");
+    assert_eq!(report["cases"][0]["subjects"][1]["parts"]["parts"][1]["part"], "wait_lock");
+    let text = serde_json::to_string(&found).expect("numbers and texts");
+    assert_eq!(serde_json::from_str::<Outcome>(&text).expect("our own"), found);
+    // A folder of the form before has none of it.
+    let mut old = serde_json::to_value(&found.blocks[0]).expect("numbers and texts");
+    for slice in old["slices"].as_array_mut().expect("slices") {
+        let keys = ["involuntary_switches", "failures", "statuses", "curve", "fairness"];
+        keys.iter().for_each(|key| drop(slice.as_object_mut().expect("an object").remove(*key)));
+    }
+    let old: Block = serde_json::from_value(old).expect("blocks without it");
+    assert_eq!(old.slices[1].slice.details, LoadDetails::default());
 }
 
 #[test]

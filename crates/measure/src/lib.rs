@@ -8,6 +8,7 @@ pub mod burn;
 pub mod capacity;
 pub mod class;
 pub mod comparison;
+pub mod curve;
 pub mod examples;
 pub mod family;
 pub mod objective;

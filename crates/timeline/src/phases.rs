@@ -13,8 +13,10 @@ use std::sync::Arc;
 use weir_measure::part::{Part, PartTimes};
 use weir_wire::probe::{BY_HAND, END, INTERLEAVED, LOCK, PHASE, ProbePoint, QUERY, QUERY_END, REQUEST};
 
-/// Marks of a task that are remembered; the oldest go first, and what was before them is in no phase.
-const MOST_MARKS: usize = 1 << 14;
+/// Marks, queries, requests and waits that are remembered of all tasks together: a fast event loop meets some 300,000
+/// probes a second, and what its client tells of them comes later. Beyond, the older halves of those tasks go that have
+/// the most, and what was before is in no phase.
+const MOST_HELD: usize = 1 << 20;
 /// Tasks whose marks are remembered; beyond, those go that were marked longest ago.
 const MOST_TASKS: usize = 1 << 16;
 /// Points that are told apart; a recording has some dozens.
@@ -81,6 +83,8 @@ pub struct Ended {
     pub queries: Vec<QueryRun>,
     /// Of both, those that there was no room for.
     pub dropped: u64,
+    /// Marks of tasks that were forgotten for want of room before anybody asked for them.
+    pub forgotten: u64,
 }
 
 /// A name of a phase with its server's.
@@ -129,8 +133,19 @@ impl Marks {
             open.to_ns = at_ns.max(open.from_ns);
         }
         if point.roles & END == 0 {
-            push_bounded(&mut self.locks, LockWindow { from_ns: at_ns, to_ns: u64::MAX, server: point.server });
+            self.locks.push_back(LockWindow { from_ns: at_ns, to_ns: u64::MAX, server: point.server });
         }
+    }
+
+    fn held(&self) -> usize {
+        self.marks.len() + self.queries.len() + self.requests.len() + self.locks.len()
+    }
+
+    fn forget_older_half(&mut self) {
+        self.marks.drain(..self.marks.len().div_ceil(2));
+        self.queries.drain(..self.queries.len().div_ceil(2));
+        self.requests.drain(..self.requests.len().div_ceil(2));
+        self.locks.drain(..self.locks.len().div_ceil(2));
     }
 
     /// Ends the query that runs, if one does.
@@ -182,6 +197,8 @@ pub(crate) struct Phases {
     names: Vec<PhaseName>,
     tasks: FxHashMap<u32, Marks>,
     lanes: FxHashMap<u32, Hit>,
+    /// At least what all tasks hold.
+    held: usize,
     ended: Ended,
 }
 
@@ -194,6 +211,7 @@ impl Default for Phases {
             names: vec![none],
             tasks: FxHashMap::default(),
             lanes: FxHashMap::default(),
+            held: 0,
             ended: Ended::default(),
         }
     }
@@ -211,6 +229,11 @@ impl Phases {
         if self.tasks.len() >= MOST_TASKS && !self.tasks.contains_key(&pid) {
             self.make_room();
         }
+        if self.held >= MOST_HELD {
+            self.forget_older();
+        }
+        // A hit leaves at most one thing of each sort behind, its text one more.
+        self.held += 1;
         let marks = self.tasks.entry(pid).or_default();
         if point.roles & LOCK != 0 {
             return marks.lock(at_ns, point);
@@ -238,9 +261,6 @@ impl Phases {
             self.ended.passage(passage);
         }
         marks.marks.push_back(mark);
-        if marks.marks.len() > MOST_MARKS {
-            marks.marks.pop_front();
-        }
     }
 
     /// The text that the probe just hit on this lane has read.
@@ -253,10 +273,12 @@ impl Phases {
         if hit.point.roles & QUERY != 0 && !marks.queries.back().is_some_and(goes_on) {
             self.ended.query(marks.end_query(at_ns));
             let query = Query { from_ns: at_ns, to_ns: u64::MAX, phase: hit.point.phase, text };
-            push_bounded(&mut marks.queries, query);
+            marks.queries.push_back(query);
+            self.held += 1;
         }
         if hit.point.roles & REQUEST != 0 {
-            push_bounded(&mut marks.requests, (at_ns, text));
+            marks.requests.push_back((at_ns, text));
+            self.held += 1;
         }
     }
 
@@ -429,13 +451,25 @@ impl Phases {
             let keep = marks.requests.partition_point(|(at, _)| *at < before_ns);
             marks.requests.drain(..keep);
         }
+        self.held = self.held_by_tasks();
+    }
+
+    fn held_by_tasks(&self) -> usize {
+        self.tasks.values().map(Marks::held).sum()
+    }
+
+    /// Forgets the older half of each task that holds at least half as much as the mean: at least a quarter of all.
+    fn forget_older(&mut self) {
+        let before = self.held_by_tasks();
+        let enough = before / self.tasks.len().max(1) / 2;
+        self.tasks.values_mut().filter(|marks| marks.held() > enough).for_each(Marks::forget_older_half);
+        self.held = self.held_by_tasks();
+        self.ended.forgotten += (before - self.held) as u64;
     }
 
     /// How many things are held in memory.
     pub(crate) fn held(&self) -> usize {
-        let of_tasks =
-            |marks: &Marks| 1 + marks.marks.len() + marks.queries.len() + marks.requests.len() + marks.locks.len();
-        self.tasks.values().map(of_tasks).sum::<usize>() + self.ended.passages.len() + self.ended.queries.len()
+        self.tasks.len() + self.held_by_tasks() + self.ended.passages.len() + self.ended.queries.len()
     }
 
     /// Forgets the half of the tasks that was marked longest ago.
@@ -446,13 +480,7 @@ impl Phases {
         let (_, median, _) = times.select_nth_unstable(middle);
         let median = *median;
         self.tasks.retain(|_, marks| last(marks) > median);
-    }
-}
-
-fn push_bounded<T>(queue: &mut VecDeque<T>, item: T) {
-    queue.push_back(item);
-    if queue.len() > MOST_MARKS {
-        queue.pop_front();
+        self.held = self.held_by_tasks();
     }
 }
 

@@ -1,5 +1,6 @@
 //! The `weir compare` command: arguments into a plan, the experiment's progress, the report.
 mod options;
+mod subjects;
 mod teller;
 
 use std::process::ExitCode;
@@ -34,6 +35,10 @@ Examples:
     weir compare plan.toml --until 1% --budget 30m --results /tmp/found
     weir compare --resume /tmp/found
 
+  Servers that are ready to use, each with a fast configuration:
+    weir compare --subjects
+    weir compare --show-subject nginx
+
   Two load generators against one server, by their own CPU time:
     weir compare --generators --server './server' \\
         --url http://127.0.0.1:8080/ \\
@@ -56,9 +61,7 @@ A plan:
   blocks = 20
   slice = \"1s\"
   [[subject]]
-  name = \"nginx\"
-  command = \"nginx -c {plan}/nginx.conf -g 'daemon off;'\"
-  url = \"http://127.0.0.1:8081\"
+  from = \"nginx\"
   [[subject]]
   name = \"ours\"
   command = \"weir serve --listen 127.0.0.1:8082 {plan}/site\"
@@ -87,6 +90,16 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = *args.options;
+    if options.subjects {
+        crate::output::print(&subjects::list()?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(name) = &options.show_subject {
+        return match subjects::shown(name) {
+            Ok(text) => crate::output::print(text.as_str()).map(|()| ExitCode::SUCCESS),
+            Err(error) => Ok(usage(&error)),
+        };
+    }
     // The folder of an experiment has its seed.
     let seed_is_drawn = options.seed.is_none() && options.resume.is_none();
     let (fail_if_worse, shape) = (options.fail_if_worse, options.shape.clone());

@@ -8,8 +8,11 @@ use weir_compare::{
     Seconds, Target,
 };
 
+/// What the lists of subjects have nothing to do with.
+const SHOWN_ALONE: [&str; 7] = ["results", "seed", "blocks", "until", "budget", "junit", "json"];
+
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("asked").args(["plan", "a", "resume"]).required(true))]
+#[command(group = ArgGroup::new("asked").args(["plan", "a", "resume", "subjects", "show_subject"]).required(true))]
 pub(super) struct Options {
     /// Plan of the experiment in TOML: any number of subjects and cases.
     #[arg(value_name = "PLAN.toml", conflicts_with_all = ["url", "url_a", "url_b"])]
@@ -60,6 +63,12 @@ pub(super) struct Options {
     /// Go on with the experiment in this folder where it ended; --blocks, --until and --budget may be raised.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["seed", "aa", "block_seconds", "warm_up"])]
     pub(super) resume: Option<PathBuf>,
+    /// List the ready-made servers that a plan can name by from = "NAME", what they take, and whether that is there.
+    #[arg(long, conflicts_with_all = SHOWN_ALONE)]
+    pub(super) subjects: bool,
+    /// Print the configuration of a ready-made server, with the reason for each setting.
+    #[arg(long, value_name = "NAME", conflicts_with_all = SHOWN_ALONE)]
+    pub(super) show_subject: Option<String>,
     /// Seed of the order of the blocks and of the bootstrap. Default: drawn, and shown in the report.
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
@@ -135,7 +144,9 @@ impl Options {
 
     fn read_file(&self, file: &Path) -> anyhow::Result<Plan> {
         let text = std::fs::read_to_string(file).with_context(|| format!("reading the plan {}", file.display()))?;
-        let defaults = Defaults { load: own_load()?, pinning: pinning(None, None, None)?, seed: drawn_seed() };
+        let load = own_load()?;
+        let weir = load.program().to_owned();
+        let defaults = Defaults { load, pinning: pinning(None, None, None)?, seed: drawn_seed(), weir };
         let mut plan = weir_compare::read_plan(&text, file, &defaults)?;
         self.change(&mut plan);
         Ok(plan)
@@ -195,6 +206,7 @@ impl Options {
             start_timeout_s: self.start_timeout,
             smallest_effect: self.smallest_effect.0,
             seed: self.seed.unwrap_or_else(drawn_seed),
+            site: None,
             accounting: if self.no_cgroup { CpuAccountingChoice::ProcessTree } else { CpuAccountingChoice::Best },
         })
     }

@@ -96,6 +96,7 @@ pub(super) fn explain(
     }
     explanation.wakeups = wakeups.report();
     super::watched::add(&mut explanation, &statistics, folds.stacks.modes(), recorded_s(&reader));
+    explanation.warnings.extend(folds.work.warning());
     explanation.warnings.extend(folds.stacks.notes().iter().cloned());
     explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
     if view.is_server_side(&reader) {

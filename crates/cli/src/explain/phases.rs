@@ -20,6 +20,8 @@ pub(super) struct WorkFolds {
     phases: PhaseFold,
     queries: QueryFold,
     waited: u32,
+    /// What there was no room for: hits of probes, and ends of phases and queries.
+    forgotten: u64,
 }
 
 /// The text that a record names by its dictionary.
@@ -49,12 +51,20 @@ impl WorkFolds {
         }
         self.waited = 0;
         let ended = joiner.take_ended();
+        self.forgotten += ended.dropped + ended.forgotten;
         for passage in &ended.passages {
             self.phases.pass(passage.phase, &passage.parts_ns);
         }
         for query in &ended.queries {
             self.queries.push(query.phase, query.text, query.ns);
         }
+    }
+
+    /// What is missing, in words.
+    pub(super) fn warning(&self) -> Option<String> {
+        let words = "hits of probes were forgotten for want of memory before their requests ended: phases and queries are \
+                     incomplete; fewer probes or a lower rate keep them";
+        (self.forgotten > 0).then(|| format!("{} {words}", self.forgotten))
     }
 
     /// What the report shows: times of phases are for each of the joined responses.

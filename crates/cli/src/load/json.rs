@@ -28,6 +28,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
         "bytes": report.bytes,
         "status": status,
         "latency_ns": summary(&report.latency),
+        "latency_curve_ns": curve(&report.latency),
         "latency_uncorrected_ns": summary(&report.latency_uncorrected),
         "first_byte_ns": summary(&report.first_byte),
         "connect_ns": summary(&report.connect),
@@ -114,6 +115,13 @@ fn series(series: &Series) -> Value {
         })
         .collect();
     json!({ "interval_s": series.interval().as_secs_f64(), "merged": series.is_merged(), "points": points })
+}
+
+/// Pairs of a percentile and its value, null where the histogram is empty.
+fn curve(histogram: &weir_load::Histogram) -> Value {
+    let percentiles = weir_measure::curve::PERCENTILES;
+    weir_measure::curve::of(histogram)
+        .map_or(Value::Null, |values| percentiles.iter().zip(values).map(|pair| json!([pair.0, pair.1])).collect())
 }
 
 /// A histogram's figures, null where it is empty.

@@ -1,5 +1,5 @@
 //! h2load, with HTTP/2 or `--h1`.
-use super::{LoadCounts, LoadTool, after, before};
+use super::{LoadCounts, LoadDetails, LoadTool, after, before, counted};
 
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let finished = after(output, "finished in ")?;
@@ -7,6 +7,9 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let failed = before(requests, "failed")?;
     // `done` counts the errored ones too: what was answered is what succeeded or had a bad status.
     let errored = before(requests, "errored").unwrap_or(0);
+    let statuses = after(output, "status codes:").unwrap_or_default();
+    let statuses = ["2xx", "3xx", "4xx", "5xx"].map(|class| (class, before(statuses, class).unwrap_or(0)));
+    let timeouts = before(requests, "timeout").unwrap_or(0);
     Some(LoadCounts {
         tool: LoadTool::H2load,
         requests: before(requests, "succeeded")? + failed.saturating_sub(errored),
@@ -14,6 +17,11 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
         duration_s: duration(finished.split(',').next()?),
         bytes: None,
         latency: None,
+        details: LoadDetails {
+            failures: counted([("errored", errored.saturating_sub(timeouts)), ("timeout", timeouts)]),
+            statuses: counted(statuses),
+            ..LoadDetails::default()
+        },
     })
 }
 
@@ -36,6 +44,8 @@ mod tests {
             status codes: 480 2xx, 0 3xx, 15 4xx, 0 5xx\n";
         let counts = parse(output).expect("h2load's output");
         assert_eq!((counts.tool, counts.requests, counts.errors), (LoadTool::H2load, 495, 20));
+        assert_eq!(counts.details.failures, counted([("errored", 5)]));
+        assert_eq!(counts.details.statuses, counted([("2xx", 480), ("4xx", 15)]));
         assert!((counts.duration_s.expect("a duration") - 0.1415).abs() < 1e-9);
         assert_eq!((duration("1.00s"), duration("5 minutes")), (Some(1.0), None));
     }

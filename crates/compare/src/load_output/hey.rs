@@ -1,5 +1,5 @@
 //! hey.
-use super::{LoadCounts, LoadTool, after, leading};
+use super::{LoadCounts, LoadDetails, LoadTool, after, counted, leading};
 
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let duration = after(output, "Total:").filter(|line| line.contains("secs")).and_then(leading);
@@ -24,6 +24,11 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
         duration_s: duration.filter(|seconds| *seconds > 0.0),
         bytes: None,
         latency: None,
+        details: LoadDetails {
+            failures: counted([("error", failed)]),
+            statuses: answers.iter().map(|(status, count)| (status.to_string(), *count)).collect(),
+            ..LoadDetails::default()
+        },
     })
 }
 
@@ -45,6 +50,11 @@ mod tests {
             duration_s: Some(1.2679),
             bytes: None,
             latency: None,
+            details: LoadDetails {
+                failures: counted([("error", 13)]),
+                statuses: counted([("200", 1950), ("503", 37)]),
+                ..LoadDetails::default()
+            },
         };
         assert_eq!(parse(output), Some(expected));
     }

@@ -1,5 +1,5 @@
 //! httperf.
-use super::{LoadCounts, LoadTool, after, labelled, leading};
+use super::{LoadCounts, LoadDetails, LoadTool, after, counted, labelled, leading};
 
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let totals = after(output, "Total:").filter(|line| line.contains("test-duration"))?;
@@ -7,6 +7,10 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let statuses = after(output, "Reply status:").unwrap_or_default();
     // The first of two lines that begin so has the total.
     let failures = after(output, "Errors:").and_then(|line| labelled(line, "total")).unwrap_or(0);
+    let kinds = ["client-timo", "socket-timo", "connrefused", "connreset", "fd-unavail", "addrunavail", "ftab-full"];
+    let count_of =
+        |kind: &str| output.lines().filter(|line| line.starts_with("Errors:")).find_map(|line| labelled(line, kind));
+    let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].map(|class| (class, labelled(statuses, class).unwrap_or(0)));
     Some(LoadCounts {
         tool: LoadTool::Httperf,
         requests: labelled(totals, "replies")?,
@@ -14,6 +18,11 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
         duration_s: duration.filter(|seconds| *seconds > 0.0),
         bytes: None,
         latency: None,
+        details: LoadDetails {
+            failures: counted(kinds.map(|kind| (kind, count_of(kind).unwrap_or(0)))),
+            statuses: counted(classes),
+            ..LoadDetails::default()
+        },
     })
 }
 
@@ -39,6 +48,11 @@ mod tests {
             duration_s: Some(1.25),
             bytes: None,
             latency: None,
+            details: LoadDetails {
+                failures: counted([("client-timo", 4), ("connrefused", 6)]),
+                statuses: counted([("2xx", 980), ("4xx", 7), ("5xx", 3)]),
+                ..LoadDetails::default()
+            },
         };
         assert_eq!(parse(output), Some(expected));
     }

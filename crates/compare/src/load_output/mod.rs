@@ -6,10 +6,15 @@ mod httperf;
 mod weir;
 mod wrk;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use crate::curve::Curve;
+use crate::fairness::Fairness;
+
 /// What a load command says that it did.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadCounts {
     /// Whose output it was.
     pub tool: LoadTool,
@@ -23,6 +28,31 @@ pub struct LoadCounts {
     pub bytes: Option<u64>,
     /// Times of responses; `None` when it does not say.
     pub latency: Option<Latency>,
+    /// What else it says.
+    #[serde(flatten)]
+    pub details: LoadDetails,
+}
+
+/// What a load tool tells beyond its counts; everything is empty where it does not.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadDetails {
+    /// Requests that failed, by the tool's names of the kinds, those that occurred.
+    pub failures: BTreeMap<String, u64>,
+    /// Answers by status: of a code (`200`) or, where the tool tells no more, of a class (`2xx`); those that occurred.
+    pub statuses: BTreeMap<String, u64>,
+    /// The times of responses by percentile.
+    pub curve: Option<Curve>,
+    /// How evenly the clients were served.
+    pub fairness: Option<Fairness>,
+}
+
+impl LoadDetails {
+    /// Answers whose status is none of success (200 to 299), as far as the tool tells statuses.
+    #[must_use]
+    pub fn unsuccessful(&self) -> u64 {
+        self.statuses.iter().filter(|(status, _)| !status.starts_with('2')).map(|(_, count)| count).sum()
+    }
 }
 
 /// Percentiles of the times of responses, in nanoseconds.
@@ -71,6 +101,11 @@ pub fn parse_load_output(output: &str) -> Result<LoadCounts, LoadOutputError> {
         .iter()
         .find_map(|parse| parse(output))
         .ok_or(LoadOutputError)
+}
+
+/// Those of the pairs whose count is not zero.
+fn counted<N: AsRef<str>>(pairs: impl IntoIterator<Item = (N, u64)>) -> BTreeMap<String, u64> {
+    pairs.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| (name.as_ref().to_owned(), count)).collect()
 }
 
 /// What follows `label` on the first line that begins with it, without the space around.

@@ -1,5 +1,6 @@
 //! The JSON of `weir load --json`.
-use super::{Latency, LoadCounts, LoadTool};
+use super::{Latency, LoadCounts, LoadDetails, LoadTool, counted};
+use crate::curve::Curve;
 use serde_json::Value;
 
 /// `requests`, `errors` (a count for each kind), `status` (a count for each) and `duration_s`; other
@@ -26,7 +27,25 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
         duration_s: report.get("duration_s").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0),
         bytes: report.get("bytes").and_then(Value::as_u64),
         latency: report.get("latency_ns").and_then(latency),
+        details: LoadDetails {
+            failures: counts(report.get("errors")),
+            statuses: counts(report.get("status")),
+            curve: report.get("latency_curve_ns").and_then(curve),
+            fairness: report.get("fairness").and_then(|found| serde_json::from_value(found.clone()).ok()),
+        },
     })
+}
+
+/// An object of counts.
+fn counts(object: Option<&Value>) -> std::collections::BTreeMap<String, u64> {
+    let pairs = object.and_then(Value::as_object).into_iter().flatten();
+    counted(pairs.filter_map(|(name, count)| Some((name.as_str(), count.as_u64()?))))
+}
+
+/// Pairs of a percentile and its time.
+fn curve(pairs: &Value) -> Option<Curve> {
+    let pair = |pair: &Value| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?));
+    Curve::of_pairs(&pairs.as_array()?.iter().map(pair).collect::<Option<Vec<_>>>()?)
 }
 
 fn latency(percentiles: &Value) -> Option<Latency> {
@@ -37,6 +56,7 @@ fn latency(percentiles: &Value) -> Option<Latency> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn counts_are_read() {
@@ -50,10 +70,40 @@ mod tests {
             duration_s: Some(1.5),
             bytes: Some(120_000),
             latency: Some(Latency { p50_ns: 1000.0, p90_ns: 2000.0, p99_ns: 3000.5, max_ns: 4000.0 }),
+            details: LoadDetails {
+                failures: counted([("connect", 2), ("timeout", 1)]),
+                statuses: counted([("200", 1190), ("404", 7), ("503", 3)]),
+                ..LoadDetails::default()
+            },
         };
         assert_eq!(parse(output), Some(expected));
-        let least =
-            LoadCounts { tool: LoadTool::Weir, requests: 5, errors: 0, duration_s: None, bytes: None, latency: None };
+        let least = LoadCounts {
+            tool: LoadTool::Weir,
+            requests: 5,
+            errors: 0,
+            duration_s: None,
+            bytes: None,
+            latency: None,
+            details: LoadDetails::default(),
+        };
         assert_eq!(parse("{\"requests\": 5}\n"), Some(least));
+    }
+
+    #[test]
+    fn the_curve_and_the_shares_are_read() {
+        let pairs: Vec<Value> =
+            weir_measure::curve::PERCENTILES.iter().map(|percentile| json!([percentile, 1000])).collect();
+        let mut report = json!({"requests": 5, "latency_curve_ns": pairs, "fairness": {
+            "clients": 2, "least_bytes": 10, "most_bytes": 30, "least_requests": 1, "most_requests": 3,
+            "jain_bytes": 0.8, "jain_requests": 0.8}});
+        let details = parse(&report.to_string()).expect("counts").details;
+        assert_eq!(details.curve.expect("a curve").ns(), [1000.0; weir_measure::curve::PERCENTILES.len()]);
+        let fairness = details.fairness.expect("shares");
+        assert_eq!((fairness.clients, fairness.least_bytes, fairness.most_requests), (2, 10, 3));
+        // One that lacks a percentile, and one that falls, are none.
+        for wrong in [json!([[0, 5]]), json!("x"), json!([[0]])] {
+            report["latency_curve_ns"] = wrong;
+            assert_eq!(parse(&report.to_string()).expect("counts").details.curve, None);
+        }
     }
 }

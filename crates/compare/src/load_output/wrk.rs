@@ -1,13 +1,13 @@
 //! wrk, and wrk2 which prints the same lines.
-use super::{LoadCounts, LoadTool, after, labelled, leading, seconds};
+use super::{LoadCounts, LoadDetails, LoadTool, after, counted, labelled, leading, seconds};
 
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let line = output.lines().map(str::trim).find(|line| line.contains(" requests in "))?;
     let requests = leading(line)?;
     // Seldom and only when it happened: `Socket errors: connect 0, read 12, write 0, timeout 3`.
     let sockets = after(output, "Socket errors:").unwrap_or_default();
-    let socket_errors: u64 =
-        ["connect", "read", "write", "timeout"].iter().filter_map(|kind| labelled(sockets, kind)).sum();
+    let kinds = ["connect", "read", "write", "timeout"].map(|kind| (kind, labelled(sockets, kind).unwrap_or(0)));
+    let socket_errors: u64 = kinds.iter().map(|(_, count)| count).sum();
     let statuses = after(output, "Non-2xx or 3xx responses:").and_then(leading).unwrap_or(0);
     Some(LoadCounts {
         tool: LoadTool::Wrk,
@@ -16,6 +16,11 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
         duration_s: seconds(requests, after(output, "Requests/sec:").and_then(leading)),
         bytes: None,
         latency: None,
+        details: LoadDetails {
+            failures: counted(kinds),
+            statuses: counted([("2xx", requests.saturating_sub(statuses)), ("other", statuses)]),
+            ..LoadDetails::default()
+        },
     })
 }
 
@@ -33,6 +38,9 @@ mod tests {
         let counts = parse(output).expect("wrk's output");
         assert_eq!((counts.requests, counts.errors), (30_576, 30_586));
         assert!((counts.duration_s.expect("a rate") - 1.0996).abs() < 1e-4);
+        let kinds = [("connect", 1), ("read", 2), ("write", 3), ("timeout", 4)];
+        assert_eq!(counts.details.failures, counted(kinds));
+        assert_eq!(counts.details.statuses, counted([("other", 30_576)]));
         let clean = parse("  0 requests in 1.00s, 0.00B read\nRequests/sec:      0.00\n").expect("wrk's output");
         assert_eq!((clean.requests, clean.errors, clean.duration_s), (0, 0, None));
     }

@@ -87,6 +87,7 @@ pub(crate) fn plan(pair: Pair, port_a: u16, port_b: u16) -> Plan {
         start_timeout_s: 20.0,
         smallest_effect: 0.05,
         seed: 7,
+        site: None,
         accounting: CpuAccountingChoice::Best,
     }
 }

@@ -177,5 +177,6 @@ fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyh
         smallest_effect: options.smallest_effect,
         seed: u64::from(std::process::id()),
         accounting: CpuAccountingChoice::Best,
+        site: None,
     })
 }

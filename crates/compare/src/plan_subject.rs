@@ -1,0 +1,172 @@
+//! A subject of a plan file: a server by its command, a ready-made one, or that of another subject.
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::command_line::CommandLine;
+use crate::plan::{Readiness, ServerSpec};
+use crate::plan_file::{CpuWord, Reached, Surroundings};
+use crate::ready_made::{Filling, ReadyMade, ready_made};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SubjectEntry {
+    #[serde(default)]
+    name: String,
+    pub(crate) url: Option<String>,
+    command: Option<CommandLine>,
+    pub(crate) server: Option<String>,
+    from: Option<String>,
+    port: Option<u16>,
+    #[serde(default)]
+    settings: String,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    stop: Option<CommandLine>,
+    ready: Option<CommandLine>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    folder: Option<PathBuf>,
+    cpus: Option<CpuWord>,
+    pub(crate) load: Option<CommandLine>,
+    pub(crate) beside: Option<CommandLine>,
+}
+
+impl SubjectEntry {
+    /// Its name; that of a ready-made server is enough.
+    pub(crate) fn take_name(&mut self) -> Result<String, String> {
+        let name = std::mem::take(&mut self.name);
+        if name.is_empty() { self.from.clone() } else { Some(name) }.ok_or_else(|| {
+            "a [[subject]] has no name; give it one, or say from which ready-made server it is".to_owned()
+        })
+    }
+
+    /// That it says nothing of a server, since it uses another subject's.
+    pub(crate) fn without_server(&self, name: &str) -> Result<(), String> {
+        let said = self.said();
+        said.first().map_or(Ok(()), |key| {
+            Err(format!("subject {name:?} uses the server of another; {key} is to be said of that one"))
+        })
+    }
+
+    /// Its server, and where it is reached.
+    pub(crate) fn into_server(
+        self,
+        name: &str,
+        surroundings: &Surroundings<'_>,
+        ports: &mut Ports,
+    ) -> Result<(ServerSpec, Reached), String> {
+        match &self.from {
+            Some(from) => {
+                let known = || ready_made().iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
+                let from = ReadyMade::named(from)
+                    .ok_or_else(|| format!("subject {name:?} is from {from:?}, which is none of {}", known()))?;
+                self.ready_made(name, from, surroundings, ports)
+            }
+            None => self.of_command(name, surroundings),
+        }
+    }
+
+    fn ready_made(
+        self,
+        name: &str,
+        from: &ReadyMade,
+        surroundings: &Surroundings<'_>,
+        ports: &mut Ports,
+    ) -> Result<(ServerSpec, Reached), String> {
+        let allowed = ["from", "port", "settings", "environment", "cpus"];
+        if let Some(key) = self.said().into_iter().find(|key| !allowed.contains(key)) {
+            return Err(format!(
+                "subject {name:?} is from {:?}, which says itself what {key} says; leave it away, or write command in place of from",
+                from.name
+            ));
+        }
+        let port = ports.take(self.port)?;
+        let cpus = self.cpus.and_then(|cpus| cpus.0);
+        let usable = cpus.as_ref().or(surroundings.server_cpus.as_ref()).map(|set| set.numbers().len());
+        let filling = Filling {
+            port,
+            cpus: usable.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
+            connections: surroundings.connections,
+            settings: &self.settings,
+            weir: surroundings.weir,
+            // SAFETY: has no preconditions.
+            is_root: unsafe { libc::geteuid() } == 0,
+        };
+        let mut server = from.server(name, &filling)?;
+        server.environment.extend(self.environment);
+        server.cpus = cpus;
+        Ok((server, Reached { url: format!("http://127.0.0.1:{port}"), script: from.script() }))
+    }
+
+    fn of_command(self, name: &str, surroundings: &Surroundings<'_>) -> Result<(ServerSpec, Reached), String> {
+        let only = [("port", self.port.is_some()), ("settings", !self.settings.is_empty())];
+        if let Some((key, _)) = only.into_iter().find(|(_, said)| *said) {
+            return Err(format!("subject {name:?} has {key}, which is for ready-made servers (from = \"nginx\")"));
+        }
+        let command = self.command.ok_or_else(|| {
+            format!(
+                "subject {name:?} needs command (its server's), from (a ready-made server) or server (the name of the subject whose server it uses)"
+            )
+        })?;
+        let url = self.url.ok_or_else(|| format!("subject {name:?} needs url, such as \"http://127.0.0.1:8080\""))?;
+        let here = surroundings.folder.display().to_string();
+        let in_plan = |command: CommandLine| command.filled(&[("plan", here.clone())]);
+        let server = ServerSpec {
+            stop: self.stop.map(in_plan),
+            ready: self.ready.map_or(Readiness::Port, |command| Readiness::Command(in_plan(command))),
+            environment: self.environment,
+            folder: self.folder.map(|own| surroundings.folder.join(own)),
+            cpus: self.cpus.and_then(|cpus| cpus.0),
+            files: self.files,
+            ..ServerSpec::new(name, in_plan(command))
+        };
+        Ok((server, Reached { url, script: None }))
+    }
+
+    /// The keys that say something of a server.
+    fn said(&self) -> Vec<&'static str> {
+        let all = [
+            ("command", self.command.is_some()),
+            ("from", self.from.is_some()),
+            ("url", self.url.is_some() && self.from.is_some()),
+            ("port", self.port.is_some()),
+            ("settings", !self.settings.is_empty()),
+            ("files", !self.files.is_empty()),
+            ("stop", self.stop.is_some()),
+            ("ready", self.ready.is_some()),
+            ("environment", !self.environment.is_empty()),
+            ("folder", self.folder.is_some()),
+            ("cpus", self.cpus.is_some()),
+        ];
+        all.into_iter().filter(|(_, said)| *said).map(|(key, _)| key).collect()
+    }
+}
+
+/// Ports for servers whose plan names none.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    taken: Vec<u16>,
+}
+
+impl Ports {
+    /// Below the range from which Linux takes the local ports of clients: under load one of those would take a chosen
+    /// port before the server does.
+    const FIRST: u32 = 15_000;
+    const COUNT: u32 = 17_000;
+
+    /// The wished one, or one on which nobody listens now.
+    fn take(&mut self, wished: Option<u16>) -> Result<u16, String> {
+        // Experiments that begin at one time begin at other ports.
+        let start = std::process::id().wrapping_mul(2_654_435_761);
+        let mut tried = (0..200).map(|step| (Self::FIRST + start.wrapping_add(step) % Self::COUNT) as u16);
+        let is_free =
+            |port: &u16| !self.taken.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+        let port =
+            wished.or_else(|| tried.find(is_free)).ok_or("none of 200 ports is free; name one with port = 8081")?;
+        self.taken.push(port);
+        Ok(port)
+    }
+}

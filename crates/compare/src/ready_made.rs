@@ -1,0 +1,275 @@
+//! Servers that a plan can name in a line: commands and fast configurations for what Debian packages.
+//!
+//! They are files (`studies/subjects/` in the sources), and part of the program. A placeholder is filled in when the
+//! plan is read (`{port}`, `{cpus}`, `{workers}`, `{settings}`, `{weir}`) or when the server is started (`{own}`,
+//! `{site}`); a line that begins with `{root}` is kept only for root, one with `{many}` only for more than one CPU.
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::command_line::CommandLine;
+use crate::plan::{Need, ServerSpec};
+
+/// A ready-made server, by the name that plans use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadyMade {
+    /// What a plan writes after `from`.
+    pub name: &'static str,
+    text: &'static str,
+}
+
+/// What a ready-made server is filled in with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filling<'a> {
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+    /// The CPUs that it may use; at least 1.
+    pub cpus: usize,
+    /// The most connections that any case opens.
+    pub connections: u32,
+    /// Further lines of its configuration.
+    pub settings: &'a str,
+    /// The path of this program.
+    pub weir: &'a str,
+    /// Whether it is started by root.
+    pub is_root: bool,
+}
+
+macro_rules! subjects {
+    ($($name:literal),*) => {
+        [$(ReadyMade { name: $name, text: include_str!(concat!("../../../studies/subjects/", $name, ".toml")) }),*]
+    };
+}
+
+macro_rules! shared {
+    ($($name:literal),*) => {
+        [$(($name, include_str!(concat!("../../../studies/subjects/", $name)))),*]
+    };
+}
+
+static SUBJECTS: [ReadyMade; 12] = subjects!(
+    "apache-event",
+    "apache-prefork",
+    "apache-cgi",
+    "apache-mod-perl",
+    "apache-mod-php",
+    "apache-php-fpm",
+    "nginx",
+    "nginx-php-fpm",
+    "lighttpd",
+    "caddy",
+    "h2o",
+    "weir"
+);
+
+/// Files that several of them have.
+static SHARED: [(&str, &str); 6] =
+    shared!("apache.conf", "apache-prefork.conf", "apache-event.conf", "nginx.conf", "php.ini", "php-fpm.conf");
+
+/// All of them.
+#[must_use]
+pub fn ready_made() -> &'static [ReadyMade] {
+    &SUBJECTS
+}
+
+/// Processes or threads beyond the most connections, so that none waits for the end of another's.
+const SPARE: u32 = 8;
+/// The fewest processes of those that have one for each connection.
+const WORKERS_MIN: u32 = 32;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    summary: String,
+    version: String,
+    command: String,
+    #[serde(default)]
+    shared: Vec<String>,
+    script: Option<String>,
+    #[serde(default)]
+    needs: BTreeMap<String, String>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+}
+
+impl ReadyMade {
+    /// The one with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SUBJECTS.iter().find(|subject| subject.name == name)
+    }
+
+    /// What it is, in a line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        self.entry().summary
+    }
+
+    /// The ending of the scripts that it runs, such as `php`.
+    #[must_use]
+    pub fn script(&self) -> Option<String> {
+        self.entry().script
+    }
+
+    /// What must be installed.
+    #[must_use]
+    pub fn needs(&self) -> Vec<Need> {
+        let needs = self.entry().needs.into_iter();
+        needs.map(|(file, package)| Need { file: file.into(), package }).collect()
+    }
+
+    /// The version that is installed, as it says itself; `None` where it is not, or says nothing.
+    #[must_use]
+    pub fn version(&self, weir: &str) -> Option<String> {
+        let command: CommandLine = self.entry().version.parse().ok()?;
+        let command = command.filled(&[("weir", weir.to_owned())]);
+        let output = Command::new(command.program()).args(command.arguments()).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        let line = String::from_utf8_lossy(&text).lines().next().map(str::trim).map(str::to_owned);
+        line.filter(|line| !line.is_empty())
+    }
+
+    /// All of its configuration with the reasons, for a reader.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let mut text = self.text.to_owned();
+        for name in self.entry().shared {
+            text.push_str(&format!("\n# The file {name}, beside its own:\n\n{}", shared(&name)));
+        }
+        text
+    }
+
+    /// The server as a plan has it; `{own}` and `{site}` are filled in when it is started.
+    ///
+    /// # Errors
+    /// That it takes no settings.
+    pub fn server(&self, name: &str, filling: &Filling<'_>) -> Result<ServerSpec, String> {
+        let entry = self.entry();
+        let takes_settings = entry.files.values().any(|text| text.contains("{settings}"));
+        if !filling.settings.is_empty() && !takes_settings {
+            return Err(format!("the subject {name:?} is from {:?}, which takes no settings", self.name));
+        }
+        let texts =
+            entry.files.into_iter().chain(entry.shared.iter().map(|name| (name.clone(), shared(name).to_owned())));
+        let files = texts.map(|(name, text)| (name, filling.filled(&text))).collect();
+        let command: CommandLine =
+            filling.filled(&entry.command).parse().map_err(|error| format!("{name}: {error}"))?;
+        let environment = entry.environment.into_iter().map(|(name, value)| (name, filling.filled(&value))).collect();
+        Ok(ServerSpec { files, environment, needs: self.needs(), ..ServerSpec::new(name, command) })
+    }
+
+    fn entry(&self) -> Entry {
+        // A test reads every one of them.
+        toml::from_str(self.text).unwrap_or_else(|error| panic!("the subject {}: {error}", self.name))
+    }
+}
+
+impl Filling<'_> {
+    fn filled(&self, text: &str) -> String {
+        let mut filled = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            let line = match (line.strip_prefix("{root}"), line.strip_prefix("{many}")) {
+                (Some(rest), _) if self.is_root => rest,
+                (_, Some(rest)) if self.cpus > 1 => rest,
+                (None, None) => line,
+                _ => continue,
+            };
+            filled.push_str(&self.line(line));
+        }
+        filled
+    }
+
+    /// A line with every `{a*b}` of known names and numbers, and `{settings}` and `{weir}`, replaced; other braces stay.
+    fn line(&self, line: &str) -> String {
+        let mut filled = String::with_capacity(line.len());
+        let mut rest = line;
+        while let Some((before, after)) = rest.split_once('{') {
+            filled.push_str(before);
+            let known = after.split_once('}').and_then(|(name, after)| Some((self.value(name)?, after)));
+            rest = match known {
+                Some((value, after)) => {
+                    filled.push_str(&value);
+                    after
+                }
+                None => {
+                    filled.push('{');
+                    after
+                }
+            };
+        }
+        filled + rest
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        let number = |word: &str| match word {
+            "cpus" => Some(self.cpus as u64),
+            "port" => Some(u64::from(self.port)),
+            "workers" => Some(u64::from(self.connections.saturating_add(SPARE).max(WORKERS_MIN))),
+            digits => digits.parse().ok(),
+        };
+        match name {
+            "settings" => Some(self.settings.trim_end().to_owned()),
+            "weir" => Some(self.weir.to_owned()),
+            product => product
+                .split('*')
+                .try_fold(1_u64, |product, word| Some(product.saturating_mul(number(word)?)))
+                .map(|value| value.to_string()),
+        }
+    }
+}
+
+fn shared(name: &str) -> &'static str {
+    let found = SHARED.iter().find(|(known, _)| *known == name);
+    // A test asks for every one that is named.
+    found.map_or_else(|| panic!("there is no shared file {name}"), |(_, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filling(is_root: bool, cpus: usize) -> Filling<'static> {
+        Filling { port: 8081, cpus, connections: 100, settings: "", weir: "weir", is_root }
+    }
+
+    #[test]
+    fn all_can_be_read_and_nothing_is_left_to_be_filled_in() {
+        for subject in ready_made() {
+            for filling in [filling(true, 2), filling(false, 1)] {
+                let server = subject.server("it", &filling).expect(subject.name);
+                let texts = server.files.values().chain(server.environment.values()).cloned();
+                for text in texts.chain([server.command.to_string()]) {
+                    for name in ["root", "many", "port", "cpus", "workers", "settings", "weir"] {
+                        assert!(!text.contains(&format!("{{{name}")), "{}: {{{name}}} in {text}", subject.name);
+                    }
+                }
+                let says_nobody = server.files.values().any(|text| {
+                    text.lines().any(|line| {
+                        [
+                            "User #65534",
+                            "user = 65534",
+                            "user nobody nogroup;",
+                            "server.username = \"nobody\"",
+                            "user: nobody",
+                        ]
+                        .contains(&line)
+                    })
+                });
+                let drops = !server.files.is_empty() && subject.name != "caddy";
+                assert_eq!(says_nobody, filling.is_root && drops, "{}", subject.name);
+            }
+            assert!(!subject.summary().is_empty() && subject.shown().contains("command ="));
+            assert_eq!(subject.needs().is_empty(), subject.name == "weir");
+        }
+    }
+
+    #[test]
+    fn numbers_are_multiplied_and_other_braces_stay() {
+        let filling = Filling { settings: "a\n", ..filling(false, 2) };
+        let text = "x { {cpus} {64*cpus} {workers*cpus} {own}\n{root}gone\n{many}kept {port}\n{settings}\n}";
+        assert_eq!(filling.filled(text), "x { 2 128 216 {own}\nkept 8081\na\n}");
+    }
+}

@@ -1,0 +1,153 @@
+//! A temporary folder for the configurations of servers and for the sample site, gone when the experiment ends.
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::ServerError;
+use crate::plan::{Plan, ServerSpec};
+use crate::sample_site;
+
+/// Where files of an experiment are. When dropped, it is removed.
+#[derive(Debug)]
+pub(crate) struct Workplace {
+    /// `None` where no server has files and none serves the sample site.
+    folder: Option<CString>,
+    site: PathBuf,
+}
+
+impl Workplace {
+    /// Makes what the plan's servers need; nobody else can write into it, and all can read it, since servers that root
+    /// starts go on as nobody.
+    pub(crate) fn create(plan: &Plan) -> Result<Self, ServerError> {
+        let needs_sample = plan.site.is_none() && plan.servers.iter().any(|server| mentions(server, "site"));
+        let folder = if needs_sample || plan.servers.iter().any(|server| mentions(server, "own")) {
+            Some(temporary().map_err(|source| ServerError::Workplace { place: std::env::temp_dir(), source })?)
+        } else {
+            None
+        };
+        // From here on it is removed, whatever fails.
+        let mut workplace = Self { folder, site: plan.site.clone().unwrap_or_default() };
+        if let (true, Some(folder)) = (needs_sample, workplace.path()) {
+            let site = folder.join("site");
+            sample_site::write(&site).map_err(|source| ServerError::Workplace { place: site.clone(), source })?;
+            workplace.site = site;
+        }
+        if let Some(server) =
+            plan.servers.iter().find(|server| server.files.values().any(|text| text.contains("{site}")))
+        {
+            let (site, name) = (&workplace.site, server.name.clone());
+            if !is_plain(site) {
+                return Err(ServerError::OddSite { name, site: site.clone() });
+            }
+            // SAFETY: has no preconditions.
+            let is_root = unsafe { libc::geteuid() } == 0;
+            if let Some(path) = is_root.then(|| closed_to_others(site)).flatten() {
+                return Err(ServerError::ClosedSite { name, path });
+            }
+        }
+        Ok(workplace)
+    }
+
+    /// The folder, as the guardian wants it.
+    pub(crate) fn folder(&self) -> Option<&CStr> {
+        self.folder.as_deref()
+    }
+
+    /// The server with the places of its files and of the site filled in, and its files written anew.
+    pub(crate) fn furnish(&self, index: usize, server: &ServerSpec) -> Result<ServerSpec, ServerError> {
+        let own = self.path().map(|folder| folder.join(index.to_string())).unwrap_or_default();
+        let wrong = |source| ServerError::Workplace { place: own.clone(), source };
+        let values = [("own", own.display().to_string()), ("site", self.site.display().to_string())];
+        let fill = |text: &String| {
+            values.iter().fold(text.clone(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+        };
+        if !own.as_os_str().is_empty() {
+            match fs::remove_dir_all(&own) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(wrong(error)),
+                _ => fs::create_dir(&own).and_then(|()| open_to_all(&own)).map_err(wrong)?,
+            }
+        }
+        let files: BTreeMap<String, String> =
+            server.files.iter().map(|(name, text)| (name.clone(), fill(text))).collect();
+        for (name, text) in &files {
+            let file = own.join(name);
+            let folder = file.parent().unwrap_or(&own);
+            fs::create_dir_all(folder).and_then(|()| fs::write(&file, text)).map_err(wrong)?;
+        }
+        let command = |command: &crate::command_line::CommandLine| command.filled(&values);
+        Ok(ServerSpec {
+            command: command(&server.command),
+            stop: server.stop.as_ref().map(command),
+            environment: server.environment.iter().map(|(name, value)| (name.clone(), fill(value))).collect(),
+            files,
+            ..server.clone()
+        })
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.folder().map(|folder| Path::new(std::ffi::OsStr::from_bytes(folder.to_bytes())))
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        if let Some(path) = self.path() {
+            // What cannot be removed now, the guardian removes.
+            let _left = fs::remove_dir_all(path);
+        }
+    }
+}
+
+/// Whether a name is that of a file within a folder.
+pub(crate) fn is_inside(name: &str) -> bool {
+    !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+fn mentions(server: &ServerSpec, name: &str) -> bool {
+    let placeholder = format!("{{{name}}}");
+    let texts = server.files.values().chain(server.environment.values());
+    server.command.mentions(name)
+        || server.stop.as_ref().is_some_and(|stop| stop.mentions(name))
+        || name == "own" && !server.files.is_empty()
+        || texts.into_iter().any(|text| text.contains(&placeholder))
+}
+
+fn temporary() -> io::Result<CString> {
+    let template = std::env::temp_dir().join("weir-compare-XXXXXX");
+    if !is_plain(&template) {
+        return Err(io::Error::other("its name has characters that configurations would misread; set TMPDIR"));
+    }
+    let mut template = CString::new(template.into_os_string().into_vec())?.into_bytes_with_nul();
+    // SAFETY: a string of ours that ends with a zero; the call changes six of its bytes.
+    if unsafe { libc::mkdtemp(template.as_mut_ptr().cast()) }.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let folder = CString::from_vec_with_nul(template).map_err(io::Error::other)?;
+    open_to_all(Path::new(std::ffi::OsStr::from_bytes(folder.to_bytes())))?;
+    Ok(folder)
+}
+
+fn open_to_all(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o755))
+}
+
+/// Whether a path means itself in every configuration, within double quotes.
+fn is_plain(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.chars().all(|c| c.is_alphanumeric() || "/-_.,+=@~".contains(c)))
+}
+
+/// The part of a path that others may not read or pass through.
+fn closed_to_others(path: &Path) -> Option<PathBuf> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let closed = |path: &Path, needed: u32| {
+        fs::metadata(path).map_or(true, |metadata| metadata.permissions().mode() & needed != needed)
+    };
+    if closed(&path, 0o005) {
+        return Some(path);
+    }
+    path.ancestors().skip(1).find(|path| closed(path, 0o001)).map(Path::to_owned)
+}
