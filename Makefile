@@ -9,7 +9,7 @@ WEIR := $(TARGET)/release/weir
 export CARGO PREFIX DESTDIR WEIR
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-apache python test lint bench soak soak-load fuzz install clean
+.PHONY: help deps build demo demo-apache python test lint bench study-wasd soak soak-load fuzz install clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,8 +36,11 @@ lint: deps ## Checks the format and the lints; a warning is an error.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
-bench: build ## Runs the benchmarks.
+bench: build ## Repeats our own figures into bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
 	@bench/run
+
+study-wasd: build ## Repeats the WASD server's performance paper, under 30 minutes, and writes its page; QUICK=1: two minutes, for trying.
+	@QUICK="$(QUICK)" studies/wasd/run
 
 soak: build ## Explains load on real servers again and again for MINUTES (10): nothing may grow or be lost.
 	@scripts/soak

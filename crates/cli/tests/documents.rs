@@ -452,6 +452,7 @@ pages_run! {
     slow_clients_run: "docs/slow-clients.md",
     realistic_workloads_runs: "docs/realistic-workloads.md",
     is_it_faster_runs: "docs/is-it-faster.md",
+    compare_servers_runs: "docs/compare-servers.md",
     record_a_running_server_runs: "docs/record-a-running-server.md",
     explain_production_runs: "docs/explain-production.md",
     phases_and_probes_runs: "docs/phases-and-probes.md",

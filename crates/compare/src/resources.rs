@@ -116,7 +116,7 @@ mod tests {
         let watch = MemoryWatch::start(move || Ok(vec![pid])).expect("a thread");
         let before = (memory_bytes(&[pid]), switches(&[pid]));
         let large = std::hint::black_box(vec![1_u8; 64 << 20]);
-        thread::sleep(Duration::from_millis(250));
+        thread::sleep(Duration::from_secs(1));
         let (grown, after) = (memory_bytes(&[pid]), switches(&[pid]));
         let memory = watch.finish().expect("looked at");
         if let (Some(small), Some(grown)) = (before.0, grown) {

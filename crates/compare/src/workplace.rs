@@ -1,4 +1,5 @@
 //! A temporary folder for the configurations of servers and for the sample site, gone when the experiment ends.
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fs::{self, Permissions};
@@ -17,6 +18,8 @@ pub(crate) struct Workplace {
     /// `None` where no server has files and none serves the sample site.
     folder: Option<CString>,
     site: PathBuf,
+    /// Of each server, how often it was started.
+    starts: Vec<Cell<usize>>,
 }
 
 impl Workplace {
@@ -29,8 +32,9 @@ impl Workplace {
         } else {
             None
         };
+        let starts = plan.servers.iter().map(|_| Cell::new(0)).collect();
         // From here on it is removed, whatever fails.
-        let mut workplace = Self { folder, site: plan.site.clone().unwrap_or_default() };
+        let mut workplace = Self { folder, site: plan.site.clone().unwrap_or_default(), starts };
         if let (true, Some(folder)) = (needs_sample, workplace.path()) {
             let site = folder.join("site");
             sample_site::write(&site).map_err(|source| ServerError::Workplace { place: site.clone(), source })?;
@@ -59,17 +63,19 @@ impl Workplace {
 
     /// The server with the places of its files and of the site filled in, and its files written anew.
     pub(crate) fn furnish(&self, index: usize, server: &ServerSpec) -> Result<ServerSpec, ServerError> {
-        let own = self.path().map(|folder| folder.join(index.to_string())).unwrap_or_default();
+        // A folder for each start: what is just ending may still remove its socket.
+        let start = self.starts.get(index).map_or(0, |starts| starts.replace(starts.get() + 1));
+        let own_of = |start: usize| self.path().map(|folder| folder.join(format!("{index}-{start}")));
+        let own = own_of(start).unwrap_or_default();
         let wrong = |source| ServerError::Workplace { place: own.clone(), source };
         let values = [("own", own.display().to_string()), ("site", self.site.display().to_string())];
         let fill = |text: &String| {
             values.iter().fold(text.clone(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
         };
         if !own.as_os_str().is_empty() {
-            match fs::remove_dir_all(&own) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(wrong(error)),
-                _ => fs::create_dir(&own).and_then(|()| open_to_all(&own)).map_err(wrong)?,
-            }
+            // What cannot be removed now goes with everything.
+            let _left = start.checked_sub(1).and_then(own_of).map(fs::remove_dir_all);
+            fs::create_dir(&own).and_then(|()| open_to_all(&own)).map_err(wrong)?;
         }
         let files: BTreeMap<String, String> =
             server.files.iter().map(|(name, text)| (name.clone(), fill(text))).collect();

@@ -173,15 +173,35 @@ fn nothing_is_left_when_we_are_killed() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_its_package() {
-    let text = "[[subject]]\nname = 'x'\nfrom = 'nginx'\n";
-    let defaults = Defaults {
+fn our_own_plans_can_be_read_and_their_results_are_told() {
+    let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench");
+    let results = fs::read_to_string(bench.join("RESULTS.md")).expect("the results");
+    let made = results.split("<!-- end of make bench -->").next().expect("what is made");
+    let mut plans = 0;
+    for file in fs::read_dir(bench.join("plans")).expect("the plans").flatten().map(|entry| entry.path()) {
+        let text = fs::read_to_string(&file).expect("a plan");
+        let plan = read_plan(&text, &file, &defaults()).unwrap_or_else(|error| panic!("{error}"));
+        assert!(plan.repetitions.budget_s.is_some(), "{} has no end", file.display());
+        let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
+        assert!(made.contains(&format!("<!-- make bench: {name} -->")), "RESULTS.md has nothing of {name}: make bench");
+        plans += 1;
+    }
+    assert!(plans > 5, "{plans}");
+}
+
+fn defaults() -> Defaults {
+    Defaults {
         load: role("load {url} {seconds} 0"),
         pinning: Pinning { server: None, load: None, beside: None },
         seed: 7,
         weir: "weir".to_owned(),
-    };
-    let mut plan = read_plan(text, Path::new("plan.toml"), &defaults).expect("a plan");
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_package() {
+    let text = "[[subject]]\nname = 'x'\nfrom = 'nginx'\n";
+    let mut plan = read_plan(text, Path::new("plan.toml"), &defaults()).expect("a plan");
     plan.servers[0].needs[0].file = "/nonexistent/nginx".into();
     let error = run(plan).expect_err("it is not there").to_string();
     assert!(error.contains("x needs /nonexistent/nginx, of Debian's package nginx-light"), "{error}");

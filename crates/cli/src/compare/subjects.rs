@@ -27,6 +27,7 @@ pub(super) fn list() -> anyhow::Result<String> {
 /// That there is none with this name.
 pub(super) fn shown(name: &str) -> anyhow::Result<String> {
     let known = || ready_made().iter().map(|subject| subject.name).collect::<Vec<_>>().join(", ");
-    let subject = ReadyMade::named(name).with_context(|| format!("there is no subject {name:?}, but {}", known()))?;
+    let subject =
+        ReadyMade::named(name).with_context(|| format!("there is no subject {name:?}; there are {}", known()))?;
     Ok(subject.shown())
 }

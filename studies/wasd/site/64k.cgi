@@ -1,0 +1,3 @@
+#!/usr/bin/perl
+print "Content-Type: text/plain\r\n\r\n";
+print "The quick brown fox jumps over the lazy dog, and then it rests.\n" x 1024;

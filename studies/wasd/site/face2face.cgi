@@ -1,0 +1,5 @@
+#!/usr/bin/perl
+# face2face.pl
+print "Content-Type:  text/html\n\n
+<B>Hello!</B>
+";

@@ -1,0 +1,4 @@
+<!-- face2face.php -->
+<?php
+echo "<B>Hello!</B>"
+?>

@@ -1,0 +1,4 @@
+# face2face.pl
+print "Content-Type:  text/html\n\n
+<B>Hello!</B>
+";

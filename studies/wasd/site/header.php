@@ -1,0 +1,2 @@
+<?php
+header('Content-Type: text/plain');

@@ -1,0 +1,2 @@
+print "Content-Type: text/plain\r\n\r\n";
+1;
