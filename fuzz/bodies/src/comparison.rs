@@ -10,6 +10,7 @@ pub fn comparison_plan(input: &[u8]) {
         load: "weir load {url}".parse().expect("a command"),
         pinning: Pinning { server: None, load: None, beside: None },
         seed: 1,
+        weir: "weir".to_owned(),
     };
     match read_plan(&text, Path::new("plan.toml"), &defaults) {
         Ok(plan) => {
