@@ -526,6 +526,7 @@ mod tests {
             "first_byte_ns",
             "connect_ns",
             "generator",
+            "fairness",
             "reconnects",
             "series",
             "sessions",

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 use crate::bench::Bench;
 use crate::error::ExperimentError;
 use crate::interrupt::Interrupt;
+use crate::observed::Observed;
+use crate::observing::{self, Observer};
 use crate::outcome::{Block, BlockSlice, Ending, Outcome, Slice};
 use crate::plan::{Measured, Plan};
 use crate::program;
@@ -21,6 +23,8 @@ pub struct Experiment<'a> {
     interrupt: Interrupt,
     done: Vec<Block>,
     keep: Option<Keep<'a>>,
+    observer: Option<Observer>,
+    unobserved: Option<String>,
 }
 
 /// How far an experiment is; told before each slice and at the end.
@@ -40,7 +44,7 @@ impl<'a> Experiment<'a> {
     /// Prepares to carry out `plan` until it is done or `interrupt` says otherwise.
     #[must_use]
     pub fn new(plan: Plan, interrupt: Interrupt) -> Self {
-        Self { plan, interrupt, done: Vec::new(), keep: None }
+        Self { plan, interrupt, done: Vec::new(), keep: None, observer: None, unobserved: None }
     }
 
     /// Goes on after these blocks of the same plan, which are not measured again.
@@ -57,6 +61,20 @@ impl<'a> Experiment<'a> {
         self
     }
 
+    /// Observes slices after the blocks, as the plan says; without it none is.
+    #[must_use]
+    pub fn observing(mut self, observer: Observer) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Says why no slice is observed.
+    #[must_use]
+    pub fn unobserved(mut self, why: String) -> Self {
+        self.unobserved = Some(why);
+        self
+    }
+
     /// Carries it out. Blocks; the servers and loads are children of the calling thread and are
     /// ended in every case: on return, on panic, and when the process is killed.
     ///
@@ -67,32 +85,30 @@ impl<'a> Experiment<'a> {
     /// [`ExperimentError`]: the plan is wrong, a server or a load is at fault, the system refuses,
     /// or it was interrupted before a block was complete.
     pub fn run(self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, ExperimentError> {
-        let Self { plan, interrupt, done, keep } = self;
+        let Self { plan, interrupt, done, keep, observer, mut unobserved } = self;
         plan.check()?;
         program::look_for_all(&plan)?;
         let bench = Bench::set_up(&plan, interrupt)?;
         let restarted = plan.restarts();
         let mut under_way = UnderWay { servers: Vec::new(), restarted, plan: &plan, bench: &bench, blocks: done };
+        let began = Instant::now();
         let ending = match under_way.carry_out(progress, keep) {
             Ok(ending) => ending,
             Err(error) if under_way.blocks.is_empty() => return Err(error),
             Err(ExperimentError::Interrupted) => Ending::Interrupted,
             Err(error) => Ending::Failed(error.to_string()),
         };
+        let mut observed = Vec::new();
+        if let (Some(observer), Ending::Done | Ending::Budget) = (observer, &ending) {
+            let blocks_s = began.elapsed().as_secs_f64();
+            unobserved = under_way.observe(&observer, blocks_s, &mut observed).err();
+        }
         under_way.servers.drain(..).flatten().for_each(|server| server.stop(&bench));
         let blocks = under_way.blocks;
         if blocks.is_empty() {
             return Err(ExperimentError::Interrupted);
         }
-        Ok(Outcome {
-            accounting: bench.accounting(),
-            restarted,
-            ending,
-            blocks,
-            plan,
-            observed: Vec::new(),
-            unobserved: None,
-        })
+        Ok(Outcome { accounting: bench.accounting(), restarted, ending, blocks, plan, observed, unobserved })
     }
 }
 
@@ -187,23 +203,54 @@ impl UnderWay<'_> {
         Ok(Ending::Done)
     }
 
+    /// Observes slices of every subject and case in turn, until there are as many as are wanted; else says why not.
+    fn observe(&mut self, observer: &Observer, blocks_s: f64, observed: &mut Vec<Observed>) -> Result<(), String> {
+        let rounds = observing::rounds(self.plan, blocks_s)?;
+        let plan = self.plan;
+        for _ in 0..rounds {
+            for (case, planned) in plan.cases.iter().enumerate() {
+                for subject in planned.subjects() {
+                    if self.bench.interrupt.is_requested() {
+                        return Err("it was interrupted".to_owned());
+                    }
+                    let number = observed.len();
+                    let found = self.on_server(subject, |server, bench| {
+                        Ok(observing::observe((plan, case, subject), server, bench, (observer, number)))
+                    });
+                    observed.push(found.map_err(|error| error.to_string())??);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// One slice, on a server that is up or is started for it.
     fn slice(&mut self, case: usize, role: Role) -> Result<Slice, ExperimentError> {
         let subject = match role {
             Role::Subject(subject) => subject,
             Role::Again => self.plan.cases[case].baseline(),
         };
+        let plan = self.plan;
+        self.on_server(subject, |server, bench| slice::measure(plan, case, subject, server, bench))
+    }
+
+    /// Does something with the server of a subject, which is up or is started for it.
+    fn on_server<T>(
+        &mut self,
+        subject: usize,
+        work: impl FnOnce(&mut Server, &Bench) -> Result<T, ExperimentError>,
+    ) -> Result<T, ExperimentError> {
         let index = self.plan.subjects[subject].server;
         let mut started = None;
         let server = match &mut self.servers[index] {
             Some(server) => server,
             None => started.insert(Server::start(self.plan, index, self.bench)?),
         };
-        let slice = slice::measure(self.plan, case, subject, server, self.bench)?;
+        let done = work(server, self.bench)?;
         if let Some(server) = started {
             server.stop(self.bench);
         }
-        Ok(slice)
+        Ok(done)
     }
 }
 

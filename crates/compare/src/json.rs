@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use crate::facts::subject_facts;
 use crate::outcome::Outcome;
+use crate::reasons::reasons;
 use crate::verdict::{Judgement, verdicts};
 use crate::warning::warnings_of;
 
@@ -11,7 +12,7 @@ use crate::warning::warnings_of;
 /// against the baseline. `subjects` of a case are what each did and used ([`SubjectFacts`](crate::SubjectFacts)).
 /// `command` repeats the experiment.
 ///
-/// The form `weir-compare-3` has the keys of `weir-compare-2`, and more: `subjects`, `observed`, `unobserved`, and in a
+/// The form `weir-compare-3` has the keys of `weir-compare-2`, and more: `subjects` and `reasons` of a case, `observed`, `unobserved`, and in a
 /// slice of a block `failures`, `statuses`, `curve`, `fairness` and `involuntary_switches`.
 ///
 /// # Errors
@@ -30,6 +31,7 @@ pub fn json_report(outcome: &Outcome, command: &str) -> serde_json::Result<Value
             "name": case.name,
             "results": of_case.map(result).collect::<serde_json::Result<Vec<_>>>()?,
             "subjects": serde_json::to_value(subject_facts(outcome, index))?,
+            "reasons": serde_json::to_value(reasons(outcome, index))?,
         }))
     });
     Ok(json!({

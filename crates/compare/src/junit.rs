@@ -4,7 +4,7 @@ use std::fmt::Write;
 use weir_measure::comparison::Verdict;
 
 use crate::outcome::{Ending, Outcome};
-use crate::terminal::in_words;
+use crate::terminal::{in_words, why};
 use crate::verdict::verdicts;
 
 /// The report as JUnit's XML. Each metric of each subject and case is a test: it fails where the subject is worse than
@@ -34,7 +34,8 @@ pub fn junit_report(outcome: &Outcome) -> String {
     for judgement in &judgements {
         let case = &plan.cases[judgement.case];
         let (subject, baseline) = (plan.subject_name(judgement.subject), plan.subject_name(case.baseline()));
-        let words = escaped(&in_words(judgement, &subject, &baseline, plan.smallest_effect));
+        let words = in_words(judgement, &subject, &baseline, plan.smallest_effect);
+        let words = escaped(&[vec![words], why(outcome, &[judgement])].concat().join("; "));
         let name = escaped(&format!("{subject} against {baseline}: {}", judgement.metric.name()));
         let begin = format!("  <testcase classname=\"{}\" name=\"{name}\"", escaped(&case.name));
         match judgement.verdict {

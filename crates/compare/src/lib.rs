@@ -23,6 +23,7 @@ mod command_line;
 mod control_group;
 mod cpus;
 mod curve;
+mod details;
 mod error;
 mod experiment;
 mod facts;
@@ -36,6 +37,7 @@ mod machine;
 mod markdown;
 mod metric;
 mod observed;
+mod observing;
 mod outcome;
 mod output_tail;
 mod pair;
@@ -46,6 +48,7 @@ mod process;
 mod process_tree;
 mod program;
 mod ready_made;
+mod reasons;
 mod resources;
 mod results;
 mod sample_site;
@@ -62,6 +65,7 @@ pub use accounting::CpuAccounting;
 pub use command_line::{CommandLine, CommandLineError};
 pub use cpus::{CpuSet, CpuSetError};
 pub use curve::Curve;
+pub use details::terminal_details;
 pub use error::{ExperimentError, LoadError, MissingPrograms, PlanError, ServerError};
 pub use experiment::{Experiment, Progress};
 pub use facts::{CurvePoints, SubjectFacts, subject_facts};
@@ -74,13 +78,16 @@ pub use load_output::{Latency, LoadCounts, LoadDetails, LoadOutputError, LoadToo
 pub use markdown::markdown_report;
 pub use metric::Metric;
 pub use observed::{Observed, PartMean, Parts};
+pub use observing::Observer;
 pub use outcome::{Block, BlockSlice, Ending, Memory, Outcome, Slice};
 pub use pair::Pair;
 pub use plan::{
-    Case, CpuAccountingChoice, Measured, Need, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX, ServerSpec, Subject,
+    Case, CpuAccountingChoice, Measured, Need, PartsChoice, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX,
+    ServerSpec, Subject,
 };
 pub use plan_file::{CpuWord, Defaults, Fraction, PlanFileError, Seconds, read_plan};
 pub use ready_made::{Filling, ReadyMade, ready_made};
+pub use reasons::{PartDifference, Reasons, ResponseDifference, reasons};
 pub use results::{Results, ResultsError};
 pub use sample_site::SAMPLE_FILES;
 pub use schedule::{PlannedBlock, Role, Schedule};

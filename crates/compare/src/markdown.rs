@@ -3,11 +3,13 @@ use std::fmt::Write;
 
 use weir_measure::comparison::Estimate;
 
+use crate::details::rows;
+use crate::facts::subject_facts;
 use crate::outcome::Outcome;
 use crate::plan::Measured;
-use crate::terminal::in_words;
+use crate::terminal::{in_words, why};
 use crate::verdict::{Judgement, verdicts};
-use crate::warning::warnings_of;
+use crate::warning::{error_warnings, other_warnings};
 
 /// The report as Markdown (GitHub's tables). `command` repeats the experiment.
 #[must_use]
@@ -19,6 +21,9 @@ pub fn markdown_report(outcome: &Outcome, command: &str) -> String {
         Measured::Generator => "load generators",
     };
     line(&mut text, format_args!("# Comparison of {of}\n"));
+    for warning in error_warnings(outcome) {
+        line(&mut text, format_args!("> **Warning:** {}\n", cell(&warning)));
+    }
     for subject in &plan.subjects {
         let command = match (plan.measured, plan.servers.get(subject.server)) {
             (Measured::Server, Some(server)) => server.command.to_string(),
@@ -53,8 +58,16 @@ pub fn markdown_report(outcome: &Outcome, command: &str) -> String {
         for judgement in judgements.iter().filter(|judgement| judgement.case == index) {
             line(&mut text, format_args!("{}", row(outcome, judgement, &baseline)));
         }
+        for subject in case.subjects().skip(1) {
+            let of_subject: Vec<&Judgement> =
+                judgements.iter().filter(|found| (found.case, found.subject) == (index, subject)).collect();
+            for why in why(outcome, &of_subject) {
+                line(&mut text, format_args!("\nWhy: {}.", cell(&why)));
+            }
+        }
+        write_details(&mut text, outcome, index);
     }
-    for warning in warnings_of(outcome, &judgements) {
+    for warning in other_warnings(outcome, &judgements) {
         line(&mut text, format_args!("\n> **Warning:** {}", cell(&warning)));
     }
     line(
@@ -62,6 +75,24 @@ pub fn markdown_report(outcome: &Outcome, command: &str) -> String {
         format_args!("\nCPU time by {}; seed {}. Again: {}", outcome.accounting.describe(), plan.seed, code(command)),
     );
     text
+}
+
+/// What each subject used and how it served, folded away.
+fn write_details(text: &mut String, outcome: &Outcome, case: usize) {
+    let facts = subject_facts(outcome, case);
+    let rows = rows(&facts);
+    if rows.is_empty() {
+        return;
+    }
+    line(text, format_args!("\n<details><summary>What each used and how it served</summary>\n"));
+    let names: String = facts.iter().map(|facts| format!(" {} |", cell(&facts.name))).collect();
+    line(text, format_args!("| |{names}"));
+    line(text, format_args!("|---|{}", "---:|".repeat(facts.len())));
+    for (name, values) in rows {
+        let values: String = values.iter().map(|value| format!(" {} |", cell(value))).collect();
+        line(text, format_args!("| {name} |{values}"));
+    }
+    line(text, format_args!("\n</details>"));
 }
 
 fn row(outcome: &Outcome, judgement: &Judgement, baseline: &str) -> String {

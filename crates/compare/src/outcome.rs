@@ -125,6 +125,13 @@ pub struct Memory {
 }
 
 impl Slice {
+    /// Whether every request failed or had an error status, as far as the tool tells.
+    #[must_use]
+    pub fn only_failures(&self) -> bool {
+        let failures: u64 = self.details.failures.values().sum();
+        self.requests + failures <= self.errors
+    }
+
     /// CPU time of the server outside the kernel, in nanoseconds; `None` where it is not told apart.
     #[must_use]
     pub fn server_user_ns(&self) -> Option<u64> {

@@ -43,6 +43,22 @@ pub struct Plan {
     /// The folder that `{site}` means for the servers; without it a sample site is made for the experiment.
     #[serde(default)]
     pub site: Option<PathBuf>,
+    /// Whether slices are observed after the blocks, for the parts of responses.
+    #[serde(default)]
+    pub parts: PartsChoice,
+}
+
+/// Whether slices are observed after the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartsChoice {
+    /// Up to three of each subject and case, where that is permitted and takes little beside the blocks.
+    #[default]
+    Auto,
+    /// None.
+    Never,
+    /// So many of each subject and case; 1 to 100.
+    Slices(u32),
 }
 
 /// Of what is measured.
@@ -228,6 +244,9 @@ impl Plan {
         within("width of the interval", repetitions.until.unwrap_or(1.0), 1e-6, 10.0)?;
         within("budget in seconds", repetitions.budget_s.unwrap_or(1.0), 1e-3, 1e9)?;
         within("start timeout seconds", self.start_timeout_s, 0.001, 3600.0)?;
+        if let PartsChoice::Slices(slices) = self.parts {
+            within("observed slices", f64::from(slices), 1.0, 100.0)?;
+        }
         within("smallest effect", self.smallest_effect, 0.0, 10.0)?;
         for server in &self.servers {
             if let Some(file) = server.files.keys().find(|file| !is_inside(file)) {

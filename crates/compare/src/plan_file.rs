@@ -9,7 +9,7 @@ use serde::de::{self, Deserializer, Visitor};
 
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
-use crate::plan::{Case, CpuAccountingChoice, Measured, Pinning, Plan, Repetitions, ServerSpec, Subject};
+use crate::plan::{Case, CpuAccountingChoice, Measured, PartsChoice, Pinning, Plan, Repetitions, ServerSpec, Subject};
 use crate::plan_subject::{Ports, SubjectEntry};
 use crate::target::Target;
 
@@ -78,6 +78,7 @@ struct File {
     load: Option<CommandLine>,
     #[serde(default)]
     cgroup: Option<bool>,
+    parts: Option<PartsWord>,
     site: Option<PathBuf>,
     #[serde(default)]
     repeat: Repeat,
@@ -87,6 +88,24 @@ struct File {
     subjects: Vec<SubjectEntry>,
     #[serde(default, rename = "case")]
     cases: Vec<CaseEntry>,
+}
+
+/// `true` and `false`, or how many slices.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "true, false or a number of observed slices")]
+enum PartsWord {
+    Wanted(bool),
+    Slices(u32),
+}
+
+impl From<PartsWord> for PartsChoice {
+    fn from(word: PartsWord) -> Self {
+        match word {
+            PartsWord::Wanted(true) => Self::Slices(3),
+            PartsWord::Wanted(false) | PartsWord::Slices(0) => Self::Never,
+            PartsWord::Slices(slices) => Self::Slices(slices),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -228,6 +247,7 @@ impl File {
             } else {
                 CpuAccountingChoice::Best
             },
+            parts: self.parts.map_or(PartsChoice::Auto, PartsChoice::from),
             site: self.site.map(|site| folder.join(site)),
         })
     }

@@ -113,15 +113,17 @@ fn available_cpus() -> usize {
     CpuSet::available().map_or(1, |cpus| cpus.numbers().len())
 }
 
-struct LoadRun<'a> {
+/// A load of a subject, to be run.
+pub(crate) struct LoadRun<'a> {
     plan: &'a Plan,
-    case: &'a Case,
-    subject: &'a Subject,
-    target: &'a Target,
+    pub(crate) case: &'a Case,
+    pub(crate) subject: &'a Subject,
+    pub(crate) target: &'a Target,
     bench: &'a Bench,
 }
 
-struct LoadDone {
+/// What a load did.
+pub(crate) struct LoadDone {
     command: String,
     counts: LoadCounts,
     output: String,
@@ -130,7 +132,7 @@ struct LoadDone {
 }
 
 impl<'a> LoadRun<'a> {
-    fn new(plan: &'a Plan, case: usize, subject: usize, bench: &'a Bench) -> Result<Self, ExperimentError> {
+    pub(crate) fn new(plan: &'a Plan, case: usize, subject: usize, bench: &'a Bench) -> Result<Self, ExperimentError> {
         let case = &plan.cases[case];
         // A schedule asks only for those that take part.
         let target = case.targets.get(subject).and_then(Option::as_ref);
@@ -139,7 +141,7 @@ impl<'a> LoadRun<'a> {
     }
 
     /// Runs the load command for `seconds` and reads what it did.
-    fn run(&self, seconds: f64) -> Result<LoadDone, ExperimentError> {
+    pub(crate) fn run(&self, seconds: f64) -> Result<LoadDone, ExperimentError> {
         let template = &self.subject.load;
         let command = template.with(&self.case.options).filled(&[
             ("url", self.target.url().to_owned()),
@@ -185,7 +187,8 @@ fn blamed(error: ExperimentError, server: &mut Server, bench: &Bench) -> Experim
     server.check_soon(bench).map_or_else(ExperimentError::from, |()| error)
 }
 
-fn start_beside(load: &LoadRun<'_>, server: &Server) -> Result<Option<(Process, String)>, LoadError> {
+/// Starts what runs beside the server, if anything does.
+pub(crate) fn start_beside(load: &LoadRun<'_>, server: &Server) -> Result<Option<(Process, String)>, LoadError> {
     let Some(template) = &load.subject.beside else { return Ok(None) };
     let (plan, bench) = (load.plan, load.bench);
     let command = template.filled(&[
@@ -201,7 +204,8 @@ fn start_beside(load: &LoadRun<'_>, server: &Server) -> Result<Option<(Process, 
     }
 }
 
-fn end_beside(process: &mut Process, command: &str, bench: &Bench) -> Result<(), LoadError> {
+/// Ends it.
+pub(crate) fn end_beside(process: &mut Process, command: &str, bench: &Bench) -> Result<(), LoadError> {
     if let Some(ended) = process.try_wait() {
         let output = process.last_lines();
         return Err(LoadError::BesideEnded { command: command.to_owned(), status: ended.status, output });

@@ -3,10 +3,12 @@ use std::fmt::Write;
 
 use weir_measure::comparison::{Estimate, Verdict};
 
+use crate::metric::Metric;
 use crate::outcome::Outcome;
 use crate::plan::{Measured, Plan};
+use crate::reasons::reasons;
 use crate::verdict::{FALSE_VERDICTS, Judgement, verdicts};
-use crate::warning::{generator_shares, warnings_of};
+use crate::warning::{error_warnings, generator_shares, other_warnings};
 
 /// The report, its lines ended. `command` repeats the experiment; `colours` are for terminals.
 #[must_use]
@@ -14,6 +16,9 @@ pub fn terminal_report(outcome: &Outcome, command: &str, colours: bool) -> Strin
     let mut text = String::new();
     let plan = &outcome.plan;
     let judgements = verdicts(outcome);
+    for warning in error_warnings(outcome) {
+        write_warning(&mut text, &warning, colours);
+    }
     write_subjects(&mut text, plan);
     for (index, case) in plan.cases.iter().enumerate() {
         // A single load needs no name.
@@ -31,6 +36,9 @@ pub fn terminal_report(outcome: &Outcome, command: &str, colours: bool) -> Strin
             let of_subject: Vec<&Judgement> =
                 judgements.iter().filter(|found| (found.case, found.subject) == (index, subject)).collect();
             write_judged(&mut text, plan, &of_subject, colours);
+            for why in why(outcome, &of_subject) {
+                line(&mut text, format_args!("  {:<16} {why}", "why"));
+            }
         }
         let shares = generator_shares(outcome, index).into_iter();
         let shares: Vec<String> =
@@ -42,11 +50,34 @@ pub fn terminal_report(outcome: &Outcome, command: &str, colours: bool) -> Strin
     let restarted = if outcome.restarted { "; servers started for each slice" } else { "" };
     line(&mut text, format_args!("\nCPU time by {}{restarted}; seed {}", outcome.accounting.describe(), plan.seed));
     line(&mut text, format_args!("again: {command}"));
-    for warning in warnings_of(outcome, &judgements) {
-        let (on, off) = if colours { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
-        line(&mut text, format_args!("{on}warning:{off} {warning}"));
+    for warning in other_warnings(outcome, &judgements) {
+        write_warning(&mut text, &warning, colours);
     }
     text
+}
+
+fn write_warning(text: &mut String, warning: &str, colours: bool) {
+    let (on, off) = if colours { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
+    line(text, format_args!("{on}warning:{off} {warning}"));
+}
+
+/// Why a subject is better or worse, as far as that is known: sentences, none where there is no such verdict.
+pub(crate) fn why(outcome: &Outcome, of_subject: &[&Judgement]) -> Vec<String> {
+    let Some(first) = of_subject.first() else { return Vec::new() };
+    let decided = |metrics: &[Metric]| {
+        let is_decided = |verdict| matches!(verdict, Verdict::Better | Verdict::Worse);
+        of_subject.iter().any(|judgement| is_decided(judgement.verdict) && metrics.contains(&judgement.metric))
+    };
+    let of_response = decided(&[Metric::RatePerS, Metric::P50Ns, Metric::P99Ns]);
+    let of_cpu = decided(&[Metric::CpuNsPerRequest]);
+    if !of_response && !of_cpu {
+        return Vec::new();
+    }
+    let all = reasons(outcome, first.case);
+    let Some(found) = all.into_iter().find(|found| found.subject == first.subject) else { return Vec::new() };
+    let response = found.of_response().filter(|_| of_response);
+    let cpu = found.of_cpu().filter(|_| of_cpu);
+    response.into_iter().chain(cpu).collect()
 }
 
 fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
@@ -140,6 +171,9 @@ fn write_judged(text: &mut String, plan: &Plan, judgements: &[&Judgement], colou
 
 /// A verdict in words.
 pub(crate) fn in_words(judgement: &Judgement, subject: &str, baseline: &str, smallest_effect: f64) -> String {
+    if judgement.only_failures {
+        return "no verdict: one of both answered nothing but errors".to_owned();
+    }
     let Some(ratio) = judgement.ratio else {
         return "cannot tell: no block has a ratio".to_owned();
     };

@@ -49,6 +49,9 @@ pub struct Judgement {
     /// says what the generator can do. If it was so on one side only, the difference is at least
     /// what was measured, and a clear verdict stands; otherwise it becomes `cannot_tell`.
     pub generator_limited: bool,
+    /// In every slice of the subject or of the baseline all requests failed or had an error status: nothing is said of
+    /// it.
+    pub only_failures: bool,
 }
 
 /// Judges every metric of every subject but the baseline of every case, in the order of cases, subjects and metrics. A
@@ -108,7 +111,10 @@ fn judge(outcome: &Outcome, case: usize, subject: usize, metric: Metric) -> Opti
     let bootstrap = Bootstrap::with_seed(plan.seed);
     let (ratios, repeated) = (ratios_of(metric, &pairs), ratios_of(metric, &outcome.repeated(case, false)));
     let (ratio, noise) = (ratios.snapshot(&bootstrap).ok(), repeated.snapshot(&bootstrap).ok());
-    let plain = ratio.map_or(Verdict::CannotTell, |ratio| {
+    let only_failures = !pairs.is_empty()
+        && (pairs.iter().all(|(slice, _)| slice.only_failures())
+            || pairs.iter().all(|(_, slice)| slice.only_failures()));
+    let plain = ratio.filter(|_| !only_failures).map_or(Verdict::CannotTell, |ratio| {
         comparison::verdict(&ratio, noise.as_ref(), plan.smallest_effect, metric.direction())
     });
     let shares =
@@ -137,6 +143,7 @@ fn judge(outcome: &Outcome, case: usize, subject: usize, metric: Metric) -> Opti
         smallest_found: None,
         verdict,
         generator_limited: concerned && limited.contains(&true),
+        only_failures,
     })
 }
 

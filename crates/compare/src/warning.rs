@@ -2,6 +2,8 @@
 use weir_measure::comparison::{BLOCKS_FOR_A_VERDICT, Bootstrap, PairedRatios, Verdict, median};
 
 use crate::accounting::CpuAccounting;
+use crate::details::errors;
+use crate::facts::subject_facts;
 use crate::metric::Metric;
 use crate::outcome::{Ending, Outcome, Slice};
 use crate::plan::Measured;
@@ -18,6 +20,41 @@ pub fn warnings(outcome: &Outcome) -> Vec<String> {
 
 /// The same where the verdicts are known.
 pub(crate) fn warnings_of(outcome: &Outcome, judgements: &[Judgement]) -> Vec<String> {
+    error_warnings(outcome).into_iter().chain(other_warnings(outcome, judgements)).collect()
+}
+
+/// The warnings about answers that are none: they come first, since they decide what all figures are of.
+pub(crate) fn error_warnings(outcome: &Outcome) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, case) in outcome.plan.cases.iter().enumerate() {
+        let of_case = if outcome.plan.cases.len() > 1 { format!("{}: ", case.name) } else { String::new() };
+        for facts in subject_facts(outcome, index) {
+            let (name, requests) = (&facts.name, facts.requests);
+            let kinds = errors(&facts);
+            if facts.errors == 0 && kinds.is_none() {
+                continue;
+            }
+            let role = crate::schedule::Role::Subject(facts.subject);
+            let all = outcome.blocks_of(index).filter_map(|block| block.of(role)).all(Slice::only_failures);
+            let kinds = kinds.map_or_else(String::new, |kinds| format!(" ({kinds})"));
+            warnings.push(match (all, facts.errors) {
+                (true, errors) => format!(
+                    "{of_case}{name} answered nothing but errors: {errors} of {requests} answers{kinds}; there is no verdict on it"
+                ),
+                (false, 0) => format!(
+                    "{of_case}not all of {requests} answers with {name} have a status of success{kinds}: make sure that all do the same work"
+                ),
+                (false, errors) => format!(
+                    "{of_case}{errors} errors or error statuses and {requests} answers with {name}{kinds}: make sure that all do the same work"
+                ),
+            });
+        }
+    }
+    warnings
+}
+
+/// All other warnings.
+pub(crate) fn other_warnings(outcome: &Outcome, judgements: &[Judgement]) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, case) in outcome.plan.cases.iter().enumerate() {
         let of_case = if outcome.plan.cases.len() > 1 { format!("{}: ", case.name) } else { String::new() };
@@ -109,13 +146,6 @@ fn about_case(outcome: &Outcome, judgements: &[Judgement], case: usize) -> Vec<S
                 "the load generator used more than {:.0} % of its CPU with {name}: the throughput is its own, \
                  compare the CPU per request; or give it more CPUs (--load-cpu), or the server less",
                 GENERATOR_LIMIT * 100.0
-            ));
-        }
-        let requests: u64 = slices.iter().map(|slice| slice.requests).sum();
-        let errors: u64 = slices.iter().map(|slice| slice.errors).sum();
-        if errors > 0 {
-            warnings.push(format!(
-                "{errors} errors or error statuses and {requests} answers with {name}: make sure that all do the same work"
             ));
         }
     }

@@ -3,7 +3,8 @@ mod support;
 
 use support::{alone, command, free_port, plain_load, plan, role, run};
 use weir_compare::{
-    CpuAccounting, CpuAccountingChoice, Ending, Judgement, Metric, Outcome, Pair, Repetitions, verdicts,
+    CommandLine, CpuAccounting, CpuAccountingChoice, Ending, Experiment, Interrupt, Judgement, Metric, Observer,
+    Outcome, Pair, PartsChoice, Repetitions, verdicts,
 };
 use weir_measure::comparison::Verdict;
 
@@ -75,6 +76,43 @@ fn children_that_have_exited_are_counted() {
         let per_request_ns = cpu_ns as f64 / requests as f64;
         assert!((13e6..40e6).contains(&per_request_ns), "{choice:?} {per_request_ns} {:?}", outcome.blocks);
     }
+}
+
+#[test]
+fn slices_are_observed_after_the_blocks_and_are_in_none_of_their_figures() {
+    let _alone = alone();
+    let (port_a, port_b) = (free_port(), free_port());
+    let folder = tempfile::tempdir().expect("a directory");
+    let said = |parts: &str| {
+        let script = format!("echo {{pid}} {{seconds}} {{run}} >> {}/log; {parts}", folder.path().display());
+        let words = ["sh".to_owned(), "-c".to_owned(), script].to_vec();
+        let observer = CommandLine::from_words(words).expect("a command");
+        Observer { loading: observer.clone(), beside: observer, folder: folder.path().to_owned() }
+    };
+    let observed = |parts: &str| {
+        let servers = [port_a, port_b].map(|port| role(&format!("serve {port} 100")));
+        let [a, b] = servers;
+        let mut planned = plan(Pair::of_servers(a, b, &plain_load()), port_a, port_b);
+        planned.parts = PartsChoice::Slices(1);
+        Experiment::new(planned, Interrupt::default())
+            .observing(said(parts))
+            .run(&mut |_| ())
+            .expect("the servers work")
+    };
+    let lock = format!(
+        "test {{port}} = {port_b} && ns=400 || ns=100; \
+         printf '{{\"requests\": 5, \"parts_ns\": {{\"wait_lock\": %s}}}}' $ns"
+    );
+    let found = observed(&lock);
+    assert_eq!((found.blocks.len(), &found.unobserved), (support::REPETITIONS.blocks, &None));
+    let parts: Vec<_> = found.observed.iter().map(|found| (found.subject, found.response_ns)).collect();
+    assert_eq!(parts, [(0, 100.0), (1, 400.0)]);
+    let log = std::fs::read_to_string(folder.path().join("log")).expect("the observers wrote");
+    assert_eq!(log.lines().filter(|line| line.contains(" 0.2 ")).count(), 2, "{log}");
+    // One that may not observe costs the report nothing.
+    let refused = observed("echo no privilege >&2; exit 1");
+    assert_eq!((refused.blocks.len(), refused.observed.len()), (support::REPETITIONS.blocks, 0));
+    assert!(refused.unobserved.expect("a reason").contains("no privilege"));
 }
 
 #[test]

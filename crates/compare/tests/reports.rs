@@ -4,9 +4,11 @@ mod support;
 use support::{command, plain_load, plan};
 use weir_compare::{
     Block, BlockSlice, CpuAccounting, Ending, Fairness, LoadDetails, LoadTool, Metric, Observed, Outcome, Pair, Role,
-    Slice, json_report, junit_report, markdown_report, subject_facts, terminal_report, verdicts, warnings,
+    Slice, json_report, junit_report, markdown_report, reasons, subject_facts, terminal_details, terminal_report,
+    verdicts, warnings,
 };
 use weir_measure::comparison::Verdict;
+use weir_measure::part::Part;
 
 #[test]
 fn helper() {
@@ -225,6 +227,85 @@ fn what_each_subject_did_and_used_is_summed_up() {
     }
     let old: Block = serde_json::from_value(old).expect("blocks without it");
     assert_eq!(old.slices[1].slice.details, LoadDetails::default());
+}
+
+/// An observed slice of a subject that waits so long for a lock.
+fn observed(subject: usize, lock_ns: f64, swing: f64) -> Observed {
+    let parts_ns =
+        [("run", 100_000.0), ("wait_lock", lock_ns), ("wait_cpu", 5_000.0 * swing), ("connect", 900.0 * swing)];
+    let parts_ns: std::collections::BTreeMap<String, f64> =
+        parts_ns.into_iter().map(|(name, ns)| (name.to_owned(), ns * (1.0 + 0.001 * swing))).collect();
+    let response_ns = parts_ns.values().sum();
+    Observed { case: 0, subject, requests: 100, boundary: "all".to_owned(), response_ns, parts_ns }
+}
+
+#[test]
+fn what_makes_a_subject_slower_is_named() {
+    let mut found = outcome(slice(1.3, 1.3, 0.5), slice(1.0, 1.0, 0.5));
+    for (index, swing) in [1.0, 3.0, 2.0].into_iter().enumerate() {
+        found.observed.push(observed(0, 10_000.0, swing));
+        found.observed.push(observed(1, 410_000.0, 4.0 - swing));
+        // Less than three slices of either tell nothing.
+        assert_eq!(reasons(&found, 0)[0].response.is_some(), index == 2);
+    }
+    let why = &reasons(&found, 0)[0];
+    let response = why.response.as_ref().expect("three slices of both");
+    assert_eq!(response.parts.iter().map(|part| part.part).collect::<Vec<_>>(), [Part::WaitLock]);
+    let part = response.parts[0];
+    assert!((390_000.0..410_000.0).contains(&part.difference_ns), "{part:?}");
+    assert!(part.low_ns <= part.difference_ns && part.difference_ns <= part.high_ns, "{part:?}");
+    assert!((part.difference_ns + response.others_ns - response.difference_ns).abs() < 1e-6, "{response:?}");
+    let words =
+        "why              B's response is 400.8 us longer when observed: waits 400.8 us longer for a lock; all else is";
+    let text = terminal_report(&found, "", false);
+    assert!(text.contains(words), "{text}");
+    assert!(markdown_report(&found, "").contains("Why: B's response is 400.8 us longer"));
+    assert!(junit_report(&found).contains("waits 400.8 us longer for a lock"));
+    let report = json_report(&found, "").expect("numbers and texts");
+    assert_eq!(report["cases"][0]["reasons"][0]["response"]["parts"][0]["part"], "wait_lock");
+    // What was counted from the server's side on one of both is not held against the other.
+    found.observed[1].boundary = "less".to_owned();
+    assert_eq!(reasons(&found, 0)[0].response, None);
+    // No verdict, no reason.
+    let mut same = outcome(slice(1.0, 1.0, 0.5), slice(1.0, 1.0, 0.5));
+    same.observed = found.observed.clone();
+    same.observed[1].boundary = "all".to_owned();
+    assert!(reasons(&same, 0)[0].response.is_some());
+    assert!(!terminal_report(&same, "", false).contains("why "));
+}
+
+#[test]
+fn more_cpu_is_told_apart_into_the_kernels_and_its_own() {
+    let mut found = outcome(slice(1.0, 1.0, 0.5), slice(1.5, 1.0, 0.5));
+    for slice in found.blocks.iter_mut().flat_map(|block| &mut block.slices) {
+        let requests = slice.slice.requests;
+        slice.slice.server_cpu_ns = requests * if slice.role == Role::Subject(1) { 7_500 } else { 5_000 };
+        slice.slice.server_system_ns = Some(requests * if slice.role == Role::Subject(1) { 4_500 } else { 2_000 });
+    }
+    let why = &reasons(&found, 0)[0];
+    assert_eq!((why.system_ns, why.user_ns), (Some(2_500.0), None));
+    let text = terminal_report(&found, "", false);
+    assert!(text.contains("B runs 2.50 us more in the kernel for a request"), "{text}");
+    let text = terminal_details(&found);
+    assert!(text.contains("CPU in the kernel, a request") && text.contains("4.50 us"), "{text}");
+}
+
+#[test]
+fn a_subject_that_only_fails_gets_no_verdict_and_a_warning_at_the_top() {
+    let mut found = outcome(slice(1.0, 1.0, 0.5), slice(0.5, 2.0, 0.5));
+    for slice in found.blocks.iter_mut().map(|block| &mut block.slices[1].slice) {
+        slice.errors = slice.requests;
+        slice.details.statuses = [("404".to_owned(), slice.requests)].into_iter().collect();
+    }
+    assert!(verdicts(&found).iter().all(|found| found.verdict == Verdict::CannotTell && found.only_failures));
+    let text = terminal_report(&found, "", false);
+    assert!(text.starts_with("warning: B answered nothing but errors: 200"), "{text}");
+    assert!(text.contains("of status 404") && text.contains("no verdict: one of both answered nothing but errors"));
+    assert!(markdown_report(&found, "").contains("# Comparison of servers\n\n> **Warning:** B answered nothing but"));
+    // One that answered well once is judged.
+    let slice = &mut found.blocks[0].slices[1].slice;
+    (slice.errors, slice.details.statuses) = (0, [("304".to_owned(), 7)].into_iter().collect());
+    assert!(verdicts(&found).iter().all(|found| !found.only_failures));
 }
 
 #[test]

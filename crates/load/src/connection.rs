@@ -75,6 +75,8 @@ pub(crate) struct Connection {
     pub(crate) stream: Option<Stream>,
     /// The generator's number of the connection, unique in the run.
     pub(crate) number: u64,
+    /// Whose it is, of those that are told apart for fairness.
+    pub(crate) client: u32,
     /// Which of the plan's hosts it goes to, and which of the host's addresses.
     pub(crate) host: u32,
     pub(crate) address: usize,
@@ -113,6 +115,7 @@ impl Connection {
             generation: 0,
             stream: None,
             number: 0,
+            client: 0,
             host: 0,
             address: 0,
             encrypted: false,

@@ -5,6 +5,7 @@
 use crate::LoadError;
 use crate::account::Over;
 use crate::asks::Chooser;
+use crate::clients::Clients;
 use crate::connection::{Batch, Connection, Phase, Piece};
 use crate::cookies::CookieJar;
 use crate::events::Events;
@@ -132,6 +133,8 @@ impl<'a> Engine<'a> {
             }
             other => other.and_then(Result::ok),
         };
+        let is_closed = share.arrivals.is_none() && plan.hosts.len() == 1;
+        let clients = Clients::new(plan.sources, is_closed.then_some(share.connections));
         let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, |arrivals| arrivals.next_before(share.end_ns));
         // A large bound is a bound, not a wish for memory.
         let queue = if share.arrivals.is_some() { share.queue.min(100_000) } else { 0 };
@@ -183,7 +186,7 @@ impl<'a> Engine<'a> {
             published: Published::default(),
             fatal: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            tally: Tally::new(),
+            tally: Tally { clients, ..Tally::new() },
             events: Events::new(share.events, share.observer, share.lane),
             slices: share.slices,
         })

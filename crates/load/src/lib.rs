@@ -16,6 +16,7 @@ mod account;
 mod asks;
 mod calendar;
 mod chunked;
+mod clients;
 mod connection;
 // As http2.
 #[doc(hidden)]
@@ -64,6 +65,7 @@ pub use asks::{
     Ask, Asks, NulListError, Order, UrlFileError, UrlListError, UrlListProblem, parse_server_list, parse_uri_log,
     parse_url_file, parse_url_list,
 };
+pub use clients::Fairness;
 pub use error::LoadError;
 /// A histogram of nanoseconds, as the report holds them.
 pub type Histogram = hdrhistogram::Histogram<u64>;

@@ -64,10 +64,12 @@ impl Engine<'_> {
         let route = &self.plan.hosts[host as usize].route;
         let endpoint = &route.endpoints[pool.address];
         let network = self.courses.as_ref().and_then(|courses| courses.network(batch.session));
-        let source = route.source(endpoint, network.unwrap_or(self.numbered));
+        let number = network.unwrap_or(self.numbered);
+        let source = route.source(endpoint, number);
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
         connection.number = u64::from(self.lane) << 40 | self.numbered;
+        connection.client = self.tally.clients.enter(number);
         connection.host = host;
         connection.address = pool.address;
         connection.encrypted = route.tls.is_some();
@@ -352,6 +354,7 @@ impl Engine<'_> {
             self.pools[connection.host as usize].live -= 1;
             self.leave_jar(slot);
             let connection = &mut self.connections[slot];
+            self.tally.clients.leave(connection.client);
             connection.phase = Phase::Lingering;
             connection.linger_until_ns = self.now_ns + LINGER_NS;
             self.events.closes(connection.number);
@@ -364,8 +367,11 @@ impl Engine<'_> {
     /// Closes a connection and frees its slot.
     pub(crate) fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
+        let received = connection.stream.as_ref().map_or(0, |stream| stream.received);
+        self.tally.clients.add(connection.client, received, connection.responses);
         if connection.phase != Phase::Lingering {
             self.live -= 1;
+            self.tally.clients.leave(connection.client);
             self.events.closes(connection.number);
             self.pools[connection.host as usize].live -= 1;
             self.leave_jar(slot);
@@ -506,6 +512,12 @@ impl Engine<'_> {
         });
         if self.plan.directed {
             self.tally.sessions = None;
+        }
+        for connection in &self.connections {
+            let received = connection.stream.as_ref().map(|stream| stream.received);
+            if let Some(bytes) = received {
+                self.tally.clients.add(connection.client, bytes, connection.responses);
+            }
         }
         self.slices.close(&mut self.tally, self.now_ns);
         self.tally.events_lost = self.events.lost;

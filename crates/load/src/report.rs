@@ -1,5 +1,6 @@
 //! What a run found.
 
+use crate::clients::Fairness;
 use crate::health::Health;
 use crate::kernel::Calls;
 use crate::options::{Io, Options};
@@ -70,6 +71,9 @@ pub struct LoadReport {
     pub reasons: Vec<Reason>,
     /// What came of the requests of a mix, if one was asked.
     pub mix: Option<MixReport>,
+    /// How evenly the clients were served; `None` where the generator rather than the server decides it: in an open loop, or
+    /// with several hosts, unless the connections come from several source addresses.
+    pub fairness: Option<Fairness>,
 }
 
 /// How the generator itself fared.
@@ -153,6 +157,7 @@ impl LoadReport {
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),
             mix: options.asks.mix.as_ref().map(|mix| tally.mix.report(mix)),
+            fairness: tally.clients.fairness(),
         };
         report.warnings = report.judge(options, health, streams_allowed);
         report

@@ -1,5 +1,6 @@
 //! What one loop counts.
 
+use crate::clients::Clients;
 use crate::kernel::Calls;
 use crate::options::Published;
 use crate::reach::reasons::Reasons;
@@ -54,6 +55,7 @@ pub(crate) struct Tally {
     pub(crate) handshakes: Handshakes,
     pub(crate) reasons: Reasons,
     pub(crate) mix: MixTally,
+    pub(crate) clients: Clients,
     /// Handed in when the loop is over.
     pub(crate) sessions: Option<SessionTally>,
 }
@@ -101,6 +103,7 @@ impl Tally {
             handshakes: Handshakes::default(),
             reasons: Reasons::default(),
             mix: MixTally::default(),
+            clients: Clients::default(),
             sessions: None,
         }
     }
@@ -178,6 +181,7 @@ impl Tally {
         self.handshakes.resumed += other.handshakes.resumed;
         self.reasons.merge(&other.reasons);
         self.mix.merge(&other.mix);
+        self.clients.merge(&other.clients);
         if let Some(more) = &other.sessions {
             self.sessions.get_or_insert_with(SessionTally::new).merge(more);
         }

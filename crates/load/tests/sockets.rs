@@ -8,10 +8,11 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_load::reach::{Family, Place, Resolved};
-use weir_load::{Control, LoadError, Options, StopRule, Url};
+use weir_load::{Control, LoadError, Options, Schedule, StopRule, Url};
 use weir_testkit::Nginx;
 use weir_wire::client::Outcome;
 
@@ -139,6 +140,57 @@ fn ipv6_and_families() {
 }
 
 #[test]
+fn a_server_that_favours_one_connection_is_told_as_unfair() {
+    let first = AtomicBool::new(true);
+    let server = Server::start(move |peer| {
+        let favoured = first.swap(false, Ordering::Relaxed);
+        while peer.request().is_some() {
+            if !favoured {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            if !peer.send(OK.as_bytes()) {
+                return;
+            }
+        }
+    });
+    let mut options = server.options(400);
+    options.connections = 4;
+    let report = load(options);
+    let found = report.fairness.expect("a closed loop");
+    assert_eq!((report.requests, found.clients), (400, 4));
+    assert!(found.least_requests > 0 && found.most_requests > 5 * found.least_requests, "{found:?}");
+    assert_eq!(found.most_bytes, OK.len() as u64 * found.most_requests);
+    assert!(found.jain_bytes < 0.5, "{found:?}");
+    // In an open loop the generator chooses the connection.
+    let mut open = server.options(4);
+    open.schedule = Schedule::Fixed { rate_per_s: 1000.0 };
+    assert_eq!(load(open).fairness, None);
+}
+
+#[test]
+fn clients_are_places_of_connections_however_many_those_have_one_after_the_other() {
+    let server = Server::start(|peer| {
+        // As servers do after a number of requests.
+        for _ in 0..2 {
+            if peer.request().is_none() || !peer.send(OK.as_bytes()) {
+                return;
+            }
+        }
+        if peer.request().is_some() {
+            peer.send(OK.replace("\r\nC", "\r\nConnection: close\r\nC").as_bytes());
+        }
+    });
+    for keep_alive in [true, false] {
+        let mut options = server.options(60);
+        (options.connections, options.keep_alive) = (3, keep_alive);
+        let report = load(options);
+        let found = report.fairness.expect("a closed loop");
+        assert_eq!((report.requests, found.clients), (60, 3), "{keep_alive}");
+        assert!(found.least_requests >= 3 && found.most_requests < 60, "{found:?}");
+    }
+}
+
+#[test]
 fn sources_are_taken_in_turn() {
     let seen: Arc<Mutex<BTreeMap<IpAddr, usize>>> = Arc::default();
     let told = Arc::clone(&seen);
@@ -155,6 +207,8 @@ fn sources_are_taken_in_turn() {
     let (report, connections, _) = load_with_events(options);
     assert_eq!((report.requests, report.failures()), (30, 0), "{:?}", report.errors);
     assert!(connections.iter().all(|connection| sources.contains(&connection.local.ip())));
+    let found = report.fairness.expect("several sources");
+    assert_eq!((found.clients, found.least_requests, found.most_requests, found.jain_bytes), (3, 10, 10, 1.0));
     let seen = seen.lock().expect("no panic").clone();
     assert_eq!(seen, sources.into_iter().map(|source| (source, 10)).collect());
     // One that is not this host's is told before anything is sent.

@@ -112,7 +112,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     stop_on_signals(&interrupt)?;
     let mut teller = Teller::new(&plan);
     let mut keep = |block: &Block| results.as_mut().map_or(Ok(()), |results| results.keep(block));
-    let experiment = Experiment::new(plan, interrupt).after(done).keeping(&mut keep);
+    let folder =
+        tempfile::Builder::new().prefix("weir-compare-").tempdir().context("making a folder for what is observed")?;
+    let observer = options::observer(folder.path())?;
+    let experiment = Experiment::new(plan, interrupt).after(done).keeping(&mut keep).observing(observer);
     let ended = experiment.run(&mut |progress| teller.tell(&progress));
     teller.finish();
     let outcome = match ended {
@@ -180,7 +183,8 @@ fn print(outcome: &Outcome, command: &str, shape: &Shape) -> anyhow::Result<()> 
     } else if shape.markdown {
         weir_compare::markdown_report(outcome, command)
     } else {
-        weir_compare::terminal_report(outcome, command, crate::output::colours())
+        let report = weir_compare::terminal_report(outcome, command, crate::output::colours());
+        if shape.details { report + &weir_compare::terminal_details(outcome) } else { report }
     };
     crate::output::print(&text)?;
     // Last: what could not be written must not cost the report.

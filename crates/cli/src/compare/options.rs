@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::ArgGroup;
 use weir_compare::{
-    Case, CommandLine, CpuAccountingChoice, CpuSet, CpuWord, Defaults, Fraction, Pair, Pinning, Plan, Repetitions,
-    Seconds, Target,
+    Case, CommandLine, CpuAccountingChoice, CpuSet, CpuWord, Defaults, Fraction, Observer, Pair, PartsChoice, Pinning,
+    Plan, Repetitions, Seconds, Target,
 };
 
 /// What the lists of subjects have nothing to do with.
@@ -110,6 +110,13 @@ pub(super) struct Options {
     /// Count CPU time by process trees even where control groups can be made.
     #[arg(long, requires = "a")]
     no_cgroup: bool,
+    /// Observe N short slices of each subject after the blocks, for the parts of its responses: why one is slower.
+    /// Default: up to 3 where that is permitted (Linux 5.18, root) and takes little beside the blocks.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "3", require_equals = true, conflicts_with_all = ["no_parts", "generators"])]
+    parts: Option<u32>,
+    /// Observe none.
+    #[arg(long)]
+    no_parts: bool,
     #[command(flatten)]
     pub(super) shape: Shape,
     /// Exit with 3 when B is worse in something.
@@ -126,6 +133,10 @@ pub(super) struct Shape {
     /// Report as Markdown.
     #[arg(long, conflicts_with = "json")]
     pub(super) markdown: bool,
+    /// Show as well what each used and how it served: CPU time in the kernel and outside, context switches, bytes, the shares
+    /// of the clients, errors, parts of a response.
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    pub(super) details: bool,
     /// Write a report for continuous integration as well: a test for each metric, which fails where it is worse.
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
@@ -152,8 +163,20 @@ impl Options {
         Ok(plan)
     }
 
+    /// What is said of observed slices, if anything is.
+    fn parts_choice(&self) -> Option<PartsChoice> {
+        match self.parts {
+            _ if self.no_parts => Some(PartsChoice::Never),
+            Some(0) => Some(PartsChoice::Never),
+            parts => parts.map(PartsChoice::Slices),
+        }
+    }
+
     /// Changes what the options say of a plan that is known.
     pub(super) fn change(&self, plan: &mut Plan) {
+        if let Some(parts) = self.parts_choice() {
+            plan.parts = parts;
+        }
         let repetitions = &mut plan.repetitions;
         if let Some(blocks) = self.blocks {
             repetitions.blocks = blocks;
@@ -168,6 +191,7 @@ impl Options {
     }
 
     fn of_commands(self) -> anyhow::Result<Plan> {
+        let parts = self.parts_choice().unwrap_or_default();
         let a = self.a.context("--a CMD is needed, or a plan")?;
         let url_a = self.url_a.or_else(|| self.url.clone()).context("--url or --url-a is needed")?;
         let load = self.load.map_or_else(own_load, Ok)?;
@@ -206,6 +230,7 @@ impl Options {
             start_timeout_s: self.start_timeout,
             smallest_effect: self.smallest_effect.0,
             seed: self.seed.unwrap_or_else(drawn_seed),
+            parts,
             site: None,
             accounting: if self.no_cgroup { CpuAccountingChoice::ProcessTree } else { CpuAccountingChoice::Best },
         })
@@ -218,6 +243,24 @@ fn own_load() -> anyhow::Result<CommandLine> {
     let words = ["load", "{url}", "-c", "{connections}", "-d", "{seconds}", "--json"];
     let words = std::iter::once(program.display().to_string()).chain(words.map(str::to_owned)).collect();
     Ok(CommandLine::from_words(words)?)
+}
+
+/// What observes a slice, and why nothing can.
+pub(super) fn observer(folder: &Path) -> anyhow::Result<Observer> {
+    let program =
+        std::env::current_exe().context("finding the path of this program, which observes; use --no-parts")?;
+    // What is sampled from /proc, or seen from the client alone, has no parts.
+    let always = "--port {port} --pid {pid} --json --run {run} --without-rung proc --without-rung client";
+    let words = |own: &str| {
+        let own = format!("explain {own} {always}");
+        let words = std::iter::once(program.display().to_string()).chain(own.split(' ').map(str::to_owned));
+        CommandLine::from_words(words.collect())
+    };
+    Ok(Observer {
+        loading: words("--load {url}")?,
+        beside: words("--server-side -d {seconds}")?,
+        folder: folder.to_owned(),
+    })
 }
 
 fn pinning(server: Option<CpuWord>, load: Option<CpuWord>, beside: Option<CpuWord>) -> anyhow::Result<Pinning> {

@@ -45,6 +45,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
         "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
         "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
         "mix": report.mix.as_ref().map(mix),
+        "fairness": report.fairness.map(fairness),
         "series": series(&report.series),
         "warnings": report.warnings,
     })
@@ -57,6 +58,19 @@ pub(super) fn not_made(error: &LoadError, url: Option<&str>) -> Value {
         "url": url,
         "requests": 0,
         "error": { "name": error.name(), "words": error.to_string() },
+    })
+}
+
+/// How evenly the clients were served.
+fn fairness(fairness: weir_load::Fairness) -> Value {
+    json!({
+        "clients": fairness.clients,
+        "least_bytes": fairness.least_bytes,
+        "most_bytes": fairness.most_bytes,
+        "least_requests": fairness.least_requests,
+        "most_requests": fairness.most_requests,
+        "jain_bytes": fairness.jain_bytes,
+        "jain_requests": fairness.jain_requests,
     })
 }
 

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_compare::{
-    Case, CommandLine, CpuAccountingChoice, CpuSet, Experiment, ExperimentError, Interrupt, Outcome, Pair, Pinning,
-    Plan, Repetitions, Target,
+    Case, CommandLine, CpuAccountingChoice, CpuSet, Experiment, ExperimentError, Interrupt, Outcome, Pair, PartsChoice,
+    Pinning, Plan, Repetitions, Target,
 };
 
 const ROLE: &str = "WEIR_TEST_ROLE";
@@ -89,6 +89,7 @@ pub(crate) fn plan(pair: Pair, port_a: u16, port_b: u16) -> Plan {
         seed: 7,
         site: None,
         accounting: CpuAccountingChoice::Best,
+        parts: PartsChoice::Auto,
     }
 }
 

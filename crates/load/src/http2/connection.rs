@@ -107,6 +107,8 @@ pub(super) struct Connection {
     pub(super) heard_ns: u64,
     /// Responses that came over it.
     pub(super) responses: u64,
+    /// Whose it is, of those that are told apart for fairness.
+    pub(super) client: u32,
     pub(super) reader: Reader,
     /// Requests by their stream: a stream is numbered so that its place is free, and all places have a number.
     table: Box<[Exchange]>,
@@ -161,6 +163,7 @@ impl Connection {
             connect_start_ns: 0,
             heard_ns: 0,
             responses: 0,
+            client: 0,
             reader: Reader::default(),
             table: vec![Exchange::default(); places].into_boxed_slice(),
             active: 0,

@@ -11,6 +11,7 @@ use super::users::Users;
 use super::wire::{WINDOW_BYTES, Wire};
 use crate::LoadError;
 use crate::asks::Chooser;
+use crate::clients::Clients;
 use crate::cookies::CookieJar;
 use crate::engine::NEVER;
 use crate::events::Events;
@@ -108,6 +109,8 @@ impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, wire: &'a Wire, control: &'a Control, share: Share) -> Result<Self, LoadError> {
         let kernel = Kernel::new(&plan.sockets).map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
         let slots = share.connections + share.connections.min(1024);
+        let places = share.arrivals.is_none().then_some(share.connections);
+        let clients = Clients::new(plan.sources, places);
         let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, |arrivals| arrivals.next_before(share.end_ns));
         let queue = if share.arrivals.is_some() { share.queue } else { 0 };
         Ok(Self {
@@ -153,7 +156,7 @@ impl<'a> Engine<'a> {
             cookies: Vec::new(),
             block: Vec::new(),
             decoder: if wire.cookie_jar { Decoder::with_cookies() } else { Decoder::default() },
-            tally: Tally::new(),
+            tally: Tally { clients, ..Tally::new() },
             events: Events::new(share.events, share.observer, share.lane),
             slices: share.slices,
         })

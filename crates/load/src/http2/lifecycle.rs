@@ -50,6 +50,7 @@ impl Engine<'_> {
         connection.counted = true;
         connection.session = session;
         connection.number = u64::from(self.lane) << 40 | self.numbered;
+        connection.client = self.tally.clients.enter(self.numbered);
         connection.address = self.address;
         connection.connect_start_ns = self.now_ns;
         connection.streams_max = streams;
@@ -314,6 +315,7 @@ impl Engine<'_> {
         if connection.counted && connection.session == 0 && self.free.len() > (self.live_max - self.live) as usize {
             connection.counted = false;
             self.live -= 1;
+            self.tally.clients.leave(connection.client);
         }
         if connection.active == 0 {
             self.left(slot);
@@ -338,7 +340,12 @@ impl Engine<'_> {
     pub(super) fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         self.events.closes(connection.number);
-        self.live -= u32::from(std::mem::take(&mut connection.counted));
+        let received = connection.stream.as_ref().map_or(0, |stream| stream.received);
+        self.tally.clients.add(connection.client, received, connection.responses);
+        if std::mem::take(&mut connection.counted) {
+            self.live -= 1;
+            self.tally.clients.leave(connection.client);
+        }
         self.connecting -= u32::from(matches!(connection.phase, Phase::Connecting | Phase::Handshaking));
         connection.phase = Phase::Closed;
         connection.generation = connection.generation.wrapping_add(1);
@@ -484,6 +491,12 @@ impl Engine<'_> {
             return Err(error);
         }
         self.tally.sessions = self.users.take().map(|users| (*users).tally());
+        for connection in &self.connections {
+            let received = connection.stream.as_ref().map(|stream| stream.received);
+            if let Some(bytes) = received {
+                self.tally.clients.add(connection.client, bytes, connection.responses);
+            }
+        }
         self.slices.close(&mut self.tally, self.now_ns);
         self.tally.events_lost = self.events.lost;
         self.tally.calls = self.kernel.calls;

@@ -19,7 +19,9 @@ use super::servers::{Kind, Server};
 use anyhow::{Context, bail};
 use copy::Copies;
 use std::net::IpAddr;
-use weir_compare::{CommandLine, CpuAccountingChoice, Experiment, Interrupt, Pair, Pinning, Plan, Repetitions};
+use weir_compare::{
+    CommandLine, CpuAccountingChoice, Experiment, Interrupt, Pair, PartsChoice, Pinning, Plan, Repetitions,
+};
 use weir_load::Url;
 
 /// Connections of a trial's load, at most.
@@ -177,6 +179,7 @@ fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyh
         smallest_effect: options.smallest_effect,
         seed: u64::from(std::process::id()),
         accounting: CpuAccountingChoice::Best,
+        parts: PartsChoice::Never,
         site: None,
     })
 }
