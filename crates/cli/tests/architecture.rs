@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("capture", &["trace", "wire"]),
     ("server", &[]),
     ("session", &[]),
-    ("compare", &["measure"]),
+    ("compare", &["measure", "report"]),
     ("report", &["measure"]),
     ("testkit", &[]),
     (

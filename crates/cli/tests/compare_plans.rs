@@ -174,3 +174,83 @@ fn a_plan_that_is_wrong_starts_nothing_and_says_where() {
     assert_eq!(told.status.code(), Some(2));
     assert!(text(&told.stderr).contains("/nonexistent/plan.toml"));
 }
+
+#[test]
+fn a_history_tells_a_lasting_shift_and_a_page_comes_of_results_that_are_there() {
+    let _turn = alone();
+    let planned = Planned::of(2);
+    let [plan, results, history, page] = ["plan.toml", "found", "history", "page.html"]
+        .map(|name| planned.path(name).to_str().expect("readable").to_owned());
+    let told = output(&[
+        "compare",
+        &plan,
+        "--results",
+        &results,
+        "--history",
+        &history,
+        "--label",
+        "first <one>",
+        "--html",
+        &page,
+    ]);
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    assert!(text(&told.stdout).contains("history: 1 result; a shift can be found from "), "{}", text(&told.stdout));
+    let written = fs::read_to_string(&page).expect("the page");
+    assert!(
+        written.contains("Ratios block by block") && written.contains(">page</h2>") && written.contains("plan.toml")
+    );
+    assert!(!written.contains("first <one>") && written.contains("first &lt;one&gt;"), "what is ours is escaped, too");
+    let kept_files = || -> Vec<PathBuf> {
+        fs::read_dir(&history).expect("the history").map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let [first] = kept_files().try_into().expect("one result");
+    assert!(first.to_string_lossy().ends_with("-first__one_.json"), "{}", first.display());
+    // The same result is not kept twice, and nothing is started for it.
+    let again =
+        || output(&["compare", "--results-of", &results, "--history", &history, "--label", "first <one>", "--json"]);
+    let report: Value = serde_json::from_slice(&again().stdout).expect("JSON");
+    assert_eq!((report["history"]["results"].as_u64(), kept_files().len()), (Some(1), 1));
+    assert!(report["machine"]["cpus"].as_u64() > Some(0) && report["history"]["is_worse"] == false);
+    // Before it forty results of half the ratios, just before it nine like it: its level is new, and it lasts.
+    let made: Value = serde_json::from_slice(&fs::read(&first).expect("the result")).expect("JSON");
+    for number in 0..49_u32 {
+        let mut other = made.clone();
+        other["at_s"] = made["at_s"].as_u64().map(|at_s| at_s - 10_000 + u64::from(number)).into();
+        let factor = if number < 40 { 0.5 } else { 1.0 } * (1.0 + 1e-4 * f64::from(number * 37 % 50));
+        for figure in other["figures"].as_array_mut().expect("figures") {
+            figure["value"] = figure["value"].as_f64().map(|value| value * factor).into();
+        }
+        fs::write(Path::new(&history).join(format!("made-{number:02}.json")), other.to_string()).expect("a file");
+    }
+    fs::write(Path::new(&history).join("0-damaged.json"), "{").expect("a file");
+    let told = again();
+    let report: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    assert_eq!(told.status.code(), Some(4), "{}", report["history"]);
+    assert_eq!((report["history"]["results"].as_u64(), &report["history"]["is_worse"]), (Some(50), &Value::Bool(true)));
+    let told = output(&["compare", "--results-of", &results, "--history", &history, "--accept-shift", "--html", &page]);
+    assert_eq!(told.status.code(), Some(0), "it is accepted: {}", text(&told.stderr));
+    let stdout = text(&told.stdout);
+    for part in ["CPU per request, new over old: worse by ", "; accepted", "passed over: ", "0-damaged.json"] {
+        assert!(stdout.contains(part), "{part:?} is missing from\n{stdout}");
+    }
+    assert!(fs::read_to_string(&page).expect("the page").contains("a new level begins"));
+    for arguments in
+        [&["compare", "--results-of", history.as_str()][..], &["compare", plan.as_str(), "--history", page.as_str()]]
+    {
+        assert_eq!(output(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+
+    // Without room the report is there all the same, and of the result nothing.
+    let Some(disk) = SmallDisk::mount(1) else { return };
+    let _full = fs::write(disk.path().join("filler"), vec![1; 2 << 20]);
+    let full = disk.path().join("history");
+    let told = output(&["compare", "--results-of", &results, "--history", full.to_str().expect("readable")]);
+    assert_eq!(told.status.code(), Some(1));
+    assert!(
+        text(&told.stdout).contains("CPU per request") && text(&told.stderr).contains("history"),
+        "{}",
+        text(&told.stderr)
+    );
+    let left = fs::read_dir(&full).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "{}", text(&told.stderr));
+}

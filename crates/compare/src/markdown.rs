@@ -119,7 +119,7 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 }
 
 /// What stands in a cell or a heading as it is: nothing in it is read as a table, a tag or emphasis.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

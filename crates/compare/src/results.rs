@@ -29,6 +29,12 @@ pub enum ResultsError {
         .0.display()
     )]
     Used(PathBuf),
+    /// There is no end of an experiment in it.
+    #[error(
+        "{} has no experiment that has come to an end; weir compare --resume goes on with one that was interrupted",
+        .0.display()
+    )]
+    NoEnd(PathBuf),
     /// A file that this program did not write, or that was changed.
     #[error("{} line {line}: {message}; name the folder of an experiment that was begun with --results", path.display())]
     Content {

@@ -3,9 +3,9 @@ mod support;
 
 use support::{command, plain_load, plan};
 use weir_compare::{
-    Block, BlockSlice, CpuAccounting, Ending, Fairness, LoadDetails, LoadTool, Metric, Observed, Outcome, Pair, Role,
-    Slice, json_report, junit_report, markdown_report, reasons, subject_facts, terminal_details, terminal_report,
-    verdicts, warnings,
+    Block, BlockSlice, CpuAccounting, Ending, Fairness, Host, LoadDetails, LoadTool, Metric, Observed, Outcome,
+    PageContext, Pair, Role, Slice, html_report, json_report, junit_report, markdown_report, reasons, subject_facts,
+    terminal_details, terminal_report, verdicts, warnings,
 };
 use weir_measure::comparison::Verdict;
 use weir_measure::part::Part;
@@ -340,4 +340,49 @@ fn junit_fails_where_something_is_worse() {
     found.ending = Ending::Failed("\"no\" <room>\u{1}".to_owned());
     let text = junit_report(&found);
     assert!(text.contains("errors=\"1\"") && text.contains("&quot;no&quot; &lt;room&gt;?"), "{text}");
+}
+
+#[test]
+fn the_page_has_the_numbers_of_the_json_and_escapes_what_is_not_ours() {
+    let mut found = outcome(slice(1.0, 1.0, 0.5), slice(1.3, 0.99, 0.5));
+    let part = |(name, ns): (&str, f64)| (name.to_owned(), ns);
+    found.observed = [("run", 900.0), ("wait_lock", 100.0)]
+        .map(|(name, ns)| Observed {
+            case: 0,
+            subject: usize::from(name == "run"),
+            requests: 1234,
+            boundary: "as the client sees it".to_owned(),
+            response_ns: ns,
+            parts_ns: [part((name, ns))].into(),
+        })
+        .to_vec();
+    found.plan.subjects[1].name = "<new> & \"B\"".to_owned();
+    let host = Host { processor: "<P>".to_owned(), cpus: 2, ..Host::default() };
+    let context = PageContext { command: "weir compare --a '<x>' --seed 7", host: &host, at_s: 0, trends: None };
+    let page = html_report(&found, &context);
+    let json = json_report(&found, context.command).expect("numbers and texts");
+    for result in json["cases"][0]["results"].as_array().expect("results") {
+        let number = |of: &str, key: &str| result[of][key].as_f64().expect("a number");
+        for text in [
+            format!("<td class=\"n\">{:.3}</td>", number("ratio", "median")),
+            format!("{:.3}\u{a0}to\u{a0}{:.3}", number("ratio", "low"), number("ratio", "high")),
+            format!("{:.3}\u{a0}to\u{a0}{:.3}", number("noise", "low"), number("noise", "high")),
+        ] {
+            assert!(page.contains(&text), "{text:?} of {} is missing", result["metric"]);
+        }
+    }
+    let of = |slice: usize| json["blocks"][5]["slices"][slice]["cpu_ns_per_request"].as_f64().expect("a number");
+    assert!(page.contains(&format!("<td class=\"n\">6</td><td class=\"n\">{:.4}</td>", of(1) / of(0))), "block 6");
+    for text in [
+        "<h1>&lt;new&gt; &amp; &quot;B&quot; against A is worse in CPU per request, the same in throughput.</h1>",
+        "worse: &lt;new&gt; &amp; &quot;B&quot; takes 30.",
+        "&lt;P&gt;, 2 CPUs",
+        "<dd>1970-01-01 00:00:00 UTC</dd>",
+        "<code>weir compare --a &#39;&lt;x&gt;&#39; --seed 7</code>",
+        "1,234 responses, as the client sees it",
+        "<td class=\"n\">wait_lock</td>",
+    ] {
+        assert!(page.contains(text), "{text:?} is missing");
+    }
+    assert!(!page.contains("<new>") && !page.contains("<P>") && !page.contains("Since earlier results"));
 }

@@ -3,6 +3,10 @@
 mod bars;
 mod budget;
 mod chart;
+mod compare_curves;
+mod compare_history;
+mod compare_page;
+mod compare_ratios;
 mod distribution;
 mod escape;
 mod evidence;
@@ -18,7 +22,7 @@ mod rows;
 mod tables;
 mod work;
 
-use crate::{Explanation, Loaded};
+use crate::{Compared, Explanation, Loaded};
 use weir_measure::part::Part;
 
 /// The report as one HTML file that loads nothing.
@@ -34,6 +38,13 @@ pub fn html(explanation: &Explanation) -> String {
 #[must_use]
 pub fn load_html(loaded: &Loaded) -> String {
     load_page::page(loaded)
+}
+
+/// What an experiment found, as one HTML file that loads nothing; it reads without JavaScript, which adds cursors. It has
+/// at most 10 MB, as [`html`] has.
+#[must_use]
+pub fn compared_html(compared: &Compared) -> String {
+    compare_page::page(compared)
 }
 
 /// The colour of a part in every view, as CSS writes it: `#00974d`.

@@ -3,17 +3,19 @@
 //! [`Explanation`] is what `weir explain` found, in the words of the JSON; the views show it and compute nothing new.
 //! This crate does not know how the measures were made.
 
+mod compared;
 mod explanation;
 mod html;
 mod loaded;
 mod terminal;
 mod units;
 
+pub use compared::{Compared, ComparedCase, ComparedPoint, ComparedResult, ComparedSeries, ComparedSubject};
 pub use explanation::{
     Cause, CpuSpell, Example, ExampleStep, Explanation, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio,
     ServerCpu, SlowCause, SourceCost, Stack, Transaction, WaitingEdge, Wakeups,
 };
-pub use html::{colour, html, load_html};
+pub use html::{colour, compared_html, html, load_html};
 pub use loaded::{Loaded, LoadedPoint, LoadedRate};
 pub use terminal::{Style, hanging, terminal};
 pub use units::{count, nanoseconds};

@@ -1,21 +1,26 @@
 //! The `weir compare` command: arguments into a plan, the experiment's progress, the report.
 mod options;
+mod reports;
 mod subjects;
 mod teller;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use weir_compare::{Block, CommandLine, Ending, Experiment, ExperimentError, Interrupt, Outcome, Plan, Results};
+use weir_compare::{Block, CommandLine, Conclusion, Ending, Experiment, ExperimentError, Interrupt, Plan, Results};
 use weir_measure::comparison::Verdict;
 
 use anyhow::Context;
-use options::{Options, Shape};
+use options::Options;
+use reports::Reports;
 pub(crate) use teller::Teller;
 
 /// Exit code of a command line that makes no sense.
 const USAGE: u8 = 2;
 /// Exit code of `--fail-if-worse`.
 const WORSE: u8 = 3;
+/// Exit code where a history has shifted for the worse.
+const SHIFTED: u8 = 4;
 const EXAMPLES: &str = "\
 Examples:
   Two servers, on ports of their own:
@@ -34,6 +39,10 @@ Examples:
   Many subjects and cases by a plan, until it is precise, and on after Ctrl-C:
     weir compare plan.toml --until 1% --budget 30m --results /tmp/found
     weir compare --resume /tmp/found
+
+  In continuous integration: a page, and a history that tells lasting shifts:
+    weir compare plan.toml --html page.html --history /var/lib/figures
+    weir compare --results-of /tmp/found --html page.html
 
   Servers that are ready to use, each with a fast configuration:
     weir compare --subjects
@@ -72,7 +81,8 @@ A plan:
   connections = 10
 
 Exit status: 0 if it was measured, 1 if not or not to the end, 2 for wrong
-usage, 3 if something is worse than the first subject (--fail-if-worse).";
+usage, 3 if something is worse than the first subject (--fail-if-worse), 4 if
+something has shifted for the worse for good (--history).";
 
 /// Hold two servers, configurations or load generators against each other, so that the answer holds on a noisy
 /// machine.
@@ -100,12 +110,48 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Err(error) => Ok(usage(&error)),
         };
     }
+    let fail_if_worse = options.fail_if_worse;
+    let reports = match Reports::asked(&options) {
+        Ok(reports) => reports,
+        Err(error) => return Ok(usage(&error)),
+    };
+    let (conclusion, folder) = match options.results_of.clone() {
+        Some(folder) => match Conclusion::read(&folder) {
+            Ok(conclusion) => (conclusion, None),
+            Err(error) => return Ok(usage(&error.into())),
+        },
+        None => match measured(options)? {
+            Ok(ended) => ended,
+            Err(refused) => return Ok(refused),
+        },
+    };
+    let outcome = &conclusion.outcome;
+    if let (Some(folder), true) = (&folder, outcome.ending != Ending::Done) {
+        eprintln!("weir compare: its blocks are kept; go on with weir compare --resume {}", folder.display());
+    }
+    let trends = reports.tell(&conclusion, folder.as_deref())?;
+    if let Ending::Failed(_) = outcome.ending {
+        return Ok(ExitCode::FAILURE);
+    }
+    let is_worse = weir_compare::verdicts(outcome).iter().any(|judgement| judgement.verdict == Verdict::Worse);
+    let has_shifted = trends.is_some_and(|trends| trends.is_worse);
+    Ok(match (fail_if_worse && is_worse, has_shifted) {
+        (true, _) => ExitCode::from(WORSE),
+        (false, true) => ExitCode::from(SHIFTED),
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// The end of an experiment and the folder of its results, if it has one; or the exit code of one that was refused.
+type Measured = Result<(Conclusion, Option<PathBuf>), ExitCode>;
+
+/// Carries out what the options ask for.
+fn measured(options: Options) -> anyhow::Result<Measured> {
     // The folder of an experiment has its seed.
     let seed_is_drawn = options.seed.is_none() && options.resume.is_none();
-    let (fail_if_worse, shape) = (options.fail_if_worse, options.shape.clone());
     let (plan, done, mut results) = match prepared(options) {
         Ok(prepared) => prepared,
-        Err(error) => return Ok(usage(&error)),
+        Err(error) => return Ok(Err(usage(&error))),
     };
     let command = command_to_repeat(plan.seed, seed_is_drawn);
     let interrupt = Interrupt::default();
@@ -120,24 +166,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     teller.finish();
     let outcome = match ended {
         Ok(outcome) => outcome,
-        Err(ExperimentError::Plan(error)) => return Ok(usage(&error.into())),
+        Err(ExperimentError::Plan(error)) => return Ok(Err(usage(&error.into()))),
         Err(error) => return Err(error.into()),
     };
-    print(&outcome, &command, &shape)?;
-    if let (Some(results), true) = (&results, outcome.ending != Ending::Done) {
-        eprintln!("weir compare: its blocks are kept; go on with weir compare --resume {}", results.folder().display());
-    }
-    if let Ending::Failed(_) = outcome.ending {
-        return Ok(ExitCode::FAILURE);
-    }
-    let is_worse = weir_compare::verdicts(&outcome).iter().any(|judgement| judgement.verdict == Verdict::Worse);
-    Ok(if fail_if_worse && is_worse { ExitCode::from(WORSE) } else { ExitCode::SUCCESS })
+    let folder = results.map(|results| results.folder().to_owned());
+    Ok(Ok((Conclusion::of(outcome, command), folder)))
 }
 
 /// The plan, the blocks that are known already, and the folder for further ones.
 fn prepared(options: Options) -> anyhow::Result<(Plan, Vec<Block>, Option<Results>)> {
     if let Some(folder) = &options.resume {
         let (results, mut plan, blocks) = Results::resume(folder)?;
+        Conclusion::forget(folder)?;
         options.change(&mut plan);
         plan.check()?;
         return Ok((plan, blocks, Some(results)));
@@ -159,7 +199,7 @@ fn command_to_repeat(seed: u64, seed_is_drawn: bool) -> String {
     if let Some(at) = words.iter().position(|word| word == "--results") {
         words.drain(at..(at + 2).min(words.len()));
     }
-    words.retain(|word| !word.starts_with("--results="));
+    words.retain(|word| !word.starts_with("--results=") && word != "--accept-shift");
     if seed_is_drawn {
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
@@ -173,24 +213,6 @@ pub(crate) fn stop_on_signals(interrupt: &Interrupt) -> anyhow::Result<()> {
         // SAFETY: the handler only adds to an atomic number.
         unsafe { signal_hook::low_level::register(signal, move || interrupt.request()) }
             .context("installing a signal handler")?;
-    }
-    Ok(())
-}
-
-fn print(outcome: &Outcome, command: &str, shape: &Shape) -> anyhow::Result<()> {
-    let text = if shape.json {
-        format!("{:#}\n", weir_compare::json_report(outcome, command)?)
-    } else if shape.markdown {
-        weir_compare::markdown_report(outcome, command)
-    } else {
-        let report = weir_compare::terminal_report(outcome, command, crate::output::colours());
-        if shape.details { report + &weir_compare::terminal_details(outcome) } else { report }
-    };
-    crate::output::print(&text)?;
-    // Last: what could not be written must not cost the report.
-    if let Some(file) = &shape.junit {
-        std::fs::write(file, weir_compare::junit_report(outcome))
-            .with_context(|| format!("writing the report {}", file.display()))?;
     }
     Ok(())
 }

@@ -9,10 +9,10 @@ use weir_compare::{
 };
 
 /// What the lists of subjects have nothing to do with.
-const SHOWN_ALONE: [&str; 7] = ["results", "seed", "blocks", "until", "budget", "junit", "json"];
+const SHOWN_ALONE: [&str; 9] = ["results", "seed", "blocks", "until", "budget", "junit", "json", "html", "history"];
 
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("asked").args(["plan", "a", "resume", "subjects", "show_subject"]).required(true))]
+#[command(group = ArgGroup::new("asked").args(["plan", "a", "resume", "results_of", "subjects", "show_subject"]).required(true))]
 pub(super) struct Options {
     /// Plan of the experiment in TOML: any number of subjects and cases.
     #[arg(value_name = "PLAN.toml", conflicts_with_all = ["url", "url_a", "url_b"])]
@@ -63,6 +63,22 @@ pub(super) struct Options {
     /// Go on with the experiment in this folder where it ended; --blocks, --until and --budget may be raised.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["seed", "aa", "block_seconds", "warm_up"])]
     pub(super) resume: Option<PathBuf>,
+    /// Report of the experiment in this folder as it ended; nothing is started.
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["results", "resume", "seed", "blocks", "aa", "block_seconds", "warm_up", "until", "budget"]
+    )]
+    pub(super) results_of: Option<PathBuf>,
+    /// Keep this result in a folder with earlier ones, a file each, and tell what has shifted for good.
+    #[arg(long, value_name = "DIR")]
+    pub(super) history: Option<PathBuf>,
+    /// What this result is called in the history [default: git's commit here, if there is one].
+    #[arg(long, value_name = "TEXT", requires = "history")]
+    pub(super) label: Option<String>,
+    /// Take the level that has been reached as the one that is to be: shifts so far are no failure any more.
+    #[arg(long, requires = "history")]
+    pub(super) accept_shift: bool,
     /// List the ready-made servers that a plan can name by from = "NAME", what they take, and whether that is there.
     #[arg(long, conflicts_with_all = SHOWN_ALONE)]
     pub(super) subjects: bool,
@@ -133,6 +149,9 @@ pub(super) struct Shape {
     /// Report as Markdown.
     #[arg(long, conflicts_with = "json")]
     pub(super) markdown: bool,
+    /// Write the report as one HTML page with plots as well.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
     /// Show as well what each used and how it served: CPU time in the kernel and outside, context switches, bytes, the shares
     /// of the clients, errors, parts of a response.
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
@@ -332,6 +351,11 @@ mod tests {
             &["--resume", "folder", "--results", "folder"],
             &["--resume", "folder", "--seed", "1"],
             &["--resume", "folder", "--block-seconds", "2"],
+            &["--results-of", "folder", "--resume", "folder"],
+            &["--results-of", "folder", "--blocks", "3"],
+            &["plan.toml", "--results-of", "folder"],
+            &["plan.toml", "--label", "x"],
+            &["plan.toml", "--accept-shift"],
         ] {
             assert!(planned(line).is_err(), "{line:?}");
         }

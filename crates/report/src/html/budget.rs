@@ -13,8 +13,9 @@ pub(super) struct Section {
     pub(super) markup: String,
 }
 
-/// The sections in their order; those that do not fit any more are replaced by a word about it.
-pub(super) fn within(sections: Vec<Section>) -> String {
+/// The sections in their order; those that do not fit any more are replaced by a word about it, and about the command
+/// that has them.
+pub(super) fn within(sections: Vec<Section>, elsewhere: &str) -> String {
     let mut by_rank: Vec<usize> = (0..sections.len()).collect();
     by_rank.sort_by_key(|index| sections[*index].rank);
     let mut left = MOST_BYTES - RESERVED;
@@ -27,7 +28,7 @@ pub(super) fn within(sections: Vec<Section>) -> String {
     let shown = |(section, fits): (Section, bool)| match fits {
         true => section.markup,
         false => format!(
-            "<section class=\"card figure\"><p>{} would make this page larger than {} MB and are left out; `weir explain --json` has them.</p></section>\n",
+            "<section class=\"card figure\"><p>{} would make this page larger than {} MB and are left out; `{elsewhere}` has them.</p></section>\n",
             section.name,
             MOST_BYTES / 1_000_000
         ),
@@ -42,8 +43,9 @@ mod tests {
     #[test]
     fn what_matters_less_gives_way() {
         let section = |name, rank, bytes| Section { name, rank, markup: "x".repeat(bytes) };
-        let page =
-            within(vec![section("Stacks", 3, 4_000_000), section("Parts", 0, 6_000_000), section("Queries", 1, 100)]);
+        let sections =
+            vec![section("Stacks", 3, 4_000_000), section("Parts", 0, 6_000_000), section("Queries", 1, 100)];
+        let page = within(sections, "weir explain --json");
         assert!(page.len() < MOST_BYTES && page.contains("Stacks would make"), "{}", page.len());
         assert!(!page.contains("Parts would") && !page.contains("Queries would"));
     }

@@ -4,7 +4,7 @@ use super::escape::{escaped, time};
 use super::evidence::key_figure;
 use super::examples::tick;
 use super::plot::{Axis, Line, Plot};
-use super::tables::framed;
+use super::tables::values;
 use crate::loaded::{Loaded, LoadedPoint};
 use crate::units::{bytes, count, decimal, figure, nanoseconds, percent};
 use weir_measure::summary::Summary;
@@ -101,21 +101,6 @@ fn section(id: &str, title: &str, body: &str) -> String {
     )
 }
 
-/// The values of a plot as a table that opens on demand.
-fn values(title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let head: String = columns.iter().map(|name| format!("<th scope=\"col\" class=\"n\">{name}</th>")).collect();
-    let rows: String = rows
-        .map(|row| {
-            let cells: String = row.iter().map(|cell| format!("<td class=\"n\">{cell}</td>")).collect();
-            format!("<tr>{cells}</tr>\n")
-        })
-        .collect();
-    format!(
-        "<details><summary>The values as a table</summary>{}<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div></details>",
-        framed(title)
-    )
-}
-
 fn middle(point: &LoadedPoint) -> f64 {
     point.begin_s + point.length_s / 2.0
 }
@@ -140,7 +125,7 @@ fn over_time(loaded: &Loaded) -> String {
         .into_iter()
         .map(|(name, look, of)| {
             let value = |point: &LoadedPoint| (middle(point), figures(point).map(|latency| of(&latency) as f64));
-            Line { name, look, points: loaded.points.iter().map(value).collect(), dots: false }
+            Line { name: name.to_owned(), look, points: loaded.points.iter().map(value).collect(), dots: false }
         })
         .collect();
     let rate = |point: &LoadedPoint| point.requests as f64 / point.length_s;
@@ -158,6 +143,7 @@ fn over_time(loaded: &Loaded) -> String {
         x_name: "seconds from the start",
         lines,
         band: None,
+        levels: Vec::new(),
         limit: loaded.limit_ns.map(|limit| limit as f64),
         hints: loaded.points.iter().map(hint).collect(),
     };
@@ -168,8 +154,9 @@ fn over_time(loaded: &Loaded) -> String {
         x: time_axis(loaded),
         y: Axis::linear(loaded.points.iter().map(rate).fold(0.0, f64::max), |at| format!("{}/s", figure(at))),
         x_name: "seconds from the start",
-        lines: vec![Line { name: "responses a second", look: "l5", points: rates, dots: false }],
+        lines: vec![Line { name: "responses a second".to_owned(), look: "l5", points: rates, dots: false }],
         band: None,
+        levels: Vec::new(),
         limit: None,
         hints: loaded.points.iter().map(hint).collect(),
     };
@@ -218,8 +205,9 @@ fn curve(loaded: &Loaded) -> String {
         x: Axis::decades(1.0, most, name),
         y: Axis::fitting(loaded.curve.iter().map(|(_, ns)| *ns as f64), tick),
         x_name: "share of the requests that were answered within the time",
-        lines: vec![Line { name: "latency", look: "l2", points, dots: false }],
+        lines: vec![Line { name: "latency".to_owned(), look: "l2", points, dots: false }],
         band: None,
+        levels: Vec::new(),
         limit: loaded.limit_ns.map(|limit| limit as f64),
         hints: hints.collect(),
     };
@@ -269,9 +257,9 @@ fn failures_over_time(loaded: &Loaded) -> String {
     if failed(loaded) + loaded.dropped == 0 || loaded.points.len() < 2 {
         return String::new();
     }
-    let line = |name, look, of: fn(&LoadedPoint) -> u64| {
+    let line = |name: &str, look, of: fn(&LoadedPoint) -> u64| {
         let points = loaded.points.iter().map(|point| (middle(point), Some(of(point) as f64))).collect();
-        Line { name, look, points, dots: false }
+        Line { name: name.to_owned(), look, points, dots: false }
     };
     let hint = |point: &LoadedPoint| {
         let text =
@@ -289,6 +277,7 @@ fn failures_over_time(loaded: &Loaded) -> String {
             line("dropped arrivals", "l4", |point| point.dropped),
         ],
         band: None,
+        levels: Vec::new(),
         limit: None,
         hints: loaded.points.iter().map(hint).collect(),
     };
@@ -299,9 +288,9 @@ fn against_rate(loaded: &Loaded) -> String {
     if loaded.rates.len() < 2 {
         return String::new();
     }
-    let line = |name, look, of: fn(&crate::LoadedRate) -> u64| {
+    let line = |name: &str, look, of: fn(&crate::LoadedRate) -> u64| {
         let value = |rate: &crate::LoadedRate| (rate.rate_per_s, Some(of(rate) as f64).filter(|ns| *ns > 0.0));
-        Line { name, look, points: loaded.rates.iter().map(value).collect(), dots: true }
+        Line { name: name.to_owned(), look, points: loaded.rates.iter().map(value).collect(), dots: true }
     };
     let times = loaded.rates.iter().flat_map(|rate| [rate.p50_ns as f64, rate.p99_ns as f64]);
     let most = loaded.rates.iter().map(|rate| rate.rate_per_s).fold(0.0, f64::max);
@@ -328,6 +317,7 @@ fn against_rate(loaded: &Loaded) -> String {
         x_name: "arrivals a second",
         lines: vec![line("p50", "l0", |rate| rate.p50_ns), line("p99", "l2", |rate| rate.p99_ns)],
         band: loaded.found.map(|(_, low, high)| (low, high)),
+        levels: Vec::new(),
         limit: loaded.limit_ns.map(|limit| limit as f64),
         hints: loaded.rates.iter().map(hint).collect(),
     };

@@ -21,7 +21,7 @@ pub(super) fn page(explanation: &Explanation) -> String {
     let subject = if explanation.subject.is_empty() { "a run" } else { &explanation.subject };
     let (subject, answer) = (escaped(subject), escaped(&headline(explanation)));
     let section = |name, rank, markup| Section { name, rank, markup };
-    let sections = within(vec![
+    let sections = vec![
         section("Warnings", 1, evidence::warnings(explanation)),
         section("Bars", 0, bars::section(explanation)),
         section("Causes", 0, causes(explanation)),
@@ -36,7 +36,8 @@ pub(super) fn page(explanation: &Explanation) -> String {
         section("Classes", 2, tables::classes(explanation)),
         section("Percentiles", 0, distribution::section(explanation)),
         section("The evidence", 0, evidence::section(explanation)),
-    ]);
+    ];
+    let sections = within(sections, "weir explain --json");
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -59,12 +60,12 @@ pub(super) const LOGO: &str = "<svg class=\"logo\" role=\"img\" aria-label=\"wei
     <path d=\"M2 6h8c5 0 4 11 12 11\"/><path d=\"M2 11h6c4 0 4 9 14 9\" opacity=\".45\"/><path d=\"M10 22V10\"/></svg>";
 
 /// Hatching for what is not attributed, so that it is never taken for a finding.
-const HATCH: &str = "<svg class=\"unseen\" aria-hidden=\"true\" width=\"0\" height=\"0\"><defs>\
+pub(super) const HATCH: &str = "<svg class=\"unseen\" aria-hidden=\"true\" width=\"0\" height=\"0\"><defs>\
     <pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
     <rect width=\"6\" height=\"6\" class=\"hatch-ground\"/><rect width=\"2\" height=\"6\" class=\"hatch-line\"/></pattern></defs></svg>\n";
 
 /// One rule for each part.
-fn colours() -> String {
+pub(super) fn colours() -> String {
     let rule = |part: Part| {
         let (own, text) = (colour(part).hex(), if colour(part).takes_black() { "#000" } else { "#fff" });
         let fill = if part == Part::Unattributed { "url(#hatch)".to_owned() } else { own.clone() };

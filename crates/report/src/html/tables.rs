@@ -102,6 +102,21 @@ fn class_row(class: &Transaction) -> String {
     )
 }
 
+/// The values of a plot as a table that opens on demand.
+pub(super) fn values(title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let head: String = columns.iter().map(|name| format!("<th scope=\"col\" class=\"n\">{name}</th>")).collect();
+    let rows: String = rows
+        .map(|row| {
+            let cells: String = row.iter().map(|cell| format!("<td class=\"n\">{cell}</td>")).collect();
+            format!("<tr>{cells}</tr>\n")
+        })
+        .collect();
+    format!(
+        "<details><summary>The values as a table</summary>{}<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div></details>",
+        framed(title)
+    )
+}
+
 /// Begins a table that scrolls by itself where the page is too narrow, for the keyboard, too.
 pub(super) fn framed(name: &str) -> String {
     format!("<div class=\"card scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\"><table>", escaped(name))
