@@ -107,6 +107,14 @@ pub enum ServerError {
         /// The system's reason.
         source: io::Error,
     },
+    /// What is to be served is not there.
+    #[error("the plan's site {} cannot be served: {source}; `site` is a folder, seen from the plan", .place.display())]
+    Site {
+        /// The folder.
+        place: std::path::PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// What is to be served may not be read by the user that it runs as.
     #[error(
         "{name}, started by root, goes on as nobody, to whom {} is closed; chmod o+rx opens it, or serve another folder", .path.display()

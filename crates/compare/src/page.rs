@@ -8,7 +8,7 @@ use crate::metric::Metric;
 use crate::outcome::{Outcome, Slice};
 use crate::plan::{Measured, Plan};
 use crate::schedule::Role;
-use crate::terminal::in_words;
+use crate::terminal::{in_words, why};
 use crate::verdict::{Judgement, verdicts};
 use crate::warning::warnings_of;
 
@@ -104,7 +104,12 @@ fn case(outcome: &Outcome, judgements: &[Judgement], index: usize) -> ComparedCa
     let (blocks, repeated) = (outcome.blocks_of(index).count(), outcome.repeated(index, false).len());
     let options = if case.options.is_empty() { String::new() } else { format!(" with {}", case.options.join(" ")) };
     let of_case = judgements.iter().filter(|judgement| judgement.case == index);
+    let whys = case.subjects().skip(1).map(|subject| {
+        let of_subject: Vec<&Judgement> = of_case.clone().filter(|judgement| judgement.subject == subject).collect();
+        (plan.subject_name(subject), why(outcome, &of_subject))
+    });
     ComparedCase {
+        why: whys.filter(|(_, whys)| !whys.is_empty()).collect(),
         name: if plan.cases.len() > 1 { case.name.clone() } else { String::new() },
         manner: format!(
             "{} connections{options}; {blocks} blocks, {baseline} twice in {repeated} of them; {} s a slice after {} s of warm-up.",

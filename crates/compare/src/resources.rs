@@ -113,10 +113,11 @@ mod tests {
         // SAFETY: has no preconditions.
         let pid = unsafe { libc::getpid() };
         let thread = |thread, count| ThreadSwitches { thread, voluntary: count, involuntary: count };
-        let watch = MemoryWatch::start(move || Ok(vec![pid])).expect("a thread");
         let before = (memory_bytes(&[pid]), switches(&[pid]));
         let large = std::hint::black_box(vec![1_u8; 64 << 20]);
-        thread::sleep(Duration::from_secs(1));
+        // Only now: on a busy machine a look takes long, and the next one comes 200 times as much later.
+        let watch = MemoryWatch::start(move || Ok(vec![pid])).expect("a thread");
+        thread::sleep(Duration::from_millis(250));
         let (grown, after) = (memory_bytes(&[pid]), switches(&[pid]));
         let memory = watch.finish().expect("looked at");
         if let (Some(small), Some(grown)) = (before.0, grown) {

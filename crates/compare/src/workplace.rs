@@ -34,7 +34,11 @@ impl Workplace {
         };
         let starts = plan.servers.iter().map(|_| Cell::new(0)).collect();
         // From here on it is removed, whatever fails.
-        let mut workplace = Self { folder, site: plan.site.clone().unwrap_or_default(), starts };
+        let mut workplace = Self { folder, site: PathBuf::new(), starts };
+        if let Some(site) = &plan.site {
+            // Servers take a relative path from folders of their own, and refuse one with `..` in it.
+            workplace.site = site.canonicalize().map_err(|source| ServerError::Site { place: site.clone(), source })?;
+        }
         if let (true, Some(folder)) = (needs_sample, workplace.path()) {
             let site = folder.join("site");
             sample_site::write(&site).map_err(|source| ServerError::Workplace { place: site.clone(), source })?;

@@ -21,6 +21,12 @@ fn helper() {
         ["experiment", name, port, load, seconds] => experiment(name, port, load, seconds),
         // check URL NAME: looks at all that the server should serve, and prints what wrk does.
         ["check", url, name] => check(url, ReadyMade::named(name).expect("a ready-made server")),
+        // page URL: looks at one page, and prints what wrk does.
+        ["page", url] => {
+            let (_, port) = url.trim_end_matches("/index.html").rsplit_once(':').expect("a port");
+            assert_eq!(to_the_end(port.parse().expect("a port"), "/index.html"), b"found");
+            println!("\n  1 requests in 0.10s, 0.00MB read\nRequests/sec: 10.00");
+        }
         _ => panic!("unknown role {words:?}"),
     });
 }
@@ -205,4 +211,31 @@ fn what_is_missing_is_named_with_its_package() {
     plan.servers[0].needs[0].file = "/nonexistent/nginx".into();
     let error = run(plan).expect_err("it is not there").to_string();
     assert!(error.contains("x needs /nonexistent/nginx, of Debian's package nginx-light"), "{error}");
+}
+
+#[test]
+fn a_site_is_seen_from_where_the_plan_is() {
+    let here = std::env::current_dir().expect("a folder");
+    // From here to a plan elsewhere without its own path being absolute.
+    let up: std::path::PathBuf = here.components().skip(1).map(|_| "..").collect();
+    let folder = temporary();
+    let plan = up.join(folder.path().strip_prefix("/").expect("an absolute path")).join("plan.toml");
+    let text = "site = 'made/../site'\n[[subject]]\nname = 'x'\nfrom = 'nginx'\n";
+    let plan = || read_plan(text, &plan, &defaults()).expect("a plan");
+    let error = run(plan()).expect_err("it is not there").to_string();
+    assert!(error.contains("site cannot be served") && error.contains("seen from the plan"), "{error}");
+    for name in ["made", "site"] {
+        fs::create_dir(folder.path().join(name)).expect("ours");
+    }
+    fs::write(folder.path().join("site/index.html"), "found").expect("ours");
+    for subject in installed().into_iter().filter(|one| ["nginx", "apache-event"].contains(&one.name)) {
+        let text = format!(
+            "site = 'made/../site'\n[repeat]\nblocks = 1\nagain = 0\nslice = '100ms'\nwarm_up = 0\n\
+             [[subject]]\nfrom = '{}'\n[[case]]\nname = 'all'\npath = '/index.html'\n",
+            subject.name
+        );
+        let defaults = Defaults { load: role("page {url}"), ..defaults() };
+        let plan = up.join(folder.path().strip_prefix("/").expect("an absolute path")).join("plan.toml");
+        run(read_plan(&text, &plan, &defaults).expect("a plan")).unwrap_or_else(|error| panic!("{error}"));
+    }
 }

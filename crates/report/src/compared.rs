@@ -37,6 +37,8 @@ pub struct ComparedCase {
     pub smallest_effect: f64,
     /// Each metric of each other subject, subject by subject.
     pub results: Vec<ComparedResult>,
+    /// Why a subject is better or worse, as far as that is known: its name, and sentences.
+    pub why: Vec<(String, Vec<String>)>,
     /// All subjects, the baseline first.
     pub subjects: Vec<ComparedSubject>,
     /// What each subject did and used: a name and a value for each of the subjects.

@@ -65,6 +65,10 @@ fn case(name: &str, subjects: &[(&str, f64)]) -> ComparedCase {
         baseline: baseline.0.to_owned(),
         smallest_effect: 0.02,
         results: results.collect(),
+        why: others
+            .iter()
+            .map(|(name, _)| ((*name).to_owned(), vec![format!("{name}'s response waits <longer>")]))
+            .collect(),
         subjects: subjects.iter().map(|(name, factor)| subject(name, *factor)).collect(),
         facts: vec![
             ("requests".to_owned(), subjects.iter().map(|_| "1,000,000".to_owned()).collect()),
@@ -131,6 +135,7 @@ fn it_opens_with_the_verdicts_and_shows_what_they_rest_on() {
         "class=\"failures\">CPU per request, B over A: worse",
         "Before trusting",
         "The verdicts",
+        "Why: B&#39;s response waits &lt;longer&gt;.",
         ">All metrics<",
         "Ratios block by block",
         "Percentiles of latency",

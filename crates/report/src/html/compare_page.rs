@@ -142,7 +142,10 @@ fn verdicts(case: &ComparedCase, index: usize) -> String {
                 }
                 _ => String::new(),
             };
-            format!("<div class=\"card figure\">{head}<ul class=\"verdicts\">{items}</ul></div>")
+            let of_subject = results.first().map_or("", |first| first.subject.as_str());
+            let whys = case.why.iter().filter(|(subject, _)| subject == of_subject).flat_map(|(_, whys)| whys);
+            let whys: String = whys.map(|why| format!("<p class=\"note\">Why: {}.</p>", escaped(why))).collect();
+            format!("<div class=\"card figure\">{head}<ul class=\"verdicts\">{items}</ul>{whys}</div>")
         })
         .collect();
     let title = if case.name.is_empty() { "The verdicts" } else { &case.name };
