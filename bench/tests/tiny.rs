@@ -29,17 +29,25 @@ fn bare_client_and_server() {
         std::thread::sleep(std::time::Duration::from_millis(20));
         std::net::TcpStream::connect(address).is_ok()
     });
-    let output = Command::new(env!("CARGO_BIN_EXE_bare-client"))
-        .args([&address.to_string(), "--connections", "3", "--seconds", "0.2"])
-        .output()
-        .expect("the client starts");
+    let clients = [env!("CARGO_BIN_EXE_bare-client"), env!("CARGO_BIN_EXE_bare-ring-client")];
+    let outputs = clients.map(|client| {
+        let client =
+            Command::new(client).args([&address.to_string(), "--connections", "3", "--seconds", "0.2"]).output();
+        client.expect("the client starts")
+    });
     // It fails only where it has ended by itself.
     let _ = server.kill();
     let _ = server.wait();
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(there && output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let requests = stdout.strip_prefix("{\"requests\": ").and_then(|rest| rest.split(',').next()?.parse::<u64>().ok());
-    assert!(requests > Some(10), "{stdout}");
+    for output in outputs {
+        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        // A kernel may have no io_uring, or forbid it.
+        if stderr.contains("io_uring_setup") {
+            continue;
+        }
+        assert!(there && output.status.success(), "{stderr}");
+        let first = stdout.strip_prefix("{\"requests\": ").and_then(|rest| rest.split(',').next());
+        assert!(first.and_then(|requests| requests.parse::<u64>().ok()) > Some(10), "{stdout}");
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 """What is asked arrives as it was meant, at a server in this very process: the interpreter is free during a run."""
 
+import os
+import tempfile
 import threading
+import time
 import unittest
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,13 +18,16 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.server.seen.append((self.command, self.path, dict(self.headers), body, self.client_address))
+        if self.path == "/late":
+            time.sleep(0.5)
+        answer = b"x" * 10_000 if self.path == "/large" else b"ok"
         self.send_response(404 if self.path == "/missing" else 200)
         if self.path == "/login":
             self.send_header("Set-Cookie", f"user={self.client_address[1]}; Path=/")
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(b"ok")
+            self.wfile.write(answer)
 
     do_GET = do_HEAD = do_POST = do_PUT = answer
 
@@ -108,6 +114,57 @@ class Asking(unittest.TestCase):
         for connection in set(result.samples.column("connection")):
             own = [sample.request for sample in result.samples if sample.connection == connection]
             self.assertEqual(own, [0, 1, 2])
+
+    def test_users_of_a_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("/login think=0.02\n  /news\n  /one\n/logout\n\n/missing method=HEAD\n")
+            file.flush()
+            result = self.load(self.base, sessions=file.name, requests=4, connections=1, cookie_jar=True)
+        self.assertEqual((result.requests, result.sessions.completed, result.sessions.connections), (10, 4, 4))
+        self.assertEqual([(one.method, one.url) for one in result.asked], [
+            ("GET", self.base + "/login"), ("GET", self.base + "/news"), ("GET", self.base + "/one"),
+            ("GET", self.base + "/logout"), ("HEAD", self.base + "/missing"),
+        ])
+        self.assertEqual([sample.request for sample in result.samples], [0, 1, 2, 3, 4] * 2)
+        self.assertEqual([path for _, path, *_ in self.server.seen], ["/login", "/news", "/one", "/logout", "/missing"] * 2)
+        self.assertGreater(result.sessions.lifetime.max_us, 19_900)
+
+    def test_the_files_of_a_workload(self):
+        result = self.load(self.base + "/set/", mix="specweb96", directories=2, requests=300, connections=3, seed=3)
+        paths = Counter(path for _, path, *_ in self.server.seen)
+        self.assertTrue(all(path.startswith("/set/dir") for path in paths), paths)
+        self.assertTrue(20 < len(paths) <= 72, len(paths))
+        self.assertEqual((len(result.asked), sum(result.status.values())), (4, 300))
+        users = self.load(self.base, mix="surge", files=50, duration=0.5, connections=2)
+        self.assertGreater(users.requests, 0)
+
+    def test_slow_clients(self):
+        # A quarter of a second's worth may come before its time.
+        large = self.load(self.base + "/large", limit_read=20_000, requests=1, connections=1)
+        self.assertTrue(200_000 < large.total.min_us < 2_000_000, large.total)
+        far = self.load(self.base, latency=0.2, requests=2, connections=1)
+        self.assertGreater(far.latency.min_us, 199_000)
+        modem = self.load(self.base, client="modem", latency=0, requests=2, connections=1)
+        self.assertLess(modem.latency.min_us, 119_000)
+        users = self.load(self.base + "/late", patience=0.1, requests=3, connections=3)
+        self.assertEqual((users.requests, users.stopped), (0, 3))
+        self.assertEqual({sample.outcome for sample in users.samples}, {"stopped"})
+
+    def test_what_cannot_be_meant(self):
+        for words, options in [
+            ("one URL", {"mix": "surge", "files": 5, "what": [self.base, self.base]}),
+            ("sessions or mix", {"mix": "surge", "files": 5, "sessions": os.devnull}),
+            ("give one", {"repeat": 2, "sessions": os.devnull}),
+            ("specweb96 or surge", {"mix": "other"}),
+            ("give directories", {"mix": "specweb96", "files": 5}),
+            ("a mix's", {"directories": 5}),
+            ("3g-slow", {"client": "5g"}),
+            ("no time", {"latency": -1.0}),
+            ("HTTP/1", {"latency": 0.1, "streams": 2}),
+            ("No such file", {"sessions": "/no/such/file"}),
+        ]:
+            with self.subTest(options), self.assertRaisesRegex(ValueError, words):
+                weir.load(options.pop("what", self.base), **options)
 
     def test_runs_one_after_the_other(self):
         runs = [weir.Run(self.base + "/a", {"requests": 3}), weir.Run([self.base + "/b"], {"connections": 2})]

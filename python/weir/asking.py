@@ -83,8 +83,30 @@ class Options(TypedDict, total=False):
     #: So many users come, each asking everything once, in order, over a connection of their own; `connections` is how
     #: many of them are under way at a time.
     repeat: int
-    #: What such a user pauses between two requests (0).
+    #: What such a user pauses between two requests (0); with `sessions`, where their file says nothing.
     think: float
+    #: Users do what this file says, each over a connection of its own: the format of `weir load --sessions`, its paths
+    #: belonging to the URL that is asked. `requests` and arrivals are then those of users.
+    sessions: Union[str, os.PathLike[str]]
+    #: The files of a workload, "specweb96" or "surge", asked by its laws; they lie below the URL that is asked.
+    mix: str
+    #: How many directories of specweb96 there are.
+    directories: int
+    #: How many files of surge there are.
+    files: int
+    #: With which random numbers the files were made (1).
+    fileset_seed: int
+    #: The line of each client, with its rates and latency: "modem", "56k", "isdn", "dsl", "cable", "fiber", "edge", "2g",
+    #: "3g-slow", "3g", "4g" or "lte"; the three options below take the place of its parts.
+    client: str
+    #: Each connection reads so many bytes a second.
+    limit_read: float
+    #: Each connection writes so many bytes a second.
+    limit_write: float
+    #: What is added to every round trip.
+    latency: float
+    #: Users click stop after this time; such requests are in Result.stopped, and no errors.
+    patience: float
     #: Believe any certificate (False).
     insecure: bool
     #: Believe the certificate authorities of this PEM file instead of the system's.
@@ -157,7 +179,7 @@ def wanted(asked: list[Request], options: Mapping[str, Any]) -> dict[str, Any]:
     given["cookies"] = pairs(given.get("cookies", ()))
     given["sources"] = list(given.get("sources", ()))
     given["rates"] = [(one[0], *one[-2:]) for one in map(tuple, given.get("rates", ()))]
-    for name in ("ca", "certificate", "key", "unix"):
+    for name in ("ca", "certificate", "key", "unix", "sessions"):
         if name in given:
             given[name] = os.fspath(given[name])
     return given

@@ -29,10 +29,12 @@ class Generator:
 
 @dataclass(frozen=True)
 class Sessions:
-    """What became of the users of a run with `repeat`."""
+    """What became of the users of a run with `repeat` or `sessions`, and of the pages of `mix="surge"`."""
 
     completed: int
     failed: int
+    #: Ended by their users' click on stop.
+    stopped: int
     #: Under way when the run ended.
     unfinished: int
     #: Connections that all of them opened.
@@ -72,6 +74,8 @@ class Result:
     errors: dict[str, int]
     #: Why, in words where there is more to say: (kind, words, how often).
     reasons: list[tuple[str, str, int]]
+    #: Requests whose users clicked stop, which are no failures.
+    stopped: int
     #: Whole responses by status code.
     status: dict[int, int]
     #: Bytes received: heads and bodies.

@@ -94,6 +94,8 @@ class Running:
     def __init__(self, what: What, options: dict[str, Any], buffer: int = 0) -> None:
         self.asked: list[Request] = requests(what, options)
         self._native = _native.start({**wanted(self.asked, options), "buffer": buffer})
+        if options.get("sessions") is not None or options.get("mix") is not None:
+            self.asked = [Request(url, method) for url, method in self._native.asked()]
         self._result: Optional[Result] = None
 
     def __iter__(self) -> Iterator[Sample]:

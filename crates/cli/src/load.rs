@@ -32,7 +32,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_load::workload::Mix;
-use weir_load::{Io, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
+use weir_load::{Io, LoadError, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_trace::Run;
 
 pub(crate) use live::{Watch, watched};
@@ -394,8 +394,18 @@ impl Heading {
 /// Runs the command.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let done = load(&args);
+    if let (true, Err(error)) = (args.json, &done)
+        && let Some(cause) = error.chain().find_map(|cause| cause.downcast_ref::<LoadError>())
+    {
+        crate::output::print(&format!("{:#}\n", json::not_made(cause, args.url.as_deref())))?;
+    }
+    done
+}
+
+fn load(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.make_fileset.is_empty() {
-        return workload::make(&args);
+        return workload::make(args);
     }
     if args.find_max.wanted() {
         let url = args.url.as_deref();

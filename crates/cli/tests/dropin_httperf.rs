@@ -5,7 +5,7 @@ mod support;
 use std::process::Command;
 use std::time::Duration;
 use support::{alone, output};
-use weir_testkit::{Apache, WeirServe, require};
+use weir_testkit::{Apache, Certificate, Nginx, WeirServe, require};
 
 /// Exit status and what was printed.
 fn ours(arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -280,5 +280,66 @@ fn mistakes_and_what_is_not_there_are_told() {
         let (status, _, complaints) = ours(arguments);
         assert_eq!(status, Some(1), "{complaints}");
         assert!(complaints.starts_with(words), "{complaints}");
+    }
+}
+
+#[test]
+fn tls_is_resumed_within_a_session_as_by_the_original() {
+    let _turn = alone();
+    if require::program("httperf").is_none() || require::nginx().is_none() || require::program("openssl").is_none() {
+        return;
+    }
+    let (certificate, logs) = (Certificate::self_signed().expect("one"), tempfile::tempdir().expect("a directory"));
+    let log = logs.path().display();
+    // Two calls a connection, so that a session of six has three; a file for each connection says what it was.
+    let server = Nginx::new()
+        .tls(&certificate)
+        .directive("keepalive_requests 2; ssl_protocols TLSv1.2 TLSv1.3; location / { return 200 hello; }")
+        .directive(&format!("access_log \"{log}/$connection $ssl_session_reused\" combined;"));
+    let server = server.start().expect("nginx starts");
+    let port = server.port.to_string();
+    // How each connection of a run came to its session: whole (`.`) or resumed (`r`), in the order of the connections.
+    let kinds = |ours: bool, arguments: &[&str], connections: usize| {
+        std::fs::read_dir(logs.path()).expect("it is there").flatten().for_each(|one| {
+            std::fs::remove_file(one.path()).expect("our own file");
+        });
+        let common = ["--server", "localhost", "--port", &port, "--ssl", "--uri", "/"];
+        let all = [&common[..], arguments].concat();
+        let (status, text) = match ours {
+            true => {
+                let (status, _, complaints) = self::ours(&all);
+                (status, complaints)
+            }
+            false => original(&all),
+        };
+        assert_eq!(status, Some(0), "{text}");
+        let deadline = std::time::Instant::now() + Duration::from_secs(10);
+        loop {
+            let entries = std::fs::read_dir(logs.path()).expect("it is there").flatten();
+            let name = |one: std::fs::DirEntry| one.file_name().into_string().expect("text");
+            let mut named: Vec<(u32, String)> = entries
+                .map(name)
+                .filter_map(|name| {
+                    name.split_once(' ').map(|(number, kind)| (number.parse().expect("one"), kind.to_owned()))
+                })
+                .collect();
+            named.sort();
+            if named.len() >= connections {
+                return named.into_iter().map(|(_, kind)| kind).collect::<String>();
+            }
+            assert!(std::time::Instant::now() < deadline, "{named:?} {text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    for (arguments, wanted) in [
+        (&["--wsess=2,6,0.01"][..], ".rr.rr"),
+        (&["--wsess=2,6,0.01", "--ssl-no-reuse"], "......"),
+        (&["--num-conns=3", "--num-calls=2"], "..."),
+    ] {
+        assert_eq!(kinds(false, arguments, wanted.len()), wanted, "the original: {arguments:?}");
+        for version in ["auto", "TLSv1.2", "TLSv1.3"] {
+            let ours = [arguments, &["--ssl-protocol", version]].concat();
+            assert_eq!(kinds(true, &ours, wanted.len()), wanted, "{ours:?}");
+        }
     }
 }

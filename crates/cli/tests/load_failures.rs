@@ -99,6 +99,9 @@ fn a_server_that_is_gone_refuses() {
         server.join().expect("it served");
         let nobody = output(&["load", "-q", "--json", "-n", "4", &url]);
         let told = String::from_utf8_lossy(&nobody.stderr);
+        let value: Value = serde_json::from_slice(&nobody.stdout).expect("JSON of what stopped it");
+        assert_eq!((&value["error"]["name"], &value["requests"]), (&"refused".into(), &0.into()), "{value:#}");
+        assert!(value["error"]["words"].as_str().is_some_and(|words| told.contains(words)), "{value:#}");
         assert!(nobody.status.code() == Some(1) && told.contains("refused") && told.contains("ss -ltn"), "{told}");
     }
 }

@@ -118,6 +118,11 @@ fn what_else_says_how_to_load_goes_with_it() {
     let log = named("log", &[line(0), line(1), line(1)].concat());
     let replay = loaded(&url, &["--replay", &log, "--streams", "10"]);
     assert_eq!(replay["status"], serde_json::json!({ "200": 3 }), "{replay:#}");
+    // Users who think, each over a connection and with cookies of its own.
+    let users = named("users", "/1k.txt think=0.05\n  /missing\n/other.txt\n\n/1k.txt\n");
+    let told = loaded(&url, &["--sessions", &users, "--cookie-jar", "-n", "10", "-c", "3", "--streams", "5"]);
+    assert_eq!((requests(&told), number(&told, "/sessions/completed")), (20, 10.0), "{told:#}");
+    assert_eq!(told["status"], serde_json::json!({ "200": 15, "404": 5 }), "{told:#}");
     // Two threads, constant cookies, and sessions of TLS that go on.
     let both = loaded(&url, &["-c", "4", "--threads", "2", "--cookie", "a=b", "-n", "100", "--streams", "5"]);
     assert_eq!((requests(&both), number(&both, "/connections")), (100, 4.0), "{both:#}");
@@ -156,18 +161,16 @@ fn a_unix_socket_and_a_client_certificate_go_with_it() {
 
 #[test]
 fn what_does_not_go_with_it_is_refused_in_words() {
-    let sessions = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(sessions.path(), "/a\n/b\n\n/c\n").expect("it is written");
     let several = tempfile::NamedTempFile::new().expect("a file");
     fs::write(several.path(), "http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n").expect("it is written");
     let name = |file: &tempfile::NamedTempFile| file.path().display().to_string();
-    let (sessions, several) = (name(&sessions), name(&several));
+    let several = name(&several);
     for (arguments, expected) in [
         (&["--pipeline", "4"][..], "cannot be used with"),
         (&["--no-keepalive"], "cannot be used with"),
         (&["--http1.0"], "HTTP/1.0 or HTTP/2"),
-        (&["--sessions", &sessions], "over HTTP/1.1 only"),
-        (&["--cookie-jar"], "over HTTP/1.1 only"),
+        (&["--client", "modem"], "clients that speak HTTP/1"),
+        (&["--mix", "specweb96"], "cannot be used with"),
         (&["--urls", &several], "several hosts are made over HTTP/1.1 only"),
         (&["--io", "io_uring"], "HTTP/1.1 only"),
         (&["--proxy", "http://127.0.0.1:1"], "only if it is encrypted"),

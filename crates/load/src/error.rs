@@ -1,6 +1,7 @@
 //! Why a run cannot be made.
 
-use crate::{RequestError, TlsSetupError};
+use crate::lifecycle::outcome_of_connect;
+use crate::{Outcome, RequestError, TlsSetupError};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -106,4 +107,26 @@ pub enum LoadError {
     /// A thread of the generator ended in a panic, which is a fault of ours.
     #[error("a thread of the generator panicked; please report this")]
     Panicked,
+}
+
+impl LoadError {
+    /// Its name for programs: that of the outcome that the requests would have had, where there is one, such as
+    /// `refused`, `connect_timeout`, `tls` or `proxy`; else `unknown_host`, `not_http2`, `options`, `source`, `cpu`, `system`
+    /// or `panicked`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Unreachable { cause, .. } | Self::UnixSocket { cause, .. } => outcome_of_connect(cause).name(),
+            Self::Proxy { .. } => Outcome::Proxy.name(),
+            Self::Tls { .. } => Outcome::Tls.name(),
+            Self::OpenFiles { .. } => Outcome::NoDescriptors.name(),
+            Self::UnknownHost { .. } => "unknown_host",
+            Self::NotHttp2 { .. } => "not_http2",
+            Self::Request(_) | Self::TlsSetup(_) | Self::Options(_) => "options",
+            Self::Source { .. } => "source",
+            Self::Cpu { .. } => "cpu",
+            Self::System { .. } => "system",
+            Self::Panicked => "panicked",
+        }
+    }
 }

@@ -120,10 +120,11 @@ impl Engine<'_> {
         if route.is_plain() {
             return self.ready(slot);
         }
+        let own = self.own_encryption(slot);
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Handshaking;
         let Some(stream) = &mut connection.stream else { return };
-        match stream.prepare(route) {
+        match stream.prepare(route, own) {
             Ok(()) => self.handshake(slot),
             Err(error) => self.handshake_failed(slot, &error),
         }

@@ -51,12 +51,6 @@ impl Protocol {
         if options.asks.hosts().len() > 1 {
             return wrong("requests to several hosts are made over HTTP/1.1 only");
         }
-        if options.asks.sessions.is_some() {
-            return wrong("sessions have connections of their own: over HTTP/1.1 only");
-        }
-        if options.asks.cookie_jar {
-            return wrong("a cookie jar needs connections that are a user's own: over HTTP/1.1 only");
-        }
         if options.io == Io::Uring {
             return wrong("io_uring carries HTTP/1.1 only: leave it out");
         }

@@ -5,7 +5,7 @@ use crate::reach::Refusal;
 use crate::reach::dialogue::Dialogue;
 use crate::reach::route::{Route, Tunnel};
 use crate::read_ahead::ReadAhead;
-use rustls::ClientConnection;
+use rustls::{ClientConfig, ClientConnection};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -62,10 +62,13 @@ impl Stream {
     }
 
     /// Lays what belongs to a route over a socket that is connected; [`Self::handshake`] then agrees on it.
-    pub(crate) fn prepare(&mut self, route: &Route) -> io::Result<()> {
+    ///
+    /// `own` is how it is encrypted, if not as all others on the route.
+    pub(crate) fn prepare(&mut self, route: &Route, own: Option<Arc<ClientConfig>>) -> io::Result<()> {
         self.tunnel = route.tunnel.as_ref().map(Tunnel::begin).transpose()?.map(Box::new);
         if let Some((config, name)) = &route.tls {
-            let session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
+            let config = own.unwrap_or_else(|| Arc::clone(config));
+            let session = ClientConnection::new(config, name.clone()).map_err(io::Error::other)?;
             self.tls = Some(Box::new(session));
         }
         Ok(())

@@ -101,6 +101,13 @@ pub(crate) fn client_config(trust: &Trust, tls: &Tls, connections: u32) -> Resul
     Ok(Arc::new(config))
 }
 
+/// The same set-up with sessions of its own to be resumed, at most so many.
+pub(crate) fn with_own_sessions(common: &ClientConfig, sessions: u32) -> Arc<ClientConfig> {
+    let mut own = common.clone();
+    own.resumption = Resumption::store(Arc::new(Sessions::new(sessions as usize)));
+    Arc::new(own)
+}
+
 fn verifier_with(
     roots: RootCertStore,
     provider: &Arc<CryptoProvider>,

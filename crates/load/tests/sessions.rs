@@ -6,7 +6,7 @@ use server::{Peer, Server, load, load_with_events};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_load::sessions::{Session, SessionReport, Sessions, Think, parse_sessions};
-use weir_load::{LoadReport, Options, Protocol, Request, Schedule, StopRule};
+use weir_load::{LoadReport, Options, Request, Schedule, StopRule};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -185,7 +185,6 @@ fn what_cannot_be_run_is_refused() {
     };
     assert!(refused(&|options| options.keep_alive = false).contains("connections that are kept"));
     assert!(refused(&|options| options.pipeline = 2).contains("sessions say themselves"));
-    assert!(refused(&|options| options.protocol = Protocol::Http2 { streams: 2 }).contains("over HTTP/1.1 only"));
     assert!(refused(&|options| options.asks.list.truncate(1)).contains("not there"));
     let empty = |options: &mut Options| options.asks.sessions = Some(Sessions { list: vec![Session::new()], seed: 1 });
     assert!(refused(&empty).contains("without requests"));

@@ -7,8 +7,11 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_load::sessions::{Session, Sessions, Think};
-use weir_load::{Ask, Io, Options, Order, Profile, Protocol, Request, Schedule, StopRule, Stretch, Trust, Url};
+use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
+use weir_load::workload::{FileSet, Mix, Surge, surge};
+use weir_load::{
+    Ask, Io, Link, Options, Order, Profile, Protocol, Request, Schedule, SlowClient, StopRule, Stretch, Trust, Url,
+};
 
 /// A request: URL, method, headers, body, weight.
 #[derive(Debug, FromPyObject)]
@@ -62,6 +65,26 @@ pub(crate) struct Wanted {
     #[pyo3(default)]
     think: f64,
     #[pyo3(default)]
+    sessions: Option<PathBuf>,
+    #[pyo3(default)]
+    mix: Option<String>,
+    #[pyo3(default)]
+    directories: Option<u32>,
+    #[pyo3(default)]
+    files: Option<u32>,
+    #[pyo3(default)]
+    fileset_seed: Option<u64>,
+    #[pyo3(default)]
+    client: Option<String>,
+    #[pyo3(default)]
+    limit_read: Option<f64>,
+    #[pyo3(default)]
+    limit_write: Option<f64>,
+    #[pyo3(default)]
+    latency: Option<f64>,
+    #[pyo3(default)]
+    patience: Option<f64>,
+    #[pyo3(default)]
     insecure: bool,
     #[pyo3(default)]
     ca: Option<PathBuf>,
@@ -100,11 +123,19 @@ impl Wanted {
                 self.sessions(&mut options, &list)?;
                 options.stop = StopRule::Requests(users);
             }
-            None if self.think > 0.0 => return Err(wrong("think needs repeat: users pause between their requests")),
-            None if self.weighted => options.asks.order = Order::Weighted { seed: self.seed() },
-            None => {}
+            None if self.sessions.is_some() || self.mix.is_some() => self.generate(&mut options, &list)?,
+            None if self.think > 0.0 => {
+                return Err(wrong("think needs repeat or sessions: users pause between their requests"));
+            }
+            None if self.weighted => {
+                self.without_files("a list")?;
+                options.asks.order = Order::Weighted { seed: self.seed() };
+            }
+            None => self.without_files("a list")?,
         }
-        if list.len() == 1 && self.repeat.is_none() {
+        if !options.asks.list.is_empty() {
+            // What is asked was made from a file of sessions, or is the mix's.
+        } else if list.len() == 1 && self.repeat.is_none() {
             options.request = first.request.clone();
         } else {
             options.asks.list = list;
@@ -113,22 +144,104 @@ impl Wanted {
         options.asks.cookie_jar = self.cookie_jar;
         self.amounts(&mut options)?;
         self.way(&mut options)?;
+        options.slow = self.slow()?;
         options.check().map_err(wrong)?;
         Ok(options)
     }
 
-    fn seed(&self) -> u64 {
+    pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or(1)
+    }
+
+    /// What users pause between their requests.
+    fn pause(&self) -> PyResult<Think> {
+        Ok(if self.think > 0.0 { Think::Fixed(time("think", self.think)?) } else { Think::None })
+    }
+
+    /// Requests that the one which was given only begins: those of a file of sessions, or of a mix.
+    fn generate(&self, options: &mut Options, list: &[Ask]) -> PyResult<()> {
+        let [base] = list else {
+            return Err(wrong("sessions and mix say what is asked: give one URL, where that begins"));
+        };
+        if self.weighted || self.sessions.is_some() && self.mix.is_some() {
+            return Err(wrong("sessions or mix: each says by itself what is asked and how often"));
+        }
+        if let Some(file) = &self.sessions {
+            self.without_files("sessions")?;
+            let named = |error: &dyn Display| wrong(format!("sessions: {}: {error}", file.display()));
+            let text = std::fs::read_to_string(file).map_err(|error| named(&error))?;
+            let parsed = parse_sessions(&text, Some(&base.url), &base.request, self.pause()?);
+            let (asks, list) = parsed.map_err(|error| named(&error))?;
+            options.asks.list = asks;
+            options.asks.sessions = Some(Sessions { list, seed: self.seed() });
+        } else if let Some(name) = &self.mix {
+            if self.think > 0.0 {
+                return Err(wrong("the users of a mix pause by its own laws: leave think out"));
+            }
+            let files = self.file_set(name)?;
+            let mix = Mix { files, seed: self.seed(), directories_zipf: None, crowd: None };
+            options.asks.list = mix.asks(&base.url, &base.request);
+            options.asks.mix = Some(mix);
+        }
+        for (ask, name) in options.asks.list.iter_mut().zip(0..) {
+            ask.request.name = name;
+        }
+        Ok(())
+    }
+
+    /// Refuses the options of a mix's files where there is none.
+    fn without_files(&self, what: &str) -> PyResult<()> {
+        let given = self.directories.is_some() || self.files.is_some() || self.fileset_seed.is_some();
+        if given {
+            Err(wrong(format!("directories, files and fileset_seed are a mix's, not those of {what}")))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The files of a mix.
+    fn file_set(&self, name: &str) -> PyResult<FileSet> {
+        let seed = self.fileset_seed.unwrap_or(1);
+        match (name, self.directories, self.files) {
+            ("specweb96", Some(directories), None) => Ok(FileSet::SpecWeb96 { directories, seed }),
+            ("specweb96", ..) => Err(wrong("specweb96: its size is a number of directories: give directories alone")),
+            ("surge", None, Some(files)) if (1..=surge::FILES_MAX).contains(&files) => {
+                Ok(FileSet::Surge(Surge::new(files, seed)))
+            }
+            ("surge", ..) => Err(wrong("surge: its size is a number of files: give files alone, 1 to 1000000")),
+            _ => Err(wrong(format!("{name}: mix is specweb96 or surge"))),
+        }
+    }
+
+    /// What slows clients down.
+    fn slow(&self) -> PyResult<SlowClient> {
+        let known = || Link::names().collect::<Vec<_>>().join(", ");
+        let line = match &self.client {
+            Some(name) => Link::named(name).ok_or_else(|| wrong(format!("client {name}: there are {}", known())))?,
+            None => Link::default(),
+        };
+        Ok(SlowClient {
+            link: Link {
+                read_bytes_per_s: self.limit_read.or(line.read_bytes_per_s),
+                write_bytes_per_s: self.limit_write.or(line.write_bytes_per_s),
+                latency: self.latency.map_or(Ok(line.latency), |seconds| time("latency", seconds))?,
+            },
+            patience: self.patience.map(|seconds| time("patience", seconds).map(Think::Fixed)).transpose()?,
+            seed: self.seed(),
+        })
     }
 
     /// Users who each ask all requests in their order.
     fn sessions(&self, options: &mut Options, list: &[Ask]) -> PyResult<()> {
+        if self.sessions.is_some() || self.mix.is_some() {
+            return Err(wrong("repeat, sessions or mix: each says what users do, so give one"));
+        }
         if self.requests.is_some() || self.duration.is_some() || self.weighted {
             return Err(wrong(
                 "repeat says how many users come, each asking everything once: leave out requests, duration and weights",
             ));
         }
-        let think = if self.think > 0.0 { Think::Fixed(time("think", self.think)?) } else { Think::None };
+        let think = self.pause()?;
         let steps = u32::try_from(list.len()).map_err(wrong)?;
         let session = (0..steps).fold(Session::new(), |session, place| {
             let session = session.burst(&[place]);

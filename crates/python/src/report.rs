@@ -28,6 +28,7 @@ pub(crate) fn as_dict<'py>(py: Python<'py>, report: &LoadReport) -> PyResult<Bou
     dict.set_item("requests", report.requests)?;
     dict.set_item("failures", report.failures())?;
     dict.set_item("errors", errors)?;
+    dict.set_item("stopped", report.stopped)?;
     dict.set_item("status", status)?;
     dict.set_item("bytes", report.bytes)?;
     dict.set_item("duration_s", report.duration.as_secs_f64())?;
@@ -49,6 +50,7 @@ pub(crate) fn as_dict<'py>(py: Python<'py>, report: &LoadReport) -> PyResult<Bou
         let own = PyDict::new(py);
         own.set_item("completed", sessions.completed)?;
         own.set_item("failed", sessions.failed)?;
+        own.set_item("stopped", sessions.stopped)?;
         own.set_item("unfinished", sessions.unfinished)?;
         own.set_item("connections", sessions.connections)?;
         own.set_item("lifetime", Py::new(py, Times::new(sessions.lifetime.clone()))?)?;
@@ -61,7 +63,8 @@ pub(crate) fn as_dict<'py>(py: Python<'py>, report: &LoadReport) -> PyResult<Bou
 fn series<'py>(py: Python<'py>, series: &Series) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let point = |(start_s, length_s, point): (f64, f64, &weir_load::Point)| {
         let errors = PyDict::new(py);
-        for outcome in Outcome::ALL.into_iter().filter(|outcome| point.counts.errors[*outcome as usize] > 0) {
+        let failed = |outcome: &Outcome| outcome.is_error() && point.counts.errors[*outcome as usize] > 0;
+        for outcome in Outcome::ALL.into_iter().filter(failed) {
             errors.set_item(outcome.name(), point.counts.errors[outcome as usize])?;
         }
         let dict = PyDict::new(py);

@@ -24,6 +24,8 @@ pub(crate) struct Running {
     shared: Arc<Shared>,
     kept: Mutex<Option<Kept>>,
     stream: Mutex<Option<Stream>>,
+    /// URL and method of each request.
+    asked: Vec<(String, String)>,
 }
 
 /// What the thread that makes the run and Python have in common.
@@ -47,6 +49,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[allow(clippy::needless_pass_by_value)]
 pub(crate) fn start(wanted: Wanted) -> PyResult<Running> {
     let mut options = wanted.options()?;
+    let asked = options.asks.list.iter().map(|ask| (ask.url.to_string(), ask.request.method.clone())).collect();
     let (mut kept, mut stream) = (None, None);
     if wanted.buffer > 0 {
         let (observers, own) = samples::stream(options.threads, wanted.buffer);
@@ -61,7 +64,7 @@ pub(crate) fn start(wanted: Wanted) -> PyResult<Running> {
         .name("weir-load".to_owned())
         .spawn(move || own.run(options))
         .map_err(|error| LoadError::new_err(format!("making a thread failed: {error}")))?;
-    Ok(Running { shared, kept: Mutex::new(kept), stream: Mutex::new(stream) })
+    Ok(Running { shared, kept: Mutex::new(kept), stream: Mutex::new(stream), asked })
 }
 
 impl Shared {
@@ -122,6 +125,11 @@ impl Running {
         let kept = locked(&self.kept).take();
         let (samples, left_out) = py.detach(|| kept.map(Kept::take)).unwrap_or_default();
         Ok((as_bytes(py, &samples)?, left_out))
+    }
+
+    /// URL and method of each request, where there are several.
+    fn asked(&self) -> Vec<(String, String)> {
+        self.asked.clone()
     }
 
     /// Whole responses, failed requests, dropped arrivals and open connections so far.

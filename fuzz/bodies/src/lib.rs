@@ -4,6 +4,7 @@
 
 mod comparison;
 mod configuration;
+mod dropin;
 mod http;
 mod load;
 mod programs;
@@ -13,6 +14,7 @@ mod sessions;
 
 pub use comparison::comparison_plan;
 pub use configuration::{server_configuration, sql};
+pub use dropin::dropin_arguments;
 pub use http::{http_request, http_response, http2_frames, ranges, url, url_file};
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use programs::{containers, probe_notes, program, query_text};

@@ -12,7 +12,7 @@ mod watch;
 use super::{error_number, error_text, limited, monotonic_ns, words_as_text};
 use crate::output::print;
 use crate::stop::Stop;
-use arguments::{Arguments, Asked, Mistake};
+use arguments::{Arguments, Asked, Mistake, PROXY_AUTHORIZATION};
 use request::Target;
 use std::ffi::OsString;
 use std::fs::File;
@@ -84,7 +84,7 @@ fn refused(arguments: &Arguments) -> Result<(), String> {
 
 /// Who the proxy of a tunnel is told to be asked by.
 fn proxy_user(arguments: &Arguments) -> Option<Credentials> {
-    let (_, credentials) = arguments.credentials.iter().rfind(|(header, _)| *header == request::PROXY_AUTHORIZATION)?;
+    let (_, credentials) = arguments.credentials.iter().rfind(|(header, _)| *header == PROXY_AUTHORIZATION)?;
     let (name, password) = credentials.split_once(':').unwrap_or((credentials, ""));
     Some(Credentials { user: name.to_owned(), password: password.to_owned() })
 }

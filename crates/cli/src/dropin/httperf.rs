@@ -3,6 +3,7 @@
 mod arguments;
 mod calls;
 mod page;
+mod parts;
 mod period;
 mod printing;
 mod reply;

@@ -4,7 +4,7 @@ use super::Heading;
 use serde_json::{Map, Value, json};
 use weir_load::sessions::SessionReport;
 use weir_load::workload::MixReport;
-use weir_load::{LoadReport, Series};
+use weir_load::{LoadError, LoadReport, Series};
 use weir_measure::summary::Summary;
 use weir_wire::client::Outcome;
 
@@ -48,6 +48,16 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
         "fairness": report.fairness.map(fairness),
         "series": series(&report.series),
         "warnings": report.warnings,
+    })
+}
+
+/// Why there is no report, for programs: the run could not be made.
+pub(super) fn not_made(error: &LoadError, url: Option<&str>) -> Value {
+    json!({
+        "version": crate::VERSION,
+        "url": url,
+        "requests": 0,
+        "error": { "name": error.name(), "words": error.to_string() },
     })
 }
 

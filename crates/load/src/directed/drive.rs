@@ -4,7 +4,11 @@ use super::{Directed, Order, Orders};
 use crate::Outcome;
 use crate::connection::{Batch, Phase};
 use crate::engine::{Engine, NEVER};
+use crate::trust::with_own_sessions;
+use rustls::ClientConfig;
 use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A director under way.
 #[derive(Debug)]
@@ -15,16 +19,31 @@ pub(crate) struct Stage {
     pub(crate) under_way: usize,
     /// Whether orders are being carried out: what is ordered meanwhile comes after them.
     busy: bool,
+    /// How users encrypt that resume their own TLS sessions, by user and host.
+    encryption: HashMap<(u32, u32), Arc<ClientConfig>>,
 }
 
 impl Stage {
     pub(crate) fn new(given: Directed) -> Self {
-        Self { given, orders: Orders::default(), under_way: 0, busy: false }
+        Self { given, orders: Orders::default(), under_way: 0, busy: false, encryption: HashMap::new() }
     }
 
     /// A response came on the link that a batch's session number stands for.
     pub(crate) fn answered(&mut self, session: u32, connection: u64, status: u16) {
         self.given.director.answered(session - 1, connection, status);
+    }
+
+    /// How the user of a link encrypts, where the host's way is `common` but for the sessions that may be resumed.
+    fn encryption(&mut self, link: u32, host: u32, common: &ClientConfig) -> Option<Arc<ClientConfig>> {
+        let user = link.checked_div(self.given.links_of_a_user)?;
+        let own = || with_own_sessions(common, self.given.links_of_a_user);
+        Some(Arc::clone(self.encryption.entry((user, host)).or_insert_with(own)))
+    }
+
+    fn forget(&mut self, link: u32, hosts: u32) {
+        if let Some(user) = link.checked_div(self.given.links_of_a_user) {
+            (0..hosts).for_each(|host| drop(self.encryption.remove(&(user, host))));
+        }
     }
 
     /// The connection of a link is gone while nothing was under way on it.
@@ -36,6 +55,17 @@ impl Stage {
 impl Engine<'_> {
     fn stage(&mut self) -> Option<&mut Stage> {
         self.courses.as_mut()?.stage.as_mut()
+    }
+
+    /// How a connection is encrypted, if not as all others to its host: its user's sessions are its own.
+    pub(crate) fn own_encryption(&mut self, slot: usize) -> Option<Arc<ClientConfig>> {
+        if !self.is_directed() {
+            return None;
+        }
+        let connection = &self.connections[slot];
+        let (link, host) = (connection.batch.session.checked_sub(1)?, connection.host);
+        let (common, _) = self.plan.hosts[host as usize].route.tls.as_ref()?;
+        self.stage()?.encryption(link, host, common)
     }
 
     /// Whether somebody outside decides what is asked.
@@ -130,6 +160,12 @@ impl Engine<'_> {
                     let at_ns = self.now_ns.saturating_add(after_ns).min(NEVER - 1);
                     if let (Some(courses), false) = (&mut self.courses, self.stopped) {
                         courses.wakes.push(Reverse((at_ns, token)));
+                    }
+                }
+                Order::Forget(link) => {
+                    let hosts = self.plan.hosts.len() as u32;
+                    if let Some(stage) = self.stage() {
+                        stage.forget(link, hosts);
                     }
                 }
                 Order::Over => {

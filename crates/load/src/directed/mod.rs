@@ -48,6 +48,9 @@ pub struct Directed {
     pub director: Box<dyn Director>,
     /// In a closed loop, the arrivals that are under way at a time; at least 1.
     pub at_a_time: u32,
+    /// So many links are one user's, beginning with each multiple of this number: TLS sessions are resumed among them, and
+    /// nowhere else, until [`Orders::forget`]. 0 = as [`Tls::resume`](crate::Tls::resume) says.
+    pub links_of_a_user: u32,
 }
 
 /// What a director wants to be done, in order.
@@ -63,6 +66,7 @@ enum Order {
     Send(u32),
     Close(u32),
     Wake(Duration, u32),
+    Forget(u32),
     Over,
     Stop,
 }
@@ -108,6 +112,11 @@ impl Orders {
             self.queue.retain(|order| !matches!(order, Order::Send(other) if *other == link));
         }
         self.queue.push_back(Order::Close(link));
+    }
+
+    /// The TLS sessions of the user of a link are resumed no more: another user comes in its place.
+    pub fn forget(&mut self, link: u32) {
+        self.queue.push_back(Order::Forget(link));
     }
 
     /// Calls [`Director::wakes`] after a time.

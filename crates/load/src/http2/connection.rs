@@ -3,6 +3,7 @@
 use super::Malformed;
 use super::frames::{FRAME_BYTES_MAX, Reader};
 use super::wire::FIRST_WINDOW_BYTES;
+use crate::cookies::CookieJar;
 use crate::transport::Stream;
 use std::collections::VecDeque;
 
@@ -46,6 +47,8 @@ pub(super) struct Exchange {
     pub(super) repeats: u8,
     /// Whether it waited for its connection to be opened.
     pub(super) opened: bool,
+    /// Bytes of its frames up to the body.
+    pub(super) head_bytes: u32,
     pub(super) intended_ns: u64,
     pub(super) started_ns: u64,
     /// Just before the write of its first byte; 0 = not written.
@@ -95,6 +98,10 @@ pub(super) struct Connection {
     pub(super) number: u64,
     /// Which of the host's addresses it goes to.
     pub(super) address: usize,
+    /// Which session under way it is of, from 1; 0 = none.
+    pub(super) session: u32,
+    /// The cookies that its responses set.
+    pub(super) jar: CookieJar,
     pub(super) connect_start_ns: u64,
     /// When something last came.
     pub(super) heard_ns: u64,
@@ -151,6 +158,8 @@ impl Connection {
             stream: None,
             number: 0,
             address: 0,
+            session: 0,
+            jar: CookieJar::default(),
             connect_start_ns: 0,
             heard_ns: 0,
             responses: 0,
@@ -188,7 +197,7 @@ impl Connection {
         self.out.clear();
         self.unsent.clear();
         self.senders.clear();
-        (self.active, self.next_stream, self.responses, self.untold) = (0, 1, 0, 0);
+        (self.active, self.next_stream, self.responses, self.untold, self.session) = (0, 1, 0, 0, 0);
         (self.out_at, self.out_offset, self.answers) = (0, 0, 0);
         (self.hung_up, self.broken, self.streams_told, self.linger_until_ns) = (false, false, false, 0);
         self.window = i64::from(FIRST_WINDOW_BYTES);

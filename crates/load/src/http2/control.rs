@@ -100,7 +100,7 @@ impl Engine<'_> {
         let exchange = *connection.at(place);
         if code == REFUSED_STREAM && self.may_repeat(&exchange) {
             self.connections[slot].take(place);
-            self.hold(exchange);
+            self.hold(slot, exchange);
             self.go_on(slot);
             self.replace();
         } else {
@@ -111,7 +111,7 @@ impl Engine<'_> {
 
     /// The server takes no more streams, and did not look at those after `last`: they go to another connection.
     fn on_goaway(&mut self, slot: usize, last: u32) {
-        let number = self.connections[slot].number;
+        let (number, session) = (self.connections[slot].number, self.connections[slot].session);
         for place in 0..self.connections[slot].places() {
             let connection = &mut self.connections[slot];
             let exchange = *connection.at(place);
@@ -120,9 +120,10 @@ impl Engine<'_> {
             }
             connection.take(place);
             if self.may_repeat(&exchange) {
-                self.hold(exchange);
+                self.hold(slot, exchange);
             } else {
                 self.count_failure(number, &exchange, Outcome::Closed);
+                self.session_failed(session);
             }
         }
         self.leave(slot);
@@ -134,29 +135,37 @@ impl Engine<'_> {
         exchange.repeats < REPEATS_MAX && !self.stopped
     }
 
-    /// Keeps a request for another stream, before all that begin later.
-    pub(super) fn hold(&mut self, exchange: Exchange) {
+    /// Keeps a request of a connection for another stream, before all that begin later.
+    pub(super) fn hold(&mut self, slot: usize, exchange: Exchange) {
         self.tally.reconnects += 1;
-        self.held.push_back(Exchange {
+        let again = Exchange {
             intended_ns: exchange.intended_ns,
             started_ns: exchange.started_ns,
             ask: exchange.ask,
             repeats: exchange.repeats + 1,
             ..Exchange::default()
-        });
+        };
+        match self.connections[slot].session {
+            0 => self.held.push_back(again),
+            session => self.hold_for_session(session, again),
+        }
     }
 
     /// A request is over without a response; the server is told so if there is a reason to give it.
     pub(super) fn give_up(&mut self, slot: usize, place: u32, outcome: Outcome, code: Option<u32>) {
         let connection = &mut self.connections[slot];
         let exchange = connection.take(place);
-        let number = connection.number;
+        let (number, session) = (connection.number, connection.session);
         if let Some(code) = code {
             connection.say_reset(exchange.stream, code);
             self.touch(slot);
         }
         self.count_failure(number, &exchange, outcome);
-        self.go_on(slot);
+        self.session_failed(session);
+        if session == 0 || !self.end_burst(session) {
+            return self.go_on(slot);
+        }
+        self.begin_sessions();
     }
 
     pub(super) fn count_failure(&mut self, connection: u64, exchange: &Exchange, outcome: Outcome) {

@@ -7,10 +7,12 @@ use super::connection::{Connection, Exchange, Phase};
 use super::control::{CANCEL, PROTOCOL_ERROR};
 use super::frames::{Event, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, WINDOW_UPDATE};
 use super::hpack::{Decoder, Head};
+use super::users::Users;
 use super::wire::{WINDOW_BYTES, Wire};
 use crate::LoadError;
 use crate::asks::Chooser;
 use crate::clients::Clients;
+use crate::cookies::CookieJar;
 use crate::engine::NEVER;
 use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
@@ -22,6 +24,7 @@ use crate::tally::{Durations, Tally};
 use crate::unread::Unread;
 use std::collections::VecDeque;
 use std::io;
+use std::time::SystemTime;
 use weir_wire::client::{ClientRequest, Outcome};
 
 /// What one read takes at most.
@@ -42,7 +45,7 @@ pub(crate) struct Engine<'a> {
     /// Whether the bytes on the wire are those of TLS.
     pub(super) encrypted: bool,
     /// Says what is asked next.
-    chooser: Chooser,
+    pub(super) chooser: Chooser,
     pub(super) control: &'a Control,
     pub(super) kernel: Kernel,
     pub(super) connections: Vec<Connection>,
@@ -89,6 +92,13 @@ pub(crate) struct Engine<'a> {
     /// How many streams the server took when it last said so.
     pub(super) streams_known: Option<u32>,
     pub(super) buffer: Box<[u8]>,
+    /// The sessions under way, if that is what is run.
+    pub(super) users: Option<Box<Users>>,
+    /// The cookies of users that have no connection at the time, where users are connections.
+    pub(super) jars: Vec<CookieJar>,
+    /// Where cookies and blocks of headers are put together.
+    cookies: Vec<u8>,
+    block: Vec<u8>,
     decoder: Decoder,
     pub(super) tally: Tally,
     pub(super) events: Events,
@@ -141,7 +151,11 @@ impl<'a> Engine<'a> {
             fatal: None,
             streams_known: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            decoder: Decoder::default(),
+            users: Users::new(plan, share.lane, share.lanes, share.connections),
+            jars: Vec::new(),
+            cookies: Vec::new(),
+            block: Vec::new(),
+            decoder: if wire.cookie_jar { Decoder::with_cookies() } else { Decoder::default() },
             tally: Tally { clients, ..Tally::new() },
             events: Events::new(share.events, share.observer, share.lane),
             slices: share.slices,
@@ -154,14 +168,17 @@ impl<'a> Engine<'a> {
         // The loop was made before the common start: a clock read then would lengthen the first latencies.
         self.now_ns = monotonic_ns();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        let open_loop = self.arrivals.is_some();
+        let is_timed = self.arrivals.is_some() || self.users.is_some();
         self.sweep();
         while self.fatal.is_none() && !self.is_over() {
-            if open_loop {
+            let mut next_ns = self.next_arrival_ns;
+            if is_timed {
                 self.now_ns = monotonic_ns();
                 self.issue_due();
+                self.wake_sessions();
+                next_ns = self.next_arrival_ns.min(self.next_wake_ns());
             }
-            let until_ns = if self.unread.is_empty() { self.next_arrival_ns.min(self.next_sweep_ns) } else { 0 };
+            let until_ns = if self.unread.is_empty() { next_ns.min(self.next_sweep_ns) } else { 0 };
             let count = self
                 .kernel
                 .wait(&mut events, until_ns.saturating_sub(self.now_ns))
@@ -213,67 +230,13 @@ impl<'a> Engine<'a> {
         self.flush_touched();
     }
 
-    /// Issues every arrival whose time has come: on a stream, with a connection that is made for it, or through the queue.
-    fn issue_due(&mut self) {
-        while self.next_arrival_ns <= self.now_ns {
-            let intended_ns = self.next_arrival_ns;
-            self.issued += 1;
-            self.next_arrival_ns = match &mut self.arrivals {
-                Some(arrivals) if self.issued < self.limit => arrivals.following(self.end_ns),
-                _ => NEVER,
-            };
-            let exchange = Exchange { intended_ns, ..Exchange::default() };
-            if let Some(slot) = self.roomy_one() {
-                self.outstanding += 1;
-                let ask = self.choose();
-                self.begin(slot, Exchange { ask, ..exchange });
-            } else if self.held.len() < self.connecting as usize * self.wire.streams as usize {
-                self.outstanding += 1;
-                self.hold_new(exchange);
-            } else if self.live < self.live_max {
-                self.outstanding += 1;
-                self.hold_new(exchange);
-                self.open();
-            } else if self.queue.len() < self.queue_max {
-                self.queue.push_back(intended_ns);
-                self.tally.queued += 1;
-            } else {
-                // It would have asked for this one: those after it ask for theirs.
-                self.choose();
-                self.tally.dropped += 1;
-                self.events.dropped(self.now_ns, 1, intended_ns);
-            }
-            self.tally.taken_up(intended_ns, self.now_ns);
-        }
-        self.flush_touched();
-    }
-
-    /// Keeps an arrival for the connection that is being made.
-    fn hold_new(&mut self, exchange: Exchange) {
-        let ask = self.choose();
-        self.held.push_back(Exchange { started_ns: self.now_ns, ask, ..exchange });
-    }
-
-    /// A connection that can take a request: the one that was used last, so that one is filled before another is opened.
-    #[inline]
-    fn roomy_one(&mut self) -> Option<usize> {
-        while let Some(slot) = self.roomy.last().copied() {
-            let connection = &mut self.connections[slot as usize];
-            if connection.has_room() {
-                return Some(slot as usize);
-            }
-            connection.listed_roomy = false;
-            self.roomy.pop();
-        }
-        None
-    }
-
     /// Puts a request on a stream of a connection that has room; it is written with all others that are ready.
     #[inline]
     pub(super) fn begin(&mut self, slot: usize, exchange: Exchange) {
         let connection = &mut self.connections[slot];
         let offset = connection.out_end();
-        let asked = &self.wire.asks[exchange.ask as usize];
+        let (wire, ask) = (self.wire, exchange.ask);
+        let asked = &wire.asks[ask as usize];
         let with_body = !asked.body.is_empty();
         let (first_window, now_ns) = (connection.first_window, self.now_ns);
         let (place, placed) = connection.place(exchange);
@@ -284,7 +247,17 @@ impl<'a> Engine<'a> {
         placed.window = first_window;
         placed.sending = with_body;
         let stream = placed.stream;
-        asked.begin(&mut connection.out, stream);
+        if wire.cookie_jar {
+            self.cookies.clear();
+            if let Some(url) = self.plan.asks.url(ask) {
+                connection.jar.write(url, SystemTime::now(), &mut self.cookies);
+            }
+            let bytes = asked.begin_with(&mut connection.out, &mut self.block, stream, &self.cookies);
+            connection.at(place).head_bytes = bytes;
+        } else {
+            placed.head_bytes = asked.head.len() as u32;
+            asked.begin(&mut connection.out, stream);
+        }
         connection.unsent.push_back((place, offset));
         if with_body {
             connection.senders.push_back(place);
@@ -432,6 +405,12 @@ impl<'a> Engine<'a> {
                 exchange.status = status;
                 let empty = self.plan.asks.entry(exchange.ask).head_only || status == 304;
                 exchange.expected = if empty { Some(0) } else { head.length };
+                let ask = exchange.ask;
+                if self.wire.cookie_jar
+                    && let Some(url) = self.plan.asks.url(ask)
+                {
+                    self.decoder.cookies().for_each(|value| connection.jar.set(value, url, SystemTime::now()));
+                }
                 false
             }
         };
@@ -497,10 +476,15 @@ impl<'a> Engine<'a> {
         let connection = &mut self.connections[slot];
         connection.responses += 1;
         let (number, connect_start_ns) = (connection.number, connection.connect_start_ns);
+        let session = connection.session;
         let exchange = connection.take(place);
         self.outstanding -= 1;
         let done_ns = self.now_ns;
-        self.go_on(slot);
+        if session == 0 {
+            self.go_on(slot);
+        } else {
+            self.session_answered(slot, session);
+        }
         let from_ns = if exchange.opened { connect_start_ns.max(exchange.started_ns) } else { exchange.sent_ns };
         let durations = Durations {
             latency_ns: done_ns.saturating_sub(exchange.intended_ns),
@@ -518,12 +502,12 @@ impl<'a> Engine<'a> {
     #[inline]
     pub(super) fn go_on(&mut self, slot: usize) {
         while self.connections[slot].has_room() {
-            let Some(exchange) = self.next_exchange() else { break };
+            let Some(exchange) = self.next_exchange(slot) else { break };
             self.begin(slot, exchange);
         }
         let connection = &mut self.connections[slot];
         if connection.has_room() {
-            if !connection.listed_roomy {
+            if !connection.listed_roomy && connection.session == 0 {
                 connection.listed_roomy = true;
                 self.roomy.push(slot as u32);
             }
@@ -534,27 +518,13 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What is to be sent next, if anything is.
-    #[inline]
-    fn next_exchange(&mut self) -> Option<Exchange> {
-        if let Some(exchange) = self.held.pop_front() {
-            return Some(exchange);
-        }
-        if self.arrivals.is_some() { self.next_queued() } else { self.next_new() }
-    }
-
-    #[inline]
-    pub(super) fn choose(&mut self) -> u32 {
-        self.plan.asks.choose(&mut self.chooser)
-    }
-
     /// Writes a request's event.
     pub(super) fn tell(&mut self, connection: u64, exchange: &Exchange, outcome: Outcome, done_ns: u64) {
         let body = exchange.body_sent;
         let frames = body.div_ceil(FRAME_BYTES_MAX);
         let request_bytes = match exchange.sent_ns {
             0 => 0,
-            _ => self.wire.asks[exchange.ask as usize].head.len() + body + frames * FRAME_HEAD_BYTES,
+            _ => exchange.head_bytes as usize + body + frames * FRAME_HEAD_BYTES,
         };
         self.events.request(ClientRequest {
             connection,

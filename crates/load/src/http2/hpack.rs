@@ -14,6 +14,8 @@ const REMEMBERED_BYTES_MAX: usize = 1024;
 const STATIC_NAMES: u64 = 61;
 /// Which of them is `content-length`.
 const CONTENT_LENGTH: u64 = 28;
+/// Which of them is `set-cookie`.
+const SET_COOKIE: u64 = 55;
 /// The statuses that have a number of their own, from 8 on.
 const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
 
@@ -31,11 +33,28 @@ pub struct Head {
 pub struct Decoder {
     last: Option<Head>,
     last_bytes: Vec<u8>,
+    /// Whether the cookies that a block sets are kept.
+    keeps_cookies: bool,
+    /// Those of the block that was given last, one behind the other, and where each ends.
+    cookies: Vec<u8>,
+    cookie_ends: Vec<usize>,
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Decoder {
+    /// One that also keeps the cookies which a block sets.
+    #[must_use]
+    pub fn with_cookies() -> Self {
+        Self { keeps_cookies: true, ..Self::default() }
+    }
+
+    /// The values of the `set-cookie` fields of the block that was decoded last, where they are kept.
+    pub fn cookies(&self) -> impl Iterator<Item = &[u8]> {
+        let begins = std::iter::once(0).chain(self.cookie_ends.iter().copied());
+        begins.zip(&self.cookie_ends).map(|(begin, end)| &self.cookies[begin..*end])
+    }
+
     /// What a whole block says.
     ///
     /// # Errors
@@ -46,6 +65,12 @@ impl Decoder {
             && self.last_bytes == block
         {
             return Ok(head);
+        }
+        if self.keeps_cookies {
+            // The cookies are to be those of the block that is remembered, if one is.
+            self.last = None;
+            self.cookies.clear();
+            self.cookie_ends.clear();
         }
         let head = self.read(block)?;
         if block.len() <= REMEMBERED_BYTES_MAX {
@@ -96,6 +121,10 @@ impl Decoder {
         }
         string(rest, &mut self.value)?;
         *fields += 1;
+        if self.keeps_cookies && (index == SET_COOKIE || index == 0 && self.name == b"set-cookie") {
+            self.cookies.extend_from_slice(&self.value);
+            self.cookie_ends.push(self.cookies.len());
+        }
         match index {
             0 => {
                 if self.name.is_empty() || self.name.iter().any(u8::is_ascii_uppercase) {
@@ -244,6 +273,26 @@ mod tests {
         ] {
             assert_eq!(read(block).map_err(|error| error.code), Err(code), "{block:02x?}");
         }
+    }
+
+    #[test]
+    fn cookies_are_those_of_the_block_that_was_given_last() {
+        let first = b"\x88\x0f\x28\x03a=1\x00\x0aset-cookie\x03b=2\xb7";
+        let mut long = b"\x88\x0f\x28\x03c=3\x00\x01x\x7f\x81\x0f".to_vec();
+        long.resize(long.len() + 0x7f + 0x781, b'y');
+        let mut decoder = Decoder::with_cookies();
+        let mut of = |block: &[u8]| {
+            decoder.decode(block).expect("a good block");
+            decoder.cookies().map(|value| String::from_utf8_lossy(value).into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(first), ["a=1", "b=2"]);
+        assert_eq!(of(first), ["a=1", "b=2"]);
+        // Too long to be remembered.
+        assert_eq!(of(&long), ["c=3"]);
+        assert_eq!(of(first), ["a=1", "b=2"]);
+        assert!(of(b"\x88").is_empty());
+        let mut without = Decoder::default();
+        assert!(without.decode(first).is_ok() && without.cookies().next().is_none());
     }
 
     #[test]

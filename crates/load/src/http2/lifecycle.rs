@@ -5,6 +5,7 @@ use super::control::CANCEL;
 use super::engine::Engine;
 use crate::LoadError;
 use crate::account::outcome_of;
+use crate::cookies::CookieJar;
 use crate::engine::NEVER;
 use crate::kernel::{BROKEN, monotonic_ns};
 use crate::lifecycle::outcome_of_connect;
@@ -27,8 +28,8 @@ const STOP_GRACE_NS: u64 = 1_000_000_000;
 const ALPN: &[u8] = b"h2";
 
 impl Engine<'_> {
-    /// Begins to open a connection for what is held.
-    pub(super) fn open(&mut self) {
+    /// Begins to open a connection for what is held, or for a session.
+    pub(super) fn open(&mut self, session: u32) {
         // `live` is below its maximum wherever this is called, and `leave` keeps a free slot for each such one.
         let slot = self.free.pop().expect("a free slot for each connection that may be opened") as usize;
         self.live += 1;
@@ -39,9 +40,15 @@ impl Engine<'_> {
         let endpoint = &route.endpoints[self.address];
         let source = route.source(endpoint, self.numbered);
         let streams = self.wire.streams.min(self.streams_known.unwrap_or(STREAMS_AT_FIRST));
+        if self.wire.cookie_jar {
+            let jar = if session == 0 { self.jars.pop() } else { self.jar_of_session(session) };
+            self.connections[slot].jar = jar.unwrap_or_else(|| CookieJar::new(&self.plan.asks.cookies));
+        }
+        self.session_opens(session, slot);
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Connecting;
         connection.counted = true;
+        connection.session = session;
         connection.number = u64::from(self.lane) << 40 | self.numbered;
         connection.client = self.tally.clients.enter(self.numbered);
         connection.address = self.address;
@@ -101,7 +108,7 @@ impl Engine<'_> {
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Handshaking;
         let Some(stream) = &mut connection.stream else { return };
-        match stream.prepare(route) {
+        match stream.prepare(route, None) {
             Ok(()) => self.handshake(slot),
             Err(error) => self.handshake_failed(slot, &error),
         }
@@ -127,8 +134,7 @@ impl Engine<'_> {
                     Some(other) => format!("in the TLS handshake it chose {}", String::from_utf8_lossy(other)),
                 };
                 self.fatal = Some(LoadError::NotHttp2 { host: self.host.url.host.clone(), cause });
-                self.fail_held(Outcome::Tls);
-                self.close(slot);
+                self.not_made(slot, Outcome::Tls);
             }
             Err(error) => self.handshake_failed(slot, &error),
         }
@@ -137,7 +143,7 @@ impl Engine<'_> {
     /// A connection can carry its first requests.
     fn ready(&mut self, slot: usize) {
         self.now_ns = monotonic_ns();
-        let share = self.share_of_held();
+        let share = self.share_of(slot);
         self.connecting -= 1;
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Open;
@@ -153,15 +159,21 @@ impl Engine<'_> {
             if !self.connections[slot].has_room() {
                 break;
             }
-            let Some(exchange) = self.held.pop_front() else { break };
+            let session = self.connections[slot].session;
+            let held = if session == 0 { self.held.pop_front() } else { self.next_of_session(session) };
+            let Some(exchange) = held else { break };
             self.begin(slot, Exchange { opened: true, ..exchange });
         }
         self.go_on(slot);
         self.touch(slot);
     }
 
-    /// How many of the requests that are held fall to one of the connections that are being made.
-    fn share_of_held(&self) -> usize {
+    /// How many of the requests that are held fall to a connection that is being made: those of its session, or an equal
+    /// share.
+    fn share_of(&self, slot: usize) -> usize {
+        if let Some(users) = &self.users {
+            return users.waiting(self.connections[slot].session);
+        }
         self.held.len().div_ceil(self.connecting.max(1) as usize)
     }
 
@@ -194,18 +206,18 @@ impl Engine<'_> {
         let was_there = outcome == Outcome::Reset && self.host.route.proxy.is_none();
         if outcome.is_ours() || was_there || self.host.reached.load(Ordering::Relaxed) {
             if outcome.is_ours() || outcome == Outcome::ConnectFailed {
-                self.tally.reasons.note(outcome, &error.to_string(), self.share_of_held() as u64);
+                self.tally.reasons.note(outcome, &error.to_string(), self.share_of(slot) as u64);
             }
-            self.fail_held(outcome);
-            self.close(slot);
+            self.not_made(slot, outcome);
             // Tried again by the sweep: at once would be in a tight loop.
             self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
             return;
         }
+        let session = self.connections[slot].session;
         self.close(slot);
         if address + 1 < self.host.route.endpoints.len() {
             self.address = self.address.max(address + 1);
-            return self.open();
+            return self.open(session);
         }
         self.fatal = Some(self.host.route.unreachable(address, error));
     }
@@ -234,18 +246,23 @@ impl Engine<'_> {
                 _ => LoadError::Tls { host, cause: words.clone() },
             });
         }
-        self.tally.reasons.note(outcome, &words, self.share_of_held() as u64);
-        self.fail_held(outcome);
-        self.close(slot);
+        self.tally.reasons.note(outcome, &words, self.share_of(slot) as u64);
+        self.not_made(slot, outcome);
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
     }
 
-    /// The requests that a connection was made for fail with it.
-    fn fail_held(&mut self, outcome: Outcome) {
-        for _ in 0..self.share_of_held() {
-            let Some(exchange) = self.held.pop_front() else { break };
+    /// The requests that a connection was to be made for fail with it.
+    fn not_made(&mut self, slot: usize, outcome: Outcome) {
+        let session = self.connections[slot].session;
+        for _ in 0..self.share_of(slot) {
+            let held = if session == 0 { self.held.pop_front() } else { self.next_of_session(session) };
+            let Some(exchange) = held else { break };
             self.count_failure(0, &exchange, outcome);
+            self.session_failed(session);
         }
+        self.close(slot);
+        // The next one is begun by the sweep: at once would be in a tight loop.
+        self.end_burst(session);
     }
 
     /// A call on a connection failed, and with it the requests under way.
@@ -264,7 +281,7 @@ impl Engine<'_> {
     /// if the connection had carried responses before and nothing of this one's came.
     pub(super) fn lost(&mut self, slot: usize, outcome: Outcome) {
         let connection = &mut self.connections[slot];
-        let (number, carried) = (connection.number, connection.responses > 0);
+        let (number, session, carried) = (connection.number, connection.session, connection.responses > 0);
         let written = connection.out_offset + connection.out_at as u64;
         let may_repeat = matches!(outcome, Outcome::Closed | Outcome::Reset) && carried && !self.stopped;
         for place in 0..connection.places() {
@@ -276,22 +293,26 @@ impl Engine<'_> {
             let unwritten = exchange.sent_ns == 0 || !self.encrypted && exchange.request_offset >= written;
             let idempotent = self.plan.asks.entry(exchange.ask).idempotent;
             if may_repeat && exchange.first_byte_ns == 0 && (idempotent || unwritten) {
-                self.hold(exchange);
+                self.hold(slot, exchange);
             } else {
                 // With a head, the response said that there was more.
                 let in_body = outcome == Outcome::Closed && exchange.status != 0;
                 self.count_failure(number, &exchange, if in_body { Outcome::ShortBody } else { outcome });
+                self.session_failed(session);
             }
         }
         self.close(slot);
+        self.session_goes_on(session);
         self.replace();
     }
 
     /// No request begins on a connection any more; another may be opened in its place.
+    ///
+    /// That of a session counts as open as long as it is: its session has one at a time.
     pub(super) fn leave(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Leaving;
-        if connection.counted && self.free.len() > (self.live_max - self.live) as usize {
+        if connection.counted && connection.session == 0 && self.free.len() > (self.live_max - self.live) as usize {
             connection.counted = false;
             self.live -= 1;
             self.tally.clients.leave(connection.client);
@@ -306,7 +327,9 @@ impl Engine<'_> {
     pub(super) fn left(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         if connection.counted || connection.hung_up {
+            let session = connection.session;
             self.close(slot);
+            self.session_goes_on(session);
             self.replace();
         } else if connection.linger_until_ns == 0 {
             connection.linger_until_ns = self.now_ns + LINGER_NS;
@@ -314,7 +337,7 @@ impl Engine<'_> {
     }
 
     /// Closes a connection and frees its slot.
-    fn close(&mut self, slot: usize) {
+    pub(super) fn close(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         self.events.closes(connection.number);
         let received = connection.stream.as_ref().map_or(0, |stream| stream.received);
@@ -326,15 +349,24 @@ impl Engine<'_> {
         self.connecting -= u32::from(matches!(connection.phase, Phase::Connecting | Phase::Handshaking));
         connection.phase = Phase::Closed;
         connection.generation = connection.generation.wrapping_add(1);
+        let (session, jar) = (connection.session, std::mem::take(&mut connection.jar));
         connection.reset();
         if let Some(stream) = connection.stream.take() {
             self.kernel.close(stream.into_fd());
+        }
+        if session != 0 {
+            self.session_closes(session, jar);
+        } else if self.wire.cookie_jar {
+            self.jars.push(jar);
         }
         self.free.push(slot as u32);
     }
 
     /// Opens another connection if there is something to send that those being made are not for.
     pub(super) fn replace(&mut self) {
+        if self.users.is_some() {
+            return self.begin_sessions();
+        }
         if self.live >= self.live_max || self.fatal.is_some() || self.now_ns < self.hold_until_ns {
             return;
         }
@@ -352,7 +384,7 @@ impl Engine<'_> {
             let Some(exchange) = self.next_new() else { return };
             self.held.push_back(exchange);
         }
-        self.open();
+        self.open(0);
     }
 
     /// Looks at everything that no event tells of.
@@ -381,6 +413,7 @@ impl Engine<'_> {
         for slot in 0..self.connections.len() {
             self.look_at(slot, now_ns, timeout_ns);
         }
+        self.look_at_sessions(now_ns, timeout_ns);
         // Bounded by the connections: each turn opens one, or makes `live` no smaller by failing.
         for _ in self.live..self.live_max {
             self.replace();
@@ -405,7 +438,7 @@ impl Engine<'_> {
             Phase::Open | Phase::Leaving => {
                 // One that says nothing at all is gone; of one that goes on only the request is given up.
                 let silent = connection.active > 0 && is_overdue(connection.heard_ns);
-                let mut overdue = false;
+                let (mut overdue, generation) = (false, connection.generation);
                 for place in 0..connection.places() {
                     let connection = &mut self.connections[slot];
                     let exchange = *connection.at(place);
@@ -415,7 +448,7 @@ impl Engine<'_> {
                         if !silent {
                             self.give_up(slot, place, Outcome::TimedOut, Some(CANCEL));
                         }
-                        if self.connections[slot].phase == Phase::Closed {
+                        if self.connections[slot].generation != generation {
                             return;
                         }
                     }
@@ -446,7 +479,7 @@ impl Engine<'_> {
             Some(_) => self.next_arrival_ns == NEVER && self.queue.is_empty(),
             None => self.issued >= self.limit || self.now_ns >= self.end_ns,
         };
-        exhausted && self.outstanding == 0
+        exhausted && self.outstanding == 0 && self.users.as_ref().is_none_or(|users| users.under_way() == 0)
     }
 
     /// Hands out the tally and when nothing more was begun; what is open is closed with the loop.
@@ -457,6 +490,7 @@ impl Engine<'_> {
         if let Some(error) = self.fatal.take() {
             return Err(error);
         }
+        self.tally.sessions = self.users.take().map(|users| (*users).tally());
         for connection in &self.connections {
             let received = connection.stream.as_ref().map(|stream| stream.received);
             if let Some(bytes) = received {

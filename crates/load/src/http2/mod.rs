@@ -2,7 +2,7 @@
 //!
 //! `frames` and `hpack` read what comes and know no socket; `wire` is what goes out, built once; `engine` is the loop of
 //! one thread and in it the way of a request; `control` answers what servers say of the connection itself; `lifecycle`
-//! holds what happens rarely.
+//! holds what happens rarely; `users` are the sessions, each on a connection of its own.
 //!
 //! A request's way: `engine` puts the frames of all requests that are ready behind each other and writes them in one go;
 //! one read takes the frames of many responses.
@@ -19,6 +19,7 @@ mod next;
 mod sending;
 #[cfg(test)]
 mod used_up;
+mod users;
 mod wire;
 
 pub(crate) use engine::Engine;

@@ -11,6 +11,9 @@ pub(super) const WINDOW_BYTES: u32 = (1 << 30) - 1;
 /// The window that a connection has before anything is said (RFC 9113 6.9.2).
 pub(super) const FIRST_WINDOW_BYTES: u32 = 65_535;
 
+/// The number of `cookie` in the static table.
+const COOKIE: usize = 32;
+
 /// The constant side of a run over HTTP/2.
 #[derive(Debug)]
 pub(crate) struct Wire {
@@ -20,6 +23,8 @@ pub(crate) struct Wire {
     pub(super) asks: Vec<Asked>,
     /// The most requests under way on a connection.
     pub(super) streams: u32,
+    /// Whether requests are put together as they go, with the cookies of their connection's jar.
+    pub(super) cookie_jar: bool,
 }
 
 /// A request.
@@ -30,22 +35,37 @@ pub(super) struct Asked {
     /// Where in `head` the stream's number stands: once for each frame.
     streams_at: Vec<usize>,
     pub(super) body: Vec<u8>,
+    /// Its block of headers, where cookies are to be added.
+    block: Vec<u8>,
 }
 
 impl Asked {
-    fn new(url: &Url, request: &Request, cookies: &[(String, String)]) -> Result<Self, LoadError> {
-        let block = block(url, request, cookies)?;
-        let (mut head, mut streams_at) = (Vec::new(), Vec::new());
-        let pieces = block.chunks(FRAME_BYTES_MAX);
-        let last = pieces.len() - 1;
-        for (number, piece) in pieces.enumerate() {
-            let kind = if number == 0 { HEADERS } else { CONTINUATION };
-            let end = if number == 0 && request.body.is_empty() { END_STREAM } else { 0 };
-            let flags = end | if number == last { END_HEADERS } else { 0 };
-            streams_at.push(head.len() + FRAME_HEAD_BYTES - 4);
-            frame(&mut head, kind, flags, 0, piece);
+    /// The request with these cookies; `None` = with those of a jar, when it goes out.
+    fn new(url: &Url, request: &Request, cookies: Option<&[(String, String)]>) -> Result<Self, LoadError> {
+        let block = block(url, request, cookies.unwrap_or_default())?;
+        let mut head = Vec::new();
+        frames(&mut head, &block, 0, request.body.is_empty());
+        let pieces = block.len().div_ceil(FRAME_BYTES_MAX);
+        let streams_at =
+            (0..pieces).map(|piece| piece * (FRAME_HEAD_BYTES + FRAME_BYTES_MAX) + FRAME_HEAD_BYTES - 4).collect();
+        let block = if cookies.is_none() { block } else { Vec::new() };
+        Ok(Self { head, streams_at, body: request.body.clone(), block })
+    }
+
+    /// Appends its frames up to the body, for a stream, with the value of a Cookie header; gives their length.
+    pub(super) fn begin_with(&self, out: &mut Vec<u8>, block: &mut Vec<u8>, stream: u32, cookies: &[u8]) -> u32 {
+        let before = out.len();
+        if cookies.is_empty() {
+            self.begin(out, stream);
+            return (out.len() - before) as u32;
         }
-        Ok(Self { head, streams_at, body: request.body.clone() })
+        block.clear();
+        block.extend_from_slice(&self.block);
+        integer(block, 0, 4, COOKIE);
+        integer(block, 0, 7, cookies.len());
+        block.extend_from_slice(cookies);
+        frames(out, block, stream, self.body.is_empty());
+        (out.len() - before) as u32
     }
 
     /// Appends its frames up to the body, for a stream.
@@ -65,13 +85,24 @@ impl Wire {
         let Protocol::Http2 { streams } = options.protocol else { return Ok(None) };
         options.check()?;
         let asks = &options.asks;
-        let cookies = &asks.cookies;
+        let cookies = (!asks.cookie_jar).then_some(asks.cookies.as_slice());
         let one = [(&options.url, &options.request)];
         let list: Result<Vec<_>, _> = match asks.list.is_empty() {
             true => one.iter().map(|(url, request)| Asked::new(url, request, cookies)).collect(),
             false => asks.list.iter().map(|ask| Asked::new(&ask.url, &ask.request, cookies)).collect(),
         };
-        Ok(Some(Self { preface: preface(), asks: list?, streams }))
+        Ok(Some(Self { preface: preface(), asks: list?, streams, cookie_jar: asks.cookie_jar }))
+    }
+}
+
+/// Appends the frames of a block of headers.
+fn frames(out: &mut Vec<u8>, block: &[u8], stream: u32, is_all: bool) {
+    let pieces = block.chunks(FRAME_BYTES_MAX);
+    let last = pieces.len() - 1;
+    for (number, piece) in pieces.enumerate() {
+        let kind = if number == 0 { HEADERS } else { CONTINUATION };
+        let end = if number == 0 && is_all { END_STREAM } else { 0 };
+        frame(out, kind, end | if number == last { END_HEADERS } else { 0 }, stream, piece);
     }
 }
 
@@ -134,7 +165,7 @@ fn block(url: &Url, request: &Request, cookies: &[(String, String)]) -> Result<V
     }
     for (name, value) in cookies {
         // RFC 9113 8.2.3: each may be a field of its own.
-        literal(&mut block, 32, "", &format!("{name}={value}"));
+        literal(&mut block, COOKIE as u32, "", &format!("{name}={value}"));
     }
     if announces_length(request) {
         literal(&mut block, 28, "", &request.body.len().to_string());

@@ -18,8 +18,8 @@ pub(crate) struct Courses {
     /// Which of the list comes next, and how far behind it the one after that is: together the loops keep the order.
     next: u64,
     step: u64,
-    running: Vec<Course>,
-    free: Vec<u32>,
+    pub(crate) running: Vec<Course>,
+    pub(crate) free: Vec<u32>,
     /// When those that think go on.
     pub(crate) wakes: BinaryHeap<Reverse<(u64, u32)>>,
     random: fastrand::Rng,
@@ -32,25 +32,27 @@ pub(crate) struct Courses {
 
 /// One session under way.
 #[derive(Debug, Default)]
-struct Course {
+pub(crate) struct Course {
     /// Its place in the list of the plan.
-    session: u32,
+    pub(crate) session: u32,
     /// The burst that is under way, or that comes when it has thought.
-    burst: u32,
+    pub(crate) burst: u32,
     begin_ns: u64,
-    answers: u32,
+    pub(crate) answers: u32,
     /// Parts that are still to come of the page of a user whose steps are computed.
     parts: u32,
     client: Client,
-    /// The slot of its connection while it thinks, if that is still open.
-    connection: Option<u32>,
+    /// The slot of its connection while it thinks, if that is still open; over HTTP/2 while it has one at all.
+    pub(crate) connection: Option<u32>,
+    /// Whether it thinks, over HTTP/2, where its connection does not tell.
+    pub(crate) thinks: bool,
     /// Its cookies while it has no connection.
     jar: Option<CookieJar>,
 }
 
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(crate) enum End {
     Completed,
     Failed,
     /// Its user clicked stop.
@@ -61,7 +63,7 @@ enum End {
 
 /// What comes after the responses of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+pub(crate) enum Step {
     /// The next one, after a pause; `begins` if it is the first of another page.
     Go {
         think_ns: u64,
@@ -131,6 +133,13 @@ impl Courses {
         self.users.as_ref().map_or((0, 0), Users::came)
     }
 
+    /// Begins one of the list, if there is room for it; gives the number that it has while it is under way.
+    pub(crate) fn begin(&mut self, session: u32, intended_ns: u64) -> Option<u32> {
+        let id = self.free.pop()?;
+        self.running[id as usize] = Course { session, begin_ns: intended_ns, ..Course::default() };
+        Some(id)
+    }
+
     /// How many are under way.
     pub(crate) fn under_way(&self) -> usize {
         self.stage.as_ref().map_or(self.running.len() - self.free.len(), |stage| stage.under_way)
@@ -163,7 +172,8 @@ impl Courses {
         }
     }
 
-    fn choose(&mut self, sessions: usize) -> u32 {
+    /// Which session of the list begins next.
+    pub(crate) fn choose(&mut self, sessions: usize) -> u32 {
         // Where users' steps are computed there is no list.
         let place = self.next % sessions.max(1) as u64;
         self.next += self.step;
@@ -171,7 +181,7 @@ impl Courses {
     }
 
     /// What comes after a burst of a session of the list.
-    fn next_burst(&mut self, id: u32, plan: &Plan, is_over: bool) -> Step {
+    pub(crate) fn next_burst(&mut self, id: u32, plan: &Plan, is_over: bool) -> Step {
         let course = &mut self.running[id as usize];
         let bursts = plan.session(course.session).bursts();
         let think = bursts[course.burst as usize].think;
@@ -204,7 +214,8 @@ impl Courses {
         Step::Go { think_ns, begins: true }
     }
 
-    fn end(&mut self, id: u32, end: End, now_ns: u64, in_time: bool) {
+    /// A session is over.
+    pub(crate) fn end(&mut self, id: u32, end: End, now_ns: u64, in_time: bool) {
         self.count(id, end, now_ns, in_time);
         self.free.push(id);
     }

@@ -1,6 +1,5 @@
 //! The command line of ApacheBench 2.4.
 
-use super::request::PROXY_AUTHORIZATION;
 use crate::dropin::getopt::{Getopt, Step, atoi};
 use std::path::PathBuf;
 
@@ -59,6 +58,9 @@ Options are:
     -E certfile     Specify optional client certificate chain and private key
     --strict        Repeat the arithmetic of the original where weir's differs
 ";
+
+/// The header of a proxy's credentials.
+pub(super) const PROXY_AUTHORIZATION: &str = "Proxy-Authorization";
 
 /// What ab was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,13 +1,10 @@
 //! ApacheBench's URL and the bytes of its request.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, PROXY_AUTHORIZATION};
 use weir_load::Url;
 
 /// The longest request without its body, in bytes.
 const REQUEST_BYTES_MAX: usize = 8192;
-
-/// The header that is for the proxy.
-pub(super) const PROXY_AUTHORIZATION: &str = "Proxy-Authorization";
 
 /// A URL as ab takes it apart: the scheme may be missing, the slash behind the host may not.
 #[derive(Debug, Clone, PartialEq, Eq)]

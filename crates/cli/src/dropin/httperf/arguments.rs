@@ -1,8 +1,7 @@
 //! The command line of httperf: long options that may be shortened while they stay unique, and a few short ones.
 
+use super::parts::Parts;
 use super::period::Period;
-use super::printing::Parts;
-use super::talk::{CONNECTIONS_MAX, PIPED_MAX};
 use crate::dropin::getopt::atoi;
 use std::time::Duration;
 
@@ -76,6 +75,10 @@ const OPTIONS: [(&str, Value); 53] = [
 const BURST_MAX: u64 = 65_536;
 /// The longest time that an option may ask for, in seconds: a year.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
+
+/// The most connections of a session, and the most calls that go out over one together, as in the original.
+pub(super) const CONNECTIONS_MAX: u32 = 4;
+pub(super) const PIPED_MAX: usize = 32;
 
 /// What connections or sessions are to do, as the options say it.
 #[derive(Debug, Clone, PartialEq)]

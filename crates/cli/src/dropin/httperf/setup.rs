@@ -1,9 +1,9 @@
 //! What the command line means for the engine.
 
-use super::arguments::{Arguments, Work, unescaped};
+use super::arguments::{Arguments, CONNECTIONS_MAX, PIPED_MAX, Work, unescaped};
 use super::calls::Calls;
 use super::printing::Printing;
-use super::talk::{CONNECTIONS_MAX, Manner, PIPED_MAX, Talk};
+use super::talk::{Manner, Talk};
 use super::uris::{FileSet, Uris};
 use super::watch::{SAMPLE_NS, Shared, Watch};
 use super::workload::Workload;
@@ -98,7 +98,10 @@ pub(super) fn options(arguments: &Arguments, shared: &Shared) -> Result<Options,
         printing,
     };
     let talk = Talk::new(manner, workload, uris, shared.clone());
-    options.directed = Some(Directed { director: Box::new(talk), at_a_time: 1 });
+    // As the original: within a session, and where there are none not at all.
+    let resumes = talk.has_sessions() && !arguments.tls.no_reuse;
+    let links_of_a_user = if resumes { talk.links() } else { 0 };
+    options.directed = Some(Directed { director: Box::new(talk), at_a_time: 1, links_of_a_user });
     Ok(options)
 }
 

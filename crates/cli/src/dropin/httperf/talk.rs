@@ -16,9 +16,6 @@ use std::sync::{Arc, PoisonError};
 use weir_load::Outcome;
 use weir_load::directed::{Director, Orders};
 
-/// The most connections of a session, and the most calls that go out over one together, as in the original.
-pub(super) const CONNECTIONS_MAX: u32 = 4;
-pub(super) const PIPED_MAX: usize = 32;
 /// How often in a row a session's connection may end without an answer where sessions go on after failures.
 const ATTEMPTS_MAX: u32 = 100;
 /// The most objects that are fetched for one page, frames and what is in them included.
@@ -93,8 +90,13 @@ impl Talk {
         Self { manner, workload, uris, shared, users: Vec::new(), free: Vec::new(), next_server: 0, number: 0 }
     }
 
+    /// Whether users are sessions.
+    pub(super) fn has_sessions(&self) -> bool {
+        self.workload.has_sessions()
+    }
+
     /// Links of a user: a connection has one.
-    fn links(&self) -> u32 {
+    pub(super) fn links(&self) -> u32 {
         if self.workload.has_sessions() { self.manner.max_connections } else { 1 }
     }
 
@@ -239,6 +241,7 @@ impl Director for Talk {
         });
         let mut user = User { active: true, begin_ns: intended_ns, progress: self.workload.begin(), ..User::default() };
         user.links.resize_with(links, Place::default);
+        orders.forget(id * links as u32);
         self.users[id as usize] = user;
         self.go_on(id, orders);
     }
