@@ -10,6 +10,8 @@ import unittest
 import weir
 
 URL = os.environ["WEIR_TEST_URL"]
+# What a shell starts in the background ignores Ctrl-C, and so would we.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def soon(what, *arguments):

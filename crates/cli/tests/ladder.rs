@@ -16,7 +16,7 @@ use weir_wire::{Record, Slot};
 /// Loads a server on a rung that is forced or fallen to, and checks what must hold on every one with positions.
 fn check(server: &RunningServer, rung: &[&str], name: &str, more: &[&str]) -> Value {
     let run = tempfile::tempdir().expect("a temporary directory");
-    let options = [rung, &["-d", "2s", "--cpu", "1"], more].concat();
+    let options = [rung, &["-d", "1s", "--cpu", "1"], more].concat();
     let report = explain(&server.url("/1k.txt"), server.port, run.path(), &options);
     let what = format!("port {} {rung:?} {more:?}", server.port);
     let (joined, mean) = (number(&report, "/joined_fraction"), number(&report, "/response_ns/mean"));

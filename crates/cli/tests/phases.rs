@@ -20,7 +20,7 @@ fn phase<'r>(report: &'r Value, server: &str, name: &str) -> &'r Value {
 /// Loads a server with its pack; what must hold for every server's phases.
 fn phases(server: &RunningServer, path: &str, pack: &str, connections: &str) -> Value {
     let run = tempfile::tempdir().expect("a temporary directory");
-    let options = ["--packs", pack, "-d", "2s", "-c", connections];
+    let options = ["--packs", pack, "-d", "1s", "-c", connections];
     let report = explain(&server.url(path), server.port, run.path(), &options);
     assert!(number(&report, "/observer_cost/lost") < 1.0);
     let sum = |part: &str| -> f64 {

@@ -41,8 +41,8 @@ pub struct Judgement {
     pub probability: Option<f64>,
     /// The same, corrected for all comparisons of the experiment (Holm).
     pub corrected_probability: Option<f64>,
-    /// The smallest difference, as a fraction, that so many blocks on this machine would have shown nine times of ten;
-    /// `None` when the blocks do not tell.
+    /// The smallest difference, as a fraction, that so many blocks on this machine would have shown about eight times of
+    /// ten; `None` when the blocks do not tell.
     pub smallest_found: Option<f64>,
     /// What can be said; by the rule of [`comparison::verdict`], and better or worse only with a corrected probability of
     /// at most [`FALSE_VERDICTS`], except where [`generator_limited`](Self::generator_limited) says why not.

@@ -145,7 +145,7 @@ fn the_terminal_has_units_words_and_the_way_back() {
         "worse: B takes 30.",
         "cannot tell: the load generator was the limit",
         "10 blocks, A twice in 8 of them",
-        "nine times of ten",
+        "about eight times of ten",
         "new 'x y' (CPU 0) at http://127.0.0.1:8082/",
         "control group",
         "again: weir compare --a old --seed 7",

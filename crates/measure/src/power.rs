@@ -99,8 +99,12 @@ fn at_least(least: usize, count: usize, success: f64) -> f64 {
     (least..=count).map(exactly).sum()
 }
 
-/// The smallest difference, as a fraction, that an experiment like this finds nine times of ten; `None` when it finds
-/// none up to a factor of 4, or when there are too few ratios of A against itself to tell.
+/// The smallest difference, as a fraction, that an experiment like this finds nine times of ten where its ratios are
+/// independent; `None` when it finds none up to a factor of 4, or when there are too few ratios of A against itself to
+/// tell.
+///
+/// Real noise comes in spells, and a recording of it knows only its own: of recorded slices such a difference was found in
+/// 70 to 94 of 100 experiments (`crates/compare/tests/recorded.rs`).
 #[must_use]
 pub fn smallest_found(noise: &[f64], power: &Power) -> Option<f64> {
     if noise.len() < BLOCKS_FOR_A_VERDICT || power.blocks < BLOCKS_FOR_A_VERDICT {

@@ -66,7 +66,7 @@ pub struct ComparedResult {
     pub words: String,
     /// The probability that chance does as much, corrected for all comparisons.
     pub chance: Option<f64>,
-    /// The smallest difference that so many blocks would have shown nine times of ten, as a fraction.
+    /// The smallest difference that so many blocks would have shown about eight times of ten, as a fraction.
     pub smallest_found: Option<f64>,
     /// The ratio of each block that has one: the block's number from 1, and the subject over the baseline.
     pub ratios: Vec<(usize, f64)>,

@@ -40,7 +40,7 @@ pub(super) fn table(case: &ComparedCase, index: usize) -> String {
          <th scope=\"col\" class=\"n\">Noise floor</th><th scope=\"col\" class=\"n\">By chance</th><th scope=\"col\" class=\"n\">Would be found</th></tr></thead>\n<tbody>{rows}</tbody></table></div>\
          <p class=\"note\">Ratios are medians over blocks, of the subject to {held}; the broad band is the smallest effect that interests, \
          the hatched one the noise floor ({held} against itself), the line the interval. By chance: how likely such blocks are without any \
-         difference, corrected for all comparisons. Would be found: the smallest difference that so many blocks show nine times of ten.</p>",
+         difference, corrected for all comparisons. Would be found: the smallest difference that so many blocks show about eight times of ten.</p>",
         framed(&name),
         short(baseline, MOST_NAME),
         short(other, MOST_NAME),
