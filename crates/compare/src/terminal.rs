@@ -165,7 +165,10 @@ fn write_judged(text: &mut String, plan: &Plan, judgements: &[&Judgement], colou
     }
     if let Some(smallest) = judgements.first().and_then(|judgement| judgement.smallest_found) {
         let (metric, percent) = (first.metric.name(), smallest * 100.0);
-        line(text, format_args!("  In {metric} a difference of {percent:.1} % would be found about eight times of ten."));
+        line(
+            text,
+            format_args!("  In {metric} a difference of {percent:.1} % would be found about eight times of ten."),
+        );
     }
 }
 
