@@ -83,14 +83,23 @@ fn probability(probability: f64) -> String {
     }
 }
 
+/// How far apart the names of the table's axis are at least, as a share of its width.
+const APART: f64 = 0.4;
+
 /// The names of the table's axis.
 fn axis_names(axis: &Axis) -> String {
-    // A column has room for three; the one that says that both are the same is among them.
-    let each = axis.ticks().len().div_ceil(3).max(1);
-    let same = axis.ticks().iter().position(|(at, _)| (*at - 1.0).abs() < 1e-9).unwrap_or(0);
-    let shown = axis.ticks().iter().enumerate().filter(|(index, _)| index % each == same % each);
+    // A column has room for a few names; the one that says that both are the same comes first.
+    let mut ticks: Vec<(f64, &str)> = axis.ticks().iter().map(|(at, name)| (*at, name.as_str())).collect();
+    ticks.sort_by(|(one, _), (other, _)| (one - 1.0).abs().total_cmp(&(other - 1.0).abs()));
+    let mut shown: Vec<(f64, &str)> = Vec::new();
+    for (at, name) in ticks {
+        if shown.iter().all(|(other, _)| (axis.place(at) - axis.place(*other)).abs() >= APART) {
+            shown.push((at, name));
+        }
+    }
     let labels: String = shown
-        .map(|(_, (at, name))| format!("<text x=\"{}\" y=\"14\">{}</text>", extent(axis.place(*at)), escaped(name)))
+        .into_iter()
+        .map(|(at, name)| format!("<text x=\"{}\" y=\"14\">{}</text>", extent(axis.place(at)), escaped(name)))
         .collect();
     format!(
         "<span class=\"unseen\">The interval as a drawing</span><svg class=\"plot\" aria-hidden=\"true\" width=\"100%\" height=\"18\">{labels}</svg>"
