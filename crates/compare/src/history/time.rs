@@ -1,21 +1,13 @@
 //! Times of results, for people and for names of files.
+use chrono::DateTime;
 
 /// Seconds since 1970 as `2026-11-22 00:50:00` in UTC.
 #[must_use]
 pub(crate) fn utc(at_s: u64) -> String {
     // The year has four digits; what lies beyond is no time of a result.
     let at_s = at_s.min(253_402_300_799);
-    // Days from 1 March of year 0 on, so that the leap day is the last of its year, in eras of 400 years.
-    let days = at_s / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (at_s / 3600 % 24, at_s / 60 % 60, at_s % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+    let time = i64::try_from(at_s).ok().and_then(|at_s| DateTime::from_timestamp(at_s, 0)).unwrap_or_default();
+    time.format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 #[cfg(test)]
