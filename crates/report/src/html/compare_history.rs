@@ -1,13 +1,12 @@
 //! How figures went over the results of a history.
 
+use super::compare_page::beside;
 use super::escape::{escaped, unbroken};
 use super::examples::tick;
 use super::plot::{Axis, Line, Plot};
 use super::tables::values;
 use crate::compared::{Compared, ComparedSeries};
 
-/// Plots that are shown at once; the others unfold.
-const SHOWN: usize = 6;
 /// The latest results of a plot.
 const MOST_POINTS: usize = 400;
 
@@ -25,21 +24,11 @@ pub(super) fn section(compared: &Compared) -> String {
     });
     let drawn: Vec<String> =
         series.into_iter().enumerate().map(|(number, series)| plot(series, &format!("history-{number}"))).collect();
-    let (shown, folded) = drawn.split_at(drawn.len().min(SHOWN));
-    let more = if folded.is_empty() {
-        String::new()
-    } else {
-        format!(
-            "<details><summary>{} more</summary><div class=\"plots\">{}</div></details>",
-            folded.len(),
-            folded.concat()
-        )
-    };
     let words: String = compared.history_words.iter().map(|words| format!("<li>{}</li>", escaped(words))).collect();
     format!(
         "<section aria-labelledby=\"history-h\"><h2 id=\"history-h\">Since earlier results</h2>\
-         <div class=\"card figure\"><ul class=\"told-history\">{words}</ul></div><div class=\"plots\">{}</div>{more}</section>\n",
-        shown.concat()
+         <div class=\"card figure\"><ul class=\"told-history\">{words}</ul></div>{}</section>\n",
+        beside(&drawn)
     )
 }
 

@@ -12,6 +12,9 @@ use weir_measure::comparison::Verdict;
 const STYLE: &str = concat!(include_str!("style.css"), include_str!("plot.css"), include_str!("compare.css"));
 const SCRIPT: &str = include_str!("plot.js");
 
+/// Plots that are shown at once; the others unfold.
+const SHOWN: usize = 6;
+
 /// Stripes for the noise floor, so that it is not taken for a finding.
 const STRIPES: &str = "<svg class=\"unseen\" aria-hidden=\"true\" width=\"0\" height=\"0\"><defs>\
     <pattern id=\"stripes\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
@@ -59,6 +62,21 @@ pub(super) fn headed(id: &str, index: usize, title: &str, body: &str) -> String 
         "<section aria-labelledby=\"case-{index}-{id}\"><h3 class=\"of-case\" id=\"case-{index}-{id}\">{}</h3>{body}</section>\n",
         escaped(title)
     )
+}
+
+/// Plots beside each other; those beyond the first few unfold.
+pub(super) fn beside(drawn: &[String]) -> String {
+    let (shown, folded) = drawn.split_at(drawn.len().min(SHOWN));
+    let more = if folded.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "<details><summary>{} more</summary><div class=\"plots\">{}</div></details>",
+            folded.len(),
+            folded.concat()
+        )
+    };
+    format!("<div class=\"plots\">{}</div>{more}", shown.concat())
 }
 
 /// The verdict as a word of the page, and as a class of its style sheet.

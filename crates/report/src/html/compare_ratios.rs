@@ -1,6 +1,6 @@
 //! Ratios: all metrics in a table with their intervals drawn on one axis, and block by block.
 
-use super::compare_page::{by_subject, change, headed, word};
+use super::compare_page::{beside, by_subject, change, headed, word};
 use super::escape::{escaped, extent, short, unbroken};
 use super::plot::{Axis, Level, Line, Plot};
 use super::tables::{framed, values};
@@ -9,8 +9,6 @@ use weir_measure::comparison::Estimate;
 
 /// Points of one plot at most; of more every so many are drawn.
 const MOST_POINTS: usize = 400;
-/// Plots that are shown at once; the others unfold.
-const SHOWN: usize = 6;
 /// Characters of a name in a table and in a legend.
 const MOST_NAME: usize = 60;
 
@@ -156,18 +154,7 @@ pub(super) fn plots(case: &ComparedCase, index: usize) -> String {
     if drawn.is_empty() {
         return String::new();
     }
-    let (shown, folded) = drawn.split_at(drawn.len().min(SHOWN));
-    let more = if folded.is_empty() {
-        String::new()
-    } else {
-        format!(
-            "<details><summary>{} more</summary><div class=\"plots\">{}</div></details>",
-            folded.len(),
-            folded.concat()
-        )
-    };
-    let body = format!("<div class=\"plots\">{}</div>{more}", shown.concat());
-    headed("blocks", index, "Ratios block by block", &body)
+    headed("blocks", index, "Ratios block by block", &beside(&drawn))
 }
 
 fn plot(case: &ComparedCase, result: &ComparedResult, id: &str) -> String {
