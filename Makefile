@@ -5,11 +5,12 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET)/release/weir
+ARM := $(TARGET)/release/libarm4.so $(TARGET)/release/libarm.so
 
 export CARGO PREFIX DESTDIR WEIR
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-apache python test lint bench study-wasd study-truth soak soak-load fuzz install clean
+.PHONY: help deps build demo demo-apache python arm-clients test lint bench study-arm study-wasd study-truth soak soak-load fuzz soak-arm install install-apache install-php clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,8 +18,8 @@ help: ## Lists the targets.
 deps: ## Installs the Debian packages that are missing (as root or by sudo), and says what each is for.
 	@scripts/deps
 
-build: deps ## Builds the program.
-	$(CARGO) build --release --package weir-cli
+build: deps ## Builds the program, and the ARM libraries for C.
+	$(CARGO) build --release --package weir-cli --package weir-arm-c --package weir-arm2-c
 
 python: deps ## Builds the package for Python into $(TARGET)/python, for PYTHONPATH; no package index is asked.
 	@scripts/python
@@ -29,6 +30,9 @@ demo: build ## Loads our own server with a sample site and explains where its re
 demo-apache: build ## The same with Debian's Apache, in a configuration of its own.
 	@scripts/demo apache
 
+arm-clients: build ## Fetches, builds and runs programs of others against the ARM libraries; says which and how they did.
+	@scripts/arm-clients
+
 test: deps ## Runs all tests; the last line counts them.
 	@scripts/test
 
@@ -38,6 +42,11 @@ lint: deps ## Checks the format and the lints; a warning is an error.
 
 bench: build ## Repeats our own figures into bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
 	@bench/run
+
+study-arm: build ## Repeats the paper on ARM in Apache and PHP, under 30 minutes, as root, and writes its page; QUICK=1: three minutes, for trying.
+	@$(MAKE) --no-print-directory -C native/apache
+	@$(MAKE) --no-print-directory -C native/php
+	@QUICK="$(QUICK)" studies/arm/run
 
 study-wasd: build ## Repeats the WASD server's performance paper, under 30 minutes, and writes its page; QUICK=1: two minutes, for trying.
 	@QUICK="$(QUICK)" studies/wasd/run
@@ -52,15 +61,24 @@ soak: build ## Explains load on real servers again and again for MINUTES (10): n
 soak-load: build ## Asks for REQUESTS (10000000) without a pause: the memory of the load generator stays below 50 MB.
 	@scripts/soak-load
 
+soak-arm: deps ## Apache with its ARM module: RELOADS (1000) under load by each model, by prefork with 100 new children each time.
+	@scripts/soak-arm
+
 fuzz: deps ## Fuzzes each parser for FUZZ_SECONDS (60).
 	@scripts/fuzz
 
 # Built only where it is missing: the installing user, often root, need not have Rust.
-$(WEIR):
-	$(CARGO) build --release --package weir-cli
+$(WEIR) $(ARM) &:
+	$(CARGO) build --release --package weir-cli --package weir-arm-c --package weir-arm2-c
 
-install: $(WEIR) ## Installs below $(DESTDIR)$(PREFIX): program, man pages, completions, licences.
+install: $(WEIR) $(ARM) ## Installs below $(DESTDIR)$(PREFIX): program, ARM libraries, man pages, completions, licences.
 	@scripts/install
+
+install-apache: ## Builds the ARM module for Apache and installs it where APXS= says (else the one on the search path).
+	@$(MAKE) --no-print-directory -C native/apache install
+
+install-php: ## Builds the extension arm for PHP and installs it where PHP_CONFIG= says (else for PHP 8.2 of Debian).
+	@$(MAKE) --no-print-directory -C native/php install
 
 clean: ## Removes what was built and the runs of the demos.
 	$(CARGO) clean

@@ -20,7 +20,7 @@ fn observer_cost() {
 
 #[test]
 fn bare_client_and_server() {
-    let address = std::net::TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a free port");
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], weir_testkit::free_port()));
     let mut server = Command::new(env!("CARGO_BIN_EXE_bare-server"))
         .args([&address.to_string(), "--body", "100000"])
         .spawn()
@@ -106,4 +106,49 @@ fn truth_table() {
     // Four figures of weir's own, with their distance from the truth; a tool that is not there says so.
     assert!(rows[1][2..6].iter().all(|cell| cell.contains(" ms (")), "{stdout}");
     assert!(rows[4][2].contains("not measured: /nowhere/hey cannot be run"), "{stdout}");
+}
+
+#[test]
+fn arm_pair() {
+    let library = std::env::current_exe().expect("this test").with_file_name("libarm4.so");
+    if require::or_skip(library.is_file(), "libarm4.so is not built: test the whole workspace").is_none() {
+        return;
+    }
+    let announcements = tempfile::tempdir().expect("a directory");
+    let output = Command::new(env!("CARGO_BIN_EXE_arm-pair"))
+        .arg(library)
+        .args(["--rounds", "5", "--batches", "2", "--threads", "1,3"])
+        .env("WEIR_ARM_DIR", announcements.path())
+        .output()
+        .expect("the benchmark starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows: Vec<_> = stdout.lines().skip(2).take(2).map(cells).collect();
+    assert_eq!([rows[0][0], rows[1][0]], ["1", "3"], "{stdout}");
+    let figure = |row: &[&str], column: usize| row[column].parse::<f64>().unwrap_or(0.0);
+    // Who listens costs something, and nothing was lost.
+    assert!(rows.iter().all(|row| figure(row, 3) > figure(row, 2) && figure(row, 2) > 0.0), "{stdout}");
+    assert!(stdout.contains("\n0 records dropped"), "{stdout}");
+}
+
+#[test]
+fn arm_agent() {
+    let output = Command::new(env!("CARGO_BIN_EXE_arm-agent"))
+        .args(["--rates", "1000", "--processes", "1,5", "--seconds", "0.3"])
+        .output()
+        .expect("the benchmark starts");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(stdout.lines().filter(|line| line.starts_with("| 1000/s")).count(), 2, "{stdout}");
+    let has_command = Path::new(env!("CARGO_BIN_EXE_arm-agent")).with_file_name("weir").exists();
+    if require::root_and_bpf().is_none() || !has_command {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_arm-agent"))
+        .args(["--rates", "200", "--processes", "2", "--seconds", "0.3", "--capture", "1"])
+        .output()
+        .expect("the benchmark starts");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    assert!(stdout.contains("| off |") && stdout.contains("| on |"), "{stdout}");
 }

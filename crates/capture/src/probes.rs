@@ -22,6 +22,8 @@ mod skeleton {
 /// Words (of 8 bytes) of a CPU's ring: 4 MiB, which hold 0.4 s of the busiest server seen, so that a collector that has
 /// to wait for a CPU loses nothing.
 const RING_WORDS: u64 = 1 << 19;
+/// The same where only the events of some processes' own tasks are told: 1 MiB.
+const TASK_RING_WORDS: u64 = 1 << 17;
 /// What each object that shares the rings must have as its `ring_mask`.
 pub(crate) const RING_MASK: u64 = RING_WORDS - 1;
 
@@ -60,6 +62,7 @@ pub fn streams() -> usize {
 pub struct Probes {
     skel: SpineSkel<'static>,
     boundaries: Boundaries,
+    ring_words: u64,
     /// The thread groups that were named as the server's.
     named: Vec<u32>,
     keep_addresses: bool,
@@ -84,31 +87,22 @@ impl Probes {
     /// # Errors
     /// [`CaptureError`] says what is missing and the remedy; rungs without probes are refused.
     pub fn load_rung(rung: Rung) -> Result<Self, CaptureError> {
-        bound::check()?;
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, _| {})));
-        let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
-        // The skeleton borrows its object for as long as it lives, which is until the process ends: once a run.
-        let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = SpineSkelBuilder::default().open(object).map_err(refused("opening them"))?;
-        let cpus = libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs"))?;
-        let rings = &mut open.maps.rings;
-        rings.set_max_entries(cpus as u32).map_err(refused("sizing the rings"))?;
-        rings.set_value_size(Rings::stride(RING_WORDS) as u32).map_err(refused("sizing the rings"))?;
-        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.ring_mask = RING_MASK;
-            constants.by_descriptor = Boundaries::by_descriptor(rung);
-            set_calls(&mut constants.sending, SENDING);
-            constants.from_run_queue = per_cpu::to_preempt_count().unwrap_or(0);
-        }
-        // A kernel without these tracepoints refuses the whole object for them.
-        let progs = &mut open.progs;
-        for program in [&mut progs.on_ready, &mut progs.on_recv, &mut progs.on_send] {
-            program.set_autoload(rung == Rung::SocketTracepoints);
-        }
-        let skel = open.load().map_err(refused(LOADING))?;
-        let mut probes = Self { skel, boundaries: Boundaries::InTheSpine, named: Vec::new(), keep_addresses: false };
+        let skel = load_spine(Scope::Host(rung))?;
+        let (boundaries, named) = (Boundaries::InTheSpine, Vec::new());
+        let mut probes = Self { skel, boundaries, ring_words: RING_WORDS, named, keep_addresses: false };
         probes.boundaries = Boundaries::load(rung, &probes)?;
         Ok(probes)
+    }
+
+    /// Loads those of the scheduler alone, which tell of nobody but the tasks of traced processes: no sockets, no
+    /// requests, and of others not who they are. A process that runs another program is traced no more.
+    ///
+    /// # Errors
+    /// [`CaptureError`] says what is missing and the remedy.
+    pub(crate) fn load_tasks() -> Result<Self, CaptureError> {
+        let skel = load_spine(Scope::Tasks)?;
+        let (boundaries, named) = (Boundaries::InTheSpine, Vec::new());
+        Ok(Self { skel, boundaries, ring_words: TASK_RING_WORDS, named, keep_addresses: false })
     }
 
     /// The rung that request boundaries come from.
@@ -123,7 +117,7 @@ impl Probes {
     /// [`CaptureError::Refused`] if the map cannot be mapped.
     pub(crate) fn rings(&self) -> Result<Rings, CaptureError> {
         let cpus = self.skel.maps.rings.info().map_err(|error| refusal("sizing the rings", &error))?.info.max_entries;
-        Rings::map(self.skel.maps.rings.as_fd(), cpus as usize, RING_WORDS)
+        Rings::map(self.skel.maps.rings.as_fd(), cpus as usize, self.ring_words)
             .map_err(|error| CaptureError::Refused { doing: "mapping the rings", reason: error.to_string() })
     }
 
@@ -249,6 +243,50 @@ impl Probes {
         }
         Ok(())
     }
+}
+
+/// What the spine is to tell.
+#[derive(Clone, Copy)]
+enum Scope {
+    /// Everything, with request boundaries from this rung.
+    Host(Rung),
+    /// What happens to traced tasks.
+    Tasks,
+}
+
+fn load_spine(scope: Scope) -> Result<SpineSkel<'static>, CaptureError> {
+    bound::check()?;
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, _| {})));
+    let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
+    let (rung, words) = match scope {
+        Scope::Host(rung) => (Some(rung), RING_WORDS),
+        Scope::Tasks => (None, TASK_RING_WORDS),
+    };
+    // The skeleton borrows its object for as long as it lives, which is until the process ends: once a run.
+    let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = SpineSkelBuilder::default().open(object).map_err(refused("opening them"))?;
+    let cpus = libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs"))?;
+    let rings = &mut open.maps.rings;
+    rings.set_max_entries(cpus as u32).map_err(refused("sizing the rings"))?;
+    rings.set_value_size(Rings::stride(words) as u32).map_err(refused("sizing the rings"))?;
+    if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+        constants.ring_mask = words - 1;
+        constants.by_descriptor = rung.is_some_and(Boundaries::by_descriptor);
+        constants.targets_only = rung.is_none();
+        set_calls(&mut constants.sending, SENDING);
+        constants.from_run_queue = per_cpu::to_preempt_count().unwrap_or(0);
+    }
+    // A kernel without these tracepoints refuses the whole object for them.
+    let progs = &mut open.progs;
+    for program in [&mut progs.on_ready, &mut progs.on_recv, &mut progs.on_send] {
+        program.set_autoload(rung == Some(Rung::SocketTracepoints));
+    }
+    if rung.is_none() {
+        for program in [&mut progs.on_state, &mut progs.census, &mut progs.census_unix, &mut progs.census_tasks] {
+            program.set_autoload(false);
+        }
+    }
+    open.load().map_err(refused(LOADING))
 }
 
 /// Sets the bits of these system calls, of those that the map has room for.

@@ -8,7 +8,6 @@ mod json;
 mod live;
 mod outputs;
 mod page;
-mod pane;
 mod prometheus;
 mod protocol;
 pub(crate) mod reach;

@@ -1,6 +1,9 @@
 //! The `weir` command: measures web servers, explains where a request's time goes, and serves the web itself.
 mod advise;
+mod agent;
 mod always;
+mod arm;
+mod arm_source;
 mod child;
 mod compare;
 mod dropin;
@@ -9,6 +12,7 @@ mod load;
 mod load_run;
 mod manual;
 mod output;
+mod pane;
 mod privacy;
 mod probe_options;
 mod progress;
@@ -44,6 +48,8 @@ Start here:
       how much load does it take?
   weir compare --a 'SERVER' --b 'SERVER' --url URL
       which one is faster, really?
+  weir arm top
+      which business transactions run, how fast, how many fail?
   weir webtest tests.wt
       do the pages say what they should?
   weir serve .
@@ -74,6 +80,8 @@ enum Command {
     Httperf(dropin::HttperfArgs),
     Webtest(webtest::Args),
     RecordSession(record_session::Args),
+    Arm(arm::Args),
+    Agent(agent::Args),
     Man(manual::ManArgs),
     Completions(manual::CompletionsArgs),
 }
@@ -95,6 +103,8 @@ fn main() -> ExitCode {
         Command::Httperf(args) => dropin::httperf(args),
         Command::Webtest(args) => webtest::run(&args),
         Command::RecordSession(args) => record_session::run(&args),
+        Command::Arm(args) => arm::run(&args),
+        Command::Agent(args) => agent::run(&args),
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),
     })

@@ -31,13 +31,20 @@ pub(crate) struct CompletionsArgs {
 pub(crate) fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&args.directory).with_context(|| format!("cannot make {}", args.directory.display()))?;
     let command = crate::Cli::command();
-    page(&args.directory, "weir", &command)?;
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        // clap leaks the name for the life of the process, which is about to end.
-        let name: &'static str = format!("weir-{}", sub.get_name()).leak();
-        page(&args.directory, name, &sub.clone().name(name).bin_name(name.replacen('-', " ", 1)))?;
-    }
+    pages(&args.directory, "weir", &command)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The page of a command, and those of its own ones.
+fn pages(directory: &Path, name: &str, command: &clap::Command) -> anyhow::Result<()> {
+    page(directory, name, command)?;
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+        // clap leaks the name for the life of the process, which is about to end.
+        let sub_name: &'static str = format!("{name}-{}", sub.get_name()).leak();
+        let called = format!("{} {}", command.get_bin_name().unwrap_or("weir"), sub.get_name());
+        pages(directory, sub_name, &sub.clone().name(sub_name).bin_name(called))?;
+    }
+    Ok(())
 }
 
 fn page(directory: &Path, name: &str, command: &clap::Command) -> anyhow::Result<()> {
@@ -87,7 +94,8 @@ mod tests {
     #[test]
     fn examples_fit_on_a_terminal_and_every_command_has_some() {
         let command = crate::Cli::command();
-        for sub in std::iter::once(&command).chain(command.get_subcommands()) {
+        let of_its_own = command.get_subcommands().flat_map(clap::Command::get_subcommands);
+        for sub in std::iter::once(&command).chain(command.get_subcommands()).chain(of_its_own) {
             let text = sub.get_after_help().unwrap_or_else(|| panic!("{} has no examples", sub.get_name())).to_string();
             assert!(text.contains("  weir "), "{} has no examples: {text}", sub.get_name());
             for line in text.lines() {

@@ -1,5 +1,6 @@
 //! The `weir record` command: kernel events of a server, into a run directory.
 
+use crate::arm_source::ArmRecording;
 use crate::child::Child;
 use crate::rung::RungArgs;
 use crate::stop::Stop;
@@ -23,6 +24,8 @@ Examples:
   weir record --pid 4711 --packs auto --probe libphp.so:php_mail
       a process with its children and threads, with phases and queries of known
       servers, and a mark at a function
+  weir record --port 80 --arm
+      with the transactions that its applications tell `weir agent` of
   weir record --unit shop
       the systemd unit shop.service, whatever runs in it
   weir record --run runs/b -- nginx -g 'daemon off;'
@@ -186,6 +189,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     footing.settle(&target)?;
     let sources = args.sources.load(footing.probes.as_ref(), &target, child.is_some())?;
+    let transactions = args.sources.transactions()?;
     // Not before: what is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(footing.rung.name()), None)?;
@@ -193,8 +197,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?,
         None => Recorder::sample(&target, &run, limits(args.disk))?,
     };
+    let transactions = transactions.map(|told| told.record(&run)).transpose()?;
     let Ending { notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
     let cost = recorder.finish([footing.notes, notes.clone()].concat())?;
+    transactions.map(ArmRecording::finish).transpose()?;
     if let Some(child) = child {
         child.end();
     }

@@ -3,12 +3,12 @@
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use weir_server::{AccessLog, BindError, Counts, ListenAddr, LogFormat, LogTarget, Options, Server};
+use weir_server::{AccessLog, ArmRules, BindError, Counts, ListenAddr, LogFormat, LogTarget, Options, Server};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +22,9 @@ Examples:
       any free port; the line at the start says which
   weir serve --access-log access.log --log-queries site
       with a log of all requests, queries included
+  weir serve --arm shop.arm site
+      requests told to `weir agent` as business transactions, by the directives
+      in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
 
 Files in memory are looked at again at most once a second.
 Symbolic links that leave DIR, and absolute ones, are refused.
@@ -68,6 +71,10 @@ pub(crate) struct Args {
     #[arg(long, requires = "access_log")]
     log_addresses: bool,
 
+    /// Tell requests as business transactions, by the directives of mod_arm in FILE
+    #[arg(long, value_name = "FILE")]
+    arm: Option<PathBuf>,
+
     /// Answer 403 for a directory without index.html instead of listing it
     #[arg(long)]
     no_listing: bool,
@@ -101,7 +108,14 @@ enum Format {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     raise_open_files_limit();
     let log_is_stdout = args.access_log.as_ref().is_some_and(|path| path.as_os_str() == "-");
-    let server = match Server::bind(options(args)) {
+    let rules = match args.arm.as_deref().map(arm_rules).transpose() {
+        Ok(rules) => rules,
+        Err(wrong) => {
+            eprintln!("weir serve: {wrong}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let server = match Server::bind(Options { arm: rules, ..options(args) }) {
         Ok(server) => server,
         Err(error @ (BindError::RootMissing { .. } | BindError::RootNotDirectory { .. } | BindError::NoAddress)) => {
             eprintln!("weir serve: {error}");
@@ -143,6 +157,12 @@ fn options(args: Args) -> Options {
         ..AccessLog::new(if path.as_os_str() == "-" { LogTarget::Stdout } else { LogTarget::File(path) })
     });
     options
+}
+
+/// Which requests are told, as a file says it.
+fn arm_rules(path: &Path) -> Result<ArmRules, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("--arm {}: {error}", path.display()))?;
+    text.parse().map_err(|error| format!("--arm {}, {error}", path.display()))
 }
 
 /// What is served where, in one line.

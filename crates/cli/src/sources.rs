@@ -1,5 +1,6 @@
 //! The sources of events beside the spine that a user may ask for, by option.
 
+use crate::arm_source::Subscription;
 use crate::probe_options::ProbeArgs;
 use crate::watch::WatchArgs;
 use anyhow::bail;
@@ -21,6 +22,10 @@ pub(crate) struct SourceArgs {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_HZ))
     )]
     stacks: Option<u32>,
+
+    /// Take in the transactions that applications tell the agent of (ARM): classes of requests, and phases within them
+    #[arg(long)]
+    arm: bool,
 }
 
 impl SourceArgs {
@@ -53,9 +58,14 @@ impl SourceArgs {
         Ok(sources)
     }
 
+    /// Has the agent tell of transactions, if that was asked for; likewise before a run is made.
+    pub(crate) fn transactions(&self) -> anyhow::Result<Option<Subscription>> {
+        self.arm.then(Subscription::open).transpose()
+    }
+
     /// One of these options that was given, if any was.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let stacks = self.stacks.map(|_| "--stacks");
-        stacks.or_else(|| self.probes.given()).or_else(|| self.watch.given())
+        stacks.or(self.arm.then_some("--arm")).or_else(|| self.probes.given()).or_else(|| self.watch.given())
     }
 }

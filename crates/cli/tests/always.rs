@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{alone, number, output, weir};
-use weir_testkit::{Faulty, require};
+use weir_testkit::{Faulty, free_port, require};
 
 /// A server of ours at a port that it may be started at again.
 fn serve(port: u16, site: &Path) -> Child {
@@ -28,10 +28,6 @@ fn serve(port: u16, site: &Path) -> Child {
         std::thread::sleep(Duration::from_millis(20));
     }
     server
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port()
 }
 
 fn stop(mut child: Child) -> String {

@@ -15,14 +15,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("load", &["measure", "wire"]),
     ("python", &["load", "measure"]),
     ("capture", &["trace", "wire"]),
-    ("server", &[]),
+    ("server", &["arm"]),
     ("session", &[]),
     ("compare", &["measure", "report"]),
     ("report", &["measure"]),
+    ("agent", &["measure", "wire"]),
+    ("arm", &["wire"]),
+    ("arm-c", &["arm"]),
+    ("arm2-c", &["arm"]),
+    ("store", &["measure"]),
     ("testkit", &[]),
+    ("web-modules", &[]),
     (
         "cli",
-        &["capture", "compare", "load", "measure", "report", "server", "session", "tiles", "timeline", "trace", "wire"],
+        &[
+            "agent", "arm", "capture", "compare", "load", "measure", "report", "server", "session", "store", "tiles",
+            "timeline", "trace", "wire",
+        ],
     ),
 ];
 
@@ -31,6 +40,9 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("measure", &["std::fs", "std::net", "std::time::Instant", "SystemTime", "libc::"]),
     ("timeline", &["std::fs", "std::time::Instant", "SystemTime", "hdrhistogram"]),
     ("report", &["std::fs", "std::net", "std::time::Instant"]),
+    // It runs within other people's threads and signals' handlers.
+    ("arm", &["std::fs", "Mutex", "std::thread", "print!", "println!", "panic!", ".unwrap()", ".expect("]),
+    ("arm-c", &["weir_wire", "std::fs", "Mutex", "print!", "println!", "panic!", ".unwrap()", ".expect("]),
     ("wire", &["std::fs", "std::time::Instant", "libc::", "std::process"]),
 ];
 

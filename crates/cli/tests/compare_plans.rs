@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::files::SmallDisk;
+use support::planted::undisturbed;
 use support::{alone, output, weir};
+use weir_testkit::{Site, require};
 
 /// Two servers of one site, and a plan of theirs with short slices.
 struct Planned {
@@ -61,7 +63,11 @@ impl Planned {
 }
 
 fn kept(results: &Path) -> usize {
-    fs::read_to_string(results.join("blocks.jsonl")).map_or(0, |text| text.matches('\n').count())
+    kept_lines(results, "blocks.jsonl")
+}
+
+fn kept_lines(results: &Path, name: &str) -> usize {
+    fs::read_to_string(results.join(name)).map_or(0, |text| text.matches('\n').count())
 }
 
 fn eventually(what: &str, is_so: impl Fn() -> bool) {
@@ -137,6 +143,156 @@ fn what_a_killed_experiment_measured_is_not_lost() {
     assert!(before >= 2);
     let report = resumed(&results, "4");
     assert!(report["blocks"].as_array().is_some_and(|blocks| blocks.len() >= 8.max(before)), "{report}");
+}
+
+/// Answers each request after taking a lock and computing for so many microseconds; a thread holds the lock for 2 of each
+/// 3 ms if it is told to.
+const SERVER: &str = r#"
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static long burn_ns;
+static void *hoard(void *unused) {
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        usleep(2000);
+        pthread_mutex_unlock(&lock);
+        usleep(1000);
+    }
+    return unused;
+}
+static long used_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+static void *serve(void *connection) {
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    int socket = (int)(long)connection;
+    char request[4096];
+    while (read(socket, request, sizeof request) > 0) {
+        pthread_mutex_lock(&lock);
+        pthread_mutex_unlock(&lock);
+        for (long end = used_ns() + burn_ns; used_ns() < end;) {}
+        if (write(socket, answer, sizeof answer - 1) < 0) break;
+    }
+    close(socket);
+    return 0;
+}
+int main(int count, char **words) {
+    int listener = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(atoi(words[1])) };
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 64)) return 1;
+    burn_ns = atol(words[2]) * 1000;
+    pthread_t thread;
+    if (count > 3) pthread_create(&thread, 0, hoard, 0);
+    for (;;) {
+        long connection = accept(listener, 0, 0);
+        if (connection >= 0 && pthread_create(&thread, 0, serve, (void *)connection) == 0) pthread_detach(thread);
+    }
+}
+"#;
+
+#[test]
+fn a_planted_cause_is_named_by_the_verdict() {
+    let _turn = undisturbed();
+    if require::root_and_bpf().and_then(|()| require::program("cc")).is_none() {
+        return;
+    }
+    let site = Site::empty().expect("a folder");
+    site.compile("server", SERVER, &["-pthread".to_owned()]).expect("the server is compiled");
+    let Planned { folder, ports: [a, b] } = Planned::of(1);
+    let (server, found) = (site.path().join("server"), folder.path().join("found"));
+    let subject = |name: &str, port: u16, planted: &str| {
+        let command = format!("{} {port} {planted}", server.display());
+        format!("[[subject]]\nname = \"{name}\"\ncommand = \"{command}\"\nurl = \"http://127.0.0.1:{port}/\"\n")
+    };
+    let planned = format!(
+        "seed = 5\nparts = 3\n[repeat]\nblocks = 8\nslice = \"100ms\"\nwarm_up = 0\nstarts = 1\n{}{}[[case]]\nname = \"one\"\nconnections = 1\n",
+        subject("plain", a, "20"),
+        subject("planted", b, "320 lock")
+    );
+    let plan = folder.path().join("plan.toml");
+    fs::write(&plan, planned).expect("a plan");
+    let [plan, found] = [&plan, &found].map(|path| path.to_str().expect("readable"));
+    let told = output(&["compare", plan, "--results", found, "--fail-if-worse"]);
+    let (stdout, stderr) = (text(&told.stdout), text(&told.stderr));
+    assert_eq!(told.status.code(), Some(3), "it is worse: {stdout}{stderr}");
+    let report = output(&["compare", "--results-of", found, "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let case = &report["cases"][0];
+    let results = case["results"].as_array().expect("results");
+    for metric in ["p50_ns", "cpu_ns_per_request"] {
+        let result = results.iter().find(|result| result["metric"] == metric).expect("it is judged");
+        assert_eq!(result["verdict"], "worse", "{result}");
+    }
+    // Both causes by name, the lock first, each about as large as it was planted: two thirds of the requests find the lock
+    // held, for a millisecond in the mean.
+    let response = &case["reasons"][0]["response"];
+    let parts = response["parts"].as_array().expect("parts");
+    let difference_ns = |name: &str| {
+        let part = parts.iter().find(|part| part["part"] == name).unwrap_or_else(|| panic!("no {name} in {response}"));
+        part["difference_ns"].as_f64().expect("a number")
+    };
+    let (lock_ns, run_ns) = (difference_ns("wait_lock"), difference_ns("run"));
+    assert!((300e3..3e6).contains(&lock_ns) && (250e3..500e3).contains(&run_ns), "{response}");
+    assert_eq!(parts[0]["part"], "wait_lock", "{response}");
+    assert!(stdout.contains("planted's response is ") && stdout.contains(" longer for a lock, "), "{stdout}");
+    assert_eq!(kept_lines(Path::new(found), "observed.jsonl"), 6, "they are in the folder");
+}
+
+#[test]
+fn ready_made_servers_are_compared_by_their_names_over_tls() {
+    let _turn = alone();
+    if require::nginx().and_then(|()| require::program("openssl")).is_none() {
+        return;
+    }
+    let told = output(&[
+        "compare",
+        "--a",
+        "nginx",
+        "--b",
+        "nginx",
+        "--tls",
+        "--path",
+        "/1k.txt",
+        "--blocks",
+        "2",
+        "--block-seconds",
+        "0.1",
+        "--warm-up",
+        "0",
+        "--no-parts",
+        "--json",
+    ]);
+    assert!(told.status.success(), "{}", text(&told.stderr));
+    let report: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    assert_eq!(report["blocks"].as_array().map(Vec::len), Some(2));
+    for slice in report["blocks"]
+        .as_array()
+        .expect("blocks")
+        .iter()
+        .flat_map(|block| block["slices"].as_array().expect("slices"))
+    {
+        assert!(slice["requests"].as_u64() > Some(0) && slice["errors"] == 0, "{slice}");
+        assert!(
+            slice["bytes"]
+                .as_u64()
+                .zip(slice["requests"].as_u64())
+                .is_some_and(|(bytes, requests)| bytes > requests * 1024)
+        );
+    }
+    let url = report["plan"]["cases"][0]["targets"][0].as_str().expect("a URL");
+    assert!(url.starts_with("https://127.0.0.1:") && url.ends_with("/1k.txt"), "{url}");
+    let told = output(&["compare", "--a", "nginx", "--b", "weir", "--tls"]);
+    assert_eq!(told.status.code(), Some(2));
+    assert!(text(&told.stderr).contains("speaks no TLS"), "{}", text(&told.stderr));
 }
 
 #[test]

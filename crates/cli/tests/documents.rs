@@ -120,23 +120,32 @@ fn help(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("help is text")
 }
 
-/// The long options of each command, by its name; those of `weir` itself under "".
+/// The long options of each command, by its name (`load`, `arm top`); those of `weir` itself under "".
 fn options() -> BTreeMap<String, BTreeSet<String>> {
     let top = help(&[]);
-    let list = top.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("a list of commands");
-    let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(names.contains(&"explain") && names.contains(&"serve"), "{names:?}");
     let of = |text: &str| {
         let lines = text.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
         lines.flat_map(|line| words(line).into_iter().filter(|word| word.starts_with("--"))).collect()
     };
     let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::from([(String::new(), of(&top))]);
-    for name in names.iter().filter(|name| **name != "help") {
-        options.insert((*name).to_owned(), of(&help(&[name])));
+    for name in commands(&top) {
+        let text = help(&[&name]);
+        for own in commands(&text) {
+            options.insert(format!("{name} {own}"), of(&help(&[&name, &own])));
+        }
+        options.insert(name, of(&text));
     }
+    assert!(["explain", "serve", "arm top"].iter().all(|name| options.contains_key(*name)), "{options:?}");
     options.insert("help".to_owned(), BTreeSet::new());
     options
+}
+
+/// The commands that a help text lists.
+fn commands(help: &str) -> Vec<String> {
+    let list = help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap_or_default();
+    let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
 /// The words of a line as far as an option's name may be one: no quotes, commas or values.
@@ -197,6 +206,16 @@ fn check(line: &str, options: &BTreeMap<String, BTreeSet<String>>, seen: &mut u3
                     wrong(format!("there is no `weir {name}`"));
                 }
             }
+            // Of a command with commands of its own, such as `weir arm`, the next word is one of these.
+            let outer = current.clone().filter(|name| name == before && !name.is_empty());
+            if let Some(name) = outer.filter(|name| options.keys().any(|key| key.starts_with(&format!("{name} ")))) {
+                let own = format!("{name} {word}");
+                if options.contains_key(&own) {
+                    current = Some(own);
+                } else if word.bytes().all(|letter| letter.is_ascii_lowercase()) {
+                    wrong(format!("there is no `weir {own}`"));
+                }
+            }
             if ["|", "||", "&&", "&", ";", "--", "then", "do"].contains(&word) {
                 current = None;
             }
@@ -217,7 +236,7 @@ fn check(line: &str, options: &BTreeMap<String, BTreeSet<String>>, seen: &mut u3
 #[test]
 fn the_readme_names_every_command() {
     let readme = fs::read_to_string(repository().join("README.md")).expect("README.md is there");
-    for name in options().keys().filter(|name| !name.is_empty()) {
+    for name in options().keys().filter(|name| !name.is_empty() && !name.contains(' ')) {
         assert!(readme.contains(&format!("weir {name}")), "README.md does not name `weir {name}`");
     }
 }
@@ -343,9 +362,35 @@ fn run(name: &str) {
     if blocks.iter().any(|block| block.info[0] == "python") {
         python_package(&directory.path().join(".python"));
     }
+    if blocks.iter().any(|block| block.text.contains("-larm4") || block.text.contains("mod_arm.so")) {
+        arm_library(&directory.path().join(".lib"));
+    }
+    if blocks.iter().any(|block| block.info.iter().any(|need| need == "php-config8.2")) && missing.is_empty() {
+        arm_library(&directory.path().join(".lib"));
+        php_extension(&directory.path().join(".php"));
+    }
     let file = directory.path().join(".script");
     fs::write(&file, script).expect("the script can be written");
     finish(name, &file, directory.path());
+}
+
+/// Lays out the library as an installation does.
+fn arm_library(to: &Path) {
+    fs::create_dir_all(to).expect("a new directory");
+    let built = std::env::current_exe().expect("this test").with_file_name("libarm4.so");
+    for name in ["libarm4.so", "libarm4.so.4"] {
+        fs::copy(&built, to.join(name)).unwrap_or_else(|error| panic!("{}: {error}", built.display()));
+    }
+}
+
+/// Builds the extension arm, with a file that has PHP load it.
+fn php_extension(to: &Path) {
+    fs::create_dir_all(to).expect("a new directory");
+    let build = format!("BUILD={}", to.display());
+    let made = Command::new("make").arg("-C").arg(repository().join("native/php")).arg(build).output();
+    let made = made.expect("make is there");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    fs::write(to.join("arm.ini"), format!("extension={}\n", to.join("arm.so").display())).expect("a new file");
 }
 
 /// The package for Python, with the module that Cargo has built for the tests.
@@ -374,8 +419,15 @@ fn finish(name: &str, script: &Path, directory: &Path) {
         .current_dir(directory)
         .env("PATH", std::env::join_paths(search).expect("no colon in a path"))
         .env("PORT", free_port().to_string())
+        .env("SOURCES", repository())
         .env("NO_COLOR", "1")
         .env("PYTHONPATH", directory.join(".python"))
+        // Where `make install` puts them, compilers and programs look by themselves.
+        .env("LIBRARY_PATH", directory.join(".lib"))
+        .env("LD_LIBRARY_PATH", directory.join(".lib"))
+        .env("C_INCLUDE_PATH", repository().join("native/include"))
+        // Behind the system's own directory of settings.
+        .env("PHP_INI_SCAN_DIR", format!(":{}", directory.join(".php").display()))
         .stdin(Stdio::null())
         .stderr(output.try_clone().expect("a second handle"))
         .stdout(output)
@@ -459,10 +511,14 @@ pages_run! {
     web_tests_runs: "docs/web-tests.md",
     record_a_session_runs: "docs/record-a-session.md",
     serve_files_runs: "docs/serve-files.md",
+    hand_on_transactions_runs: "docs/hand-on-transactions.md",
+    arm_in_php_runs: "docs/arm-in-php.md",
     run_format_runs: "docs/run-format.md",
     which_kernel_runs: "docs/which-kernel.md",
     what_observing_costs_runs: "docs/what-observing-costs.md",
     what_is_waited_for_runs: "docs/what-is-waited-for.md",
+    business_transactions_runs: "docs/business-transactions.md",
+    arm_in_apache_runs: "docs/arm-in-apache.md",
 }
 
 #[test]
@@ -484,6 +540,11 @@ fn blocks_are_found_and_commands_checked() {
     assert_eq!(wrong("weir load --rate 5 http://127.0.0.1/ | jq --arg x"), Vec::<String>::new());
     assert_eq!(wrong("weir lod --rate 5"), ["there is no `weir lod`"]);
     assert_eq!(wrong("weir load --rat 5"), ["weir load has no --rat"]);
+    assert_eq!(wrong("weir arm tail --failed -n 1 | xargs weir arm show --json"), Vec::<String>::new());
+    assert_eq!(
+        wrong("weir arm tail --every 1s; weir arm tall"),
+        ["weir arm tail has no --every", "there is no `weir arm tall`"]
+    );
     assert_eq!(wrong("weir compare --a 'weir serve --blocks 3' --url U"), ["weir serve has no --blocks"]);
     assert_eq!(
         wrong("weir compare --a 'weir serve --listen A s' --blocks 3 --block 4"),

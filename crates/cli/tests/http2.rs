@@ -6,7 +6,7 @@ mod support;
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
 use support::{alone, number, output, weir};
-use weir_testkit::{Certificate, Nginx, RunningServer, require};
+use weir_testkit::{Certificate, Nginx, RunningServer, free_port, require};
 
 /// Bytes of the file that is asked for; with the limit below, a response takes a good part of a second.
 const FILE_BYTES: usize = 400_000;
@@ -21,10 +21,6 @@ struct Both {
     tls_port: u16,
     _certificate: Certificate,
     _files: tempfile::TempDir,
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
 }
 
 fn both() -> Both {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use support::{alone, explain, number};
 use weir_testkit::{Apache, Certificate, Faulty, Nginx, RunningServer, WeirServe, require};
 
-const SECONDS: &str = "3s";
+const SECONDS: &str = "2s";
 
 /// Loads a server in one way and checks what must hold for every one.
 fn check(server: &RunningServer, keep_alive: bool, connections: &str, more: &[&str]) -> Value {

@@ -35,7 +35,7 @@ fn site() -> Site {
 
 /// nginx that speaks HTTP/2, with or without encryption; the address of a path of its.
 fn nginx(site: &Site, certificate: Option<&Certificate>) -> (RunningServer, String) {
-    let more = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let more = weir_testkit::free_port();
     let tls = if certificate.is_some() { "ssl" } else { "" };
     let mut nginx =
         Nginx::new().root(site.path()).directive(&format!("listen 127.0.0.1:{more} {tls} http2; sendfile off;"));
@@ -144,7 +144,7 @@ fn a_unix_socket_and_a_client_certificate_go_with_it() {
     let report = loaded("http://localhost/1k.txt", &["--unix", &socket, "-n", "200", "--streams", "10"]);
     assert_eq!(report["status"], serde_json::json!({ "200": 200 }), "{report:#}");
     // Whoever shows no certificate is refused in words of HTTP.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let port = weir_testkit::free_port();
     let asking = Nginx::new()
         .root(site.path())
         .tls(&certificate)

@@ -45,8 +45,7 @@ fn from_another_address(recorded: &[&str]) -> Option<String> {
     require::program("curl")?;
     let site = Site::empty().expect("a site");
     site.write("large.bin", &vec![b'x'; 40 << 20]).expect("a file");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
-    let port = free.port().to_string();
+    let port = weir_testkit::free_port().to_string();
     let namespace = Namespace::new(&format!("weir{port}"));
     let listen = format!("10.201.8.1:{port}");
     let mut server = weir();

@@ -61,6 +61,8 @@ struct Counted {
     wakeups: f64,
     /// Sleeps for other things than a connection, inside accept among them.
     other: f64,
+    /// Connections that were taken without a sleep before, as they had come while others were taken.
+    unslept: f64,
 }
 
 fn load(file: &Path, server: &RunningServer) -> (Counted, Value) {
@@ -74,10 +76,11 @@ fn load(file: &Path, server: &RunningServer) -> (Counted, Value) {
     let accepted = (after.accepted - before.accepted) as f64;
     let wakeups = (after.sleeps - before.sleeps) as f64;
     let other = (after.other_sleeps - before.other_sleeps) as f64;
-    let futile = wakeups - other - (after.useful - before.useful) as f64;
+    let useful = (after.useful - before.useful) as f64;
+    let (futile, unslept) = (wakeups - other - useful, accepted - useful);
     eprintln!("the herd's own count: {accepted} accepted, {wakeups} wake-ups, {futile} futile; {before:?} {after:?}");
     eprintln!("the report's: {}", report["wakeups"]);
-    (Counted { accepted, futile, wakeups, other }, report)
+    (Counted { accepted, futile, wakeups, other, unslept }, report)
 }
 
 #[test]
@@ -100,7 +103,9 @@ fn a_thundering_herd_is_counted() {
         assert_eq!(number(&report, "/wakeups/accepted"), own.accepted);
         let said = |what: &str| number(&report, &format!("/wakeups/{what}"));
         let (lacks, unseen) = (own.futile - said("futile"), said("unseen"));
-        assert!((0.0..=unseen).contains(&lacks), "by hand {}: {}", own.futile, report["wakeups"]);
+        // Where connections come in a burst, which wake-up was for which of those is not to be told.
+        let may_lack = -own.unslept..=unseen + own.unslept;
+        assert!(may_lack.contains(&lacks), "by hand {}: {}", own.futile, report["wakeups"]);
         assert!(unseen < 0.01 * own.futile, "{unseen} events were not seen");
         assert_eq!(said("futile_per_accepted"), said("futile") / own.accepted);
         if unseen == 0.0 {

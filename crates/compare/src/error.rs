@@ -110,6 +110,9 @@ pub enum ServerError {
         /// The system's reason.
         source: io::Error,
     },
+    /// There is no certificate for TLS.
+    #[error("a certificate for the servers with TLS could not be made: {0}")]
+    Certificate(io::Error),
     /// What is to be served is not there.
     #[error("the plan's site {} cannot be served: {source}; `site` is a folder, seen from the plan", .place.display())]
     Site {
@@ -198,7 +201,9 @@ pub enum LoadError {
         output: String,
     },
     /// It did not end when it should have.
-    #[error("the load command still ran after {limit_s:.0} s: {command}; give it {{seconds}} as its duration")]
+    #[error(
+        "the load command still ran after {limit_s:.1} s: {command}; give it {{seconds}} as its duration, or more time to end with --load-timeout"
+    )]
     Overran {
         /// The command.
         command: String,

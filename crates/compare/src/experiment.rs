@@ -6,7 +6,7 @@ use crate::error::ExperimentError;
 use crate::interrupt::Interrupt;
 use crate::observed::Observed;
 use crate::observing::{self, Observer};
-use crate::outcome::{Block, BlockSlice, Ending, Outcome, Slice};
+use crate::outcome::{Block, BlockSlice, Ending, FailedSlice, Outcome, Slice};
 use crate::plan::{Measured, Plan};
 use crate::program;
 use crate::schedule::{PlannedBlock, Role, Schedule};
@@ -14,21 +14,38 @@ use crate::server::Server;
 use crate::slice;
 use crate::verdict;
 
-/// What is handed every complete block.
-type Keep<'a> = &'a mut dyn FnMut(&Block) -> std::io::Result<()>;
+/// How often a block is begun at most.
+const ATTEMPTS: usize = 3;
+/// Blocks may be begun again as often as one of so many is planned: what fails more often should not be measured around.
+const FAILURES_EACH: usize = 10;
+/// But at least so often in the whole experiment.
+const FAILURES_LEAST: usize = 3;
+
+/// What is complete, and can be kept.
+#[derive(Debug, Clone, Copy)]
+pub enum Complete<'a> {
+    /// A block.
+    Block(&'a Block),
+    /// A slice that was observed after the blocks.
+    Observed(&'a Observed),
+}
+
+/// What is handed all that is complete.
+type Keep<'a> = &'a mut dyn FnMut(Complete<'_>) -> std::io::Result<()>;
 
 /// A plan that can be carried out once.
 pub struct Experiment<'a> {
     plan: Plan,
     interrupt: Interrupt,
     done: Vec<Block>,
+    observed: Vec<Observed>,
     keep: Option<Keep<'a>>,
     observer: Option<Observer>,
     unobserved: Option<String>,
 }
 
 /// How far an experiment is; told before each slice and at the end.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// Slices measured.
     pub slices_done: usize,
@@ -38,25 +55,28 @@ pub struct Progress {
     pub now: Option<(usize, Role)>,
     /// About how long the slices left will take, in seconds, without starting and stopping; no longer than the budget.
     pub left_s: f64,
+    /// What has just failed, if the block that begins now is one that is measured again.
+    pub failed: Option<FailedSlice>,
 }
 
 impl<'a> Experiment<'a> {
     /// Prepares to carry out `plan` until it is done or `interrupt` says otherwise.
     #[must_use]
     pub fn new(plan: Plan, interrupt: Interrupt) -> Self {
-        Self { plan, interrupt, done: Vec::new(), keep: None, observer: None, unobserved: None }
+        let (done, observed) = (Vec::new(), Vec::new());
+        Self { plan, interrupt, done, observed, keep: None, observer: None, unobserved: None }
     }
 
-    /// Goes on after these blocks of the same plan, which are not measured again.
+    /// Goes on after these blocks and observed slices of the same plan, which are not measured again.
     #[must_use]
-    pub fn after(mut self, blocks: Vec<Block>) -> Self {
-        self.done = blocks;
+    pub fn after(mut self, blocks: Vec<Block>, observed: Vec<Observed>) -> Self {
+        (self.done, self.observed) = (blocks, observed);
         self
     }
 
-    /// Hands every complete block over at once, so that none is lost whatever comes.
+    /// Hands over all that is complete at once, so that nothing is lost whatever comes.
     #[must_use]
-    pub fn keeping(mut self, keep: &'a mut dyn FnMut(&Block) -> std::io::Result<()>) -> Self {
+    pub fn keeping(mut self, keep: &'a mut dyn FnMut(Complete<'_>) -> std::io::Result<()>) -> Self {
         self.keep = Some(keep);
         self
     }
@@ -79,29 +99,38 @@ impl<'a> Experiment<'a> {
     /// ended in every case: on return, on panic, and when the process is killed.
     ///
     /// An interrupt ends it after the current slice, with the complete blocks as the outcome; a
-    /// second one at once. So does a server or a load that fails once a block is complete: the outcome says why.
+    /// second one at once. A slice that fails is told, its servers are started anew, and its block is measured again, a few
+    /// times; what fails more often ends the experiment, and the outcome says why. So does at once what has never worked:
+    /// a failure before the first complete block of a case.
     ///
     /// # Errors
     /// [`ExperimentError`]: the plan is wrong, a server or a load is at fault, the system refuses,
     /// or it was interrupted before a block was complete.
     pub fn run(self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, ExperimentError> {
-        let Self { plan, interrupt, done, keep, observer, mut unobserved } = self;
+        let Self { plan, interrupt, done, mut observed, mut keep, observer, mut unobserved } = self;
         plan.check()?;
         program::look_for_all(&plan)?;
         let bench = Bench::set_up(&plan, interrupt)?;
         let restarted = plan.restarts();
-        let mut under_way = UnderWay { servers: Vec::new(), restarted, plan: &plan, bench: &bench, blocks: done };
+        let mut under_way = UnderWay {
+            servers: plan.servers.iter().map(|_| None).collect(),
+            restarted,
+            plan: &plan,
+            bench: &bench,
+            life: done.iter().map(|block| block.life + 1).max().unwrap_or(0),
+            failures: done.iter().map(|block| block.failed.len()).sum(),
+            blocks: done,
+        };
         let began = Instant::now();
-        let ending = match under_way.carry_out(progress, keep) {
+        let ending = match under_way.carry_out(progress, &mut keep) {
             Ok(ending) => ending,
             Err(error) if under_way.blocks.is_empty() => return Err(error),
             Err(ExperimentError::Interrupted) => Ending::Interrupted,
-            Err(error) => Ending::Failed(error.to_string()),
+            Err(error) => Ending::Failed(under_way.in_words(&error)),
         };
-        let mut observed = Vec::new();
         if let (Some(observer), Ending::Done | Ending::Budget) = (observer, &ending) {
-            let blocks_s = began.elapsed().as_secs_f64();
-            unobserved = under_way.observe(&observer, blocks_s, &mut observed).err();
+            let blocks_s = began.elapsed().as_secs_f64().max(under_way.measured_s());
+            unobserved = under_way.observe(&observer, blocks_s, &mut observed, &mut keep).err();
         }
         under_way.stop_servers();
         let blocks = under_way.blocks;
@@ -118,16 +147,19 @@ struct UnderWay<'a> {
     restarted: bool,
     servers: Vec<Option<Server>>,
     blocks: Vec<Block>,
+    /// How often all servers were started before.
+    life: usize,
+    /// Slices that failed.
+    failures: usize,
 }
 
 impl UnderWay<'_> {
     fn carry_out(
         &mut self,
         progress: &mut dyn FnMut(Progress),
-        mut keep: Option<Keep<'_>>,
+        keep: &mut Option<Keep<'_>>,
     ) -> Result<Ending, ExperimentError> {
         let (plan, bench) = (self.plan, self.bench);
-        self.servers = plan.servers.iter().map(|_| None).collect();
         self.start_servers()?;
         if plan.measured == Measured::Generator && plan.repetitions.warm_up_s > 0.0 {
             // The commands are started afresh for each slice; what can be warm is the server.
@@ -147,7 +179,6 @@ impl UnderWay<'_> {
             });
         let mut open = vec![true; plan.cases.len()];
         let mut slices_done = 0;
-        let mut life = self.blocks.iter().map(|block| block.life + 1).max().unwrap_or(0);
         let mut begun: Option<usize> = None;
         for number in 0.. {
             let round = schedule.round();
@@ -164,29 +195,24 @@ impl UnderWay<'_> {
                 .collect();
             let due = number * plan.starts() / plan.repetitions.blocks.max(1);
             if !self.restarted && !round.is_empty() && begun.replace(due).is_some_and(|begun| begun != due) {
+                // They are started before the next block.
                 self.stop_servers();
-                self.start_servers()?;
-                life += 1;
+                self.life += 1;
             }
             let mut in_round: usize = round.iter().map(|block| block.order.len()).sum();
             for planned in round {
-                let mut slices = Vec::with_capacity(planned.order.len());
-                for role in planned.order.iter().copied() {
-                    if bench.interrupt.is_requested() {
-                        // A part of a block cannot be paired.
-                        return Ok(Ending::Interrupted);
-                    }
-                    let left = in_round + schedule.slices_left(|case| open[case]);
+                let left = in_round + schedule.slices_left(|case| open[case]);
+                let mut tell = |of_block: usize, failed: Option<&FailedSlice>| {
                     let budget_left = budget.map(|budget| budget.saturating_sub(began.elapsed()).as_secs_f64());
-                    let left_s = (left as f64 * slice_s(plan)).min(budget_left.unwrap_or(f64::INFINITY));
-                    let now = Some((planned.case, role));
-                    progress(Progress { slices_done, slices_total: slices_done + left, now, left_s });
-                    slices.push(BlockSlice { role, slice: self.slice(planned.case, role)? });
-                    slices_done += 1;
-                    in_round -= 1;
-                }
-                let block = Block { case: planned.case, life, slices };
-                let kept = keep.as_mut().map_or(Ok(()), |keep| keep(&block));
+                    let left_s = ((left - of_block) as f64 * slice_s(plan)).min(budget_left.unwrap_or(f64::INFINITY));
+                    let now = planned.order.get(of_block).map(|role| (planned.case, *role));
+                    let (slices_done, slices_total) = (slices_done + of_block, slices_done + left);
+                    progress(Progress { slices_done, slices_total, now, left_s, failed: failed.cloned() });
+                };
+                let block = self.block(&planned, &mut tell)?;
+                slices_done += planned.order.len();
+                in_round -= planned.order.len();
+                let kept = keep.as_mut().map_or(Ok(()), |keep| keep(Complete::Block(&block)));
                 // What the disk has no room for is in the report all the same.
                 self.blocks.push(block);
                 kept.map_err(|source| ExperimentError::System { what: "keeping a block", source })?;
@@ -203,14 +229,76 @@ impl UnderWay<'_> {
                 }
             }
         }
-        progress(Progress { slices_done, slices_total: slices_done, now: None, left_s: 0.0 });
+        progress(Progress { slices_done, slices_total: slices_done, now: None, left_s: 0.0, failed: None });
         Ok(Ending::Done)
     }
 
-    /// Starts every server, unless that is done for each slice.
+    /// Measures a block. If a slice fails, all of it is measured again, so that its slices still follow one another.
+    fn block(
+        &mut self,
+        planned: &PlannedBlock,
+        tell: &mut dyn FnMut(usize, Option<&FailedSlice>),
+    ) -> Result<Block, ExperimentError> {
+        let mut failed: Vec<FailedSlice> = Vec::new();
+        loop {
+            let (role, error) = match self.attempt(planned, failed.last(), tell) {
+                Ok(slices) => return Ok(Block { case: planned.case, life: self.life, slices, failed }),
+                Err(ended) => ended,
+            };
+            if !self.may_repeat(planned.case, &error, failed.len() + 1) {
+                return Err(error);
+            }
+            failed.push(FailedSlice { role, why: error.to_string() });
+            self.failures += 1;
+            // What has died or hangs would fail again.
+            self.stop_servers();
+            self.life += 1;
+        }
+    }
+
+    /// The slices of a block, or whose failed and why. Before each is told how many of the block are done.
+    fn attempt(
+        &mut self,
+        planned: &PlannedBlock,
+        mut failed: Option<&FailedSlice>,
+        tell: &mut dyn FnMut(usize, Option<&FailedSlice>),
+    ) -> Result<Vec<BlockSlice>, (Option<Role>, ExperimentError)> {
+        self.start_servers().map_err(|error| (None, error))?;
+        let mut slices = Vec::with_capacity(planned.order.len());
+        for role in planned.order.iter().copied() {
+            if self.bench.interrupt.is_requested() {
+                // A part of a block cannot be paired.
+                return Err((Some(role), ExperimentError::Interrupted));
+            }
+            tell(slices.len(), failed.take());
+            let slice = self.slice(planned.case, role).map_err(|error| (Some(role), error))?;
+            slices.push(BlockSlice { role, slice });
+        }
+        Ok(slices)
+    }
+
+    /// Whether a block is to be measured again after so many attempts. What has never worked is not tried again: as a rule
+    /// it is wrong in the plan.
+    fn may_repeat(&self, case: usize, error: &ExperimentError, attempts: usize) -> bool {
+        let may_pass = matches!(error, ExperimentError::Load(_) | ExperimentError::Server(_));
+        let has_worked = self.blocks.iter().any(|block| block.case == case);
+        let planned = self.plan.repetitions.blocks * self.plan.cases.len();
+        may_pass && has_worked && attempts < ATTEMPTS && self.failures < (planned / FAILURES_EACH).max(FAILURES_LEAST)
+    }
+
+    /// What ended it, with how often something had failed before.
+    fn in_words(&self, error: &ExperimentError) -> String {
+        match self.failures {
+            0 => error.to_string(),
+            1 => format!("{error}\n(a slice had failed before, and its block was measured again)"),
+            failures => format!("{error}\n({failures} slices had failed before, and their blocks were measured again)"),
+        }
+    }
+
+    /// Starts every server that is not up, unless that is done for each slice.
     fn start_servers(&mut self) -> Result<(), ExperimentError> {
         for index in 0..self.plan.servers.len() {
-            if !self.restarted {
+            if !self.restarted && self.servers[index].is_none() {
                 self.servers[index] = Some(Server::start(self.plan, index, self.bench)?);
             }
         }
@@ -218,12 +306,23 @@ impl UnderWay<'_> {
     }
 
     /// Observes slices of every subject and case in turn, until there are as many as are wanted; else says why not.
-    fn observe(&mut self, observer: &Observer, blocks_s: f64, observed: &mut Vec<Observed>) -> Result<(), String> {
+    fn observe(
+        &mut self,
+        observer: &Observer,
+        blocks_s: f64,
+        observed: &mut Vec<Observed>,
+        keep: &mut Option<Keep<'_>>,
+    ) -> Result<(), String> {
         let rounds = observing::rounds(self.plan, blocks_s)?;
         let plan = self.plan;
-        for _ in 0..rounds {
+        for round in 1..=rounds as usize {
             for (case, planned) in plan.cases.iter().enumerate() {
                 for subject in planned.subjects() {
+                    let of_it = |found: &&Observed| (found.case, found.subject) == (case, subject);
+                    if observed.iter().filter(of_it).count() >= round {
+                        // From before an interrupt.
+                        continue;
+                    }
                     if self.bench.interrupt.is_requested() {
                         return Err("it was interrupted".to_owned());
                     }
@@ -231,11 +330,20 @@ impl UnderWay<'_> {
                     let found = self.on_server(subject, |server, bench| {
                         Ok(observing::observe((plan, case, subject), server, bench, (observer, number)))
                     });
-                    observed.push(found.map_err(|error| error.to_string())??);
+                    let found = found.map_err(|error| error.to_string())??;
+                    let kept = keep.as_mut().map_or(Ok(()), |keep| keep(Complete::Observed(&found)));
+                    observed.push(found);
+                    kept.map_err(|error| format!("keeping an observed slice: {error}"))?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// How long the loads of all blocks took, those of before an interrupt included, in seconds.
+    fn measured_s(&self) -> f64 {
+        let slices = self.blocks.iter().flat_map(|block| &block.slices);
+        slices.map(|found| found.slice.wall_s).sum()
     }
 
     fn stop_servers(&mut self) {
@@ -268,11 +376,11 @@ impl UnderWay<'_> {
             Some(server) => server,
             None => started.insert(Server::start(self.plan, index, self.bench)?),
         };
-        let done = work(server, self.bench)?;
+        let done = work(server, self.bench);
         if let Some(server) = started {
             server.stop(self.bench);
         }
-        Ok(done)
+        done
     }
 }
 

@@ -4,14 +4,23 @@
 //! when we are killed: then the kernel ends the direct children (`PR_SET_PDEATHSIG`), but not what
 //! they have forked, such as a server's workers. The guardian reads a pipe of which we hold the
 //! other end, so it sees our end however it comes, and then kills every process group that it was
-//! told of and the experiment's control groups, and removes those.
+//! told of and the experiment's control groups, and removes those. Where there are no such groups it
+//! looks for the experiment's mark in the environment of every process: a daemon that left its group
+//! and its session has it still.
 //!
 //! It is a fork without exec of a program with several threads, so it may only call what is safe
 //! in a signal handler: no allocation, no locks.
+mod marked;
+
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::left_behind::MARK;
+use marked::end_marked;
 
 /// Process groups that can be watched at a time: an experiment has at most four.
 const WATCHED_MAX: usize = 32;
@@ -22,6 +31,9 @@ pub struct Guardian {
     /// `None` only while being dropped.
     orders: Option<PipeWriter>,
     pid: libc::pid_t,
+    /// What the marks of all that this experiment starts begin with.
+    marks: String,
+    marked: AtomicU64,
 }
 
 impl Guardian {
@@ -33,13 +45,18 @@ impl Guardian {
     pub fn start(kill_file: Option<&File>, directories: &[CString], folder: Option<&CStr>) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let kill_file = kill_file.map(File::as_raw_fd);
+        // No other experiment has them: not one of this process, and not one of a process that had its number.
+        static STARTED: AtomicU64 = AtomicU64::new(0);
+        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let marks = format!("{}.{now_ns:x}.{}-", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let variable = format!("{MARK}={marks}");
         // SAFETY: the child calls nothing but what is safe after a fork of a threaded process,
         // and never returns.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             // SAFETY: we are the child; the descriptors were inherited and are open.
-            0 => unsafe { guard(reader.as_raw_fd(), kill_file, directories, folder) },
-            pid => Ok(Self { orders: Some(writer), pid }),
+            0 => unsafe { guard(reader.as_raw_fd(), kill_file, directories, folder, variable.as_bytes()) },
+            pid => Ok(Self { orders: Some(writer), pid, marks, marked: AtomicU64::new(0) }),
         }
     }
 
@@ -51,6 +68,12 @@ impl Guardian {
     /// From now on it is not: its number may soon be somebody else's.
     pub fn release(&self, pid: libc::pid_t) {
         self.order(-pid);
+    }
+
+    /// What a process that is about to be started, and all that it starts, is to be known by: the value of
+    /// `WEIR_COMPARE_SUBJECT` in its environment.
+    pub(crate) fn mark(&self) -> String {
+        format!("{}{}", self.marks, self.marked.fetch_add(1, Ordering::Relaxed))
     }
 
     fn order(&self, order: i32) {
@@ -71,7 +94,13 @@ impl Drop for Guardian {
 ///
 /// # Safety
 /// Only in the child after a fork, with open descriptors.
-unsafe fn guard(orders: RawFd, kill_file: Option<RawFd>, directories: &[CString], folder: Option<&CStr>) -> ! {
+unsafe fn guard(
+    orders: RawFd,
+    kill_file: Option<RawFd>,
+    directories: &[CString],
+    folder: Option<&CStr>,
+    variable: &[u8],
+) -> ! {
     // SAFETY: system calls on our own descriptors and on memory that outlives the calls.
     unsafe {
         // Out of the terminal's reach: Ctrl-C is for the others.
@@ -115,6 +144,8 @@ unsafe fn guard(orders: RawFd, kill_file: Option<RawFd>, directories: &[CString]
         }
         if kill_file.is_some() {
             libc::write(1, c"1".as_ptr().cast(), 1);
+        } else {
+            end_marked(variable);
         }
         // A group can be removed once its last process is gone, which takes a moment.
         for _ in 0..200 {
@@ -159,5 +190,28 @@ mod tests {
         assert!(released.try_wait().expect("our child").is_none());
         released.kill().expect("our child");
         released.wait().expect("our child");
+    }
+
+    #[test]
+    fn what_has_our_mark_ends_with_us_wherever_it_went() {
+        let (ours, another) = [(); 2].map(|()| Guardian::start(None, &[], None).expect("a fork")).into();
+        let sleeper = |mark: String| {
+            let mut command = Command::new("sleep");
+            // Behind more than is read at a time.
+            command.arg("60").env("A", "x".repeat(9000)).env(MARK, mark).process_group(0);
+            command.spawn().expect("sleep is there")
+        };
+        let (mut left, mut stays) = (sleeper(ours.mark()), sleeper(another.mark()));
+        // The kernel shows the environment a moment after the program was exchanged.
+        let shown = |pid: u32| std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|text| text.len() > 9000);
+        let began = std::time::Instant::now();
+        while !(shown(left.id()) && shown(stays.id())) && began.elapsed().as_secs() < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        drop(ours);
+        assert_eq!(left.wait().expect("our child").signal(), Some(libc::SIGKILL));
+        assert!(stays.try_wait().expect("our child").is_none());
+        drop(another);
+        assert_eq!(stays.wait().expect("our child").signal(), Some(libc::SIGKILL));
     }
 }

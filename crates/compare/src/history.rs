@@ -147,7 +147,7 @@ impl KeptResult {
         Self {
             format: FORMAT.to_owned(),
             at_s,
-            label: label.chars().filter(|letter| !letter.is_control()).take(MOST_LABEL).collect(),
+            label: shown_label(label),
             accepted: false,
             host: host.clone(),
             experiment: Fingerprint::of(plan),
@@ -244,7 +244,9 @@ impl KeptResult {
         if head.format != FORMAT {
             return Err(format!("its format is {:?}, and this version reads {FORMAT}", head.format));
         }
-        let result: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let mut result: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        // It may be somebody else's, and is to be shown on a terminal.
+        result.label = shown_label(&result.label);
         let sound = |value: f64| value.is_finite() && value > 0.0;
         let bad = result.figures.iter().find(|figure| ![figure.value, figure.low, figure.high].into_iter().all(sound));
         match bad {
@@ -354,6 +356,11 @@ fn read_file(path: &Path) -> Result<String, String> {
     let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
     read.map_err(|error| error.to_string())?;
     if text.len() as u64 > MOST_BYTES { Err(format!("it has more than {} MB", MOST_BYTES >> 20)) } else { Ok(text) }
+}
+
+/// A label without what a terminal would obey, and not too long.
+fn shown_label(label: &str) -> String {
+    label.chars().filter(|letter| !letter.is_control()).take(MOST_LABEL).collect()
 }
 
 /// A metric's name in JSON.

@@ -1,66 +1,107 @@
-//! The report for continuous integration: JUnit's XML, a test case for each judgement.
+//! The report for continuous integration: JUnit's XML, a test case for each judgement and for each figure of a history.
 use std::fmt::Write;
 
 use weir_measure::comparison::Verdict;
 
+use crate::history::{Trend, Trends};
 use crate::outcome::{Ending, Outcome};
 use crate::terminal::{in_words, why};
-use crate::verdict::verdicts;
+use crate::verdict::{Judgement, verdicts};
+
+/// A test and how it ended.
+struct Test {
+    class: String,
+    name: String,
+    state: State,
+}
+
+/// How a test ended, each with the words for it.
+enum State {
+    Passed(String),
+    Skipped(String),
+    Failed(String),
+    Error(String),
+}
 
 /// The report as JUnit's XML. Each metric of each subject and case is a test: it fails where the subject is worse than
 /// the baseline, is skipped where one cannot tell, and passes else. An experiment that failed is an error.
+///
+/// With a history each of its figures is one more: it fails where the figure has shifted for the worse for good and that
+/// is not accepted, and is skipped where there are too few results for a shift to be found.
 #[must_use]
-pub fn junit_report(outcome: &Outcome) -> String {
-    let (plan, judgements) = (&outcome.plan, verdicts(outcome));
-    let count = |verdict: Verdict| judgements.iter().filter(|judgement| judgement.verdict == verdict).count();
-    let failed = match &outcome.ending {
+pub fn junit_report(outcome: &Outcome, trends: Option<&Trends>) -> String {
+    let judgements = verdicts(outcome);
+    let judged = judgements.iter().map(|judgement| of_judgement(outcome, judgement));
+    let shifts = trends.into_iter().flat_map(|trends| trends.figures.iter().map(|trend| of_trend(trends, trend)));
+    let to_the_end = match &outcome.ending {
         Ending::Failed(why) => Some(why),
         _ => None,
     };
-    let seconds = |case: usize| -> f64 {
-        outcome.blocks_of(case).flat_map(|block| &block.slices).map(|found| found.slice.wall_s).sum()
-    };
-    let all_s: f64 = (0..plan.cases.len()).map(seconds).sum();
-    let (tests, errors) = (judgements.len() + usize::from(failed.is_some()), usize::from(failed.is_some()));
+    let to_the_end = to_the_end.map(|why| Test {
+        class: "weir compare".to_owned(),
+        name: "to the end".to_owned(),
+        state: State::Error(why.clone()),
+    });
+    let tests: Vec<Test> = judged.chain(shifts).chain(to_the_end).collect();
+    let count = |is_it: fn(&State) -> bool| tests.iter().filter(|test| is_it(&test.state)).count();
+    let slices = outcome.blocks.iter().flat_map(|block| &block.slices);
+    let all_s: f64 = slices.map(|found| found.slice.wall_s).sum();
     let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
     line(
         &mut text,
         format_args!(
-            "<testsuite name=\"weir compare\" tests=\"{tests}\" failures=\"{}\" errors=\"{errors}\" skipped=\"{}\" time=\"{all_s:.3}\">",
-            count(Verdict::Worse),
-            count(Verdict::CannotTell)
+            "<testsuite name=\"weir compare\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{all_s:.3}\">",
+            tests.len(),
+            count(|state| matches!(state, State::Failed(_))),
+            count(|state| matches!(state, State::Error(_))),
+            count(|state| matches!(state, State::Skipped(_))),
         ),
     );
-    for judgement in &judgements {
-        let case = &plan.cases[judgement.case];
-        let (subject, baseline) = (plan.subject_name(judgement.subject), plan.subject_name(case.baseline()));
-        let words = in_words(judgement, &subject, &baseline, plan.smallest_effect);
-        let words = escaped(&[vec![words], why(outcome, &[judgement])].concat().join("; "));
-        let name = escaped(&format!("{subject} against {baseline}: {}", judgement.metric.name()));
-        let begin = format!("  <testcase classname=\"{}\" name=\"{name}\"", escaped(&case.name));
-        match judgement.verdict {
-            Verdict::Worse => {
-                line(&mut text, format_args!("{begin}>\n    <failure message=\"{words}\"/>\n  </testcase>"));
-            }
-            Verdict::CannotTell => {
-                line(&mut text, format_args!("{begin}>\n    <skipped message=\"{words}\"/>\n  </testcase>"));
-            }
-            Verdict::Better | Verdict::TheSame => {
-                line(&mut text, format_args!("{begin}>\n    <system-out>{words}</system-out>\n  </testcase>"));
-            }
-        }
+    for Test { class, name, state } in &tests {
+        let (class, name) = (escaped(class), escaped(name));
+        let inner = match state {
+            State::Passed(words) => format!("<system-out>{}</system-out>", escaped(words)),
+            State::Skipped(words) => format!("<skipped message=\"{}\"/>", escaped(words)),
+            State::Failed(words) => format!("<failure message=\"{}\"/>", escaped(words)),
+            State::Error(words) => format!("<error message=\"{}\"/>", escaped(words)),
+        };
+        line(&mut text, format_args!("  <testcase classname=\"{class}\" name=\"{name}\">\n    {inner}\n  </testcase>"));
     }
-    if let Some(why) = failed {
-        let why = escaped(why);
-        line(
-            &mut text,
-            format_args!(
-                "  <testcase classname=\"weir compare\" name=\"to the end\">\n    <error message=\"{why}\"/>\n  </testcase>"
-            ),
-        );
+    // What of the history could not be read is no test, and is not to be lost either.
+    let damaged: Vec<String> = trends.into_iter().flat_map(|trends| &trends.damaged).cloned().collect();
+    if !damaged.is_empty() {
+        line(&mut text, format_args!("  <system-err>{}</system-err>", escaped(&damaged.join("\n"))));
     }
     text.push_str("</testsuite>\n");
     text
+}
+
+fn of_judgement(outcome: &Outcome, judgement: &Judgement) -> Test {
+    let plan = &outcome.plan;
+    let case = &plan.cases[judgement.case];
+    let (subject, baseline) = (plan.subject_name(judgement.subject), plan.subject_name(case.baseline()));
+    let words = in_words(judgement, &subject, &baseline, plan.smallest_effect);
+    let words = [vec![words], why(outcome, &[judgement])].concat().join("; ");
+    let state = match judgement.verdict {
+        Verdict::Worse => State::Failed(words),
+        Verdict::CannotTell => State::Skipped(words),
+        Verdict::Better | Verdict::TheSame => State::Passed(words),
+    };
+    let name = format!("{subject} against {baseline}: {}", judgement.metric.name());
+    Test { class: case.name.clone(), name, state }
+}
+
+fn of_trend(trends: &Trends, trend: &Trend) -> Test {
+    let results = trend.points.len();
+    let state = match trend.is_worse {
+        Some(true) if !trend.is_accepted => State::Failed(trend.words.clone()),
+        Some(_) => State::Passed(trend.words.clone()),
+        None if results < trends.fewest => {
+            State::Skipped(format!("{results} of at least {} results that a shift takes to be found", trends.fewest))
+        }
+        None => State::Passed(format!("has not shifted for good in {results} results")),
+    };
+    Test { class: trend.case.clone(), name: format!("{}: lasting shift", trend.name(false)), state }
 }
 
 fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {

@@ -1,7 +1,7 @@
 //! What a server leaves behind: processes that left its process group and its session, such as daemons that it forked.
 //!
 //! Where it has a control group of its own they are still in that. Where it has none they are known by a variable of their
-//! environment, which every descendant inherits unless it clears it.
+//! environment, which every descendant inherits unless it clears it. Should we be killed, the guardian looks for it.
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,6 @@ use std::time::{Duration, Instant};
 pub(crate) const MARK: &str = "WEIR_COMPARE_SUBJECT";
 /// How long the ended may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The value of the mark for a process that we are about to start: ours and a number, so that no other experiment has it.
-pub(crate) fn mark() -> String {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static STARTED: AtomicU64 = AtomicU64::new(0);
-    format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed))
-}
 
 /// Kills every process that has the mark, and waits until it is gone.
 pub(crate) fn end(mark: &str) {
@@ -52,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_process_is_known_by_its_mark_and_ended() {
-        let mark = mark();
+        let mark = format!("test-{}", std::process::id());
         let mut command = std::process::Command::new("sleep");
         let mut child = command.arg("60").env(MARK, &mark).spawn().expect("sleep is there");
         // The kernel shows the environment a moment after the program was exchanged.
@@ -61,7 +54,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(marked(&mark), [child.id() as libc::pid_t]);
-        assert!(marked(&super::mark()).is_empty());
+        assert!(marked(&mark[..mark.len() - 1]).is_empty());
         end(&mark);
         assert!(!child.wait().expect("our child").success());
     }

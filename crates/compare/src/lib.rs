@@ -19,6 +19,7 @@
 //! ```
 mod accounting;
 mod bench;
+mod certificate;
 mod command_line;
 mod conclusion;
 mod control_group;
@@ -50,6 +51,7 @@ mod pair;
 mod plan;
 mod plan_file;
 mod plan_subject;
+mod ports;
 mod process;
 mod process_tree;
 mod program;
@@ -74,7 +76,7 @@ pub use cpus::{CpuSet, CpuSetError};
 pub use curve::Curve;
 pub use details::terminal_details;
 pub use error::{ExperimentError, LoadError, MissingPrograms, PlanError, ServerError};
-pub use experiment::{Experiment, Progress};
+pub use experiment::{Complete, Experiment, Progress};
 pub use facts::{CurvePoints, SubjectFacts, subject_facts};
 pub use fairness::{Fairness, TypicalFairness};
 pub use guardian::Guardian;
@@ -88,17 +90,18 @@ pub use markdown::markdown_report;
 pub use metric::Metric;
 pub use observed::{Observed, PartMean, Parts};
 pub use observing::Observer;
-pub use outcome::{Block, BlockSlice, Ending, Memory, Outcome, Slice};
+pub use outcome::{Block, BlockSlice, Ending, FailedSlice, Memory, Outcome, Slice};
 pub use page::{PageContext, html_report};
 pub use pair::Pair;
 pub use plan::{
-    Asked, Case, CpuAccountingChoice, Measured, Need, PartsChoice, Pinning, Plan, Readiness, Repetitions, SUBJECTS_MAX,
-    ServerSpec, Subject,
+    Asked, Case, CpuAccountingChoice, LOAD_TIMEOUT_S, Measured, Need, PartsChoice, Pinning, Plan, Readiness,
+    Repetitions, SUBJECTS_MAX, ServerSpec, Subject,
 };
 pub use plan_file::{CpuWord, Defaults, Fraction, PlanFileError, Seconds, read_plan};
+pub use ports::Ports;
 pub use ready_made::{Filling, ReadyMade, ready_made};
 pub use reasons::{PartDifference, Reasons, ResponseDifference, reasons};
-pub use results::{Results, ResultsError};
+pub use results::{Results, ResultsError, Resumed};
 pub use sample_site::SAMPLE_FILES;
 pub use schedule::{PlannedBlock, Role, Schedule};
 pub use target::{Target, TargetError};

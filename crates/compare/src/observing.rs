@@ -33,7 +33,7 @@ const MARGIN_S: f64 = 2.0;
 pub struct Observer {
     /// Takes the place of a load by `weir load`, whose further words are appended.
     pub loading: CommandLine,
-    /// Observes beside the load of another tool.
+    /// Observes beside the load of another tool; `--tls-port` and the port follow where that is encrypted.
     pub beside: CommandLine,
     /// Where the folders of the runs are made and removed.
     pub folder: PathBuf,
@@ -76,7 +76,7 @@ pub(crate) fn observe(
     let load = LoadRun::new(plan, case, subject, bench).map_err(|error| error.to_string())?;
     let mut beside = slice::start_beside(&load, server).map_err(|error| error.to_string())?;
     if plan.repetitions.warm_up_s > 0.0 {
-        load.run(warm_up_s(plan)).map_err(|error| error.to_string())?;
+        load.warm_up(warm_up_s(plan)).map_err(|error| error.to_string())?;
     }
     let run = observer.folder.join(format!("observed-{number}"));
     let seconds = slice_s(plan);
@@ -96,7 +96,9 @@ pub(crate) fn observe(
             finished(&mut started(&command, plan, bench)?, &command, bench)
         }
         None => {
-            let command = fill(&observer.beside);
+            let is_tls = load.target.url().starts_with("https://");
+            let tls = if is_tls { vec!["--tls-port".to_owned(), load.target.port().to_string()] } else { Vec::new() };
+            let command = fill(&observer.beside).with(&tls);
             let mut process = started(&command, plan, bench)?;
             let loaded = load.run(seconds + MARGIN_S).map_err(|error| error.to_string());
             loaded.and_then(|_| finished(&mut process, &command, bench))

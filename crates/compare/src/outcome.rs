@@ -38,7 +38,7 @@ pub enum Ending {
     Budget,
     /// It was told to stop.
     Interrupted,
-    /// A server or a load failed after some blocks were complete: why.
+    /// A server or a load failed after some blocks were complete, and again when that was repeated: why.
     Failed(String),
 }
 
@@ -52,6 +52,18 @@ pub struct Block {
     pub life: usize,
     /// The slices in the order in which they were measured.
     pub slices: Vec<BlockSlice>,
+    /// The attempts at it before, each of which a slice that failed has ended; nothing else is known of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedSlice>,
+}
+
+/// A slice that failed, so that its block was measured again from its begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedSlice {
+    /// Whose; `None` where a server did not start before the block.
+    pub role: Option<Role>,
+    /// Why, with what its command printed last.
+    pub why: String,
 }
 
 /// A slice and whose it is.

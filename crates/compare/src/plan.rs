@@ -36,6 +36,9 @@ pub struct Plan {
     pub restart: bool,
     /// How long a server may take until its port answers, in seconds; above 0, at most 3600.
     pub start_timeout_s: f64,
+    /// How much longer than its slice a load that is told how long to run may take, in seconds; above 0, at most 3600.
+    #[serde(default = "load_timeout_s")]
+    pub load_timeout_s: f64,
     /// The smallest difference that interests, as a fraction: 0.05 is 5 %; 0 to 10.
     pub smallest_effect: f64,
     /// Seed of the order of the blocks and of the bootstrap.
@@ -110,7 +113,8 @@ pub struct ServerSpec {
     #[serde(default)]
     pub cpus: Option<CpuSet>,
     /// Files, by their names, that are written into a temporary folder before each start. `{own}` in them, in the
-    /// commands and in the environment means that folder, and `{site}` the plan's.
+    /// commands and in the environment means that folder, and `{site}` the plan's. In the files `{tls_certificate}` and
+    /// `{tls_key}` are a certificate for 127.0.0.1 that is made for the experiment, and its key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
     /// What must be installed.
@@ -186,13 +190,19 @@ impl Repetitions {
     pub const SLICE_S: f64 = 0.3;
     /// Length of the load before a slice where none is asked for, in seconds.
     pub const WARM_UP_S: f64 = 0.1;
+    /// Both of these where load generators are compared: most of them know whole seconds only.
+    pub const OF_GENERATORS_S: f64 = 1.0;
 
     /// What people ask for, and the rest as it is where nothing is said. With a budget of time and no number of blocks
     /// there are as many as fit into it, for `slices` slices (of all cases) beside the baseline's second ones.
     #[must_use]
-    pub fn asked(asked: &Asked, slices: usize, cases: usize) -> Self {
-        let block_s = asked.block_s.unwrap_or(Self::SLICE_S);
-        let warm_up_s = asked.warm_up_s.unwrap_or(Self::WARM_UP_S);
+    pub fn asked(asked: &Asked, measured: Measured, slices: usize, cases: usize) -> Self {
+        let (slice_s, before_s) = match measured {
+            Measured::Server => (Self::SLICE_S, Self::WARM_UP_S),
+            Measured::Generator => (Self::OF_GENERATORS_S, Self::OF_GENERATORS_S),
+        };
+        let block_s = asked.block_s.unwrap_or(slice_s);
+        let warm_up_s = asked.warm_up_s.unwrap_or(before_s);
         let fitting = asked.budget_s.map(|budget_s| {
             let round_s = (slices + cases) as f64 * (block_s + warm_up_s + SETTLE_S);
             ((budget_s / round_s.max(1e-3)) as usize).clamp(1, BLOCKS_MAX)
@@ -227,6 +237,13 @@ pub struct Asked {
     pub budget_s: Option<f64>,
     /// As [`Repetitions::starts`].
     pub starts: Option<usize>,
+}
+
+/// How much longer than its slice a load may take where nothing is said, in seconds.
+pub const LOAD_TIMEOUT_S: f64 = 30.0;
+
+fn load_timeout_s() -> f64 {
+    LOAD_TIMEOUT_S
 }
 
 /// What a slice takes beside its load and the warm-up, at least: reading the clocks, and letting things settle.
@@ -309,6 +326,7 @@ impl Plan {
         within("width of the interval", repetitions.until.unwrap_or(1.0), 1e-6, 10.0)?;
         within("budget in seconds", repetitions.budget_s.unwrap_or(1.0), 1e-3, 1e9)?;
         within("start timeout seconds", self.start_timeout_s, 0.001, 3600.0)?;
+        within("load timeout seconds", self.load_timeout_s, 0.001, 3600.0)?;
         if let PartsChoice::Slices(slices) = self.parts {
             within("observed slices", f64::from(slices), 1.0, 100.0)?;
         }

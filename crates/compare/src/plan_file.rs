@@ -10,9 +10,11 @@ use serde::de::{self, Deserializer, Visitor};
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
 use crate::plan::{
-    Asked, Case, CpuAccountingChoice, Measured, PartsChoice, Pinning, Plan, Repetitions, ServerSpec, Subject,
+    Asked, Case, CpuAccountingChoice, LOAD_TIMEOUT_S, Measured, PartsChoice, Pinning, Plan, Repetitions, ServerSpec,
+    Subject,
 };
-use crate::plan_subject::{Ports, SubjectEntry};
+use crate::plan_subject::SubjectEntry;
+use crate::ports::Ports;
 use crate::target::Target;
 
 /// Why a text is no plan.
@@ -39,7 +41,7 @@ pub enum PlanFileError {
 /// What a plan need not say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Defaults {
-    /// The load of subjects without one.
+    /// The load of subjects without one. `--insecure` follows where the server's certificate is made for the experiment.
     pub load: CommandLine,
     /// Where servers, loads and what runs beside run.
     pub pinning: Pinning,
@@ -75,6 +77,7 @@ struct File {
     #[serde(default)]
     restart: bool,
     start_timeout: Option<Seconds>,
+    load_timeout: Option<Seconds>,
     smallest_effect: Option<Fraction>,
     seed: Option<u64>,
     load: Option<CommandLine>,
@@ -156,6 +159,8 @@ pub(crate) struct Reached {
     pub(crate) url: String,
     /// The ending of its scripts' names.
     pub(crate) script: Option<String>,
+    /// Whether it has a certificate that nobody vouches for.
+    pub(crate) tls: bool,
 }
 
 #[derive(Deserialize)]
@@ -190,6 +195,7 @@ impl File {
     fn into_plan(self, folder: &Path, defaults: &Defaults) -> Result<Plan, String> {
         let here = folder.display().to_string();
         let in_plan = |command: CommandLine| command.filled(&[("plan", here.clone())]);
+        let has_load = self.load.is_some();
         let load = in_plan(self.load.unwrap_or_else(|| defaults.load.clone()));
         if self.subjects.is_empty() {
             return Err("it names no [[subject]]; write one for each thing that is compared".to_owned());
@@ -218,7 +224,8 @@ impl File {
                         format!("subject {name:?} is to use the server of {of:?}, which does not stand before it")
                     })?;
                     let url = entry.url.unwrap_or_else(|| reached[known].url.clone());
-                    (subjects[known].server, Reached { url, script: reached[known].script.clone() })
+                    let Reached { script, tls, .. } = &reached[known];
+                    (subjects[known].server, Reached { url, script: script.clone(), tls: *tls })
                 }
                 None => {
                     let (server, found) = entry.into_server(&name, &surroundings, &mut ports)?;
@@ -226,21 +233,23 @@ impl File {
                     (servers.len() - 1, found)
                 }
             };
+            let insecure = if found.tls && !has_load { vec!["--insecure".to_owned()] } else { Vec::new() };
+            let load = load_of_its_own.map_or_else(|| load.with(&insecure), in_plan);
             reached.push(found);
-            let load = load_of_its_own.map_or_else(|| load.clone(), in_plan);
             subjects.push(Subject { name, server, load, beside });
         }
         let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
         let entries = if self.cases.is_empty() { vec![CaseEntry::plain()] } else { self.cases };
         let cases = entries.into_iter().map(|case| case.into_case(&names, &reached)).collect::<Result<Vec<_>, _>>()?;
         let slices = cases.iter().map(|case| case.subjects().count()).sum();
-        let repetitions = Repetitions::asked(&self.repeat.asked(), slices, cases.len());
+        let measured = match self.measure {
+            MeasureWord::Server => Measured::Server,
+            MeasureWord::Generator => Measured::Generator,
+        };
+        let repetitions = Repetitions::asked(&self.repeat.asked(), measured, slices, cases.len());
         let seconds = |value: Option<Seconds>, default| value.map_or(default, |value| value.0);
         Ok(Plan {
-            measured: match self.measure {
-                MeasureWord::Server => Measured::Server,
-                MeasureWord::Generator => Measured::Generator,
-            },
+            measured,
             servers,
             subjects,
             cases,
@@ -252,6 +261,7 @@ impl File {
             },
             restart: self.restart,
             start_timeout_s: seconds(self.start_timeout, 10.0),
+            load_timeout_s: seconds(self.load_timeout, LOAD_TIMEOUT_S),
             smallest_effect: self.smallest_effect.map_or(crate::SMALLEST_EFFECT, |fraction| fraction.0),
             seed: self.seed.unwrap_or(defaults.seed),
             accounting: if self.cgroup == Some(false) {
@@ -499,6 +509,21 @@ mod tests {
     }
 
     #[test]
+    fn load_generators_are_compared_by_whole_seconds() {
+        let lengths = |measure: &str, slice: &str| {
+            let plan = read(&format!(
+                "measure = '{measure}'\n[repeat]\n{slice}\n[[subject]]\nname = 'a'\ncommand = 'server'\nurl = 'http://127.0.0.1:1'\n\
+                 [[subject]]\nname = 'b'\nserver = 'a'\nload = 'wrk -d{{seconds}}s {{url}}'\n"
+            ))
+            .expect("a plan");
+            (plan.repetitions.block_s, plan.repetitions.warm_up_s)
+        };
+        assert_eq!(lengths("generator", ""), (1.0, 1.0), "most generators know nothing shorter");
+        assert_eq!(lengths("generator", "slice = '2s'"), (2.0, 1.0));
+        assert_eq!(lengths("server", ""), (0.3, 0.1));
+    }
+
+    #[test]
     fn ready_made_servers_take_a_line() {
         let plan = read(
             "site = 'docs'\n[[subject]]\nfrom = 'nginx'\nport = 8090\n[[subject]]\nfrom = 'apache-mod-php'\nname = 'php'\n\
@@ -538,6 +563,7 @@ mod tests {
             ("[[subject]]\nfrom = 'iis'\n".to_owned(), ["\"iis\"", "nginx"]),
             ("[[subject]]\nfrom = 'nginx'\nstop = 'x'\n".to_owned(), ["\"nginx\"", "stop"]),
             ("[[subject]]\nfrom = 'weir'\nsettings = 'x'\n".to_owned(), ["\"weir\"", "no settings"]),
+            ("[[subject]]\nfrom = 'weir'\ntls = true\n".to_owned(), ["\"weir\"", "no TLS"]),
             (format!("{subject}port = 1\n"), ["\"a\"", "port"]),
             (format!("{subject}files = {{ '../x' = '' }}\n"), ["a", "\"../x\""]),
             (

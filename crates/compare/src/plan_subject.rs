@@ -1,6 +1,5 @@
 //! A subject of a plan file: a server by its command, a ready-made one, or that of another subject.
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -8,6 +7,7 @@ use serde::Deserialize;
 use crate::command_line::CommandLine;
 use crate::plan::{Readiness, ServerSpec};
 use crate::plan_file::{CpuWord, Reached, Surroundings};
+use crate::ports::Ports;
 use crate::ready_made::{Filling, ReadyMade, ready_made};
 
 #[derive(Deserialize)]
@@ -20,6 +20,8 @@ pub(crate) struct SubjectEntry {
     pub(crate) server: Option<String>,
     from: Option<String>,
     port: Option<u16>,
+    #[serde(default)]
+    tls: bool,
     #[serde(default)]
     settings: String,
     #[serde(default)]
@@ -76,7 +78,7 @@ impl SubjectEntry {
         surroundings: &Surroundings<'_>,
         ports: &mut Ports,
     ) -> Result<(ServerSpec, Reached), String> {
-        let allowed = ["from", "port", "settings", "environment", "cpus"];
+        let allowed = ["from", "port", "tls", "settings", "environment", "cpus"];
         if let Some(key) = self.said().into_iter().find(|key| !allowed.contains(key)) {
             return Err(format!(
                 "subject {name:?} is from {:?}, which says itself what {key} says; leave it away, or write command in place of from",
@@ -94,15 +96,16 @@ impl SubjectEntry {
             weir: surroundings.weir,
             // SAFETY: has no preconditions.
             is_root: unsafe { libc::geteuid() } == 0,
+            tls: self.tls,
         };
         let mut server = from.server(name, &filling)?;
         server.environment.extend(self.environment);
         server.cpus = cpus;
-        Ok((server, Reached { url: format!("http://127.0.0.1:{port}"), script: from.script() }))
+        Ok((server, Reached { url: filling.url(), script: from.script(), tls: self.tls }))
     }
 
     fn of_command(self, name: &str, surroundings: &Surroundings<'_>) -> Result<(ServerSpec, Reached), String> {
-        let only = [("port", self.port.is_some()), ("settings", !self.settings.is_empty())];
+        let only = [("port", self.port.is_some()), ("tls", self.tls), ("settings", !self.settings.is_empty())];
         if let Some((key, _)) = only.into_iter().find(|(_, said)| *said) {
             return Err(format!("subject {name:?} has {key}, which is for ready-made servers (from = \"nginx\")"));
         }
@@ -123,7 +126,7 @@ impl SubjectEntry {
             files: self.files,
             ..ServerSpec::new(name, in_plan(command))
         };
-        Ok((server, Reached { url, script: None }))
+        Ok((server, Reached { url, script: None, tls: false }))
     }
 
     /// The keys that say something of a server.
@@ -133,6 +136,7 @@ impl SubjectEntry {
             ("from", self.from.is_some()),
             ("url", self.url.is_some() && self.from.is_some()),
             ("port", self.port.is_some()),
+            ("tls", self.tls),
             ("settings", !self.settings.is_empty()),
             ("files", !self.files.is_empty()),
             ("stop", self.stop.is_some()),
@@ -142,31 +146,5 @@ impl SubjectEntry {
             ("cpus", self.cpus.is_some()),
         ];
         all.into_iter().filter(|(_, said)| *said).map(|(key, _)| key).collect()
-    }
-}
-
-/// Ports for servers whose plan names none.
-#[derive(Debug, Default)]
-pub(crate) struct Ports {
-    taken: Vec<u16>,
-}
-
-impl Ports {
-    /// Below the range from which Linux takes the local ports of clients: under load one of those would take a chosen
-    /// port before the server does.
-    const FIRST: u32 = 15_000;
-    const COUNT: u32 = 17_000;
-
-    /// The wished one, or one on which nobody listens now.
-    fn take(&mut self, wished: Option<u16>) -> Result<u16, String> {
-        // Experiments that begin at one time begin at other ports.
-        let start = std::process::id().wrapping_mul(2_654_435_761);
-        let mut tried = (0..200).map(|step| (Self::FIRST + start.wrapping_add(step) % Self::COUNT) as u16);
-        let is_free =
-            |port: &u16| !self.taken.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-        let port =
-            wished.or_else(|| tried.find(is_free)).ok_or("none of 200 ports is free; name one with port = 8081")?;
-        self.taken.push(port);
-        Ok(port)
     }
 }

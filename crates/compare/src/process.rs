@@ -59,7 +59,7 @@ impl Process {
         let (stderr, stderr_writer) = io::pipe()?;
         let mut command = Command::new(launch.command.program());
         command.args(launch.command.arguments()).stdin(Stdio::null()).stdout(stdout_writer).stderr(stderr_writer);
-        let mark = left_behind::mark();
+        let mark = guardian.mark();
         command.env(left_behind::MARK, &mark);
         if let Some(server) = launch.server {
             command.envs(&server.environment);

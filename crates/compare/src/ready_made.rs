@@ -2,12 +2,14 @@
 //!
 //! They are files (`studies/subjects/` in the sources), and part of the program. A placeholder is filled in when the
 //! plan is read (`{port}`, `{cpus}`, `{workers}`, `{settings}`, `{weir}`) or when the server is started (`{own}`,
-//! `{site}`); a line that begins with `{root}` is kept only for root, one with `{many}` only for more than one CPU.
+//! `{site}`, `{tls_certificate}`, `{tls_key}`); a line that begins with `{root}` is kept only for root, one with `{many}` only for
+//! more than one CPU, one with `{tls}` only with TLS and one with `{plain}` only without.
 use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde::Deserialize;
 
+use crate::certificate;
 use crate::command_line::CommandLine;
 use crate::plan::{Need, ServerSpec};
 
@@ -34,6 +36,8 @@ pub struct Filling<'a> {
     pub weir: &'a str,
     /// Whether it is started by root.
     pub is_root: bool,
+    /// Whether it speaks TLS, with a certificate that is made when the experiment begins.
+    pub tls: bool,
 }
 
 macro_rules! subjects {
@@ -73,6 +77,8 @@ pub fn ready_made() -> &'static [ReadyMade] {
     &SUBJECTS
 }
 
+/// What a server with TLS finds in its folder.
+const TLS_FILES: [(&str, &str); 2] = [("certificate.pem", "{tls_certificate}"), ("key.pem", "{tls_key}")];
 /// Processes or threads beyond the most connections, so that none waits for the end of another's.
 const SPARE: u32 = 8;
 /// The fewest processes of those that have one for each connection.
@@ -89,6 +95,8 @@ struct Entry {
     script: Option<String>,
     #[serde(default)]
     needs: BTreeMap<String, String>,
+    #[serde(default)]
+    tls_needs: BTreeMap<String, String>,
     #[serde(default)]
     environment: BTreeMap<String, String>,
     #[serde(default)]
@@ -117,8 +125,13 @@ impl ReadyMade {
     /// What must be installed.
     #[must_use]
     pub fn needs(&self) -> Vec<Need> {
-        let needs = self.entry().needs.into_iter();
-        needs.map(|(file, package)| Need { file: file.into(), package }).collect()
+        needs(self.entry().needs)
+    }
+
+    /// Whether it can speak TLS.
+    #[must_use]
+    pub fn takes_tls(&self) -> bool {
+        self.entry().texts().any(|(_, text)| text.contains("{tls}"))
     }
 
     /// The version that is installed, as it says itself; `None` where it is not, or says nothing.
@@ -145,20 +158,28 @@ impl ReadyMade {
     /// The server as a plan has it; `{own}` and `{site}` are filled in when it is started.
     ///
     /// # Errors
-    /// That it takes no settings.
+    /// That it takes no settings, or speaks no TLS.
     pub fn server(&self, name: &str, filling: &Filling<'_>) -> Result<ServerSpec, String> {
         let entry = self.entry();
         let takes_settings = entry.files.values().any(|text| text.contains("{settings}"));
         if !filling.settings.is_empty() && !takes_settings {
             return Err(format!("the subject {name:?} is from {:?}, which takes no settings", self.name));
         }
-        let texts =
-            entry.files.into_iter().chain(entry.shared.iter().map(|name| (name.clone(), shared(name).to_owned())));
-        let files = texts.map(|(name, text)| (name, filling.filled(&text))).collect();
+        if filling.tls && !self.takes_tls() {
+            return Err(format!("the subject {name:?} is from {:?}, which speaks no TLS", self.name));
+        }
+        let mut files: BTreeMap<String, String> =
+            entry.texts().map(|(name, text)| (name.to_owned(), filling.filled(text))).collect();
+        let mut all_needs = needs(entry.needs);
+        if filling.tls {
+            files.extend(TLS_FILES.map(|(name, text)| (name.to_owned(), text.to_owned())));
+            all_needs.extend(needs(entry.tls_needs));
+            all_needs.push(Need { file: certificate::OPENSSL.into(), package: "openssl".to_owned() });
+        }
         let command: CommandLine =
             filling.filled(&entry.command).parse().map_err(|error| format!("{name}: {error}"))?;
         let environment = entry.environment.into_iter().map(|(name, value)| (name, filling.filled(&value))).collect();
-        Ok(ServerSpec { files, environment, needs: self.needs(), ..ServerSpec::new(name, command) })
+        Ok(ServerSpec { files, environment, needs: all_needs, ..ServerSpec::new(name, command) })
     }
 
     fn entry(&self) -> Entry {
@@ -167,15 +188,34 @@ impl ReadyMade {
     }
 }
 
+impl Entry {
+    /// Its files and those that it shares with others, by their names.
+    fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let own = self.files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        own.chain(self.shared.iter().map(|name| (name.as_str(), shared(name))))
+    }
+}
+
+fn needs(named: BTreeMap<String, String>) -> Vec<Need> {
+    named.into_iter().map(|(file, package)| Need { file: file.into(), package }).collect()
+}
+
 impl Filling<'_> {
+    /// Where the server is reached, without a path.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("{}://127.0.0.1:{}", if self.tls { "https" } else { "http" }, self.port)
+    }
+
     fn filled(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         for line in text.split_inclusive('\n') {
-            let line = match (line.strip_prefix("{root}"), line.strip_prefix("{many}")) {
-                (Some(rest), _) if self.is_root => rest,
-                (_, Some(rest)) if self.cpus > 1 => rest,
-                (None, None) => line,
-                _ => continue,
+            let conditions =
+                [("{root}", self.is_root), ("{many}", self.cpus > 1), ("{tls}", self.tls), ("{plain}", !self.tls)];
+            let line = match conditions.iter().find_map(|(word, is_so)| Some((line.strip_prefix(word)?, *is_so))) {
+                Some((_, false)) => continue,
+                Some((rest, true)) => rest,
+                None => line,
             };
             filled.push_str(&self.line(line));
         }
@@ -232,17 +272,19 @@ mod tests {
     use super::*;
 
     fn filling(is_root: bool, cpus: usize) -> Filling<'static> {
-        Filling { port: 8081, cpus, connections: 100, settings: "", weir: "weir", is_root }
+        Filling { port: 8081, cpus, connections: 100, settings: "", weir: "weir", is_root, tls: false }
     }
 
     #[test]
     fn all_can_be_read_and_nothing_is_left_to_be_filled_in() {
         for subject in ready_made() {
-            for filling in [filling(true, 2), filling(false, 1)] {
+            let plain = [filling(true, 2), filling(false, 1)];
+            let with_tls = subject.takes_tls().then_some(Filling { tls: true, ..filling(true, 2) });
+            for filling in plain.into_iter().chain(with_tls) {
                 let server = subject.server("it", &filling).expect(subject.name);
                 let texts = server.files.values().chain(server.environment.values()).cloned();
                 for text in texts.chain([server.command.to_string()]) {
-                    for name in ["root", "many", "port", "cpus", "workers", "settings", "weir"] {
+                    for name in ["root", "many", "tls}", "plain", "port", "cpus", "workers", "settings", "weir"] {
                         assert!(!text.contains(&format!("{{{name}")), "{}: {{{name}}} in {text}", subject.name);
                     }
                 }
@@ -260,16 +302,21 @@ mod tests {
                 });
                 let drops = !server.files.is_empty() && subject.name != "caddy";
                 assert_eq!(says_nobody, filling.is_root && drops, "{}", subject.name);
+                let has_key = server.files.get("key.pem").is_some_and(|text| text == "{tls_key}");
+                assert_eq!(has_key, filling.tls, "{}", subject.name);
             }
             assert!(!subject.summary().is_empty() && subject.shown().contains("command ="));
             assert_eq!(subject.needs().is_empty(), subject.name == "weir");
+            assert_eq!(subject.takes_tls(), subject.name != "weir");
+            let refused = subject.server("it", &Filling { tls: true, ..filling(true, 2) }).err();
+            assert_eq!(refused.is_some_and(|why| why.contains("speaks no TLS")), !subject.takes_tls());
         }
     }
 
     #[test]
     fn numbers_are_multiplied_and_other_braces_stay() {
         let filling = Filling { settings: "a\n", ..filling(false, 2) };
-        let text = "x { {cpus} {64*cpus} {workers*cpus} {own}\n{root}gone\n{many}kept {port}\n{settings}\n}";
-        assert_eq!(filling.filled(text), "x { 2 128 216 {own}\nkept 8081\na\n}");
+        let text = "x { {cpus} {64*cpus} {workers*cpus} {own}\n{root}gone\n{many}kept {port}\n{tls}gone\n{plain}kept\n{settings}\n}";
+        assert_eq!(filling.filled(text), "x { 2 128 216 {own}\nkept 8081\nkept\na\n}");
     }
 }

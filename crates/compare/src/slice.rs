@@ -18,8 +18,6 @@ use crate::target::Target;
 /// Before CPU times are read: what a server still does for connections just closed, and a last
 /// tick that a running thread has not been charged for, belong to the slice before.
 const SETTLE: Duration = Duration::from_millis(10);
-/// How much longer than asked for a load may take.
-const OVERRUN: Duration = Duration::from_secs(30);
 /// How long a load may take that does not let us say for how long.
 const LOAD_MAX: Duration = Duration::from_secs(600);
 /// What runs beside a server is told to end in this order.
@@ -37,12 +35,7 @@ pub(crate) fn measure(
     let load = LoadRun::new(plan, case, subject, bench)?;
     let mut beside = start_beside(&load, server)?;
     if plan.measured == Measured::Server && plan.repetitions.warm_up_s > 0.0 {
-        match load.run(plan.repetitions.warm_up_s) {
-            // A load this short may end before a server that waits for its CPU has answered once, which load commands call
-            // a failure. What matters shows in the slice.
-            Ok(_) | Err(ExperimentError::Load(LoadError::Failed { .. } | LoadError::Output { .. })) => {}
-            Err(error) => return Err(blamed(error, server, bench)),
-        }
+        load.warm_up(plan.repetitions.warm_up_s).map_err(|error| blamed(error, server, bench))?;
     }
     thread::sleep(SETTLE);
     let switches_before = server.switches(bench);
@@ -145,6 +138,16 @@ impl<'a> LoadRun<'a> {
         Ok(Self { plan, case, subject: &plan.subjects[subject], target, bench })
     }
 
+    /// Runs the load command for `seconds` before a slice.
+    pub(crate) fn warm_up(&self, seconds: f64) -> Result<(), ExperimentError> {
+        match self.run(seconds) {
+            // A load this short may end before a server that waits for its CPU has answered once, which load commands call
+            // a failure; some take no part of a second. What matters shows in the slice.
+            Ok(_) | Err(ExperimentError::Load(LoadError::Failed { .. } | LoadError::Output { .. })) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Runs the load command for `seconds` and reads what it did.
     pub(crate) fn run(&self, seconds: f64) -> Result<LoadDone, ExperimentError> {
         let template = &self.subject.load;
@@ -154,7 +157,11 @@ impl<'a> LoadRun<'a> {
             ("seconds", seconds.to_string()),
             ("connections", self.case.connections.to_string()),
         ]);
-        let limit = if template.mentions("seconds") { Duration::from_secs_f64(seconds) + OVERRUN } else { LOAD_MAX };
+        let limit = if template.mentions("seconds") {
+            Duration::from_secs_f64(seconds + self.plan.load_timeout_s)
+        } else {
+            LOAD_MAX
+        };
 
         let group = self.bench.load_group();
         let group_before = group.map(ControlGroup::cpu).transpose().map_err(LoadError::CpuTime)?;

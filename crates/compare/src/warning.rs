@@ -5,8 +5,9 @@ use crate::accounting::CpuAccounting;
 use crate::details::errors;
 use crate::facts::subject_facts;
 use crate::metric::Metric;
-use crate::outcome::{Ending, Outcome, Slice};
+use crate::outcome::{Ending, FailedSlice, Outcome, Slice};
 use crate::plan::Measured;
+use crate::schedule::Role;
 use crate::verdict::{GENERATOR_LIMIT, Judgement, blocks_for_a_verdict, generator_was_limit, verdicts};
 
 /// Above this part of the CPUs used by others, in the median, the reader is told.
@@ -34,7 +35,7 @@ pub(crate) fn error_warnings(outcome: &Outcome) -> Vec<String> {
             if facts.errors == 0 && kinds.is_none() {
                 continue;
             }
-            let role = crate::schedule::Role::Subject(facts.subject);
+            let role = Role::Subject(facts.subject);
             let all = outcome.blocks_of(index).filter_map(|block| block.of(role)).all(Slice::only_failures);
             let kinds = kinds.map_or_else(String::new, |kinds| format!(" ({kinds})"));
             warnings.push(match (all, facts.errors) {
@@ -93,6 +94,7 @@ fn about_case(outcome: &Outcome, judgements: &[Judgement], case: usize) -> Vec<S
     let plan = &outcome.plan;
     let blocks = outcome.blocks_of(case).count();
     let repeated = outcome.repeated(case, true);
+    warnings.extend(failures(outcome, case));
     let fewest = blocks_for_a_verdict(judgements.len());
     if blocks < fewest {
         let among =
@@ -115,7 +117,7 @@ fn about_case(outcome: &Outcome, judgements: &[Judgement], case: usize) -> Vec<S
         }
     }
     let slices = |subject: usize| -> Vec<&Slice> {
-        outcome.blocks_of(case).filter_map(|block| block.of(crate::schedule::Role::Subject(subject))).collect()
+        outcome.blocks_of(case).filter_map(|block| block.of(Role::Subject(subject))).collect()
     };
     let foreign: Vec<f64> = plan.cases[case]
         .subjects()
@@ -152,10 +154,33 @@ fn about_case(outcome: &Outcome, judgements: &[Judgement], case: usize) -> Vec<S
     warnings
 }
 
+/// Whose slices failed, so that blocks were measured again: a selection that a reader should know of.
+fn failures(outcome: &Outcome, case: usize) -> Vec<String> {
+    let (plan, failed) = (&outcome.plan, || outcome.blocks_of(case).flat_map(|block| &block.failed));
+    let subject = |found: &FailedSlice| match found.role? {
+        Role::Subject(subject) => Some(subject),
+        Role::Again => Some(plan.cases[case].baseline()),
+    };
+    let of = |subjects: Option<usize>| {
+        let found: Vec<&FailedSlice> = failed().filter(|found| subject(found) == subjects).collect();
+        let why = found.first()?.why.lines().next().unwrap_or_default().to_owned();
+        let what = match (subjects.map(|subject| plan.subject_name(subject)), found.len()) {
+            (None, 1) => "a server did not start when it should, and was started again".to_owned(),
+            (None, times) => format!("{times} times a server did not start when it should, and was started again"),
+            (Some(name), 1) => format!("a slice of {name} failed and is in no figure; its block was measured again"),
+            (Some(name), slices) => {
+                format!("{slices} slices of {name} failed and are in no figure; their blocks were measured again")
+            }
+        };
+        Some(format!("{what}: {why}"))
+    };
+    plan.cases[case].subjects().map(Some).chain([None]).filter_map(of).collect()
+}
+
 /// The part of its CPUs that the generator used with each subject of a case, by their names: medians.
 pub(crate) fn generator_shares(outcome: &Outcome, case: usize) -> Vec<(String, f64)> {
     let share = |subject: usize| {
-        let role = crate::schedule::Role::Subject(subject);
+        let role = Role::Subject(subject);
         let shares: Vec<f64> =
             outcome.blocks_of(case).filter_map(|block| Some(block.of(role)?.generator_cpu_share)).collect();
         Some((outcome.plan.subject_name(subject), median(&shares)?))

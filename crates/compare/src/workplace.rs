@@ -1,4 +1,5 @@
-//! A temporary folder for the configurations of servers and for the sample site, gone when the experiment ends.
+//! A temporary folder for the configurations of servers, their certificate and the sample site, gone when the experiment
+//! ends.
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -8,6 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
+use crate::certificate::Certificate;
 use crate::error::ServerError;
 use crate::plan::{Plan, ServerSpec};
 use crate::sample_site;
@@ -18,6 +20,8 @@ pub(crate) struct Workplace {
     /// `None` where no server has files and none serves the sample site.
     folder: Option<CString>,
     site: PathBuf,
+    /// Empty where no server speaks TLS.
+    certificate: Certificate,
     /// Of each server, how often it was started.
     starts: Vec<Cell<usize>>,
 }
@@ -34,7 +38,11 @@ impl Workplace {
         };
         let starts = plan.servers.iter().map(|_| Cell::new(0)).collect();
         // From here on it is removed, whatever fails.
-        let mut workplace = Self { folder, site: PathBuf::new(), starts };
+        let mut workplace = Self { folder, site: PathBuf::new(), certificate: Certificate::default(), starts };
+        if let (true, Some(folder)) = (plan.servers.iter().any(|server| mentions(server, "tls_key")), workplace.path())
+        {
+            workplace.certificate = Certificate::make(folder).map_err(ServerError::Certificate)?;
+        }
         if let Some(site) = &plan.site {
             // Servers take a relative path from folders of their own, and refuse one with `..` in it.
             workplace.site = site.canonicalize().map_err(|source| ServerError::Site { place: site.clone(), source })?;
@@ -73,8 +81,13 @@ impl Workplace {
         let own = own_of(start).unwrap_or_default();
         let wrong = |source| ServerError::Workplace { place: own.clone(), source };
         let values = [("own", own.display().to_string()), ("site", self.site.display().to_string())];
+        let secrets =
+            [("tls_certificate", self.certificate.certificate.clone()), ("tls_key", self.certificate.key.clone())];
         let fill = |text: &String| {
-            values.iter().fold(text.clone(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+            values
+                .iter()
+                .chain(&secrets)
+                .fold(text.clone(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
         };
         if !own.as_os_str().is_empty() {
             // What cannot be removed now goes with everything.

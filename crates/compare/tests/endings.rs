@@ -5,8 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{alone, becomes_silent, command, free_port, plain_load, plan, role, run};
+use support::{alone, becomes_silent, command, plain_load, plan, role, run};
 use weir_compare::{CpuAccountingChoice, Ending, Experiment, ExperimentError, Interrupt, Pair, Plan};
+use weir_testkit::free_port;
 
 #[test]
 fn helper() {
@@ -14,6 +15,16 @@ fn helper() {
         // experiment PORT MARK cgroup|tree: runs one until it is killed.
         ["experiment", port, mark, accounting] => {
             let mut planned = leaving(port.parse().expect("a port"), mark);
+            planned.repetitions.blocks = 1000;
+            if *accounting == "tree" {
+                planned.accounting = CpuAccountingChoice::ProcessTree;
+            }
+            run(planned).expect("it is killed before it ends");
+        }
+        // leaking PORT cgroup|tree: the same with a server whose daemon keeps the port.
+        ["leaking", port, accounting] => {
+            let port = port.parse().expect("a port");
+            let mut planned = plan(Pair::of_one_server(role(&format!("leaks {port}")), &plain_load()), port, port);
             planned.repetitions.blocks = 1000;
             if *accounting == "tree" {
                 planned.accounting = CpuAccountingChoice::ProcessTree;
@@ -39,6 +50,14 @@ fn marked(mark: &str) -> usize {
     let processes = std::fs::read_dir("/proc").expect("Linux").flatten();
     let command_lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     command_lines.filter(|line| line.starts_with(format!("x{mark}").as_bytes())).count()
+}
+
+/// Processes that play a role.
+fn playing(role: &str) -> usize {
+    let variable = format!("WEIR_TEST_ROLE={role}");
+    let processes = std::fs::read_dir("/proc").expect("Linux").flatten();
+    let environments = processes.filter_map(|entry| std::fs::read(entry.path().join("environ")).ok());
+    environments.filter(|text| text.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())).count()
 }
 
 fn eventually(what: impl Fn() -> bool) -> bool {
@@ -75,24 +94,44 @@ fn when_something_panics() {
     assert!(eventually(|| marked(&mark) == 0));
 }
 
+/// This program again, as a process that can be killed.
+fn started(ours: &weir_compare::CommandLine) -> std::process::Child {
+    Command::new(ours.program())
+        .args(ours.arguments())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("this program runs again")
+}
+
 #[test]
 fn when_we_are_killed() {
     let _alone = alone();
     for accounting in ["cgroup", "tree"] {
         let port = free_port();
         let mark = format!("kill{port}");
-        let ours = role(&format!("experiment {port} {mark} {accounting}"));
-        let mut experiment = Command::new(ours.program())
-            .args(ours.arguments())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("this program runs again");
+        let mut experiment = started(&role(&format!("experiment {port} {mark} {accounting}")));
         assert!(eventually(|| marked(&mark) == 1), "the server's child is there");
         experiment.kill().expect("it runs");
         experiment.wait().expect("our child");
         assert!(becomes_silent(port));
         assert!(eventually(|| marked(&mark) == 0), "{accounting}");
+    }
+}
+
+#[test]
+fn a_daemon_ends_when_we_are_killed() {
+    let _alone = alone();
+    for accounting in ["cgroup", "tree"] {
+        let port = free_port();
+        let mut experiment = started(&role(&format!("leaking {port} {accounting}")));
+        // The server and its daemon, which has neither group nor session in common with it.
+        assert!(eventually(|| playing(&format!("leaks {port}")) >= 2), "the server has a daemon");
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok(), "the server listens");
+        experiment.kill().expect("it runs");
+        experiment.wait().expect("our child");
+        assert!(becomes_silent(port), "{accounting}");
+        assert!(eventually(|| playing(&format!("leaks {port}")) == 0), "{accounting}");
     }
 }
 

@@ -1,12 +1,13 @@
 //! Experiments on real small servers: planted differences are found, equal things are not told apart.
 mod support;
 
-use support::{alone, command, free_port, plain_load, plan, role, run};
+use support::{alone, command, plain_load, plan, role, run};
 use weir_compare::{
     CommandLine, CpuAccounting, CpuAccountingChoice, Ending, Experiment, Interrupt, Judgement, Metric, Observer,
     Outcome, Pair, PartsChoice, Repetitions, verdicts,
 };
 use weir_measure::comparison::Verdict;
+use weir_testkit::free_port;
 
 #[test]
 fn helper() {

@@ -3,10 +3,11 @@ mod support;
 
 use std::net::TcpListener;
 
-use support::{alone, command, free_port, plain_load, plan, role, run};
+use support::{alone, command, plain_load, plan, role, run};
 use weir_compare::{
     CommandLine, CpuSet, Experiment, ExperimentError, Interrupt, LoadError, Pair, Plan, PlanError, ServerError,
 };
+use weir_testkit::free_port;
 
 #[test]
 fn helper() {

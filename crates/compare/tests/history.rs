@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use support::{command, plain_load, plan};
 use weir_compare::{
     Block, BlockSlice, CpuAccounting, Ending, History, Host, KeptResult, LoadDetails, LoadTool, Metric, Outcome, Pair,
-    Role, Slice, Trends, verdicts,
+    Role, Slice, Trends, junit_report, verdicts,
 };
 
 #[test]
@@ -47,7 +47,8 @@ fn outcome(ratio: f64) -> Outcome {
     let block = |index: usize| {
         let cpu = 5_000.0 * (1.0 + 0.001 * index as f64);
         let slice = |role, cpu| BlockSlice { role, slice: slice(cpu) };
-        Block { case: 0, life: 0, slices: vec![slice(Role::Subject(0), cpu), slice(Role::Subject(1), cpu * ratio)] }
+        let slices = vec![slice(Role::Subject(0), cpu), slice(Role::Subject(1), cpu * ratio)];
+        Block { case: 0, life: 0, slices, failed: Vec::new() }
     };
     Outcome {
         plan: plan(pair, 8081, 8082),
@@ -125,9 +126,20 @@ fn a_shift_for_the_worse_is_told_with_since_when_until_it_is_accepted() {
         "{words:?}"
     );
     assert!(found.markdown().contains("- CPU per request, B over A: worse by 6.0 %"), "{}", found.markdown());
+    let junit = |found: &Trends| junit_report(&outcome(1.113), Some(found));
+    let text = junit(&found);
+    assert!(text.contains("tests=\"6\" failures=\"2\" errors=\"0\""), "{text}");
+    for part in [
+        "name=\"CPU per request, B over A: lasting shift\">\n    <failure message=\"worse by 6.0 % since 1970-02-01",
+        "name=\"CPU per request of A: lasting shift\">\n    <system-out>has not shifted for good in 41 results</system-out>",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing from\n{text}");
+    }
     // Once its level is taken as the one that is to be, it is no failure; it is still told.
     let accepted = trends(folder.path(), &result(near(1.113, 40), 40).accepted(true));
     assert!(!accepted.is_worse && accepted.figures[0].words.ends_with("; accepted"), "{:?}", accepted.figures[0].words);
+    let text = junit(&accepted);
+    assert!(text.contains("failures=\"0\"") && text.contains("<system-out>worse by 6.0 %"), "{text}");
 }
 
 #[test]
@@ -145,6 +157,8 @@ fn an_outlier_and_what_gets_better_are_no_shift_for_the_worse() {
     assert!(!better.is_worse && better.figures[0].is_worse == Some(false), "{:?}", better.figures[0].words);
     let short = tempfile::tempdir().expect("a directory");
     let first = trends(&short.path().join("not/yet"), &result(1.0, 1));
+    let text = junit_report(&outcome(1.0), Some(&first));
+    assert!(text.contains(&format!("<skipped message=\"1 of at least {} results", first.fewest)), "{text}");
     assert_eq!(first.words(), [format!("1 result; a shift can be found from {} on", first.fewest)]);
 }
 
@@ -173,24 +187,34 @@ fn others_are_told_apart_and_damage_is_named_and_passed_over() {
     ] {
         fs::write(folder.path().join(name), text).expect("a file");
     }
+    // What somebody else wrote does not reach a terminal as it stands.
+    let odd = whole.replacen("\"measured\":\"server\"", "\"measured\":\"\\u001b[31m\"", 1);
+    assert_ne!(odd, whole);
+    fs::write(folder.path().join("5b-odd.json"), odd).expect("a file");
+    let labelled = whole.replacen("commit/9", "\\u001b]0;x\\u0007", 1);
+    assert_eq!(KeptResult::parse(&labelled).expect("a result").label, "]0;x");
     fs::write(folder.path().join("6-bytes.json"), [0xff, 0xfe, 0]).expect("a file");
     fs::create_dir(folder.path().join("7-folder.json")).expect("a folder");
     fs::write(folder.path().join(".8-under-way.json"), cut).expect("a file");
     fs::write(folder.path().join("notes.txt"), "of no concern").expect("a file");
     let found = trends(folder.path(), &result(1.0, 6));
-    assert_eq!((found.results, found.others, found.damaged.len()), (6, 3, 7), "{:?}", found.damaged);
+    assert_eq!((found.results, found.others, found.damaged.len()), (6, 3, 8), "{:?}", found.damaged);
+    assert!(!found.text().contains('\u{1b}'), "{:?}", found.text());
     for (damaged, what) in found.damaged.iter().zip([
         "1-cut.json: ",
         "2-empty",
         "weir-compare-history-9",
         "no finite number above 0",
         "5-a-list",
+        "5b-odd",
         "6-bytes",
         "it is no file",
     ]) {
         assert!(damaged.contains(what), "{damaged} lacks {what}");
     }
     assert!(found.words()[0].contains("3 of other plans or machines"), "{:?}", found.words());
+    let text = junit_report(&outcome(1.0), Some(&found));
+    assert!(text.contains("<system-err>") && text.contains("5-a-list.json: "), "{text}");
 }
 
 #[test]

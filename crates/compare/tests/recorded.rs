@@ -66,7 +66,7 @@ fn experiment(recorded: &[Slice], blocks: usize, planted: f64, seed: u64) -> Out
     let mut random = fastrand::Rng::with_seed(seed);
     let server = support::command("x");
     let mut plan: Plan = support::plan(Pair::of_one_server(server.clone(), &server), 1, 1);
-    plan.repetitions = Repetitions::asked(&Asked { blocks: Some(blocks), ..Asked::default() }, 2, 1);
+    plan.repetitions = Repetitions::asked(&Asked { blocks: Some(blocks), ..Asked::default() }, plan.measured, 2, 1);
     (plan.smallest_effect, plan.seed) = (weir_compare::SMALLEST_EFFECT, random.u64(..));
     let mut window: &[Slice] = &[];
     let mut next = || {
@@ -90,7 +90,7 @@ fn experiment(recorded: &[Slice], blocks: usize, planted: f64, seed: u64) -> Out
                     slice.cpu_ns_per_request *= if role == Role::Subject(1) { planted } else { 1.0 };
                     BlockSlice { role, slice }
                 });
-                Block { case: 0, life, slices: slices.collect() }
+                Block { case: 0, life, slices: slices.collect(), failed: Vec::new() }
             })
             .collect();
         rounds

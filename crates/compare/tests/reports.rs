@@ -58,7 +58,7 @@ fn outcome(a: Slice, b: Slice) -> Outcome {
         let slice = |role, slice| BlockSlice { role, slice };
         let mut slices = vec![slice(Role::Subject(0), swung(&a, index)), slice(Role::Subject(1), swung(&b, index * 3))];
         slices.extend((index < 8).then(|| slice(Role::Again, swung(&a, index * 2))));
-        Block { case: 0, life: index, slices }
+        Block { case: 0, life: index, slices, failed: Vec::new() }
     };
     Outcome {
         plan: planned,
@@ -260,7 +260,7 @@ fn what_makes_a_subject_slower_is_named() {
     let text = terminal_report(&found, "", false);
     assert!(text.contains(words), "{text}");
     assert!(markdown_report(&found, "").contains("Why: B's response is 400.8 us longer"));
-    assert!(junit_report(&found).contains("waits 400.8 us longer for a lock"));
+    assert!(junit_report(&found, None).contains("waits 400.8 us longer for a lock"));
     let report = json_report(&found, "").expect("numbers and texts");
     assert_eq!(report["cases"][0]["reasons"][0]["response"]["parts"][0]["part"], "wait_lock");
     // What was counted from the server's side on one of both is not held against the other.
@@ -331,14 +331,14 @@ fn markdown_has_a_row_for_each_metric_and_escapes_what_is_not_ours() {
 #[test]
 fn junit_fails_where_something_is_worse() {
     let mut found = outcome(slice(1.0, 1.0, 0.5), slice(1.3, 1.0, 0.97));
-    let text = junit_report(&found);
+    let text = junit_report(&found, None);
     assert!(text.contains("tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{text}");
     assert!(
         text.contains("name=\"B against A: CPU per request\">\n    <failure message=\"worse: B takes 30."),
         "{text}"
     );
     found.ending = Ending::Failed("\"no\" <room>\u{1}".to_owned());
-    let text = junit_report(&found);
+    let text = junit_report(&found, None);
     assert!(text.contains("errors=\"1\"") && text.contains("&quot;no&quot; &lt;room&gt;?"), "{text}");
 }
 

@@ -21,6 +21,8 @@ fn helper() {
         ["experiment", name, port, load, seconds] => experiment(name, port, load, seconds),
         // check URL NAME: looks at all that the server should serve, and prints what wrk does.
         ["check", url, name] => check(url, ReadyMade::named(name).expect("a ready-made server")),
+        // secure URL NAME: looks at what is asked for by TLS, likewise.
+        ["secure", url, _name] => secure(url),
         // page URL: looks at one page, and prints what wrk does.
         ["page", url] => {
             let (_, port) = url.trim_end_matches("/index.html").rsplit_once(':').expect("a port");
@@ -32,14 +34,17 @@ fn helper() {
 }
 
 fn experiment(name: &str, port: &str, load: &str, seconds: &str) {
+    let tls = load == "secure";
+    let load = role(&format!("{load} {{url}} {name}"));
+    // In the plan: behind a default one follows what makes our own believe any certificate.
     let text = format!(
-        "[repeat]\nblocks = 1\nagain = 0\nslice = '{seconds}s'\nwarm_up = 0\n\
-         [[subject]]\nfrom = '{name}'\nport = {port}\n[[case]]\nname = 'all'\nconnections = 4\n"
+        "load = '''{load}'''\n[repeat]\nblocks = 1\nagain = 0\nslice = '{seconds}s'\nwarm_up = 0\n\
+         [[subject]]\nfrom = '{name}'\nport = {port}\ntls = {tls}\n[[case]]\nname = 'all'\nconnections = 4\n"
     );
     let available = CpuSet::available().expect("the kernel knows");
     let first = CpuSet::one(available.numbers()[0]).ok();
     let defaults = Defaults {
-        load: role(&format!("{load} {{url}} {name}")),
+        load,
         pinning: Pinning { server: first, load: None, beside: None },
         seed: 7,
         weir: "weir".to_owned(),
@@ -78,6 +83,28 @@ fn check(url: &str, subject: &ReadyMade) {
         }
     }
     println!("\n  {requests} requests in 0.10s, 0.00MB read\nRequests/sec: {}.00", requests * 10);
+}
+
+/// By other clients than ours: two files over one connection, by the version and the cipher that all have.
+fn secure(url: &str) {
+    let told = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().expect("it is installed");
+        (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let url = url.trim_end_matches('/');
+    let address = url.strip_prefix("https://").expect("TLS");
+    let files = [format!("{url}/1k.txt"), format!("{url}/64k.txt")];
+    let words = "%{http_code} %{size_download} %{num_connects}\n";
+    let sink = ["-o", "/dev/null"];
+    let all =
+        [&["-sS", "-k", "--http1.1", "-w", words][..], &sink, &sink, &[files[0].as_str(), files[1].as_str()]].concat();
+    let (_, said) = told("curl", &all);
+    assert_eq!(said, "200 1024 1\n200 65536 0\n");
+    let (_, said) = told("openssl", &["s_client", "-connect", address, "-brief"]);
+    assert!(said.contains("TLSv1.3") && said.contains("TLS_AES_128_GCM_SHA256"), "{said}");
+    let (older, said) = told("curl", &["-sS", "-k", "--tls-max", "1.2", &files[0]]);
+    assert!(!older && !said.contains("line "), "{said}");
+    println!("\n  2 requests in 0.10s, 0.00MB read\nRequests/sec: 20.00");
 }
 
 /// The body of an answer without a length, as scripts give it.
@@ -153,6 +180,29 @@ fn each_serves_the_same_and_leaves_nothing() {
         let port = 14_100 + (std::process::id() % 60) as u16 * 12 + index as u16;
         let Output { status, stderr, .. } =
             begin(subject.name, port, "check", 0.05, folder.path()).wait_with_output().expect("our child");
+        assert!(status.success(), "{}: {}", subject.name, String::from_utf8_lossy(&stderr));
+        leaves_nothing(folder.path(), port).unwrap_or_else(|left| panic!("{}: {left}", subject.name));
+    }
+}
+
+#[test]
+fn each_speaks_the_same_tls() {
+    let ready = require::program("curl").and_then(|()| require::program("openssl"));
+    if ready.is_none() {
+        return;
+    }
+    let folder = temporary();
+    // The others have the configuration of one of these.
+    let chosen = ["nginx", "nginx-php-fpm", "apache-event", "apache-prefork", "lighttpd", "caddy", "h2o"];
+    for (index, subject) in installed().into_iter().filter(|subject| chosen.contains(&subject.name)).enumerate() {
+        let module = Path::new("/usr/lib/lighttpd/mod_openssl.so");
+        let is_there = subject.name != "lighttpd" || module.exists();
+        if require::or_skip(is_there, "lighttpd's TLS needs lighttpd-mod-openssl (make deps)").is_none() {
+            continue;
+        }
+        let port = 13_200 + (std::process::id() % 60) as u16 * 8 + index as u16;
+        let Output { status, stderr, .. } =
+            begin(subject.name, port, "secure", 0.05, folder.path()).wait_with_output().expect("our child");
         assert!(status.success(), "{}: {}", subject.name, String::from_utf8_lossy(&stderr));
         leaves_nothing(folder.path(), port).unwrap_or_else(|left| panic!("{}: {left}", subject.name));
     }

@@ -150,7 +150,7 @@ fn an_early_answer_to_a_large_body_is_an_answer() {
 
 #[test]
 fn a_port_where_nobody_listens_ends_the_run() {
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let port = weir_testkit::free_port();
     let options = Options::new(Url::parse(&format!("http://127.0.0.1:{port}/")).expect("a URL"));
     let error = weir_load::run(options, &Control::default()).expect_err("nobody listens");
     assert!(matches!(error, LoadError::Unreachable { .. }));

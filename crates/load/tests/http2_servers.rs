@@ -5,7 +5,7 @@ mod server;
 use server::{load, load_with_events};
 use std::time::{Duration, Instant};
 use weir_load::{LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
-use weir_testkit::{Apache, Certificate, Nghttpd, Nginx, require};
+use weir_testkit::{Apache, Certificate, Nghttpd, Nginx, free_port, require};
 
 /// What is served, and how long each is.
 const FILES: [(&str, usize); 4] = [("empty", 0), ("1k", 1000), ("64k", 65_536), ("2m", 2_000_000)];
@@ -19,10 +19,6 @@ fn site() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(site.path(), std::fs::Permissions::from_mode(0o755)).expect("our own directory");
     site
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
 }
 
 fn options(url: &str, requests: u64, connections: u32, streams: u32) -> Options {

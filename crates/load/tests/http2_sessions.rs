@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_load::sessions::{Session, SessionReport, Sessions, Think, parse_sessions};
 use weir_load::{LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
-use weir_testkit::{Certificate, Nghttpd, Nginx, require};
+use weir_testkit::{Certificate, Nghttpd, Nginx, free_port, require};
 
 /// A page, what belongs to it, and after a pause the next.
 const TEXT: &str = "/page think=0.05\n/next\n  /one\n  /two\n  /three\n";
@@ -32,10 +32,6 @@ fn options(base: &str, text: &str, sessions: u64, streams: u32) -> Options {
 
 fn of(report: &LoadReport) -> &SessionReport {
     report.sessions.as_ref().expect("sessions were run")
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
 }
 
 /// Runs sessions of [`TEXT`]: their order and pauses, as the generator itself tells them.

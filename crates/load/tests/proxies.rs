@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use weir_load::{Control, LoadError, Options, StopRule, Trust, Url};
-use weir_testkit::{Certificate, Nginx, RunningServer};
+use weir_testkit::{Certificate, Nginx, RunningServer, free_port};
 use weir_wire::client::Outcome;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -26,10 +26,6 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
 fn started(command: &mut Command, port: u16, directory: tempfile::TempDir) -> Program {

@@ -4,7 +4,7 @@ mod server;
 
 use server::{load, load_with_events};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ impl Logging {
             std::fs::write(directory.path().join("root").join(name), vec![b'x'; bytes]).expect("a file");
         }
         open_to_all(directory.path());
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let port = weir_testkit::free_port();
         let file = directory.path().join("server.conf");
         std::fs::write(&file, configuration(directory.path(), port)).expect("a file");
         let child =

@@ -3,7 +3,6 @@
 mod server;
 
 use server::{load, load_with_events};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,7 +29,7 @@ impl TlsServer {
             .stderr(Stdio::null())
             .status();
         assert!(made.expect("openssl runs").success());
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let port = weir_testkit::free_port();
         let child = Command::new("openssl")
             .args(["s_server", "-quiet", "-4", "-accept", &port.to_string()])
             .args([Path::new("-key"), &key, Path::new("-cert"), &certificate])

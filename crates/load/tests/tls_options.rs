@@ -280,7 +280,7 @@ struct OpensslServer {
 
 fn openssl_server(directory: &Path, arguments: &[&str]) -> Option<OpensslServer> {
     weir_testkit::require::program("openssl")?;
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+    let port = weir_testkit::free_port();
     let child = Command::new("openssl")
         .args(["s_server", "-quiet", "-4", "-accept", &port.to_string(), "-key", "key.pem", "-cert", "cert.pem"])
         .args(arguments)

@@ -4,11 +4,13 @@
 //! from a file or from a running server makes no difference to what it says.
 //! This crate knows no file, socket or clock.
 
+pub mod account;
 pub mod burn;
 pub mod capacity;
 pub mod class;
 pub mod comparison;
 pub mod curve;
+pub mod durations;
 pub mod examples;
 pub mod family;
 pub mod mann_whitney;

@@ -17,5 +17,5 @@ pub use explanation::{
 };
 pub use html::{colour, compared_html, html, load_html};
 pub use loaded::{Loaded, LoadedPoint, LoadedRate};
-pub use terminal::{Style, hanging, terminal};
+pub use terminal::{Style, clean, hanging, terminal};
 pub use units::{count, nanoseconds};

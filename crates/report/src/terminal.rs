@@ -15,7 +15,7 @@ use crate::{Explanation, ObjectiveResult};
 use bar::Bars;
 use ink::Ink;
 use text::Screen;
-pub use text::hanging;
+pub use text::{clean, hanging};
 
 /// How a terminal wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

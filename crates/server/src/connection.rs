@@ -6,6 +6,7 @@
 //! by bytes that trickle in.
 
 use crate::access_log::LogBuffer;
+use crate::arm_requests::{self, ArmRequests, Received};
 use crate::clock::Clock;
 use crate::counters::{Counters, LoopCounters};
 use crate::drain::Drain;
@@ -19,7 +20,7 @@ use crate::send::{self, Sent, Socket};
 use crate::site::Site;
 use crate::static_probe::static_probe;
 use std::io;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ pub(crate) struct Workbench {
     pub(crate) clock: Clock,
     pub(crate) site: Site,
     pub(crate) log: Option<LogBuffer>,
+    pub(crate) arm: Option<ArmRequests>,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) counters: Counters,
@@ -51,6 +53,7 @@ impl Workbench {
     pub(crate) fn new(
         site: Site,
         log: Option<LogBuffer>,
+        arm: Option<ArmRequests>,
         limits: Limits,
         timeouts: Timeouts,
         counters: Counters,
@@ -62,6 +65,7 @@ impl Workbench {
             clock: Clock::new(),
             site,
             log,
+            arm,
             limits,
             timeouts,
             counters,
@@ -89,6 +93,9 @@ impl Workbench {
             && !log.end(&pending.log, pending.body_sent_bytes())
         {
             self.counts().log_dropped.add_shared(1);
+        }
+        if pending.arm.is_told() {
+            arm_requests::end(pending);
         }
         pending.reset();
     }
@@ -128,9 +135,11 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: OwnedFd,
-    peer: IpAddr,
+    peer: SocketAddr,
     /// Input that is not used up yet.
     saved: Vec<u8>,
+    /// When it began to be saved, for requests that are told; 0 = it is not known.
+    saved_since_ns: u64,
     /// The saved input was left over by blocked output, and not because it ends within a head.
     saved_is_ready: bool,
     /// Responses that the socket had no room for.
@@ -151,11 +160,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, peer: IpAddr, bench: &Workbench) -> Self {
+    pub(crate) fn new(socket: OwnedFd, peer: SocketAddr, bench: &Workbench) -> Self {
         let mut connection = Self {
             socket,
             peer,
             saved: Vec::new(),
+            saved_since_ns: 0,
             saved_is_ready: false,
             queue: Vec::new(),
             drain: Drain::Done,
@@ -296,6 +306,7 @@ impl Connection {
         let mut at = 0;
         let mut batch = 0;
         let mut is_new = false;
+        let mut received = Received::default();
         if scanned > 0 && self.drain.is_done() && !has_empty_line(&bench.input[..filled], scanned) {
             // Parsing from the start again for each byte of a slow client would cost the square of the head.
             match request::partial(&bench.input[..filled], &bench.limits) {
@@ -326,8 +337,10 @@ impl Connection {
                 if self.send_batch(BATCH_MAX, bench)? != Sent::All {
                     break;
                 }
+                received.waited();
             }
-            let Workbench { input, batch: places, site, clock, log, limits, counters, index, stopping, .. } = bench;
+            let Workbench { input, batch: places, site, clock, log, arm, limits, counters, index, stopping, .. } =
+                bench;
             let counts = &counters.0[*index];
             match request::parse(&input[at..filled], limits) {
                 Head::Complete(request, head_bytes) => {
@@ -344,7 +357,11 @@ impl Connection {
                     site.respond(&request, Persistence::of(request.minor, stays), clock, counts, pending);
                     count(pending.status, counts);
                     if let Some(log) = log {
-                        log.begin(&mut pending.log, Some(&request), self.peer, pending.status, clock);
+                        log.begin(&mut pending.log, Some(&request), self.peer.ip(), pending.status, clock);
+                    }
+                    if let Some(arm) = arm {
+                        received.since(&mut self.saved_since_ns);
+                        pending.arm = arm.begin(&request, pending.status, self.peer, &mut received);
                     }
                     batch += 1;
                 }
@@ -361,6 +378,9 @@ impl Connection {
         if self.after == After::Continue && at < filled {
             self.saved.extend_from_slice(&bench.input[at..filled]);
             self.saved_is_ready = !self.queue.is_empty();
+            if bench.arm.is_some() && self.saved_since_ns == 0 {
+                self.saved_since_ns = weir_arm::now_ns();
+            }
         }
         self.settle_phase(is_new, bench);
         Ok(())
@@ -387,7 +407,7 @@ impl Connection {
         error_page::write(pending, status, Extra::default(), &bench.clock, Persistence::Closes);
         count(status, &bench.counters.0[bench.index]);
         if let Some(log) = &bench.log {
-            log.begin(&mut pending.log, None, self.peer, status, &bench.clock);
+            log.begin(&mut pending.log, None, self.peer.ip(), status, &bench.clock);
         }
     }
 
@@ -404,6 +424,7 @@ impl Connection {
             if matches!(outcome, Ok(Sent::All)) || bench.batch[place].response.is_finished() {
                 bench.settle(place);
             } else {
+                bench.batch[place].sent_some();
                 self.queue.push(std::mem::take(&mut bench.batch[place]));
             }
         }
@@ -429,6 +450,7 @@ impl Connection {
         }
         if bytes > 0 {
             self.enter(Phase::Stall, bench);
+            self.queue.first_mut().into_iter().for_each(Pending::sent_some);
         }
         if self.queue.is_empty() {
             self.settle_phase(true, bench);

@@ -1,7 +1,7 @@
 //! The few system calls of the loop that the standard library does not offer.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// What a descriptor became ready for.
@@ -117,7 +117,7 @@ impl AsRawFd for Waker {
 }
 
 /// Accepts one connection; the socket is non-blocking, and the peer's address without its port comes along.
-pub(crate) fn accept(listener: &impl AsRawFd) -> io::Result<(OwnedFd, IpAddr)> {
+pub(crate) fn accept(listener: &impl AsRawFd) -> io::Result<(OwnedFd, SocketAddr)> {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
     let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
@@ -130,14 +130,16 @@ pub(crate) fn accept(listener: &impl AsRawFd) -> io::Result<(OwnedFd, IpAddr)> {
         libc::AF_INET => {
             // SAFETY: the family says that the storage holds this structure, which is smaller.
             let v4 = unsafe { &*(&raw const storage).cast::<libc::sockaddr_in>() };
-            IpAddr::V4(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)))
+            let addr = IpAddr::V4(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)));
+            SocketAddr::new(addr, u16::from_be(v4.sin_port))
         }
         libc::AF_INET6 => {
             // SAFETY: the family says that the storage holds this structure, which is smaller.
             let v6 = unsafe { &*(&raw const storage).cast::<libc::sockaddr_in6>() };
-            IpAddr::V6(Ipv6Addr::from(v6.sin6_addr.s6_addr)).to_canonical()
+            let addr = IpAddr::V6(Ipv6Addr::from(v6.sin6_addr.s6_addr)).to_canonical();
+            SocketAddr::new(addr, u16::from_be(v6.sin6_port))
         }
-        _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        _ => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
     };
     Ok((fd, addr))
 }

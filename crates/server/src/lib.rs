@@ -14,7 +14,8 @@
 //!
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
-//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`) or an access log (`access_log.rs`).
+//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log.rs`) or business
+//! transactions (`arm_rules.rs`, `arm_requests.rs`).
 //!
 //! # Staleness
 //!
@@ -36,6 +37,8 @@
 //! ```
 
 mod access_log;
+mod arm_requests;
+mod arm_rules;
 mod atom;
 mod cache;
 mod clock;
@@ -63,6 +66,7 @@ mod slab;
 mod static_probe;
 mod target;
 
+pub use arm_rules::{ArmRules, ArmRulesError};
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError};
 pub use listen::ListenAddr;

@@ -1,5 +1,6 @@
 //! What a caller can choose about a server; every bound has a default here.
 
+use crate::arm_rules::ArmRules;
 use crate::listen::ListenAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub struct Options {
     pub dot_files: bool,
     /// Where to write a line for each response. Default: nowhere.
     pub access_log: Option<AccessLog>,
+    /// Which requests are told as business transactions (ARM). Default: none.
+    pub arm: Option<ArmRules>,
     /// How long to wait for a slow client.
     pub timeouts: Timeouts,
     /// How much of anything one client, or all of them, may use.
@@ -42,6 +45,7 @@ impl Options {
             listing: true,
             dot_files: false,
             access_log: None,
+            arm: None,
             timeouts: Timeouts::default(),
             limits: Limits::default(),
         }

@@ -1,6 +1,7 @@
 //! A response on its way: the value, the content it is taken from, and what its end will put into the log.
 
 use crate::access_log::LogLine;
+use crate::arm_requests::Told;
 use crate::atom::Atom;
 use crate::response::Response;
 use std::rc::Rc;
@@ -15,6 +16,8 @@ pub(crate) struct Pending {
     /// Bytes of the head proper: what follows in the stream is the body.
     pub(crate) head_bytes: u64,
     pub(crate) log: LogLine,
+    /// The business transaction that it is.
+    pub(crate) arm: Told,
 }
 
 impl Pending {
@@ -24,6 +27,14 @@ impl Pending {
         self.status = 0;
         self.head_bytes = 0;
         self.log.clear();
+        self.arm = Told::default();
+    }
+
+    /// Some of the responses were sent; tells this one, if it is told, of its first bytes.
+    pub(crate) fn sent_some(&mut self) {
+        if self.response.offset > 0 {
+            self.arm.sent_some();
+        }
     }
 
     /// Bytes of the body that the socket has taken.

@@ -45,10 +45,14 @@ pub(crate) struct Request<'b> {
     pub(crate) if_unmodified_since: Option<&'b [u8]>,
     pub(crate) referrer: Option<&'b [u8]>,
     pub(crate) user_agent: Option<&'b [u8]>,
+    /// W3C Trace Context, and the same as ARM says it, in hexadecimal digits.
+    pub(crate) traceparent: Option<&'b [u8]>,
+    pub(crate) arm_correlator: Option<&'b [u8]>,
 }
 
 /// What a piece of input is.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made, and a box would be an allocation")]
 pub(crate) enum Head<'b> {
     /// A head of this many bytes.
     Complete(Request<'b>, usize),
@@ -95,6 +99,8 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
         if_unmodified_since: None,
         referrer: None,
         user_agent: None,
+        traceparent: None,
+        arm_correlator: None,
     };
     match request.read_fields(parsed.headers) {
         Ok(()) => Head::Complete(request, head_bytes),
@@ -157,7 +163,9 @@ impl<'b> Request<'b> {
                 8 if is("if-range") => self.condition(|request| &mut request.if_range, value),
                 10 if is("connection") => self.connection(value),
                 10 if is("user-agent") => self.user_agent = Some(value),
+                11 if is("traceparent") => self.traceparent = Some(value),
                 13 if is("if-none-match") => self.condition(|request| &mut request.if_none_match, value),
+                14 if is("arm-correlator") => self.arm_correlator = Some(value),
                 14 if is("content-length") => {
                     let bytes = decimal(value).ok_or(400_u16)?;
                     if length.is_some_and(|before| before != bytes) {

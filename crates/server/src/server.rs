@@ -1,6 +1,7 @@
 //! A server: bound first, so that everything that can be wrong is said, then run.
 
 use crate::access_log::{LogBuffer, LogWriter};
+use crate::arm_requests::{ArmRequests, Names};
 use crate::connection::Workbench;
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
@@ -112,13 +113,16 @@ impl Server {
         let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
         let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
         let open = Arc::new(AtomicUsize::new(0));
+        let names = Arc::new(Names::default());
+        let rules = options.arm.clone().map(Arc::new);
         let stopping = AtomicBool::new(false);
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
         for (index, (part, log)) in parts.into_iter().zip(buffers).enumerate() {
             let LoopParts { epoll, waker, listeners, root } = part;
             let waker = Arc::new(waker);
             wakers.push(Arc::clone(&waker));
-            threads.push(Start { index, epoll, waker, listeners, root, log });
+            let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
+            threads.push(Start { index, epoll, waker, listeners, root, log, arm });
         }
         let outcome = std::thread::scope(|scope| {
             let mut running = Vec::new();
@@ -161,6 +165,7 @@ struct Start {
     listeners: Vec<Socket>,
     root: Root,
     log: Option<LogBuffer>,
+    arm: Option<ArmRequests>,
 }
 
 impl Start {
@@ -175,7 +180,7 @@ impl Start {
     ) -> std::io::Result<()> {
         let site = Site::new(self.root, options, files_max);
         let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
-        let bench = Workbench::new(site, self.log, limits, timeouts, counters.clone(), self.index);
+        let bench = Workbench::new(site, self.log, self.arm, limits, timeouts, counters.clone(), self.index);
         let event_loop = EventLoop::new(self.epoll, self.listeners, bench, Arc::clone(open), connections_max);
         event_loop.run(&self.waker, stopping)
     }

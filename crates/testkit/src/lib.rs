@@ -24,6 +24,7 @@ pub mod require;
 pub mod seeded;
 mod server;
 mod site;
+mod small_disk;
 
 pub use server::apache::{Apache, Cgi};
 pub use server::backend::{RunningBackend, RunningDatabase};
@@ -36,5 +37,6 @@ pub use server::php_fpm::PhpFpm;
 pub use server::postgres::Postgres;
 pub use server::slow_fs::SlowFs;
 pub use server::weir_serve::WeirServe;
-pub use server::{RunningServer, StartError};
+pub use server::{RunningServer, StartError, free_port};
 pub use site::Site;
+pub use small_disk::SmallDisk;

@@ -33,6 +33,17 @@ use process::Process;
 /// compilers.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
+/// A port of 127.0.0.1 on which nobody listens, for a server that cannot choose one itself; each call gives another.
+///
+/// It lies below the ports that the kernel hands out: one of those, found free and given back, may be the next test's.
+///
+/// # Panics
+/// Where none of 200 ports is free.
+#[must_use]
+pub fn free_port() -> u16 {
+    port::free().expect("one of 200 ports is free")
+}
+
 /// A server that answers on its port; dropping it ends the server and removes its directory.
 #[derive(Debug)]
 pub struct RunningServer {

@@ -291,7 +291,7 @@ impl Joiner {
             }
             Kind::ProbeHit => {
                 if let Some(told) = name {
-                    self.phases.hit(record.lane, now_ns, record.a, told, &self.tasks);
+                    self.phases.push_hit(record, told, &self.tasks);
                 }
             }
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
@@ -459,8 +459,9 @@ impl Joiner {
             self.phases.stretches(&steps, socket, server.arrived_ns, &mut stretches);
         }
         let (server, phases) = (joined.ok(), stretches.as_slice());
-        let (request, name) = (&waiting.request, &*waiting.name);
-        take(self, &Response { request, name, steps: &steps, phases, server, unjoinable });
+        let transaction = server.and_then(|at| self.phases.transaction(&steps, at.picked_ns, at.sent_ns));
+        let name = transaction.map_or(&*waiting.name, |number| self.texts.text(number));
+        take(self, &Response { request: &waiting.request, name, steps: &steps, phases, server, unjoinable });
         (self.steps, self.stretches) = (steps, stretches);
         self.release(&waiting);
     }

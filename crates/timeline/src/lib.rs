@@ -6,6 +6,7 @@
 //! This crate knows the names of the parts, but no formula over them, and nothing of presentation.
 
 mod abstraction;
+mod accounts;
 mod blocked;
 mod conversations;
 mod counts;
@@ -29,6 +30,7 @@ mod tasks;
 mod texts;
 
 pub use abstraction::{AbstractEvent, Object, abstract_events};
+pub use accounts::{Accounts, MOST_ACCOUNTS};
 pub use blocked::{Wait, wait_of};
 pub use counts::{Statistics, Unjoinable};
 pub use join::{AtServer, Bounds, Joiner, Response};

@@ -12,7 +12,7 @@ use weir_measure::part::Part;
 /// How many tasks a request may pass through before its chain of wake-ups is given up.
 const MOST_HOPS: usize = 8;
 /// How many processes may wait for each other; below, it is `wait_process`.
-const MOST_DEPTH: u32 = 8;
+pub(crate) const MOST_DEPTH: u32 = 8;
 /// How many questions of a request, each asked by an event loop that went to others meanwhile, are followed.
 const MOST_QUESTIONS: usize = 256;
 

@@ -11,7 +11,10 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_measure::part::{Part, PartTimes};
-use weir_wire::probe::{BY_HAND, END, INTERLEAVED, LOCK, PHASE, ProbePoint, QUERY, QUERY_END, REQUEST};
+use weir_wire::Record;
+use weir_wire::probe::{
+    BY_APPLICATION, BY_HAND, END, GOES_ON, INTERLEAVED, LOCK, PHASE, ProbePoint, QUERY, QUERY_END, REQUEST,
+};
 
 /// Marks, queries, requests and waits that are remembered of all tasks together: a fast event loop meets some 300,000
 /// probes a second, and what its client tells of them comes later. Beyond, the older halves of those tasks go that have
@@ -28,6 +31,8 @@ const MOST_ENDED: usize = 1 << 16;
 const KEPT: usize = 16;
 /// Passages of a response that are told apart.
 const MOST_SEEN: usize = 256;
+/// Tasks of a response that are asked which transaction they began.
+const MOST_ASKED: usize = 16;
 
 /// A stretch of a response in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +111,8 @@ struct Mark {
     roles: u8,
     /// The client's connection that the task was at.
     owner: u32,
+    /// It goes on with a passage that another phase had interrupted.
+    goes_on: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -123,6 +130,8 @@ struct Marks {
     queries: VecDeque<Query>,
     /// (time, number of the text): names of requests that the task took up.
     requests: VecDeque<(u64, u32)>,
+    /// Likewise transactions that its application told.
+    transactions: VecDeque<(u64, u32)>,
     locks: VecDeque<LockWindow>,
 }
 
@@ -138,13 +147,14 @@ impl Marks {
     }
 
     fn held(&self) -> usize {
-        self.marks.len() + self.queries.len() + self.requests.len() + self.locks.len()
+        self.marks.len() + self.queries.len() + self.requests.len() + self.transactions.len() + self.locks.len()
     }
 
     fn forget_older_half(&mut self) {
         self.marks.drain(..self.marks.len().div_ceil(2));
         self.queries.drain(..self.queries.len().div_ceil(2));
         self.requests.drain(..self.requests.len().div_ceil(2));
+        self.transactions.drain(..self.transactions.len().div_ceil(2));
         self.locks.drain(..self.locks.len().div_ceil(2));
     }
 
@@ -187,6 +197,7 @@ struct Hit {
     at_ns: u64,
     pid: u32,
     point: Point,
+    by_application: bool,
 }
 
 /// All that the probes told.
@@ -218,14 +229,18 @@ impl Default for Phases {
 }
 
 impl Phases {
-    /// The running task of a lane met a probe; `told` is what the dictionary says of it.
-    pub(crate) fn hit(&mut self, lane: u32, at_ns: u64, argument: u64, told: &Arc<str>, tasks: &Tasks) {
+    /// The running task of a lane met a probe, or an application told of one of its tasks; `told` is what the dictionary
+    /// says of it.
+    pub(crate) fn push_hit(&mut self, hit: &Record, told: &Arc<str>, tasks: &Tasks) {
+        let Record { lane, time_ns: at_ns, a: argument, flags, .. } = *hit;
         let Some(point) = self.point(told) else { return };
-        let Some(pid) = tasks.current(lane) else {
+        let by_application = flags & BY_APPLICATION != 0;
+        let pid = if by_application { u32::try_from(argument).ok() } else { tasks.current(lane) };
+        let Some(pid) = pid.filter(|pid| *pid != 0) else {
             self.lanes.remove(&lane);
             return;
         };
-        self.lanes.insert(lane, Hit { at_ns, pid, point });
+        self.lanes.insert(lane, Hit { at_ns, pid, point, by_application });
         if self.tasks.len() >= MOST_TASKS && !self.tasks.contains_key(&pid) {
             self.make_room();
         }
@@ -252,6 +267,7 @@ impl Phases {
             server: point.server,
             roles: point.roles,
             owner: tasks.at(pid),
+            goes_on: flags & GOES_ON != 0,
         };
         if point.roles & (INTERLEAVED | BY_HAND) == 0
             && let Some(before) = marks.marks.iter().rev().find(|before| before.server == mark.server)
@@ -277,7 +293,8 @@ impl Phases {
             self.held += 1;
         }
         if hit.point.roles & REQUEST != 0 {
-            marks.requests.push_back((at_ns, text));
+            let names = if hit.by_application { &mut marks.transactions } else { &mut marks.requests };
+            names.push_back((at_ns, text));
             self.held += 1;
         }
     }
@@ -354,6 +371,25 @@ impl Phases {
         requests.get(index).filter(|(at, _)| *at <= to_ns).map(|(_, text)| *text)
     }
 
+    /// The name of the transaction that an application began first for a response, among the tasks that were at it within
+    /// a window: its text's number.
+    pub(crate) fn transaction(&self, steps: &[Step], from_ns: u64, to_ns: u64) -> Option<u32> {
+        let mut asked: Vec<u32> = Vec::new();
+        let mut found: Option<(u64, u32)> = None;
+        // What others did for its sake is a part of its transaction, at most.
+        for step in steps.iter().filter(|step| step.waiter == 0 && step.pid != 0 && !is_queue(step.part)) {
+            if asked.contains(&step.pid) || asked.len() >= MOST_ASKED {
+                continue;
+            }
+            asked.push(step.pid);
+            let Some(marks) = self.tasks.get(&step.pid) else { continue };
+            let first = marks.transactions.partition_point(|(at, _)| *at < from_ns);
+            let begun = marks.transactions.get(first).filter(|(at, _)| *at <= to_ns);
+            found = found.into_iter().chain(begun.copied()).min();
+        }
+        found.map(|(_, text)| text)
+    }
+
     /// Divides a response's steps by the phases that its tasks were in.
     pub(crate) fn stretches(&self, steps: &[Step], socket: u32, arrived_ns: u64, out: &mut Vec<PhaseStretch>) {
         out.clear();
@@ -387,7 +423,7 @@ impl Phases {
                     continue;
                 }
                 let passage = (step.pid, mark.at_ns, mark.phase);
-                let is_first = !seen.contains(&passage);
+                let is_first = !mark.goes_on && !seen.contains(&passage);
                 if is_first && seen.len() < MOST_SEEN {
                     seen.push(passage);
                 }
@@ -450,6 +486,8 @@ impl Phases {
             marks.locks.drain(..keep);
             let keep = marks.requests.partition_point(|(at, _)| *at < before_ns);
             marks.requests.drain(..keep);
+            let keep = marks.transactions.partition_point(|(at, _)| *at < before_ns);
+            marks.transactions.drain(..keep);
         }
         self.held = self.held_by_tasks();
     }

@@ -124,7 +124,8 @@ impl Joiner {
                 if !self.phases.is_empty() {
                     self.phases.name_queries(&mut steps);
                     self.phases.stretches(&steps, exchange.socket, span.arrived_ns, &mut phases);
-                    let told = self.phases.request(span.picker, span.picked_ns, span.sent_ns);
+                    let told = self.phases.transaction(&steps, span.picked_ns, span.sent_ns);
+                    let told = told.or_else(|| self.phases.request(span.picker, span.picked_ns, span.sent_ns));
                     exchange.name = told.map(|number| Arc::from(self.texts.text(number)));
                 }
                 let request = self.request_of(&exchange, span.arrived_ns, span.sent_ns);

@@ -237,6 +237,20 @@ impl Tasks {
         }
     }
 
+    /// A task of which nothing was told yet was in this state from this time on, as what is told next shows.
+    pub(crate) fn was(&mut self, pid: u32, since_ns: u64, state: State) {
+        let task = self.tasks.entry(pid).or_default();
+        if task.changes.is_empty() {
+            task.push(since_ns, state);
+        }
+    }
+
+    /// Whether a task waits now.
+    pub(crate) fn is_blocked(&self, pid: u32) -> bool {
+        let last = self.tasks.get(&pid).and_then(|task| task.changes.back());
+        last.is_some_and(|(_, state)| matches!(state, State::Blocked { .. }))
+    }
+
     /// A task is made runnable; nobody is named as the waker where an interrupt was.
     pub(crate) fn waking(&mut self, time_ns: u64, waker: u32, woken: u32, woken_in: WokenIn) {
         let runnable = State::Runnable { waker: if woken_in.is_nobodys() { 0 } else { waker }, woken_in };

@@ -35,6 +35,8 @@ pub enum Source {
     Kernel,
     /// The load generator, a lane for each of its threads.
     Client,
+    /// Transactions that applications tell of by ARM, one lane.
+    Arm,
     /// Anything that this version does not know.
     Other(u8),
 }
@@ -44,6 +46,7 @@ impl Source {
         match self {
             Self::Kernel => 1,
             Self::Client => 2,
+            Self::Arm => 3,
             Self::Other(code) => code,
         }
     }
@@ -52,6 +55,7 @@ impl Source {
         match code {
             1 => Self::Kernel,
             2 => Self::Client,
+            3 => Self::Arm,
             other => Self::Other(other),
         }
     }
@@ -62,6 +66,7 @@ impl Source {
         match self {
             Self::Kernel => "kernel",
             Self::Client => "client",
+            Self::Arm => "arm",
             Self::Other(_) => "other",
         }
     }

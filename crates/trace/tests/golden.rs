@@ -36,6 +36,7 @@ fn dump(contents: &[Content]) -> String {
         let source = match header.source {
             Source::Kernel => 1,
             Source::Client => 2,
+            Source::Arm => 3,
             Source::Other(code) => code,
         };
         let ((major, minor), lane, lost) = (header.schema, header.lane, header.lost);

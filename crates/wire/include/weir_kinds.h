@@ -51,13 +51,24 @@ enum weir_kind {
 	WEIR_CLIENT_REQUEST = 0x0302, /* A request of the load generator is over (time = the last byte of its response). */
 	WEIR_CLIENT_DROPPED = 0x0303, /* Arrivals that the generator's queue had no room for. */
 	WEIR_CLIENT_LANE = 0x0304, /* The task that drives this lane of the load generator. */
-	WEIR_PROBE_HIT = 0x0401, /* The running task came to a probe in its program; the argument is the one that the probe reads, or 0. */
+	WEIR_PROBE_HIT = 0x0401, /* The running task came to a probe in its program; the argument is the one that the probe reads, or 0; flags: 1 = not the running task but the one whose number is the argument, told by its application, 2 = it goes on with a phase that another one had interrupted. */
 	WEIR_PROBE_TEXT = 0x0402, /* The text that the probe just hit on this lane, at the same time, has read: a query without its literals, a request's name. */
 	WEIR_STACK_SAMPLE = 0x0501, /* A task's stack as a node of the tree of stacks, at at_ns; it stands for weight_ns; flags: 1 = the task was blocked, which is told once for each time that it is. */
 	WEIR_STACK_NODE = 0x0502, /* A frame of the tree of stacks, called by its parent's (0 = it is an outermost one); a frame is an object's number << 48 | an offset. */
 	WEIR_STACK_OBJECT = 0x0503, /* A file that code is mapped from. */
 	WEIR_STACK_SYMBOL = 0x0504, /* What a frame's function is called. */
 	WEIR_STACK_NOTE = 0x0505, /* A remark on the sampling of stacks, with the number of samples that it cost. */
+	WEIR_ARM_START = 0x0601, /* An ARM transaction begins: numbers of its definition and of its application's instance, and of how many it stands for (0 = one); flags: 1 = the parent's slot follows, 2 = an arrival time follows, 4 = tracing was asked for, 8 = bound to its thread, 16 = its correlator was given out, 32 = by ARM 2.0. */
+	WEIR_ARM_STOP = 0x0602, /* An ARM transaction ends; status: 0 = good, 1 = aborted, 2 = failed, 3 = unknown. */
+	WEIR_ARM_UPDATE = 0x0603, /* A sign of life of an ARM transaction; what it told stands before in arm_detail. */
+	WEIR_ARM_DISCARD = 0x0604, /* An ARM transaction is not to be counted. */
+	WEIR_ARM_BLOCK = 0x0605, /* An ARM transaction begins to wait for something outside. */
+	WEIR_ARM_UNBLOCK = 0x0606, /* That wait is over. */
+	WEIR_ARM_BIND = 0x0607, /* The running thread works for an ARM transaction from here on (1), or no longer (0). */
+	WEIR_ARM_REPORT = 0x0608, /* An ARM transaction that was measured elsewhere; flags: 1 = the parent's slot follows, 2 = its own. */
+	WEIR_ARM_DETAIL = 0x0609, /* A piece of what is told with an ARM transaction: user, address, context, metric, diagnosis; after its start, or before its stop or update. */
+	WEIR_ARM_CORRELATOR = 0x060a, /* A correlator is made for a transaction that will be measured elsewhere; flags: 1 = the parent's slot follows. */
+	WEIR_ARM_INSTANCE = 0x060b, /* An instance of an application begins (1) or stops (0), which discards its running transactions. */
 };
 
 #endif

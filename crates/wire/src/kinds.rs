@@ -127,7 +127,7 @@ kinds! {
         "The task that drives this lane of the load generator.";
 
     ProbeHit = 0x0401, bpf 24, "probe_hit", since (1, 0), a "argument", b "dictionary id of the point: server, name, roles", payload "",
-        "The running task came to a probe in its program; the argument is the one that the probe reads, or 0.";
+        "The running task came to a probe in its program; the argument is the one that the probe reads, or 0; flags: 1 = not the running task but the one whose number is the argument, told by its application, 2 = it goes on with a phase that another one had interrupted.";
     ProbeText = 0x0402, bpf 25, "probe_text", since (1, 0), a "", b "dictionary id of the text", payload "",
         "The text that the probe just hit on this lane, at the same time, has read: a query without its literals, a request's name.";
     StackSample = 0x0501, bpf 0, "stack_sample", since (1, 0), a "pid | node << 32", b "at_ns", payload "weight_ns",
@@ -140,6 +140,29 @@ kinds! {
         "What a frame's function is called.";
     StackNote = 0x0505, bpf 0, "stack_note", since (1, 0), a "samples", b "", payload "text",
         "A remark on the sampling of stacks, with the number of samples that it cost.";
+
+    ArmStart = 0x0601, bpf 0, "arm_start", since (1, 0), a "handle", b "transaction | instance << 16 | one_in << 32", payload "parent, arrival_ns",
+        "An ARM transaction begins: numbers of its definition and of its application's instance, and of how many it stands for (0 = one); flags: 1 = the parent's slot follows, 2 = an arrival time follows, 4 = tracing was asked for, 8 = bound to its thread, 16 = its correlator was given out, 32 = by ARM 2.0.";
+    ArmStop = 0x0602, bpf 0, "arm_stop", since (1, 0), a "handle", b "status", payload "",
+        "An ARM transaction ends; status: 0 = good, 1 = aborted, 2 = failed, 3 = unknown.";
+    ArmUpdate = 0x0603, bpf 0, "arm_update", since (1, 0), a "handle", b "", payload "",
+        "A sign of life of an ARM transaction; what it told stands before in arm_detail.";
+    ArmDiscard = 0x0604, bpf 0, "arm_discard", since (1, 0), a "handle", b "", payload "",
+        "An ARM transaction is not to be counted.";
+    ArmBlock = 0x0605, bpf 0, "arm_block", since (1, 0), a "handle", b "block", payload "",
+        "An ARM transaction begins to wait for something outside.";
+    ArmUnblock = 0x0606, bpf 0, "arm_unblock", since (1, 0), a "handle", b "block", payload "",
+        "That wait is over.";
+    ArmBind = 0x0607, bpf 0, "arm_bind", since (1, 0), a "handle", b "bound", payload "",
+        "The running thread works for an ARM transaction from here on (1), or no longer (0).";
+    ArmReport = 0x0608, bpf 0, "arm_report", since (1, 0), a "handle", b "transaction | instance << 16", payload "response_ns, stopped_realtime_ms, status, 0, parent, own",
+        "An ARM transaction that was measured elsewhere; flags: 1 = the parent's slot follows, 2 = its own.";
+    ArmDetail = 0x0609, bpf 0, "arm_detail", since (1, 0), a "handle", b "field | index << 8 | offset << 16 | whole_bytes << 32", payload "bytes",
+        "A piece of what is told with an ARM transaction: user, address, context, metric, diagnosis; after its start, or before its stop or update.";
+    ArmCorrelator = 0x060a, bpf 0, "arm_correlator", since (1, 0), a "handle", b "transaction | instance << 16", payload "parent",
+        "A correlator is made for a transaction that will be measured elsewhere; flags: 1 = the parent's slot follows.";
+    ArmInstance = 0x060b, bpf 0, "arm_instance", since (1, 0), a "instance", b "running", payload "",
+        "An instance of an application begins (1) or stops (0), which discards its running transactions.";
 }
 
 impl Kind {

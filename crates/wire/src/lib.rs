@@ -4,6 +4,7 @@
 //! texts, and makes no system call.
 //! It knows nothing of where events come from or what becomes of them.
 
+pub mod arm;
 pub mod client;
 mod kinds;
 pub mod probe;

@@ -18,6 +18,12 @@ pub const BY_HAND: u8 = 64;
 /// begins or ends there.
 pub const LOCK: u8 = 128;
 
+/// Flag of [`crate::Kind::ProbeHit`]: not the running task is meant but the one whose number is the argument, and its
+/// application has told.
+pub const BY_APPLICATION: u8 = 1;
+/// Flag of [`crate::Kind::ProbeHit`]: the phase was interrupted by another one and goes on.
+pub const GOES_ON: u8 = 2;
+
 /// The names of the roles, by their bits.
 const NAMES: [&str; 8] = ["phase", "end", "query", "query_end", "request", "interleaved", "by_hand", "lock"];
 

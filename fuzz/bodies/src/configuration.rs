@@ -30,6 +30,16 @@ pub fn server_configuration(input: &[u8]) {
     }
 }
 
+/// Directives of business transactions for `weir serve`: what is wrong is told with a line that is there, and a reason.
+pub fn arm_directives(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    if let Err(error) = text.parse::<weir_server::ArmRules>() {
+        // A section that is not closed is told of the last line, which an empty text does not have.
+        assert!((1..=text.lines().count().max(1)).contains(&error.line), "line {} is not there", error.line);
+        assert!(!error.what.is_empty(), "no reason");
+    }
+}
+
 /// A query: an index that is proposed has columns, and its statement is one line.
 pub fn sql(input: &[u8]) {
     let query = String::from_utf8_lossy(input);

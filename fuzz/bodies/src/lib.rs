@@ -2,9 +2,11 @@
 //!
 //! Each takes any bytes and panics where the parser breaks a promise, not only where it panics itself.
 
+mod agent;
 mod comparison;
 mod configuration;
 mod dropin;
+mod exporters;
 mod http;
 mod load;
 mod programs;
@@ -12,9 +14,11 @@ mod proxy;
 mod recording;
 mod sessions;
 
-pub use comparison::comparison_plan;
-pub use configuration::{server_configuration, sql};
+pub use agent::{agent_lines, arm_memory};
+pub use comparison::{comparison_history, comparison_plan};
+pub use configuration::{arm_directives, server_configuration, sql};
 pub use dropin::dropin_arguments;
+pub use exporters::exporter_answers;
 pub use http::{http_request, http_response, http2_frames, ranges, url, url_file};
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use programs::{containers, probe_notes, program, query_text};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
-use weir_compare::{Block, Plan, Results, Role, Slice};
+use weir_compare::{Block, Plan, Results, Resumed, Role, Slice};
 use weir_measure::comparison::{Bootstrap, Estimate, PairedRatios, median};
 use weir_measure::signed_rank;
 
@@ -65,7 +65,7 @@ impl Measured {
         for name in plans {
             let own = folder.join(name);
             if own.join("plan.json").exists() {
-                let (_results, plan, blocks) = Results::resume(&own)?;
+                let Resumed { plan, blocks, .. } = Results::resume(&own)?;
                 experiments.insert(name.clone(), Experiment { plan, blocks });
             }
         }

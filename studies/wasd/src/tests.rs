@@ -98,7 +98,7 @@ fn measured(folder: &Path) -> Measured {
                     BlockSlice { role: *role, slice: slice(planned.case, subject, number) }
                 };
                 let slices = planned.order.iter().map(of).collect();
-                results.keep(&Block { case: planned.case, life: 0, slices }).expect("kept");
+                results.keep(&Block { case: planned.case, life: 0, slices, failed: Vec::new() }).expect("kept");
             }
         }
     }

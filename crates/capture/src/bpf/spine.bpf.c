@@ -15,6 +15,10 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
  * socket of the server's gets its own when it is connected. */
 const volatile bool by_descriptor = 0;
 
+/* Only what happens to the traced processes' own tasks is told, and of others neither their number nor that they ran: for
+ * an account of those tasks alone, which need not know who had the CPU meanwhile. */
+const volatile bool targets_only = 0;
+
 struct blocked {
 	u64 call, argument;
 };
@@ -32,14 +36,21 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_struct *next, unsigned int state)
 {
 	struct blocked in = { WEIR_NO_SYSCALL, 0 };
+	u32 left = prev->pid, came = next->pid;
 
-	u32 left_in = preempted ? 0 : state; /* preempted on its way into a wait, it is still runnable */
+	if (targets_only) {
+		left = is_traced(prev->tgid) ? left : 0;
+		came = is_traced(next->tgid) ? came : 0;
+		if (!left && !came)
+			return 0;
+	}
+	u32 left_in = preempted || !left ? 0 : state; /* preempted on its way into a wait, it is still runnable */
 
 	if (left_in && is_traced(prev->tgid))
 		in = blocked_in(prev);
 	/* Above the low five state bits lie TASK_PARKED, TASK_NOLOAD and the like: not asked for by anybody. */
 	emit(WEIR_BPF_SCHED_SWITCH, (left_in & 31) | in.call << 5,
-	     (u64)(u32)(prev->pid & 0xffffff) | in.argument << 24 | (u64)(u32)next->pid << 40);
+	     (u64)(left & 0xffffff) | in.argument << 24 | (u64)came << 40);
 	return 0;
 }
 
@@ -92,13 +103,27 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 
 	if (from != to && is_traced(from) && to < MOST_PIDS)
 		__sync_fetch_and_or((u32 *)&traced[(to >> 3 & ~3u) & (MOST_PIDS / 8 - 4)], 1u << (to & 31));
+	if (targets_only && !is_traced(from))
+		return 0;
 	emit(WEIR_BPF_FORK, from != to, (u32)parent->pid | (u64)(u32)child->pid << 32);
 	return 0;
+}
+
+/* The process is a target no more. */
+static __always_inline void untrace(u32 tgid)
+{
+	__sync_fetch_and_and((u32 *)&traced[(tgid >> 3 & ~3u) & (MOST_PIDS / 8 - 4)], ~(1u << (tgid & 31)));
 }
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
+	/* Who is a target by what it has in its memory has that no more. */
+	if (targets_only) {
+		if (!is_traced(task->tgid))
+			return 0;
+		untrace(task->tgid);
+	}
 	emit(WEIR_BPF_EXEC, 0, (u32)task->pid);
 	return 0;
 }
@@ -107,10 +132,13 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
 	u32 tgid = task->tgid;
+	bool ours = is_traced(tgid);
 
 	/* The number may be given to a stranger next. */
-	if (task->pid == tgid && is_traced(tgid))
-		__sync_fetch_and_and((u32 *)&traced[(tgid >> 3 & ~3u) & (MOST_PIDS / 8 - 4)], ~(1u << (tgid & 31)));
+	if (task->pid == tgid && ours)
+		untrace(tgid);
+	if (targets_only && !ours)
+		return 0;
 	emit(WEIR_BPF_EXIT, 0, (u32)task->pid);
 	return 0;
 }

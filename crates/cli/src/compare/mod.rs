@@ -1,13 +1,17 @@
 //! The `weir compare` command: arguments into a plan, the experiment's progress, the report.
 mod options;
 mod reports;
+mod side;
 mod subjects;
 mod teller;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use weir_compare::{Block, CommandLine, Conclusion, Ending, Experiment, ExperimentError, Interrupt, Plan, Results};
+use weir_compare::{
+    Block, CommandLine, Complete, Conclusion, Ending, Experiment, ExperimentError, Interrupt, Observed, Plan, Results,
+    Resumed,
+};
 use weir_measure::comparison::Verdict;
 
 use anyhow::Context;
@@ -47,6 +51,7 @@ Examples:
   Servers that are ready to use, each with a fast configuration:
     weir compare --subjects
     weir compare --show-subject nginx
+    weir compare --a nginx --b caddy --path /1k.txt --tls
 
   Two load generators against one server, by their own CPU time:
     weir compare --generators --server './server' \\
@@ -149,7 +154,7 @@ type Measured = Result<(Conclusion, Option<PathBuf>), ExitCode>;
 fn measured(options: Options) -> anyhow::Result<Measured> {
     // The folder of an experiment has its seed.
     let seed_is_drawn = options.seed.is_none() && options.resume.is_none();
-    let (plan, done, mut results) = match prepared(options) {
+    let Prepared { plan, blocks, observed, mut results } = match prepared(options) {
         Ok(prepared) => prepared,
         Err(error) => return Ok(Err(usage(&error))),
     };
@@ -157,11 +162,15 @@ fn measured(options: Options) -> anyhow::Result<Measured> {
     let interrupt = Interrupt::default();
     stop_on_signals(&interrupt)?;
     let mut teller = Teller::new(&plan);
-    let mut keep = |block: &Block| results.as_mut().map_or(Ok(()), |results| results.keep(block));
+    let mut keep = |complete: Complete<'_>| match (&mut results, complete) {
+        (Some(results), Complete::Block(block)) => results.keep(block),
+        (Some(results), Complete::Observed(observed)) => results.keep_observed(observed),
+        (None, _) => Ok(()),
+    };
     let folder =
         tempfile::Builder::new().prefix("weir-compare-").tempdir().context("making a folder for what is observed")?;
     let observer = options::observer(folder.path())?;
-    let experiment = Experiment::new(plan, interrupt).after(done).keeping(&mut keep).observing(observer);
+    let experiment = Experiment::new(plan, interrupt).after(blocks, observed).keeping(&mut keep).observing(observer);
     let ended = experiment.run(&mut |progress| teller.tell(&progress));
     teller.finish();
     let outcome = match ended {
@@ -173,19 +182,26 @@ fn measured(options: Options) -> anyhow::Result<Measured> {
     Ok(Ok((Conclusion::of(outcome, command), folder)))
 }
 
-/// The plan, the blocks that are known already, and the folder for further ones.
-fn prepared(options: Options) -> anyhow::Result<(Plan, Vec<Block>, Option<Results>)> {
+/// The plan, what is known already, and the folder for more.
+struct Prepared {
+    plan: Plan,
+    blocks: Vec<Block>,
+    observed: Vec<Observed>,
+    results: Option<Results>,
+}
+
+fn prepared(options: Options) -> anyhow::Result<Prepared> {
     if let Some(folder) = &options.resume {
-        let (results, mut plan, blocks) = Results::resume(folder)?;
+        let Resumed { results, mut plan, blocks, observed } = Results::resume(folder)?;
         Conclusion::forget(folder)?;
         options.change(&mut plan);
         plan.check()?;
-        return Ok((plan, blocks, Some(results)));
+        return Ok(Prepared { plan, blocks, observed, results: Some(results) });
     }
     let folder = options.results.clone();
     let plan = options.into_plan()?;
     let results = folder.map(|folder| Results::create(&folder, &plan)).transpose()?;
-    Ok((plan, Vec::new(), results))
+    Ok(Prepared { plan, blocks: Vec::new(), observed: Vec::new(), results })
 }
 
 fn usage(error: &anyhow::Error) -> ExitCode {

@@ -5,8 +5,10 @@ use anyhow::Context;
 use clap::ArgGroup;
 use weir_compare::{
     Asked, Case, CommandLine, CpuAccountingChoice, CpuSet, CpuWord, Defaults, Fraction, Observer, Pair, PartsChoice,
-    Pinning, Plan, Repetitions, Seconds, Target,
+    Pinning, Plan, Ports, Repetitions, Seconds, Target,
 };
+
+use super::side::{Side, Surroundings};
 
 /// What the lists of subjects have nothing to do with.
 const SHOWN_ALONE: [&str; 9] = ["results", "seed", "blocks", "until", "budget", "junit", "json", "html", "history"];
@@ -17,10 +19,11 @@ pub(super) struct Options {
     /// Plan of the experiment in TOML: any number of subjects and cases.
     #[arg(value_name = "PLAN.toml", conflicts_with_all = ["url", "url_a", "url_b"])]
     plan: Option<PathBuf>,
-    /// Command of server A, the one held against (with --generators, of load generator A).
+    /// Command of server A, the one held against, or the name of a ready-made one (with --generators, command of load
+    /// generator A).
     #[arg(long, value_name = "CMD")]
     a: Option<CommandLine>,
-    /// Command of server B, the one judged. Without it A's server is used for both, with what --beside-a and
+    /// Command or name of server B, the one judged. Without it A's server is used for both, with what --beside-a and
     /// --beside-b say.
     #[arg(long, value_name = "CMD", requires = "a")]
     b: Option<CommandLine>,
@@ -36,10 +39,20 @@ pub(super) struct Options {
     /// Where B is reached, if not at --url.
     #[arg(long, value_name = "URL", requires = "a")]
     url_b: Option<Target>,
+    /// What is asked for of ready-made servers [default: what the other one's URL says, or /index.html].
+    #[arg(long, value_name = "PATH", requires = "a")]
+    path: Option<String>,
+    /// Ready-made servers speak TLS 1.3, with a certificate that is made for the experiment. A load of your own (--load)
+    /// must believe any.
+    #[arg(long, requires = "a")]
+    tls: bool,
+    /// The folder that ready-made servers serve, {site} in commands; without it a sample site.
+    #[arg(long, value_name = "DIR", requires = "a")]
+    site: Option<PathBuf>,
     /// Connections that the load holds open.
     #[arg(short, long, value_name = "N", default_value_t = 10, requires = "a")]
     connections: u32,
-    /// Length of a slice; a block has one of each subject [default: 0.3].
+    /// Length of a slice; a block has one of each subject [default: 0.3; with --generators 1].
     #[arg(long, value_name = "SECONDS")]
     block_seconds: Option<f64>,
     /// Blocks of each case, at most [default: 100, or as many as --budget has room for].
@@ -48,7 +61,8 @@ pub(super) struct Options {
     /// Blocks in which A is measured twice, for the noise floor [default: all].
     #[arg(long, value_name = "N")]
     aa: Option<usize>,
-    /// Load before each slice that is not counted (with --generators, once) [default: 0.1].
+    /// Load before each slice that is not counted (with --generators, once) [default: 0.1; with
+    /// --generators 1].
     #[arg(long, value_name = "SECONDS")]
     warm_up: Option<f64>,
     /// End a case once the interval of its CPU time per request reaches no further than this to either side, such as 1%.
@@ -118,12 +132,15 @@ pub(super) struct Options {
     /// Compare two load commands (--a and --b) against one server, by their CPU time.
     #[arg(long, requires_all = ["server", "b"])]
     generators: bool,
-    /// With --generators: the server that both send to.
+    /// With --generators: the server that both send to, by its command or the name of a ready-made one.
     #[arg(long, value_name = "CMD", requires = "generators")]
     server: Option<CommandLine>,
     /// How long a server may take until its port answers.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "a")]
     start_timeout: f64,
+    /// How much longer than its slice a load may take; then it is ended, and its block measured again.
+    #[arg(long, value_name = "SECONDS", default_value_t = weir_compare::LOAD_TIMEOUT_S, requires = "a")]
+    load_timeout: f64,
     /// The smallest difference that interests you, such as 5% or 0.05. State it before you look.
     #[arg(long, value_name = "FRACTION", default_value = "2%", requires = "a")]
     smallest_effect: Fraction,
@@ -160,7 +177,8 @@ pub(super) struct Shape {
     /// of the clients, errors, parts of a response.
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     pub(super) details: bool,
-    /// Write a report for continuous integration as well: a test for each metric, which fails where it is worse.
+    /// Write a report for continuous integration as well: a test for each metric, which fails where it is worse, and for
+    /// each figure of the history, which fails where it has shifted for the worse for good.
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
 }
@@ -216,28 +234,15 @@ impl Options {
 
     fn of_commands(self) -> anyhow::Result<Plan> {
         let parts = self.parts_choice().unwrap_or_default();
-        let a = self.a.context("--a CMD is needed, or a plan")?;
-        let url_a = self.url_a.or_else(|| self.url.clone()).context("--url or --url-a is needed")?;
-        let load = self.load.map_or_else(own_load, Ok)?;
-        let has_beside = self.beside_a.is_some() || self.beside_b.is_some();
-        let (pair, url_b) = match (self.generators, self.b, self.server) {
-            (true, Some(b), Some(server)) => (Pair::of_generators(&a, &b, server), Some(url_a.clone())),
-            (false, Some(b), _) => (Pair::of_servers(a, b, &load), self.url_b.or(self.url)),
-            (false, None, _) if self.same || has_beside => (Pair::of_one_server(a, &load), Some(url_a.clone())),
-            _ => anyhow::bail!(
-                "--b CMD is needed, or a command beside A's server (--beside-b), or --same for A against itself"
-            ),
-        };
-        let pair = if self.generators { pair } else { pair.beside(self.beside_a, self.beside_b) };
-        let url_b = url_b.context("--url-b is needed beside --url-a, or --url for both")?;
-        let seconds = |value: Option<Seconds>| value.map(|value| value.0);
+        let pinning = pinning(self.server_cpu.clone(), self.load_cpu.clone(), self.beside_cpu.clone())?;
+        let (pair, urls) = self.pair(&pinning)?;
         let asked = Asked {
             blocks: self.blocks,
             aa_blocks: self.aa,
             block_s: self.block_seconds,
             warm_up_s: self.warm_up,
             until: self.until.map(|until| until.0),
-            budget_s: seconds(self.budget),
+            budget_s: self.budget.map(|budget| budget.0),
             starts: self.starts,
         };
         Ok(Plan {
@@ -246,21 +251,87 @@ impl Options {
             subjects: pair.subjects,
             cases: vec![Case {
                 name: "load".to_owned(),
-                targets: vec![Some(url_a), Some(url_b)],
+                targets: urls.map(Some).to_vec(),
                 connections: self.connections,
                 options: Vec::new(),
             }],
-            repetitions: Repetitions::asked(&asked, 2, 1),
-            pinning: pinning(self.server_cpu, self.load_cpu, self.beside_cpu)?,
+            repetitions: Repetitions::asked(&asked, pair.measured, 2, 1),
+            pinning,
             restart: self.restart,
             start_timeout_s: self.start_timeout,
+            load_timeout_s: self.load_timeout,
             smallest_effect: self.smallest_effect.0,
             seed: self.seed.unwrap_or_else(drawn_seed),
             parts,
-            site: None,
+            site: self.site,
             accounting: if self.no_cgroup { CpuAccountingChoice::ProcessTree } else { CpuAccountingChoice::Best },
         })
     }
+
+    /// A and B, and where each is reached.
+    fn pair(&self, pinning: &Pinning) -> anyhow::Result<(Pair, [Target; 2])> {
+        let a = self.a.clone().context("--a CMD is needed, or a plan")?;
+        let own = own_load()?;
+        let around = Surroundings {
+            path: self.path.as_deref(),
+            tls: self.tls,
+            connections: self.connections,
+            cpus: pinning.server.as_ref().map_or_else(cpus, |set| set.numbers().len()),
+            weir: own.program(),
+        };
+        let (url_a, url_b) = (self.url_a.as_ref().or(self.url.as_ref()), self.url_b.as_ref().or(self.url.as_ref()));
+        let mut ports = Ports::default();
+        let insecure =
+            |side: &Side| if self.tls && side.from.is_some() { vec!["--insecure".to_owned()] } else { Vec::new() };
+        let load = |side: &Side| self.load.clone().unwrap_or_else(|| own.with(&insecure(side)));
+        let has_beside = self.beside_a.is_some() || self.beside_b.is_some();
+        let mut sides = Vec::new();
+        let mut pair = match (self.generators, self.b.clone(), self.server.clone()) {
+            (true, Some(b), Some(server)) => {
+                sides.push(Side::of(("--server", server), (url_a, None), &around, &mut ports)?);
+                Pair::of_generators(&a, &b, sides[0].server.command.clone())
+            }
+            (false, Some(b), _) => {
+                sides.push(Side::of(("--a", a), (url_a, url_b), &around, &mut ports)?);
+                sides.push(Side::of(("--b", b), (url_b, url_a), &around, &mut ports)?);
+                let [a, b] = [0, 1].map(|index: usize| sides[index].server.command.clone());
+                let mut pair = Pair::of_servers(a, b, &own);
+                for (subject, side) in pair.subjects.iter_mut().zip(&sides) {
+                    subject.load = load(side);
+                }
+                pair
+            }
+            (false, None, _) if self.same || has_beside => {
+                sides.push(Side::of(("--a", a), (url_a, None), &around, &mut ports)?);
+                Pair::of_one_server(sides[0].server.command.clone(), &load(&sides[0]))
+            }
+            _ => anyhow::bail!(
+                "--b CMD is needed, or a command beside A's server (--beside-b), or --same for A against itself"
+            ),
+        };
+        anyhow::ensure!(
+            (self.path.is_none() && !self.tls) || sides.iter().any(|side| side.from.is_some()),
+            "--path and --tls are for ready-made servers (weir compare --subjects lists them); URLs say both of others"
+        );
+        // Two ready-made ones are called by their names, where these differ.
+        if let [a, b] = &sides[..]
+            && let (Some(a), Some(b)) = (a.from, b.from)
+            && a != b
+        {
+            pair.subjects.iter_mut().zip([a, b]).for_each(|(subject, from)| from.name.clone_into(&mut subject.name));
+        }
+        let urls = [&sides[0], sides.last().unwrap_or(&sides[0])].map(|side| side.url.clone());
+        pair.servers = sides.into_iter().map(|side| side.server).collect();
+        if !self.generators {
+            pair = pair.beside(self.beside_a.clone(), self.beside_b.clone());
+        }
+        Ok((pair, urls))
+    }
+}
+
+/// As many as this process may use.
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// `weir load`, by the path of this very program.
@@ -340,6 +411,34 @@ mod tests {
     }
 
     #[test]
+    fn ready_made_servers_take_a_word() {
+        let two = planned(&["--a", "nginx", "--b", "caddy", "--tls", "--site", "s", "-c", "77"]).expect("a plan");
+        let names: Vec<&str> = two.subjects.iter().map(|subject| subject.name.as_str()).collect();
+        assert_eq!((names, two.site.as_deref()), (vec!["nginx", "caddy"], Some(Path::new("s"))));
+        let url = |plan: &Plan, subject: usize| plan.cases[0].targets[subject].as_ref().map(|url| url.url().to_owned());
+        let urls = [0, 1].map(|subject| url(&two, subject).expect("a URL"));
+        assert!(
+            urls.iter().all(|url| url.starts_with("https://127.0.0.1:") && url.ends_with("/index.html")),
+            "{urls:?}"
+        );
+        assert_ne!(urls[0], urls[1]);
+        assert!(two.servers[0].files.contains_key("key.pem") && !two.servers[1].needs.is_empty());
+        assert!(two.subjects.iter().all(|subject| subject.load.words().contains(&"--insecure".to_owned())));
+        // The same twice keeps the names of its sides.
+        let same = planned(&["--a", "nginx", "--b", "nginx", "--path", "/x"]).expect("a plan");
+        assert_eq!((same.subjects[0].name.as_str(), url(&same, 1).is_some_and(|url| url.ends_with("/x"))), ("A", true));
+        // Beside a command, it is asked for what that one is.
+        let mixed = planned(&["--a", "./nginx", "--b", "weir", "--url-a", "http://h:1/p?q"]).expect("a plan");
+        assert!(url(&mixed, 1).is_some_and(|url| url.ends_with("/p?q")), "{:?}", url(&mixed, 1));
+        assert_eq!((mixed.servers[0].files.len(), url(&mixed, 0).as_deref()), (0, Some("http://h:1/p?q")));
+        let generators = ["--generators", "--server", "nginx", "--a", "x", "--b", "y"];
+        let generators = planned(&generators).expect("a plan");
+        assert_eq!((generators.servers.len(), url(&generators, 0)), (1, url(&generators, 1)));
+        let beside = planned(&["--a", "nginx", "--beside-b", "y"]).expect("a plan");
+        assert_eq!((beside.servers.len(), beside.subjects[1].beside.is_some()), (1, true));
+    }
+
+    #[test]
     fn what_makes_no_plan_is_refused() {
         for line in [
             &["--a", "x", "--b", "y"][..],
@@ -360,6 +459,11 @@ mod tests {
             &["--resume", "folder", "--block-seconds", "2"],
             &["--results-of", "folder", "--resume", "folder"],
             &["--results-of", "folder", "--blocks", "3"],
+            &["--a", "nginx", "--b", "caddy", "--url", "http://h/"],
+            &["--a", "nginx", "--b", "weir", "--tls"],
+            &["--a", "nginx", "--b", "caddy", "--path", "x"],
+            &["--a", "x", "--b", "y", "--url", "http://h/", "--tls"],
+            &["plan.toml", "--path", "/x"],
             &["plan.toml", "--results-of", "folder"],
             &["plan.toml", "--label", "x"],
             &["plan.toml", "--accept-shift"],

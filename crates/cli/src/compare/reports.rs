@@ -57,7 +57,7 @@ impl Reports {
             attempt(written.with_context(|| not_kept(folder, &kept.folder)));
         }
         if let Some(file) = &self.shape.junit {
-            attempt(write(file, &weir_compare::junit_report(&conclusion.outcome)));
+            attempt(write(file, &weir_compare::junit_report(&conclusion.outcome, trends.as_ref())));
         }
         if let Some(file) = &self.shape.html {
             let Conclusion { at_s, host, command, outcome } = conclusion;

@@ -23,6 +23,13 @@ impl Teller {
     }
 
     pub(crate) fn tell(&mut self, progress: &Progress) {
+        if let Some(failed) = &progress.failed {
+            let case = progress.now.map_or(0, |(case, _)| case);
+            let whose = failed.role.map_or_else(|| "a server".to_owned(), |role| self.what(case, role));
+            self.finish();
+            // As below.
+            let _unread = writeln!(io::stderr(), "{whose} failed, and the block is measured again: {}", failed.why);
+        }
         let what = progress.now.map_or_else(|| "done".to_owned(), |(case, role)| self.what(case, role));
         let Progress { slices_done, slices_total, left_s, .. } = progress;
         let text = format!("slice {slices_done} of {slices_total}, {what}, about {left_s:.0} s left");

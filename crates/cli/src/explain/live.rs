@@ -1,6 +1,7 @@
 //! Load and record in one go, into a run directory.
 
 use super::Args;
+use crate::arm_source::ArmRecording;
 use crate::child::Child;
 use crate::load::Usage;
 use crate::load_run;
@@ -61,10 +62,12 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
         None => (options.url.host.clone(), options.url.port),
     };
     let address = (address.0.as_str(), address.1);
+    let transactions = args.sources.transactions()?;
     let mut child = if args.command.is_empty() { None } else { Some(started(&args.command, address, &stop)?) };
     let recorder = recorder(args, &mut footing, child.as_ref(), (&directory, options.url.port))?;
     let mut notes = footing.notes;
     let run = Run::create(&directory)?;
+    let transactions = transactions.map(|told| told.record(&run)).transpose()?;
     let watch = crate::load::Watch { quiet: args.json, title: options.url.to_string(), ..Default::default() };
     let loaded = load_run::into_run(options, &run, &stop, &watch);
     std::thread::sleep(SETTLE);
@@ -75,9 +78,11 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
         child.end();
     }
     let recorded = recorder.map(|recorder| recorder.finish(notes)).transpose();
+    let told = transactions.map(ArmRecording::finish).transpose();
     // The load's error is the one to tell: a server that refused is why there is nothing to record.
     loaded?;
     recorded?;
+    told?;
     Ok(Outcome::Recorded(directory))
 }
 
@@ -122,10 +127,12 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let target = args.target.find()?;
     crate::record::must_listen(&target)?;
     let sources = args.sources.load(Some(&probes), &target, false)?;
+    let transactions = args.sources.transactions()?;
     let run = Run::create(&directory)?;
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
     let limits = crate::record::limits(crate::record::DISK_MIB);
     let recorder = Recorder::start_with(probes, sources, &target, &run, limits)?;
+    let transactions = transactions.map(|told| told.record(&run)).transpose()?;
     let (begin, mut line) = (Instant::now(), crate::progress::Line::new());
     let watch = args.load.duration().unwrap_or(WATCH);
     while begin.elapsed() < watch && !stop.asked() && !recorder.has_failed() {
@@ -134,6 +141,7 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     }
     drop(line);
     recorder.finish(notes)?;
+    transactions.map(ArmRecording::finish).transpose()?;
     Ok(Outcome::Recorded(directory))
 }
 

@@ -39,6 +39,8 @@ Examples:
       followed into the database, with phases and queries
   weir explain --load http://127.0.0.1/ --port 80 --stacks --folded stacks.txt
       sample stacks, too, and write them for flamegraph.pl or speedscope
+  weir explain --port 80 -d 30s --arm
+      by the transactions that applications tell `weir agent` of (ARM)
   weir explain runs/a
       a run that `weir record --run runs/a` and `weir load --run runs/a` made
   weir explain --json runs/a | jq '.causes[0]'
@@ -72,9 +74,10 @@ Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if
 an objective (--slo) was missed.";
 
 /// Options that say how a run is made: with one that is there already they would be passed over in silence.
-const OF_MAKING_A_RUN: [&str; 27] = [
+const OF_MAKING_A_RUN: [&str; 28] = [
     "url",
     "stacks",
+    "arm",
     "watch",
     "watch_windows",
     "probe",

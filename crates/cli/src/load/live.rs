@@ -1,9 +1,9 @@
 //! How a load is watched while it runs: a view on a terminal, plain lines elsewhere.
 
 use super::blocks::{blocks, top};
-use super::pane::{Pane, size};
 use super::prometheus::Exporter;
 use super::screen::Colours;
+use crate::pane::{Pane, size};
 use crate::stop::Stop;
 use crate::units::nanoseconds;
 use std::io::IsTerminal;
@@ -66,7 +66,7 @@ pub(crate) fn watched(options: Options, stop: &Stop, watch: &Watch) -> Result<Lo
             }
             if terminal && elapsed >= next_draw {
                 next_draw = elapsed + DRAW_EVERY;
-                let (columns, rows) = size();
+                let (columns, rows) = size(2);
                 let state = State { control, elapsed, planned, title: &watch.title, stopping: stop.asked() };
                 let lines = control.look(|series| state.lines(series, columns, rows, Colours::of_stderr()));
                 pane.draw(&lines, columns);

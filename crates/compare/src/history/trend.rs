@@ -70,7 +70,9 @@ impl History {
         let figures: Vec<Trend> =
             known.into_iter().map(|(figure, metric)| self.trend(figure, metric, &detector)).collect();
         let unread = (self.unread > 0).then(|| format!("{} older files were not read", self.unread));
-        let damaged = self.damaged.iter().map(|(path, why)| format!("{}: {why}", path.display()));
+        // Both may quote what somebody else wrote, and a terminal would obey it.
+        let harmless = |text: String| text.replace(char::is_control, "?");
+        let damaged = self.damaged.iter().map(|(path, why)| harmless(format!("{}: {why}", path.display())));
         Trends {
             results: self.results.len(),
             fewest: detector.fewest(),

@@ -65,10 +65,6 @@ pub(crate) fn command(text: &str) -> CommandLine {
     text.parse().expect("a command")
 }
 
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
-}
-
 /// Measurements one at a time: tests run in several threads.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static MEASURING: Mutex<()> = Mutex::new(());
@@ -102,6 +98,7 @@ pub(crate) fn plan(pair: Pair, port_a: u16, port_b: u16) -> Plan {
             beside: None,
         },
         start_timeout_s: 20.0,
+        load_timeout_s: 30.0,
         smallest_effect: 0.05,
         seed: 7,
         site: None,

@@ -77,8 +77,9 @@ impl Screen {
     }
 }
 
-/// Text of others without what a terminal would obey.
-pub(super) fn clean(text: &str) -> String {
+/// Text of others without what a terminal would obey, or what would turn the text beside it round.
+#[must_use]
+pub fn clean(text: &str) -> String {
     text.chars().map(|character| if is_unsafe(character) { '\u{fffd}' } else { character }).collect()
 }
 

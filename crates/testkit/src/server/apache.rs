@@ -17,6 +17,7 @@ pub(crate) const MODULES: &str = "/usr/lib/apache2/modules";
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Model {
     Prefork,
+    Worker,
     Event,
 }
 
@@ -41,6 +42,7 @@ pub struct Apache {
     directives: Vec<String>,
     /// Files of ours with the place that they take.
     in_place_of: Vec<(PathBuf, &'static str)>,
+    environment: Vec<(&'static str, PathBuf)>,
     launch: Launch,
 }
 
@@ -55,6 +57,11 @@ impl Apache {
         Self::new(Model::Event)
     }
 
+    /// Threads of which each keeps a connection; 128 of them in two processes unless told otherwise.
+    pub fn worker() -> Self {
+        Self::new(Model::Worker)
+    }
+
     fn new(model: Model) -> Self {
         Self {
             model,
@@ -65,18 +72,19 @@ impl Apache {
             cgi: None,
             directives: Vec::new(),
             in_place_of: Vec::new(),
+            environment: Vec::new(),
             launch: Launch::default(),
         }
     }
 
-    /// How many requests can be handled at once: processes for prefork, threads for event. All of
+    /// How many requests can be handled at once: processes for prefork, threads for worker and event. All of
     /// them run from the start.
     pub fn workers(mut self, workers: u32) -> Self {
         self.workers = workers.max(1);
         self
     }
 
-    /// Over how many processes the event model spreads its threads.
+    /// Over how many processes the models of threads spread them.
     pub fn processes(mut self, processes: u32) -> Self {
         self.processes = processes.max(1);
         self
@@ -176,6 +184,12 @@ impl Apache {
         self
     }
 
+    /// Sets a variable of its environment, such as where it looks for libraries.
+    pub fn environment(mut self, name: &'static str, value: &Path) -> Self {
+        self.environment.push((name, value.to_owned()));
+        self
+    }
+
     /// Lines at the end of the configuration, such as `Mutex sysvsem mpm-accept`.
     pub fn directive(mut self, lines: &str) -> Self {
         self.directives.push(lines.to_owned());
@@ -205,6 +219,7 @@ impl Apache {
             fs::write(&file, text)?;
             let mut command = with_files(&self.in_place_of);
             command.arg("-DFOREGROUND").arg("-f").arg(file);
+            command.envs(self.environment.iter().map(|(name, value)| (name, value)));
             Ok(command)
         })
     }
@@ -213,6 +228,7 @@ impl Apache {
         let (dir, root) = (dir.display(), root.display());
         let model = match self.model {
             Model::Prefork => "prefork",
+            Model::Worker => "worker",
             Model::Event => "event",
         };
         let load = |name: &&str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
@@ -264,7 +280,7 @@ MaxConnectionsPerChild 0
                 let _ = write!(text, "MinSpareServers {n}\nMaxSpareServers {n}\n");
                 (n, n)
             }
-            Model::Event => {
+            Model::Worker | Model::Event => {
                 let threads = self.workers.div_ceil(self.processes);
                 let all = threads * self.processes;
                 let _ = write!(

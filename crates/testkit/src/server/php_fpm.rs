@@ -22,6 +22,7 @@ pub struct PhpFpm {
     environment: Vec<(String, String)>,
     pool: Vec<(String, String)>,
     ini: Vec<(String, String)>,
+    own: Vec<(&'static str, PathBuf)>,
     cpu: Option<usize>,
 }
 
@@ -41,6 +42,7 @@ impl PhpFpm {
             environment: Vec::new(),
             pool: Vec::new(),
             ini: Vec::new(),
+            own: Vec::new(),
             cpu: None,
         }
     }
@@ -81,6 +83,12 @@ impl PhpFpm {
         self
     }
 
+    /// Sets a variable of the server's own environment, such as where it looks for libraries; pages do not see it.
+    pub fn environment(mut self, name: &'static str, value: &Path) -> Self {
+        self.own.push((name, value.to_owned()));
+        self
+    }
+
     /// Keeps all processes on one CPU.
     pub fn pin(mut self, cpu: usize) -> Self {
         self.cpu = Some(cpu);
@@ -108,6 +116,7 @@ impl PhpFpm {
         command.arg("--nodaemonize").arg("--fpm-config").arg(dir.join("php-fpm.conf"));
         // The empty variable keeps it from /etc/php/VERSION/fpm/conf.d.
         command.arg("-c").arg(dir.join("php.ini")).env("PHP_INI_SCAN_DIR", "");
+        command.envs(self.own.iter().map(|(name, value)| (name, value)));
         let mut process = spawn(command, &output, self.cpu, libc::SIGTERM)?;
         wait_until(&mut process, &[&output, &log], || {
             let connects = match (&socket, port) {

@@ -2,6 +2,19 @@ use super::*;
 use proptest::prelude::*;
 use weir_wire::task::Switch;
 
+impl Phases {
+    /// A probe's hit.
+    fn hit(&mut self, lane: u32, time_ns: u64, a: u64, told: &Arc<str>, tasks: &Tasks) {
+        self.push_hit(&Record { lane, time_ns, a, ..Record::default() }, told, tasks);
+    }
+
+    /// What an application tells of a task.
+    fn tell(&mut self, lane: u32, time_ns: u64, pid: u32, flags: u8, told: &Arc<str>) {
+        let record = Record { lane, time_ns, a: u64::from(pid), flags: BY_APPLICATION | flags, ..Record::default() };
+        self.push_hit(&record, told, &Tasks::default());
+    }
+}
+
 /// One task, 7, that has CPU 0 from time 1 on.
 fn running() -> Tasks {
     let mut tasks = Tasks::default();
@@ -182,6 +195,29 @@ fn what_is_told_is_of_the_task_and_the_time() {
     phases.hit(0, 30, 0, &Arc::from("no point at all"), &tasks);
     phases.born(7);
     assert!(phases.is_empty());
+}
+
+#[test]
+fn what_an_application_tells_is_of_the_task_that_it_names() {
+    let (mut phases, mut texts) = (Phases::default(), Texts::default());
+    let (outer, inner) = (told("shop", "buy", PHASE | REQUEST), told("shop", "ask the bank", PHASE));
+    // Wherever the task runs: none is known to.
+    phases.tell(9, 10, 7, 0, &outer);
+    phases.text(9, 10, "shop/buy", &mut texts);
+    phases.tell(9, 20, 7, 0, &inner);
+    phases.tell(9, 30, 7, GOES_ON, &told("shop", "buy", PHASE));
+    phases.tell(9, 50, 7, 0, &told("shop", "buy", END));
+    let steps = [step(5, 60, Part::Run)];
+    let expected = [("buy", 10, 20, true), ("ask the bank", 20, 30, true), ("buy", 30, 50, false)];
+    assert_eq!(stretches(&phases, &steps, 5), owned(&expected), "what goes on is no second passage");
+    let name = |steps: &[Step], from_ns, to_ns| phases.transaction(steps, from_ns, to_ns).map(|text| texts.text(text));
+    assert_eq!((name(&steps, 5, 60), name(&steps, 11, 60), name(&steps, 5, 9)), (Some("shop/buy"), None, None));
+    // What others do for it is no name for it, nor is what its task does for others.
+    let [behind, asked] = [Step { part: Part::WorkerQueue, ..steps[0] }, Step { waiter: 3, ..steps[0] }];
+    assert_eq!((name(&[behind], 5, 60), name(&[asked], 5, 60)), (None, None));
+    assert_eq!(phases.request(7, 5, 60), None, "no probe has told");
+    phases.tell(9, 70, 0, 0, &outer);
+    assert_eq!(phases.tasks.len(), 1, "task 0 is none");
 }
 
 #[test]

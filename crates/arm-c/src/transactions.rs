@@ -1,0 +1,248 @@
+//! Transactions. The first function and the second are the hot ones: all that is rare is told apart at once.
+
+use crate::buffer::Buffers;
+use crate::correlators::{answer, parent};
+use crate::outcome::{Outcome, Verdict, guarded};
+use crate::types::{Buffer, Id, format};
+use weir_arm::{BOUND, Begin, CORRELATED, Handle, Sort, State, TRACE, Telling};
+
+/// `ARM_FLAG_TRACE_REQUEST`.
+pub(crate) const FLAG_TRACE: i32 = 1;
+/// `ARM_FLAG_BIND_THREAD`.
+const FLAG_BIND: i32 = 2;
+/// The greatest status, `ARM_STATUS_UNKNOWN`.
+const UNKNOWN: u32 = 3;
+
+/// Begins a transaction.
+///
+/// # Safety
+/// The pointers are null or as `arm4.h` declares.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn arm_start_transaction(
+    app_handle: i64,
+    tran_id: *const Id,
+    parent_correlator: *const u8,
+    flags: i32,
+    buffer4: *const Buffer,
+    tran_handle: *mut i64,
+    current_correlator: *mut u8,
+) -> i32 {
+    let more = flags as usize | parent_correlator as usize | buffer4 as usize | current_correlator as usize;
+    // SAFETY: as the caller promises.
+    if let (0, Some(id), Some(place)) = (more, unsafe { tran_id.as_ref() }, unsafe { tran_handle.as_mut() }) {
+        let transaction = weir_arm::live_number_of(Sort::Transaction, &id.0);
+        let instance = weir_arm::running_instance(app_handle);
+        if transaction != 0 && instance != 0 {
+            *place = weir_arm::start(transaction, instance).0 as i64;
+            return 0;
+        }
+    }
+    // SAFETY: as the caller promises.
+    unsafe { start_more(app_handle, tran_id, parent_correlator, flags, buffer4, tran_handle, current_correlator) }
+}
+
+/// Ends a transaction.
+///
+/// # Safety
+/// The pointer is null or as `arm4.h` declares.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn arm_stop_transaction(
+    tran_handle: i64,
+    tran_status: i32,
+    _flags: i32,
+    buffer4: *const Buffer,
+) -> i32 {
+    let is_plain = buffer4.is_null() && tran_status as u32 <= UNKNOWN;
+    if is_plain && (tran_handle == 0 || weir_arm::stop(Handle(tran_handle as u64), tran_status as u32)) {
+        return 0;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { stop_more(tran_handle, tran_status, buffer4) }
+}
+
+/// What is started, as far as its ids and handles are known.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject {
+    pub(crate) transaction: u16,
+    pub(crate) instance: u16,
+    pub(crate) outcome: Outcome,
+    pub(crate) state: State,
+}
+
+impl Subject {
+    /// # Safety
+    /// `tran_id` is null or points to an id.
+    pub(crate) unsafe fn of(app_handle: i64, tran_id: *const Id) -> Self {
+        // SAFETY: as the caller promises.
+        let id = unsafe { tran_id.as_ref() };
+        let transaction = id.map_or(0, |id| weir_arm::number_of(Sort::Transaction, &id.0));
+        let instance = weir_arm::instance_of(app_handle);
+        let state = weir_arm::state_of(transaction);
+        let outcome = if id.is_none() {
+            Outcome::Null
+        } else if transaction == 0 || state != State::Live {
+            Outcome::UnknownId
+        } else if instance.is_none() || app_handle == 0 {
+            Outcome::UnknownHandle
+        } else {
+            Outcome::Done
+        };
+        Self { transaction, instance: instance.unwrap_or(0), outcome, state }
+    }
+
+    /// Notes what is wrong with it. A muted transaction is all right.
+    pub(crate) fn judge(&self, verdict: &mut Verdict) {
+        if self.state != State::Muted {
+            verdict.note(self.outcome);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`arm_start_transaction`].
+#[cold]
+#[inline(never)]
+unsafe fn start_more(
+    app_handle: i64,
+    tran_id: *const Id,
+    parent_correlator: *const u8,
+    flags: i32,
+    buffer4: *const Buffer,
+    tran_handle: *mut i64,
+    current_correlator: *mut u8,
+) -> i32 {
+    guarded(|verdict| {
+        // SAFETY: as the caller promises.
+        let (what, buffers, parent_bytes, place) = unsafe {
+            let what = Subject::of(app_handle, tran_id);
+            (what, Buffers::new(buffer4), parent(parent_correlator, verdict), tran_handle.as_mut())
+        };
+        what.judge(verdict);
+        let asked = flags & FLAG_TRACE != 0;
+        let begin = Begin {
+            transaction: what.transaction,
+            instance: what.instance,
+            flags: if asked { TRACE } else { 0 }
+                | if flags & FLAG_BIND != 0 { BOUND } else { 0 }
+                | if current_correlator.is_null() { 0 } else { CORRELATED },
+            parent: parent_bytes.map(|parent| parent.identity),
+            arrival_ns: buffers.arrival_ns(),
+        };
+        // Nobody could stop what has no handle.
+        let is_wanted =
+            place.is_some() && what.state == State::Live && !buffers.is_unwanted(format::INSTANCE_CONTROL, verdict);
+        let handle = if is_wanted {
+            weir_arm::start_with(&begin, |telling| details(buffers, telling, verdict))
+        } else {
+            Handle(0)
+        };
+        match place {
+            Some(place) => *place = handle.0 as i64,
+            None => verdict.note(Outcome::Null),
+        }
+        // SAFETY: as the caller promises.
+        unsafe { answer(current_correlator, handle, parent_bytes, asked) };
+    })
+}
+
+/// # Safety
+/// As for [`arm_stop_transaction`].
+#[cold]
+#[inline(never)]
+unsafe fn stop_more(tran_handle: i64, tran_status: i32, buffer4: *const Buffer) -> i32 {
+    guarded(|verdict| {
+        // SAFETY: as the caller promises.
+        let buffers = unsafe { Buffers::new(buffer4) };
+        let status = known_status(tran_status, verdict);
+        let is_ours = weir_arm::stop_with(Handle(tran_handle as u64), status, |telling| {
+            details(buffers, telling, verdict);
+        });
+        note_handle(is_ours, verdict);
+    })
+}
+
+/// A status that is none counts as unknown.
+pub(crate) fn known_status(status: i32, verdict: &mut Verdict) -> u32 {
+    u32::try_from(status).ok().filter(|status| *status <= UNKNOWN).unwrap_or_else(|| {
+        verdict.note(Outcome::Number);
+        UNKNOWN
+    })
+}
+
+pub(crate) fn details(buffers: Buffers<'_>, telling: &mut Telling<'_>, verdict: &mut Verdict) {
+    buffers.details(&mut |field, index, bytes| telling.piece(field, index, bytes), verdict);
+}
+
+fn note_handle(is_ours: bool, verdict: &mut Verdict) {
+    if !is_ours {
+        verdict.note(Outcome::UnknownHandle);
+    }
+}
+
+/// A sign of life of a transaction, with what there is to tell.
+///
+/// # Safety
+/// The pointer is null or as `arm4.h` declares.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn arm_update_transaction(tran_handle: i64, _flags: i32, buffer4: *const Buffer) -> i32 {
+    guarded(|verdict| {
+        // SAFETY: as the caller promises.
+        let buffers = unsafe { Buffers::new(buffer4) };
+        let is_ours = weir_arm::update_with(Handle(tran_handle as u64), |telling| details(buffers, telling, verdict));
+        note_handle(is_ours, verdict);
+    })
+}
+
+/// A transaction is not to be counted.
+#[unsafe(no_mangle)]
+pub extern "C" fn arm_discard_transaction(tran_handle: i64, _flags: i32, _buffer4: *const Buffer) -> i32 {
+    guarded(|verdict| note_handle(weir_arm::discard(Handle(tran_handle as u64)), verdict))
+}
+
+/// The running thread works for a transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn arm_bind_thread(tran_handle: i64, _flags: i32, _buffer4: *const Buffer) -> i32 {
+    guarded(|verdict| note_handle(weir_arm::bind(Handle(tran_handle as u64), true), verdict))
+}
+
+/// The running thread no longer works for a transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn arm_unbind_thread(tran_handle: i64, _flags: i32, _buffer4: *const Buffer) -> i32 {
+    guarded(|verdict| note_handle(weir_arm::bind(Handle(tran_handle as u64), false), verdict))
+}
+
+/// A transaction begins to wait for something outside.
+///
+/// # Safety
+/// The pointers are null or as `arm4.h` declares.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn arm_block_transaction(
+    tran_handle: i64,
+    _flags: i32,
+    buffer4: *const Buffer,
+    block_handle: *mut i64,
+) -> i32 {
+    guarded(|verdict| {
+        // SAFETY: as the caller promises.
+        let (buffers, place) = unsafe { (Buffers::new(buffer4), block_handle.as_mut()) };
+        let block = weir_arm::block(Handle(tran_handle as u64), |telling| details(buffers, telling, verdict));
+        note_handle(block.is_some(), verdict);
+        match place {
+            Some(place) => *place = block.unwrap_or(0) as i64,
+            None => verdict.note(Outcome::Null),
+        }
+    })
+}
+
+/// That wait is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn arm_unblock_transaction(
+    tran_handle: i64,
+    block_handle: i64,
+    _flags: i32,
+    _buffer4: *const Buffer,
+) -> i32 {
+    guarded(|verdict| {
+        note_handle(weir_arm::unblock(Handle(tran_handle as u64), block_handle as u64), verdict);
+    })
+}

@@ -1,0 +1,39 @@
+//! ARM (Application Response Measurement) within a client's process.
+//!
+//! Transactions begin and end as records in memory that the agent reads; the layout is [`weir_wire::arm`].
+//! Nothing here waits without a bound, panics, or fails in a way that its caller would have to care for: number 0 and
+//! `Handle(0)` are what is given out where nothing is recorded, and every call takes them.
+//! `hot.rs` is what runs for each transaction; all else is for the first time or for what is rare.
+//!
+//! Handlers of signals may start and stop transactions, with one exception: where the library was loaded at run time
+//! (`dlopen`), a thread's very first call may allocate, so it should not come from a handler.
+//!
+//! This crate knows neither the C interfaces above it nor the agent that reads what it writes.
+
+mod announcement;
+mod clock;
+mod command_line;
+mod handover;
+mod hot;
+mod identifiers;
+mod identity;
+mod instances;
+mod lane;
+mod lock;
+mod memory;
+mod place;
+mod process;
+mod registry;
+mod short_handles;
+
+pub use hot::{
+    Begin, bind, block, discard, now_ns, start, start_at, start_with, stop, stop_at, stop_with, unblock, update_with,
+};
+pub use identifiers::{adopt, id_of, live_number_of, number_of};
+pub use identity::{Report, generate, identity, report_with};
+pub use instances::{begin_instance, end_instance, instance_of, running_instance};
+pub use place::Telling;
+pub use process::listening;
+pub use registry::{State, belongs_to, define, forget, is_live, mute, sort_of, state_of};
+pub use short_handles::{lengthen, release, shorten};
+pub use weir_wire::arm::{ARM_2, BOUND, CORRELATED, DefinitionWriter, Field, Handle, Identity, Sort, TRACE};

@@ -1,0 +1,6 @@
+//! libarm, and what is installed and documented for both ARM libraries, as their users have it.
+
+mod installed;
+mod interface;
+mod manual;
+mod support;

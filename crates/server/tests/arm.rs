@@ -1,0 +1,213 @@
+//! Requests as business transactions, as an agent takes them in. One test, as the environment is the process's.
+
+mod harness;
+
+use harness::{Site, read_reply};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use weir_agent::protocol::{Answer, Ask, Filter, Switch};
+use weir_agent::transaction::{MetricValue, Status, Transaction};
+use weir_agent::{Agent, Settings, Subscription};
+use weir_server::ArmRules;
+
+const RULES: &str = r#"
+Arm On
+ArmApplication shop
+ArmUser example.com
+ArmTransactionInfo "a shop's pages"
+ArmMatch ^/order/ order
+ArmMatch '^/item/([a-z]+)' 'item $1'
+ArmMatch '[?]color=red$|\?colour=red$' red
+<Location /private>
+    Arm Off
+</Location>
+<Location /private/but>
+    Arm On
+    ArmApplication cellar
+</Location>
+<Location /tenth>
+    ArmSample 10%
+    ArmTransaction tenth
+</Location>
+<Location /far>
+    ArmClient 192.0.2.0/24
+</Location>
+"#;
+
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < until, "{what}: it does not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What comes next; more of it than was expected is seen by the next call.
+fn next(all: &Subscription, count: usize) -> Vec<Transaction> {
+    let mut found = Vec::new();
+    wait_for("transactions", || {
+        found.extend(all.take(Duration::from_millis(20)).iter().map(|it| Transaction::clone(it)));
+        found.len() >= count
+    });
+    assert_eq!(found.len(), count, "{found:#?}");
+    found.sort_by_key(|transaction| transaction.start_ns);
+    found
+}
+
+fn metric(transaction: &Transaction, name: &str) -> Option<i64> {
+    let metric = transaction.details.metrics.iter().find(|metric| metric.name == name)?;
+    let MetricValue::Integer(value) = metric.value else { panic!("{metric:?}") };
+    Some(value)
+}
+
+fn agent(directory: &std::path::Path) -> Agent {
+    let settings = Settings {
+        directory: directory.to_owned(),
+        beat: Duration::from_millis(10),
+        batch: Duration::from_millis(100),
+        ..Settings::default()
+    };
+    Agent::start(settings, None, None).expect("it starts")
+}
+
+#[test]
+fn requests_are_told_as_the_directives_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // SAFETY: no other thread of this process runs anything but the test's harness, which reads no environment.
+    unsafe { std::env::set_var("WEIR_ARM_DIR", folder.path()) };
+    let rules: ArmRules = RULES.parse().expect("directives");
+    let big = vec![b'x'; 30 << 20];
+    let files: &[(&str, &[u8])] = &[
+        ("a.txt", b"hello"),
+        ("order/1.html", b"one"),
+        ("item/cap/2.html", b"two"),
+        ("private/x.txt", b"x"),
+        ("private/but/y.txt", b"y"),
+        ("tenth/t.txt", b"t"),
+        ("far/f.txt", b"f"),
+        ("big.bin", &big),
+    ];
+    let site = Site::start(files, |options| options.arm = Some(rules));
+    assert_eq!(site.get("/a.txt").status, 200, "without an agent everything is served");
+
+    let agent = agent(folder.path());
+    let all = agent.subscribe(Filter::default(), 1000).expect("it runs");
+    wait_for("the agent", weir_arm::listening);
+    names_and_what_is_told(&site, &all);
+    parents(&site, &all);
+    places_clients_and_samples(&site, &all);
+    times(&site, &all);
+    outcomes(&site, &all);
+
+    let switch = |to| Ask::Switch { application: "shop".to_owned(), transaction: Some("order".to_owned()), to };
+    assert!(matches!(agent.ask(switch(Some(Switch::Off))), Answer::Switched { .. }));
+    site.get("/order/1.html");
+    site.get("/a.txt");
+    assert_eq!(next(&all, 1)[0].name, "/a.txt", "the agent's switch holds at once");
+    drop(agent);
+    assert_eq!(site.get("/order/1.html").status, 200, "the agent is gone");
+}
+
+fn names_and_what_is_told(site: &Site, all: &Subscription) {
+    let mut stream = site.connect();
+    let own = stream.local_addr().expect("an address").to_string();
+    stream.write_all(b"GET /order/1.html?n=7 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sends");
+    harness::read_to_end(&mut stream);
+    let told = &next(all, 1)[0];
+    assert_eq!((told.application.as_str(), told.name.as_str(), told.status), ("shop", "order", Status::Good));
+    assert_eq!((told.user.as_deref(), told.details.address.as_deref()), (Some("example.com"), Some(own.as_str())));
+    assert_eq!((told.properties[0].name.as_str(), told.properties[0].value.as_str()), ("info", "a shop's pages"));
+    assert_eq!((told.details.context[0].name.as_str(), told.details.context[0].value.as_str()), ("method", "GET"));
+    assert_eq!(told.details.uri.as_deref(), Some("/order/1.html"), "queries may hold secrets");
+    assert_eq!((metric(told, "status"), metric(told, "bytes"), metric(told, "first-byte")), (Some(200), Some(3), None));
+    assert!(told.duration_ns > 0 && told.duration_ns < 10_000_000_000 && told.queued_ns == 0, "{told:?}");
+
+    for (target, name) in [
+        ("/item/cap/2.html", "item cap"),
+        ("/%61.txt", "/a.txt"),
+        ("/a.txt?colour=red", "red"),
+        ("/a.txt?colour=blue", "/a.txt"),
+        ("/order/none", "order"),
+        ("/item/none", "(error)"),
+        ("/none", "(error)"),
+        ("/order/../a.txt", "(error)"),
+    ] {
+        let status = site.get(target).status;
+        let told = &next(all, 1)[0];
+        assert_eq!((told.name.as_str(), told.status), (name, Status::Good), "{target}");
+        assert_eq!(metric(told, "status"), Some(i64::from(status)), "{target}");
+    }
+}
+
+fn parents(site: &Site, all: &Subscription) {
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let traceparent = format!("traceparent: 00-{trace}-b7ad6b7169203331-01\r\n");
+    site.ask("GET", "/a.txt", &traceparent);
+    let told = &next(all, 1)[0];
+    assert_eq!(told.parent.expect("a parent").to_string(), format!("{trace}-b7ad6b7169203331"));
+    // The correlator comes first, and what is none is no harm.
+    let correlator = "001cd7401111111111111111222222222222222233333333333333AA".to_ascii_lowercase();
+    site.ask("GET", "/a.txt", &format!("{traceparent}ARM-Correlator: {correlator}\r\n"));
+    assert_eq!(
+        next(all, 1)[0].parent.expect("a parent").to_string(),
+        "11111111111111112222222222222222-33333333333333aa"
+    );
+    for field in ["traceparent: 00-1-2-3", "ARM-Correlator: 001", "ARM-Correlator: zz", "ARM-Correlator: 0002"] {
+        assert_eq!(site.ask("GET", "/a.txt", &format!("{field}\r\n")).status, 200);
+        assert_eq!(next(all, 1)[0].parent, None, "{field}");
+    }
+}
+
+fn places_clients_and_samples(site: &Site, all: &Subscription) {
+    for target in ["/private/x.txt", "/far/f.txt", "/private/but/y.txt"] {
+        assert_eq!(site.get(target).status, 200, "{target}");
+    }
+    let told = &next(all, 1)[0];
+    assert_eq!((told.application.as_str(), told.name.as_str()), ("cellar", "/private/but/y.txt"));
+    for _ in 0..21 {
+        site.get("/tenth/t.txt");
+    }
+    for told in next(all, 3) {
+        assert_eq!((told.name.as_str(), told.one_in), ("tenth", 10), "the first, and each tenth after it");
+    }
+}
+
+fn times(site: &Site, all: &Subscription) {
+    // A head in two pieces: what passed between them was before its begin.
+    let mut stream = site.connect();
+    stream.write_all(b"GET /a.txt HTTP/1.1\r\nHo").expect("sends");
+    std::thread::sleep(Duration::from_millis(30));
+    stream.write_all(b"st: a\r\n\r\n").expect("sends");
+    read_reply(&mut stream, false);
+    let told = &next(all, 1)[0];
+    assert!(told.queued_ns >= 25_000_000, "{told:?}");
+    // Requests that come together begin together.
+    stream.write_all("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3).as_bytes()).expect("sends");
+    (0..3).for_each(|_| drop(read_reply(&mut stream, false)));
+    let told = next(all, 3);
+    assert!(told.iter().all(|one| one.start_ns == told[0].start_ns && one.queued_ns == 0), "{told:?}");
+}
+
+fn outcomes(site: &Site, all: &Subscription) {
+    let begin = |site: &Site| -> TcpStream {
+        let mut stream = site.connect();
+        stream.write_all(b"GET /big.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sends");
+        stream.read_exact(&mut [0; 1000]).expect("reads");
+        stream
+    };
+    let mut stream = begin(site);
+    std::thread::sleep(Duration::from_millis(50));
+    harness::read_to_end(&mut stream);
+    let told = &next(all, 1)[0];
+    assert_eq!((told.status, metric(told, "bytes")), (Status::Good, Some(30 << 20)));
+    let first_byte_us = metric(told, "first-byte").expect("it did not go out at once");
+    assert!(told.duration_ns >= 40_000_000 && first_byte_us * 2000 < told.duration_ns as i64, "{told:?}");
+
+    let stream = begin(site);
+    std::thread::sleep(Duration::from_millis(20));
+    drop(stream);
+    let told = &next(all, 1)[0];
+    assert_eq!(told.status, Status::Aborted);
+    assert!(metric(told, "bytes").expect("bytes") < 30 << 20, "{told:?}");
+}

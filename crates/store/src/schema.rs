@@ -1,0 +1,90 @@
+//! The file's tables, and how it is opened.
+
+use crate::StoreError;
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use std::time::Duration;
+
+/// The schema that this version writes.
+pub(crate) const VERSION: i64 = 1;
+/// In the file's head, so that it can be told from other databases: `weir`.
+const APPLICATION_ID: i64 = 0x7765_6972;
+/// How long another process's write is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of the log that are kept when it has been written back.
+const LOG_BYTES: i64 = 4 << 20;
+
+const TABLES: &str = "
+create table setting (name text primary key, value text not null) without rowid;
+create table series (
+    id integer primary key, source text not null, class text not null, user text not null,
+    unique (source, class, user)
+);
+create table minute (
+    minute integer not null, series integer not null,
+    good integer not null, aborted integer not null, failed integer not null, unknown integer not null,
+    unfinished integer not null, blocked_ns integer not null, queued_ns integer not null, durations blob not null,
+    primary key (minute, series)
+) without rowid;
+create table record (
+    id integer primary key, at_ms integer not null, series integer not null, duration_ns integer not null,
+    outcome integer not null, trace_high integer not null, trace_low integer not null, span integer not null,
+    bytes integer not null, body text not null,
+    unique (trace_high, trace_low, span)
+);
+create index record_at on record (at_ms);
+create index record_span on record (span);
+";
+
+/// Opens a store to write, and makes it if there is none.
+pub(crate) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
+    let sqlite = |error| StoreError::of(path, error);
+    let mut connection = Connection::open(path).map_err(sqlite)?;
+    connection.busy_timeout(PATIENCE).map_err(sqlite)?;
+    if version(&connection).map_err(sqlite)?.is_none() {
+        // Takes effect in a file without tables only.
+        connection.execute_batch("pragma auto_vacuum = incremental").map_err(sqlite)?;
+    }
+    // Written once to a log, and to its place later: a write is whole or not there, whenever the process ends. Whether
+    // the very last ones outlive a crash of the machine is not waited for.
+    connection.execute_batch("pragma journal_mode = wal; pragma synchronous = normal;").map_err(sqlite)?;
+    connection.execute_batch(&format!("pragma journal_size_limit = {LOG_BYTES}")).map_err(sqlite)?;
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(sqlite)?;
+    match version(&transaction).map_err(sqlite)? {
+        None => {
+            let marks = format!("pragma application_id = {APPLICATION_ID}; pragma user_version = {VERSION};");
+            transaction.execute_batch(TABLES).and_then(|()| transaction.execute_batch(&marks)).map_err(sqlite)?;
+        }
+        Some(found) => check(path, found)?,
+    }
+    transaction.commit().map_err(sqlite)?;
+    Ok(connection)
+}
+
+/// Opens a store that is there, to read.
+pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+    let sqlite = |error| StoreError::of(path, error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
+    connection.busy_timeout(PATIENCE).map_err(sqlite)?;
+    check(path, version(&connection).map_err(sqlite)?.unwrap_or(0))?;
+    Ok(connection)
+}
+
+/// The file's schema; `None` of a new one, 0 of a database that is none of ours.
+fn version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    if number("application_id")? == APPLICATION_ID {
+        return number("user_version").map(Some);
+    }
+    let tables: i64 = connection.query_row("select count(*) from sqlite_master", [], |row| row.get(0))?;
+    Ok((tables > 0).then_some(0))
+}
+
+fn check(path: &Path, found: i64) -> Result<(), StoreError> {
+    match found {
+        VERSION => Ok(()),
+        newer if newer > VERSION => Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION }),
+        _ => Err(StoreError::Foreign { path: path.to_owned() }),
+    }
+}

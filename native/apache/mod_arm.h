@@ -1,0 +1,118 @@
+/* mod_arm: requests of Apache httpd as transactions of ARM 4. Part of weir. What its files know of each other. */
+
+#ifndef MOD_ARM_H_INCLUDED
+#define MOD_ARM_H_INCLUDED
+
+#include "httpd.h"
+#include "http_config.h"
+#include "http_core.h"
+#include "http_log.h"
+#include "http_main.h"
+#include "http_protocol.h"
+#include "http_request.h"
+
+#include "apr_atomic.h"
+#include "apr_network_io.h"
+#include "apr_strings.h"
+
+#include "arm4_dl.h"
+
+/* What a request is part of: ArmApplication. Ids and handle are of each process. */
+typedef struct application {
+    struct application *next;
+    const char *name;
+    const char *group;
+    arm_id_t id;
+    arm_app_start_handle_t handle;
+} application;
+
+/* A name of transactions that the configuration has, with its hash. */
+typedef struct fixed_name {
+    const char *text;
+    apr_uint32_t hash;
+} fixed_name;
+
+/* ArmMatch. */
+typedef struct match {
+    struct match *next;
+    ap_regex_t *pattern;
+    fixed_name name;
+    /* The pattern is for the path with its query; and the name has references to its groups. */
+    unsigned with_query : 1, is_template : 1;
+} match;
+
+/* ArmSample: so many of so many; each process counts for itself. */
+typedef struct sample {
+    struct sample *next;
+    apr_uint32_t taken, of;
+    volatile apr_uint32_t seen;
+} sample;
+
+/* What the directives of a section say; what they do not say is NULL, or UNSAID. */
+typedef struct settings {
+    int on;
+    application *application;
+    const char *user;
+    fixed_name *name;
+    const char *info;
+    /* Of apr_ipsubnet_t *; empty = all. */
+    apr_array_header_t *clients;
+    sample *sample;
+    match *matches;
+    /* Where the matches of the sections around this one are. */
+    const struct settings *around;
+    /* Sections as they were read, for registering their names when a process starts. */
+    struct settings *next_read;
+    server_rec *server;
+} settings;
+
+#define UNSAID (-1)
+
+/* What every request has that is measured. Times in microseconds since 1970, 0 = not yet. */
+typedef struct measured {
+    const settings *by;
+    arm_tran_start_handle_t handle;
+    const char *name;
+    apr_time_t answered;
+    arm_correlator_t *correlator;
+    unsigned is_left_out : 1, is_from_arm_header : 1;
+} measured;
+
+/* The one name that the server looks for. */
+extern module AP_MODULE_DECLARE_DATA arm_module __attribute__((visibility("default")));
+
+/* The ARM library; NULL = there is none. */
+extern const arm4_dl *arm;
+/* Whether the configuration names our notes: then they are made for every request. */
+extern int are_times_noted, is_id_noted;
+/* Of requests for which no application is named. */
+extern application *default_application;
+
+/* directives.c */
+extern const command_rec arm_directives[];
+extern settings *sections_read;
+extern application *applications;
+extern sample *samples;
+void *create_settings(apr_pool_t *pool, char *path);
+void *merge_settings(apr_pool_t *pool, void *outer, void *inner);
+void forget_directives(void);
+application *application_named(apr_pool_t *pool, const char *name, const char *group);
+
+/* names.c */
+void register_applications(void);
+apr_uint32_t hash_of(const char *text);
+/* The id of a transaction, registered if it is new; a name without bound goes to names that are kept for all. */
+const arm_id_t *transaction(const application *of, const fixed_name *name, const char *info, int is_bounded);
+/* What a request is called, for as long as the request lives; and whether the configuration bounds such names. */
+fixed_name name_of(const settings *by, request_rec *r, int *is_bounded);
+#define OTHER_NAME "(other)"
+#define OTHER_HASH 0
+#define DEFAULT_APPLICATION "Apache"
+
+/* requests.c */
+/* From now on requests pass through the module; does nothing when called again. */
+void hook_requests(apr_pool_t *pool);
+int is_any_on(void);
+void forget_requests(void);
+
+#endif

@@ -1,0 +1,124 @@
+//! What was measured of CPU time and pages: the results of the plans.
+
+use std::path::Path;
+
+use weir_compare::{Block, Plan, Results, Resumed, Role, Slice};
+use weir_measure::comparison::{Bootstrap, Estimate, PairedRatios};
+
+/// An experiment: its plan, and its blocks so far.
+#[derive(Debug)]
+pub(crate) struct Experiment {
+    plan: Plan,
+    blocks: Vec<Block>,
+}
+
+/// The experiments; `None` = it was not begun.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    /// CPU time of Apache for a page, and pages a second.
+    pub(crate) pages: Option<Experiment>,
+    /// CPU time of the agent for a page.
+    pub(crate) agent: Option<Experiment>,
+    /// CPU time of Apache for a small file.
+    pub(crate) files: Option<Experiment>,
+}
+
+/// What is told of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quantity {
+    /// CPU time of what is measured for each request, nanoseconds.
+    Cpu,
+    /// Requests answered each second.
+    Rate,
+    /// The part of a CPU that it took.
+    Share,
+}
+
+impl Measured {
+    /// Reads what is in the folder.
+    pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
+        let of = |name: &str| -> anyhow::Result<Option<Experiment>> {
+            let own = folder.join(name);
+            if !own.join("plan.json").exists() {
+                return Ok(None);
+            }
+            let Resumed { plan, blocks, .. } = Results::resume(&own)?;
+            Ok(Some(Experiment { plan, blocks }))
+        };
+        Ok(Self { pages: of("pages")?, agent: of("agent")?, files: of("files")? })
+    }
+
+    /// Each of them that was begun, with its name.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &Experiment)> {
+        let all = [("pages", &self.pages), ("agent", &self.agent), ("files", &self.files)];
+        all.into_iter().filter_map(|(name, experiment)| Some((name, experiment.as_ref()?)))
+    }
+}
+
+impl Quantity {
+    fn of(self, slice: &Slice) -> f64 {
+        match self {
+            Self::Cpu => slice.cpu_ns_per_request,
+            Self::Rate => slice.rate_per_s,
+            Self::Share => slice.server_cpu_ns as f64 / (slice.wall_s * 1e9),
+        }
+    }
+}
+
+impl Experiment {
+    /// The median over the blocks, with its interval.
+    pub(crate) fn value(&self, subject: &str, quantity: Quantity) -> Option<Estimate> {
+        let role = self.role(subject)?;
+        let values: Vec<f64> =
+            self.blocks.iter().filter_map(|block| block.of(role)).map(|slice| quantity.of(slice)).collect();
+        self.bootstrap().median_ratio(&values).ok()
+    }
+
+    /// How many times as much a subject has as the first one, block by block.
+    pub(crate) fn ratio(&self, subject: &str, quantity: Quantity) -> Option<Estimate> {
+        self.ratio_of(self.role(subject)?, quantity)
+    }
+
+    /// The first subject against itself: what no difference looks like.
+    pub(crate) fn noise(&self, quantity: Quantity) -> Option<Estimate> {
+        self.ratio_of(Role::Again, quantity)
+    }
+
+    /// How many blocks there are, and the seconds of a slice.
+    pub(crate) fn size(&self) -> (usize, f64) {
+        (self.blocks.len(), self.plan.repetitions.block_s)
+    }
+
+    /// Requests that failed or had an error status, and all.
+    pub(crate) fn errors(&self) -> (u64, u64) {
+        let slices = self.blocks.iter().flat_map(|block| &block.slices);
+        slices.fold((0, 0), |(errors, all), slice| (errors + slice.slice.errors, all + slice.slice.requests))
+    }
+
+    /// The part of the CPUs that others took: the median over the slices.
+    pub(crate) fn foreign(&self) -> Option<f64> {
+        let slices = self.blocks.iter().flat_map(|block| &block.slices);
+        let shares: Vec<f64> = slices.filter_map(|slice| slice.slice.foreign_cpu_share).collect();
+        weir_measure::comparison::median(&shares)
+    }
+
+    fn role(&self, subject: &str) -> Option<Role> {
+        self.plan.subjects.iter().position(|found| found.name == subject).map(Role::Subject)
+    }
+
+    fn ratio_of(&self, over: Role, quantity: Quantity) -> Option<Estimate> {
+        let mut ratios = PairedRatios::default();
+        for block in &self.blocks {
+            let under = Role::Subject(self.plan.cases[block.case].baseline());
+            if let Some((under, over)) = block.of(under).zip(block.of(over)) {
+                // What has no ratio is not counted: the estimate says how many blocks it rests on.
+                let _no_ratio = ratios.push(quantity.of(under), quantity.of(over));
+            }
+        }
+        ratios.snapshot(&self.bootstrap()).ok()
+    }
+
+    fn bootstrap(&self) -> Bootstrap {
+        Bootstrap::with_seed(self.plan.seed)
+    }
+}
