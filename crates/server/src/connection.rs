@@ -12,12 +12,12 @@ use crate::counters::{Counters, LoopCounters};
 use crate::drain::Drain;
 use crate::epoll::{self, Interest, Readiness};
 use crate::error_page::{self, Extra};
+use crate::front::Front;
 use crate::head::Persistence;
 use crate::options::{Limits, Timeouts};
 use crate::pending::Pending;
 use crate::request::{self, Framing, Head, Request};
 use crate::send::{self, Sent, Socket};
-use crate::site::Site;
 use crate::static_probe::static_probe;
 use std::io;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Workbench {
     pub(crate) clock: Clock,
-    pub(crate) site: Site,
+    pub(crate) front: Front,
     pub(crate) log: Option<LogBuffer>,
     pub(crate) arm: Option<ArmRequests>,
     pub(crate) limits: Limits,
@@ -51,7 +51,7 @@ pub(crate) struct Workbench {
 
 impl Workbench {
     pub(crate) fn new(
-        site: Site,
+        front: Front,
         log: Option<LogBuffer>,
         arm: Option<ArmRequests>,
         limits: Limits,
@@ -63,7 +63,7 @@ impl Workbench {
         let input_bytes = (2 * limits.head_bytes_max).max(64 << 10);
         Self {
             clock: Clock::new(),
-            site,
+            front,
             log,
             arm,
             limits,
@@ -339,7 +339,7 @@ impl Connection {
                 }
                 received.waited();
             }
-            let Workbench { input, batch: places, site, clock, log, arm, limits, counters, index, stopping, .. } =
+            let Workbench { input, batch: places, front, clock, log, arm, limits, counters, index, stopping, .. } =
                 bench;
             let counts = &counters.0[*index];
             match request::parse(&input[at..filled], limits) {
@@ -354,7 +354,8 @@ impl Connection {
                     }
                     static_probe!("request");
                     let pending = &mut places[batch];
-                    site.respond(&request, Persistence::of(request.minor, stays), clock, counts, pending);
+                    let persistence = Persistence::of(request.minor, stays);
+                    front.respond(&request, self.peer.ip(), persistence, clock, counts, pending);
                     count(pending.status, counts);
                     if let Some(log) = log {
                         log.begin(&mut pending.log, Some(&request), self.peer.ip(), pending.status, clock);

@@ -43,6 +43,7 @@ mod atom;
 mod cache;
 mod clock;
 mod conditional;
+mod config;
 mod connection;
 mod counters;
 mod drain;
@@ -50,6 +51,7 @@ mod epoll;
 mod error;
 mod error_page;
 mod event_loop;
+mod front;
 mod head;
 mod listen;
 mod listing;
@@ -67,6 +69,9 @@ mod static_probe;
 mod target;
 
 pub use arm_rules::{ArmRules, ArmRulesError};
+pub use config::{
+    ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,
+};
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError};
 pub use listen::ListenAddr;

@@ -1,6 +1,7 @@
 //! What a caller can choose about a server; every bound has a default here.
 
 use crate::arm_rules::ArmRules;
+use crate::config::HostRules;
 use crate::listen::ListenAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,8 +22,12 @@ pub struct Options {
     pub cached_file_bytes_max: u64,
     /// Whether a directory without `index.html` is listed; otherwise it is answered with 403. Default: yes.
     pub listing: bool,
+    /// Names of files that stand for their directory, in the order in which they are looked for. Default: `index.html`.
+    pub index: Vec<String>,
     /// Whether names that begin with a dot are served. `/.well-known/` (RFC 8615) always is. Default: no.
     pub dot_files: bool,
+    /// The hosts of a configuration; with them `root`, `listing`, `index` and `dot_files` mean nothing. Default: none.
+    pub hosts: Option<HostRules>,
     /// Where to write a line for each response. Default: nowhere.
     pub access_log: Option<AccessLog>,
     /// Which requests are told as business transactions (ARM). Default: none.
@@ -43,7 +48,9 @@ impl Options {
             cache_bytes_max: 256 << 20,
             cached_file_bytes_max: 1 << 20,
             listing: true,
+            index: vec!["index.html".to_owned()],
             dot_files: false,
+            hosts: None,
             access_log: None,
             arm: None,
             timeouts: Timeouts::default(),

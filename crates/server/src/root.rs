@@ -45,6 +45,11 @@ impl Root {
         Ok(Self { directory, has_openat2: Cell::new(true) })
     }
 
+    /// The same of a directory that is open already.
+    pub(crate) fn of(directory: File) -> Self {
+        Self { directory, has_openat2: Cell::new(true) }
+    }
+
     /// A second handle on the same directory, for another loop.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { directory: self.directory.try_clone()?, has_openat2: self.has_openat2.clone() })

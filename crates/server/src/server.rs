@@ -2,11 +2,13 @@
 
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::arm_requests::{ArmRequests, Names};
+use crate::config::HostRules;
 use crate::connection::Workbench;
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
 use crate::error::{BindError, RunError};
 use crate::event_loop::EventLoop;
+use crate::front::{Front, Hosts};
 use crate::listen;
 use crate::options::{Limits, Options};
 use crate::root::Root;
@@ -89,6 +91,11 @@ impl Server {
     /// The directory that is served, as it was given.
     pub fn root(&self) -> &std::path::Path {
         &self.options.root
+    }
+
+    /// The hosts of the configuration, each by its first name; none without one.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.options.hosts.iter().flat_map(HostRules::names)
     }
 
     /// The counts, which can be read while the server runs and after it.
@@ -178,9 +185,12 @@ impl Start {
         connections_max: usize,
         files_max: usize,
     ) -> std::io::Result<()> {
-        let site = Site::new(self.root, options, files_max);
+        let front = match &options.hosts {
+            None => Front::Plain(Site::new(self.root, options, files_max)),
+            Some(rules) => Front::Hosts(Box::new(Hosts::new(Arc::clone(&rules.0), options, files_max)?)),
+        };
         let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
-        let bench = Workbench::new(site, self.log, self.arm, limits, timeouts, counters.clone(), self.index);
+        let bench = Workbench::new(front, self.log, self.arm, limits, timeouts, counters.clone(), self.index);
         let event_loop = EventLoop::new(self.epoll, self.listeners, bench, Arc::clone(open), connections_max);
         event_loop.run(&self.waker, stopping)
     }
