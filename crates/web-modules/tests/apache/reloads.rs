@@ -1,20 +1,13 @@
 //! Graceful reloads, children that come and go, agents that die: no request fails, and nothing stays behind.
 
-use crate::{Told, arm_directory, armed, required, wait_for};
+use crate::{armed, required};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use weir_agent::protocol::{AgentStatus, Answer, Ask};
 use weir_testkit::client::Connection;
 use weir_testkit::{Apache, RunningServer};
-
-fn status(told: &Told) -> AgentStatus {
-    match told.agent.ask(Ask::Status) {
-        Answer::Status(status) => *status,
-        other => panic!("{other:?}"),
-    }
-}
+use weir_web_modules::{Told, arm_directory, wait_for};
 
 /// Memory of a process, kB.
 fn resident(pid: u32) -> u64 {
@@ -40,10 +33,10 @@ impl Drop for Over<'_> {
 /// Reloads a server under load, with an agent that is replaced in the midst of it.
 fn reloaded(apache: Apache, reloads: usize) {
     let arm = arm_directory();
-    let mut told = Some(Told::new(arm.path()));
+    let mut told = Some(Told::over(arm.path()));
     let directives = "Arm On\nArmApplication pages";
     let server = armed(apache, arm.path()).directive(directives).start().expect("it starts");
-    let now = |told: &Option<Told>| status(told.as_ref().expect("it runs"));
+    let now = |told: &Option<Told>| told.as_ref().expect("it runs").status();
     let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut grown = 0;
     thread::scope(|scope| {
@@ -68,7 +61,7 @@ fn reloaded(apache: Apache, reloads: usize) {
             if round == reloads / 2 {
                 // The next one begins when this one is gone.
                 drop(told.take());
-                told = Some(Told::new(arm.path()));
+                told = Some(Told::over(arm.path()));
             }
             wait_for("answers after a reload", || !before(count + 40));
             if round == reloads / 4 {
@@ -100,7 +93,7 @@ fn reloaded(apache: Apache, reloads: usize) {
 /// An agent removes now and then what processes have announced that are gone, and when it starts.
 fn nothing_stays_behind(told: Option<Told>, arm: &Path) {
     drop(told);
-    let _next = Told::new(arm);
+    let _next = Told::over(arm);
     wait_for("the removal of all announcements", || announcements(arm).is_empty());
 }
 
@@ -151,7 +144,7 @@ fn children_come_and_go() {
     // Prefork makes 32 a second at most.
     let children = 41_u64;
     let arm = arm_directory();
-    let told = Told::new(arm.path());
+    let told = Told::over(arm.path());
     // Each child serves one connection.
     let apache = armed(Apache::prefork().workers(40), arm.path());
     let server = apache.directive("Arm On\nMaxConnectionsPerChild 1").start().expect("it starts");
@@ -168,10 +161,10 @@ fn children_come_and_go() {
         }
     });
     // And the one that the launcher asked.
-    wait_for("all of them", || status(&told).counts.finished > children);
+    wait_for("all of them", || told.status().counts.finished > children);
     drop(server);
-    wait_for("their ends", || status(&told).processes == 0);
-    let counts = status(&told).counts;
+    wait_for("their ends", || told.status().processes == 0);
+    let counts = told.status().counts;
     assert_eq!((counts.started, counts.finished, counts.unfinished), (children + 1, children + 1, 0), "{counts:?}");
     assert_eq!((counts.lost(), counts.definitions_dropped), (0, 0), "{counts:?}");
     nothing_stays_behind(Some(told), arm.path());
