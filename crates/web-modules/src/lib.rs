@@ -1,6 +1,8 @@
 //! What the tests of both modules need: an agent that is asked what it was told. The modules themselves are in C, in
 //! `native/apache` and `native/php`.
 
+pub mod turnover;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -117,6 +119,11 @@ pub fn arm_directory() -> TempDir {
 pub fn make(module: &str, words: &[&str]) -> Output {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../native").join(module);
     Command::new("make").arg("-C").arg(source).args(words).output().expect("make is there")
+}
+
+/// How much of something a test does: `otherwise`, unless a variable asks for more, as `make soak-arm` does.
+pub fn asked(variable: &str, otherwise: u32) -> u32 {
+    std::env::var(variable).ok().and_then(|count| count.parse().ok()).unwrap_or(otherwise)
 }
 
 /// Waits until something holds; it has twenty seconds.

@@ -6,6 +6,7 @@ mod cost;
 mod databases;
 mod objects;
 mod package;
+mod reloads;
 mod servers;
 mod with_apache;
 

@@ -39,15 +39,19 @@ pub(crate) const PAGE: &str = r#"
 "#;
 
 pub(crate) fn fpm(told: &Told, processes: u32, ini: &[(&str, &str)]) -> RunningBackend {
+    fpm_with_arm(told.arm(), processes, ini).start().expect("it starts")
+}
+
+pub(crate) fn fpm_with_arm(arm: &Path, processes: u32, ini: &[(&str, &str)]) -> PhpFpm {
     let (extension, library) = built();
     let mut fpm = PhpFpm::new().processes(processes).environment("LD_LIBRARY_PATH", &library);
     // The pool clears the environment of its processes.
-    fpm = fpm.env("WEIR_ARM_DIR", &told.arm().display().to_string());
+    fpm = fpm.env("WEIR_ARM_DIR", &arm.display().to_string());
     fpm = fpm.ini("extension", &extension.display().to_string());
     for (name, value) in ini {
         fpm = fpm.ini(name, value);
     }
-    fpm.start().expect("it starts")
+    fpm
 }
 
 /// Asks for a page by a connection of its own; gives the status and the body.
