@@ -47,14 +47,7 @@ impl Told {
     /// # Panics
     /// Where it cannot; the directory is not there, or has an agent.
     pub fn over(arm: &Path) -> Self {
-        let settings = Settings {
-            directory: arm.to_owned(),
-            host: "here".to_owned(),
-            beat: Duration::from_millis(10),
-            batch: Duration::from_millis(100),
-            ..Settings::default()
-        };
-        let agent = Agent::start(settings, None, None).expect("it starts");
+        let agent = agent_over(arm);
         let all = agent.subscribe(Filter::default(), ROOM).expect("it runs");
         Self { agent, all, arm: arm.to_owned(), _own: None }
     }
@@ -100,6 +93,18 @@ impl Told {
     fn take(&self, within: Duration) -> Vec<Transaction> {
         self.all.take(within).iter().map(|one| Transaction::clone(one)).collect()
     }
+}
+
+/// An agent that looks often.
+fn agent_over(arm: &Path) -> Agent {
+    let settings = Settings {
+        directory: arm.to_owned(),
+        host: "here".to_owned(),
+        beat: Duration::from_millis(10),
+        batch: Duration::from_millis(100),
+        ..Settings::default()
+    };
+    Agent::start(settings, None, None).expect("it starts")
 }
 
 /// A directory for announcements that all users may write into.

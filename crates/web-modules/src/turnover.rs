@@ -1,6 +1,6 @@
 //! Servers whose processes come and go under load, while their agents are killed.
 
-use crate::{Told, wait_for};
+use crate::{Told, agent_over, wait_for};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -64,10 +64,10 @@ impl Drop for AgentApart {
 /// Is an agent, where this process was started to be one, until it is killed or whoever started it is gone.
 pub fn be_an_agent_if_asked() {
     let Some(arm) = std::env::var_os(ROLE) else { return };
-    let told = Told::over(Path::new(&arm));
+    // Nobody follows it: what it keeps is all its own.
+    let _agent = agent_over(Path::new(&arm));
     println!("it listens");
     std::io::stdin().lines().for_each(drop);
-    drop(told);
 }
 
 /// A server that is told to begin anew again and again.
