@@ -6,11 +6,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_server::{
-    AccessLog, ArmRules, BindError, ConfigurationError, Counts, ListenAddr, LogFormat, LogTarget, Options, Server,
-    read_configuration,
+    AccessLog, ArmRules, BindError, ConfigurationError, Counts, ListenAddr, LogFormat, LogTarget, Options, Reloader,
+    Server, read_configuration,
 };
 
 const EXAMPLES: &str = "\
@@ -37,13 +37,15 @@ Files in memory are looked at again at most once a second.
 Symbolic links that leave DIR, and absolute ones, are refused.
 SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one
 ends at once.
-SIGHUP or SIGUSR1 opens the access log again, for log rotation.
+SIGHUP or SIGUSR1 opens the access log again, for log rotation; SIGHUP has the
+configuration read again: for requests from then on, and only if it is without
+mistakes. No connection is closed by it.
 
 Exit status: 0 if it was asked to stop, 1 if it cannot listen or serve, 2 for
 wrong usage.";
 
 /// Serve a directory over HTTP.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The directory to serve, or a configuration file; what is said here counts more than the file
@@ -114,6 +116,8 @@ enum Format {
     Common,
     /// Common with referrer and user agent
     Combined,
+    /// A JSON object for each line
+    Json,
 }
 
 /// Serves until a signal says stop.
@@ -130,6 +134,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
+    let read_again = args.clone();
     let options = match options(args) {
         Ok(options) => options,
         Err(error) => {
@@ -155,10 +160,38 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for signal in [SIGHUP, SIGUSR1] {
         signal_hook::flag::register(signal, server.reopen_log_flag()).context("handling signals")?;
     }
+    let hung_up = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, Arc::clone(&hung_up)).context("handling signals")?;
     announce(&greeting(&server), log_is_stdout);
-    let counts = server.run(&stop)?;
+    let reloader = server.reloader();
+    let counts = server.run_with(&stop, || {
+        if hung_up.swap(false, Ordering::Relaxed) {
+            read_again_and_tell(&read_again, &reloader);
+        }
+    })?;
     announce(&farewell(&counts), true);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the configuration again; with mistakes in it, everything stays as it is.
+fn read_again_and_tell(args: &Args, reloader: &Reloader) {
+    if args.root.is_dir() {
+        return;
+    }
+    let file = args.root.display().to_string();
+    match options(args.clone()) {
+        Ok(options) => {
+            let after_restart = reloader.reload(options);
+            let rest = match after_restart.as_slice() {
+                [] => String::new(),
+                changed => format!("; only after a restart: {}", changed.join(", ")),
+            };
+            announce(&format!("weir serve: {file} was read again and holds{rest}"), true);
+        }
+        Err(error) => {
+            announce(&format!("weir serve: {error}\nweir serve: {file} was not taken up; all is as before"), true)
+        }
+    }
 }
 
 /// What the file says, if one is given, and then what the command line says.
@@ -186,12 +219,17 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
         options.timeouts.stop = Duration::from_secs(seconds.into());
     }
     let log = args.access_log.map(|path| AccessLog {
-        format: if args.log_format == Format::Common { LogFormat::Common } else { LogFormat::Combined },
+        format: match args.log_format {
+            Format::Common => LogFormat::Common,
+            Format::Combined => LogFormat::Combined,
+            Format::Json => LogFormat::Json,
+        },
         queries: args.log_queries,
         addresses: args.log_addresses,
         ..AccessLog::new(if path.as_os_str() == "-" { LogTarget::Stdout } else { LogTarget::File(path) })
     });
     options.access_log = log.or(options.access_log);
+    options.notice = |notice| announce(&format!("weir serve: {notice}"), true);
     Ok(options)
 }
 

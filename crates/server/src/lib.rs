@@ -14,8 +14,8 @@
 //!
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
-//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log.rs`) or business
-//! transactions (`arm_rules.rs`, `arm_requests.rs`).
+//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log/`) or business
+//! transactions (`arm_rules.rs`, `arm_requests.rs`), or hosts of a configuration (`config/`, `front/`).
 //!
 //! # Staleness
 //!
@@ -58,6 +58,7 @@ mod listing;
 mod options;
 mod pending;
 mod range;
+mod reload;
 mod request;
 mod response;
 mod root;
@@ -75,6 +76,7 @@ pub use config::{
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError};
 pub use listen::ListenAddr;
-pub use options::{AccessLog, Limits, LogFormat, LogTarget, Options, Timeouts};
+pub use options::{AccessLog, Limits, LogFormat, LogTarget, Options, OwnFormat, Rotation, Timeouts};
+pub use reload::Reloader;
 pub use response::{AtomId, Part, Piece, Response, Variant};
 pub use server::Server;

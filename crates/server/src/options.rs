@@ -1,9 +1,11 @@
 //! What a caller can choose about a server; every bound has a default here.
 
+use crate::access_log::format::Format;
 use crate::arm_rules::ArmRules;
 use crate::config::HostRules;
 use crate::listen::ListenAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// How to serve a directory.
@@ -32,6 +34,8 @@ pub struct Options {
     pub access_log: Option<AccessLog>,
     /// Which requests are told as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
+    /// Who is told of what happens while the server runs, such as a log that cannot be written. Default: nobody.
+    pub notice: fn(&str),
     /// How long to wait for a slow client.
     pub timeouts: Timeouts,
     /// How much of anything one client, or all of them, may use.
@@ -53,6 +57,7 @@ impl Options {
             hosts: None,
             access_log: None,
             arm: None,
+            notice: |_| {},
             timeouts: Timeouts::default(),
             limits: Limits::default(),
         }
@@ -122,7 +127,7 @@ impl Default for Limits {
 }
 
 /// An access log.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {
     /// Where the lines go.
     pub target: LogTarget,
@@ -132,12 +137,25 @@ pub struct AccessLog {
     pub queries: bool,
     /// Write whole client addresses instead of their network (IPv4 /24, IPv6 /48). Default: no.
     pub addresses: bool,
+    /// When a new file is begun, and how many are kept. Default: never; others may do it.
+    pub rotation: Option<Rotation>,
+}
+
+/// When a log begins a new file: `access.log` becomes `access.log.1`, which becomes `access.log.2`, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// Bytes of a file; what would exceed them goes into a new one.
+    pub bytes_max: Option<u64>,
+    /// Age of a file, with a resolution of a second; an empty file does not age.
+    pub age_max: Option<Duration>,
+    /// Files kept beside the one that is written; the oldest is removed. With 0 what was written is.
+    pub keep: u32,
 }
 
 impl AccessLog {
     /// A log in the Combined Log Format with queries and addresses redacted.
     pub fn new(target: LogTarget) -> Self {
-        Self { target, format: LogFormat::Combined, queries: false, addresses: false }
+        Self { target, format: LogFormat::Combined, queries: false, addresses: false, rotation: None }
     }
 }
 
@@ -151,10 +169,28 @@ pub enum LogTarget {
 }
 
 /// The fields of an access log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogFormat {
     /// `host ident user [time] "request" status bytes`.
     Common,
     /// The same, then `"referrer" "user agent"`.
     Combined,
+    /// An object: `time`, `client`, `user`, `host`, `method`, `target`, `protocol`, `status`, `bytes` (of the body),
+    /// `duration_us`, `referrer`, `user_agent`.
+    Json,
+    /// Fields by Apache's letters.
+    Own(OwnFormat),
+}
+
+/// A format with the letters of Apache's `LogFormat`, made by parsing it: `%h %u %t "%r" %>s %O %D`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnFormat(pub(crate) Format);
+
+impl FromStr for OwnFormat {
+    type Err = String;
+
+    /// What is wrong, and what would be right.
+    fn from_str(text: &str) -> Result<Self, String> {
+        Format::read(text).map(Self)
+    }
 }

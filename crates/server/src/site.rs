@@ -76,6 +76,11 @@ impl Site {
         }
     }
 
+    /// Whether it is of the same directory.
+    pub(crate) fn is_same_root(&self, root: &Root) -> bool {
+        self.root.is_same(root)
+    }
+
     /// Makes the response to a request, whatever it is.
     pub(crate) fn respond(
         &mut self,

@@ -123,6 +123,171 @@ fn tables_of_paths_hold_one_upon_the_other() {
     assert!(parts.text().contains("\r\n\r\nc\r\n--") && parts.text().contains("\r\n\r\ns\r\n--"), "{}", parts.text());
 }
 
+const USERS: &[u8] = b"# made by libxcrypt and by PHP; of \"secret\"
+anna:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW
+bert:$argon2id$v=19$m=64,t=1,p=1$cG80TE9LUkZqTnpTd25CQw$3+iBnaazj9CcRoElFRWsLXu57KKGLVa3E+RquYh7RBU
+";
+
+const PRIVATE: &str = r#"
+    [log]
+    file = "log"
+    format = '%u %U %>s %v'
+    [[host]]
+    names = ["a", "b"]
+    root = "site"
+    [[host.path]]
+    prefix = "/private"
+    auth = { realm = "Files of Anna", users = "users" }
+    [[host.path]]
+    prefix = "/private/open"
+    auth = false
+"#;
+
+fn basic(text: &str) -> String {
+    use base64::Engine;
+    format!("Authorization: Basic {}\r\n", base64::engine::general_purpose::STANDARD.encode(text))
+}
+
+#[test]
+fn names_and_passwords_let_in() {
+    let files: &[(&str, &[u8])] = &[
+        ("site/private/a.txt", b"private"),
+        ("site/private/open/b.txt", b"open"),
+        ("site/c.txt", b"c"),
+        ("users", USERS),
+    ];
+    let site = serve(files, PRIVATE);
+    let ask = |credentials: &str| site.ask("GET", "/private/a.txt", &basic(credentials));
+    for credentials in ["anna:secret", "bert:secret", "anna:secret"] {
+        let reply = ask(credentials);
+        assert_eq!((reply.status, reply.text().as_str()), (200, "private"), "{credentials}");
+    }
+    for credentials in ["anna:wrong", "carl:secret", "anna:", ":secret", "anna:secret "] {
+        let reply = ask(credentials);
+        assert_eq!(reply.status, 401, "{credentials}");
+        assert_eq!(reply.field("www-authenticate"), Some("Basic realm=\"Files of Anna\", charset=\"UTF-8\""));
+    }
+    assert_eq!(site.get("/private/a.txt").status, 401);
+    assert_eq!(site.get("/%70rivate/a.txt").status, 401);
+    assert_eq!(site.ask("GET", "/private/a.txt", "Authorization: Bearer x\r\n").status, 401);
+    assert_eq!(site.get("/private/open/b.txt").text(), "open");
+    // Requests before and after one that waits keep their order on their connection.
+    let private = format!("GET /private/a.txt HTTP/1.1\r\nHost: a\r\n{}\r\n", basic("bert:secret"));
+    let wrong = format!("GET /private/a.txt HTTP/1.1\r\nHost: a\r\n{}\r\n", basic("bert:new"));
+    let plain = "GET /c.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+    let last = "GET /c.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let answers = site.exchange(format!("{plain}{private}{plain}{wrong}{last}").as_bytes());
+    let mut rest = answers.as_slice();
+    for expected in [200, 200, 200, 401, 200] {
+        let (reply, after) = Reply::parse(rest);
+        assert_eq!(reply.status, expected);
+        rest = after;
+    }
+    assert_eq!(rest, b"");
+    let log = site.directory.path().join("log");
+    let counts = site.stop();
+    assert_eq!(counts.auth_busy, 0);
+    let log = std::fs::read_to_string(log).expect("the log");
+    assert!(log.starts_with("anna /private/a.txt 200 a\nbert /private/a.txt 200 a\n"), "{log}");
+    assert!(log.contains("\n- /private/a.txt 401 a\n") && log.ends_with("- /c.txt 200 a\n"), "{log}");
+}
+
+#[test]
+fn a_loop_goes_on_while_a_password_is_checked() {
+    // 2^12 rounds take a while on any machine.
+    let slow = String::from_utf8_lossy(USERS).replace("$2y$04$", "$2y$12$");
+    let site = serve(&[("site/private/a.txt", b"private"), ("site/c.txt", b"c"), ("users", slow.as_bytes())], PRIVATE);
+    let mut waiting = site.connect();
+    let request = format!("GET /private/a.txt HTTP/1.1\r\nHost: a\r\n{}\r\n", basic("anna:secret"));
+    std::io::Write::write_all(&mut waiting, request.as_bytes()).expect("sends");
+    // The only loop answers others meanwhile, as its count says: the one that waits is not among them at first.
+    let mut others = 0;
+    while site.counters.read().client_errors == 0 && others < 100_000 {
+        assert_eq!(site.get("/c.txt").status, 200);
+        others += 1;
+    }
+    assert!(others > 0);
+    assert_eq!(harness::read_reply(&mut waiting, false).status, 401);
+    assert!(site.counters.read().requests > others, "{others}");
+}
+
+#[test]
+fn a_rate_holds_for_each_network() {
+    let site = serve(
+        &[("site/a.txt", b"a"), ("site/api/b.txt", b"b")],
+        "[[host]]\nroot = \"site\"\n[[host.path]]\nprefix = \"/api/\"\nrate = { requests = 2, per = \"1 h\", burst = 5 }",
+    );
+    let statuses: Vec<u16> = (0..8).map(|_| site.get("/api/b.txt").status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429, 429, 429]);
+    let refused = site.get("/api/b.txt");
+    let seconds: u64 = refused.field("retry-after").and_then(|field| field.parse().ok()).expect("a number");
+    assert!((1..=1800).contains(&seconds), "{seconds}");
+    assert_eq!(site.get("/a.txt").status, 200);
+    assert_eq!(site.stop().rate_refused, 4);
+}
+
+#[test]
+fn a_new_configuration_takes_effect_under_load_without_a_failed_request() {
+    let text = |greeting: &str| format!("[[host]]\nroot = \"site\"\nset_headers = {{ X-Greeting = \"{greeting}\" }}");
+    let site = serve(&[("site/a.txt", b"hello")], &text("0"));
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let folder = site.directory.path().to_owned();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut requests, mut newest) = (0_u64, 0_u32);
+                    let mut stream = site.connect();
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        std::io::Write::write_all(&mut stream, b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n")
+                            .expect("sends");
+                        let reply = harness::read_reply(&mut stream, false);
+                        assert_eq!((reply.status, reply.text().as_str()), (200, "hello"));
+                        let greeting =
+                            reply.field("x-greeting").and_then(|field| field.parse().ok()).expect("a number");
+                        assert!(greeting >= newest, "{greeting} after {newest}");
+                        newest = greeting;
+                        requests += 1;
+                    }
+                    (requests, newest)
+                })
+            })
+            .collect();
+        for number in 1..=20 {
+            let options = parse_configuration(&text(&number.to_string()), &folder).expect("well-formed");
+            site.reloader.reload(options);
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+            while site.get("/a.txt").field("x-greeting") != Some(&number.to_string()) {
+                assert!(std::time::Instant::now() < deadline, "{number} is not in use");
+            }
+            assert!(parse_configuration(&text("\\u0000"), &folder).is_err());
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        for client in clients {
+            let (requests, newest) = client.join().expect("no failed request");
+            assert!(requests > 20 && newest > 0, "{requests} {newest}");
+        }
+    });
+    let counts = site.stop();
+    assert_eq!(
+        (counts.connections_broken, counts.server_errors, counts.client_errors, counts.reload_failed),
+        (0, 0, 0, 0)
+    );
+}
+
+#[test]
+fn what_holds_only_after_a_restart_is_said() {
+    let site = serve(&[("site/a.txt", b"a")], "[[host]]\nroot = \"site\"");
+    let text = "loops = 7\ncache = \"1 MiB\"\n[log]\nfile = \"log\"\n[[host]]\nroot = \"site\"\n[[host.path]]\nexact = \"/x\"\nstatus = 410";
+    let mut options = parse_configuration(text, site.directory.path()).expect("well-formed");
+    options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
+    assert_eq!(site.reloader.reload(options), ["loops", "cache", "log (whether there is one)"]);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while site.get("/x").status != 410 {
+        assert!(std::time::Instant::now() < deadline);
+    }
+}
+
 #[test]
 fn every_mistake_is_told_with_its_place_and_a_remedy() {
     let told = |text: &str| -> Vec<String> { mistakes(text).iter().map(ToString::to_string).collect() };
@@ -174,6 +339,15 @@ fn every_mistake_is_told_with_its_place_and_a_remedy() {
     );
     assert!(path("prefix = \"/a\"\nredirect = \"/b\"\nroot = \"site\"").contains("leaves nothing to serve"));
     assert!(path("exact = \"/a\"\nredirect = \"/$rest\"").contains("this table has none"));
+    assert!(host("auth = { users = \"none\" }").starts_with("3:18: "));
+    assert!(host("auth = { realm = \"x\" }").contains("there are no users"));
+    assert!(host("rate = { per = \"1 s\" }").contains("add requests = 10"));
+    assert!(host("rate = { requests = 0 }").ends_with("give a number from 1 to 1000000"));
+    let log = |text: &str| only(&format!("[log]\nfile = \"log\"\n{text}\n{HOST}"));
+    assert!(log("format = \"%z\"").starts_with("3:10: the format cannot be written; there is no %z here"));
+    assert!(log("format = \"commn\"").contains("there is no format"));
+    assert!(log("keep = 3").starts_with("3:8: `keep` means nothing"));
+    assert!(only(&format!("[log]\nfile = \"-\"\nrotate_size = \"1 MiB\"\n{HOST}")).contains("cannot be turned round"));
     assert!(path("exact = \"/a\"\nredirct = \"/b\"").contains("did you mean `redirect`?"));
 }
 
@@ -187,8 +361,9 @@ fn the_example_is_without_mistakes_even_with_all_that_is_commented_out() {
     };
     parse(example).expect("as it is");
     std::fs::create_dir_all(folder.path().join("errors")).expect("creates");
-    for name in ["shop.arm", "errors/404.html", "errors/any.html"] {
-        std::fs::write(folder.path().join(name), "").expect("writes");
+    for name in ["shop.arm", "errors/404.html", "errors/any.html", "users"] {
+        let text = if name == "users" { USERS } else { b"" };
+        std::fs::write(folder.path().join(name), text).expect("writes");
     }
     // Comments that are settings: what begins with a key or a table.
     let is_setting = |line: &str| {

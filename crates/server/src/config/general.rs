@@ -3,7 +3,7 @@
 use super::table::{Table, Value};
 use crate::arm_rules::ArmRules;
 use crate::listen::ListenAddr;
-use crate::options::{AccessLog, LogFormat, LogTarget, Options};
+use crate::options::{AccessLog, LogFormat, LogTarget, Options, Rotation};
 use std::time::Duration;
 
 /// The longest of all times that can be given.
@@ -111,15 +111,46 @@ fn read_log(table: &Table<'_, '_>, options: &mut Options) {
         match value.string() {
             Some("common") => log.format = LogFormat::Common,
             Some("combined") => log.format = LogFormat::Combined,
-            Some(other) => value.wrong(format!("there is no format \"{other}\""), "write \"common\" or \"combined\""),
+            Some("json") => log.format = LogFormat::Json,
+            Some(own) if own.contains('%') => match own.parse() {
+                Ok(format) => log.format = LogFormat::Own(format),
+                Err(remedy) => value.wrong("the format cannot be written", remedy),
+            },
+            Some(other) => {
+                let remedy =
+                    "write \"common\", \"combined\", \"json\" or Apache's letters such as '%h %t \"%r\" %>s %D'";
+                value.wrong(format!("there is no format \"{other}\""), remedy);
+            }
             None => {}
         }
     }
+    log.rotation = read_rotation(table, &log.target);
     let flag = |key| table.get(key).and_then(|value| value.boolean()).unwrap_or(false);
     log.queries = flag("queries");
     log.addresses = flag("addresses");
     table.finish();
     options.access_log = Some(log);
+}
+
+fn read_rotation(table: &Table<'_, '_>, target: &LogTarget) -> Option<Rotation> {
+    let bytes_max = table.get("rotate_size").and_then(|value| value.bytes(4 << 10..=1 << 50));
+    let age_max = table.get("rotate_age").and_then(|value| value.duration(Duration::from_secs(1)..=1000 * DAY));
+    let keep = table.get("keep");
+    if bytes_max.is_none() && age_max.is_none() {
+        if let Some(keep) = keep {
+            keep.wrong(
+                "`keep` means nothing without `rotate_size` or `rotate_age`",
+                "add one of them, such as rotate_size = \"100 MiB\"",
+            );
+        }
+        return None;
+    }
+    if *target == LogTarget::Stdout {
+        table.wrong("standard output cannot be turned round", "say file = \"access.log\", or leave the rotation away");
+    }
+    // The bound fits.
+    let keep = keep.and_then(|keep| keep.integer(0..=10_000)).map_or(7, |keep| keep as u32);
+    Some(Rotation { bytes_max, age_max, keep })
 }
 
 fn read_arm(value: &Value<'_, '_>) -> Option<ArmRules> {

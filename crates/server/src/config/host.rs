@@ -1,8 +1,11 @@
 //! Hosts and the tables of their paths.
 
 use super::table::{Table, Value};
+use super::users;
 use crate::front::access::{Access, Network};
+use crate::front::auth::Auth;
 use crate::front::pattern::Pattern;
+use crate::front::rate::{Rate, RateLimit};
 use crate::front::redirect::Redirect;
 use crate::front::rewrite::Page;
 use crate::front::rules::{Host, PATHS_MAX, Rules, SiteKind, SiteRules};
@@ -12,6 +15,7 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 const HOSTS_MAX: usize = 4096;
 const NAMES_MAX: usize = 253;
@@ -61,7 +65,7 @@ fn read_host(table: &Table<'_, '_>, rules: &mut Rules) {
     }
     let paths = paths.iter().take(PATHS_MAX).filter_map(|path| read_path(path, &kind, rules)).collect();
     table.finish();
-    rules.hosts.push(Host { name, said, paths });
+    rules.hosts.push(Host { name: name.into(), said, paths });
 }
 
 /// The first of the host's names; all of them are added.
@@ -201,7 +205,13 @@ fn read_said(table: &Table<'_, '_>) -> Said {
 
 /// What hosts and paths can say alike.
 fn read_said_of(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Said {
-    let mut said = Said { action: action(table, prefix_bytes), access: access(table), ..Said::default() };
+    let mut said = Said {
+        action: action(table, prefix_bytes),
+        access: access(table),
+        auth: auth(table),
+        rate: rate(table),
+        ..Said::default()
+    };
     if let Some(headers) = table.get("set_headers").and_then(|value| value.table("set_headers")) {
         for (name, span, value) in headers.entries() {
             check_field(&name, |what, remedy| table.reader.wrong(span.start, what, remedy));
@@ -301,6 +311,52 @@ fn access(table: &Table<'_, '_>) -> Option<Arc<Access>> {
     Some(Arc::new(Access::new(&allowed.unwrap_or_default(), &denied.unwrap_or_default())))
 }
 
+fn auth(table: &Table<'_, '_>) -> Option<Option<Arc<Auth>>> {
+    let value = table.get("auth")?;
+    if value.is_false() {
+        return Some(None);
+    }
+    let own = value.table("auth")?;
+    let realm = own.get("realm").and_then(|value| Some((value.string()?, value))).map_or("weir", |(realm, value)| {
+        if !realm.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\') {
+            value.wrong("the realm cannot be sent", "keep to ASCII, without quotes and backslashes");
+        }
+        realm
+    });
+    let users = match own.get("users") {
+        Some(value) => users::read(&value),
+        None => {
+            own.wrong("there are no users", "add users = \"FILE\", with a line NAME:HASH for each");
+            None
+        }
+    };
+    own.finish();
+    Some(Some(Arc::new(Auth::new(realm, users?))))
+}
+
+fn rate(table: &Table<'_, '_>) -> Option<Option<Arc<Rate>>> {
+    let value = table.get("rate")?;
+    if value.is_false() {
+        return Some(None);
+    }
+    let own = value.table("rate")?;
+    let number = |key, within| own.get(key).and_then(|value| value.integer(within));
+    let requests = number("requests", 1..=1_000_000);
+    let per = own.get("per").map_or(Some(Duration::from_secs(1)), |value| {
+        value.duration(Duration::from_millis(1)..=Duration::from_secs(86_400))
+    });
+    let burst = number("burst", 1..=1_000_000).or(requests);
+    let bits = [number("ipv4_bits", 1..=32).unwrap_or(32), number("ipv6_bits", 1..=128).unwrap_or(64)];
+    if own.get("requests").is_none() {
+        own.wrong("the rate does not say how much", "add requests = 10, and per = \"1 min\" if a second is not meant");
+    }
+    own.finish();
+    let interval_ns = u64::try_from(per?.as_nanos()).unwrap_or(u64::MAX) / requests?;
+    // The bounds above fit.
+    let limit = RateLimit { interval_ns: interval_ns.max(1), burst: burst? as u32, bits: bits.map(|bits| bits as u32) };
+    Some(Some(Arc::new(Rate::new(limit))))
+}
+
 fn check_field(name: &str, wrong: impl FnOnce(String, &str)) {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
@@ -366,7 +422,7 @@ fn open_site(value: &Value<'_, '_>, kind: SiteKind, rules: &mut Rules) -> Option
     let mut options = File::options();
     match options.read(true).custom_flags(libc::O_DIRECTORY).open(&how.root) {
         Ok(directory) => {
-            rules.sites.push(SiteRules { how, directory: Some(directory) });
+            rules.sites.push(SiteRules { how, directory });
             Some(rules.sites.len() - 1)
         }
         Err(error) => {

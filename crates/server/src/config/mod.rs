@@ -5,6 +5,7 @@ mod host;
 mod nearest;
 mod table;
 mod units;
+mod users;
 
 use crate::front::rules::Rules;
 use crate::options::Options;
@@ -69,7 +70,7 @@ pub struct HostRules(pub(crate) Arc<Rules>);
 impl HostRules {
     /// The names of the hosts, each by its first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.hosts.iter().map(|host| host.name.as_str())
+        self.0.hosts.iter().map(|host| &*host.name)
     }
 }
 

@@ -140,6 +140,11 @@ impl<'r, 't> Value<'r, 't> {
         None
     }
 
+    /// Whether it is just `false`, which switches off what a table would set.
+    pub(super) fn is_false(&self) -> bool {
+        matches!(self.value, DeValue::Boolean(false))
+    }
+
     pub(super) fn integer(&self, within: std::ops::RangeInclusive<u64>) -> Option<u64> {
         let DeValue::Integer(number) = self.value else {
             self.mismatch("a whole number", &within.start().to_string());

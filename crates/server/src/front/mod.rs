@@ -3,8 +3,10 @@
 //! Without a configuration a request passes with one comparison.
 
 pub(crate) mod access;
+pub(crate) mod auth;
 pub(crate) mod host_names;
 pub(crate) mod pattern;
+pub(crate) mod rate;
 pub(crate) mod redirect;
 pub(crate) mod rewrite;
 pub(crate) mod rules;
@@ -12,6 +14,7 @@ pub(crate) mod settings;
 
 use crate::clock::Clock;
 use crate::counters::LoopCounters;
+use crate::epoll::Waker;
 use crate::error_page::{self, Extra};
 use crate::head::Persistence;
 use crate::options::Options;
@@ -20,6 +23,8 @@ use crate::request::{Method, Request};
 use crate::root::Root;
 use crate::site::Site;
 use crate::target::{self, Target};
+use auth::{Credentials, Judged};
+use rate::Verdict;
 use rules::{Rules, SiteKind};
 use settings::{Action, Settings};
 use std::collections::HashMap;
@@ -28,6 +33,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+const NS_PER_MS: u64 = 1_000_000;
 /// Combinations of tables that a loop remembers.
 const KNOWN_MAX: usize = 1024;
 
@@ -57,6 +63,32 @@ impl Front {
             Self::Hosts(hosts) => hosts.respond(request, client, persistence, clock, counters, out),
         }
     }
+
+    /// Whether the request must wait until somebody has found out whether its password is right; it is to be parsed
+    /// again after [`take_mail`](Self::take_mail) has said that something was found out.
+    #[inline]
+    pub(crate) fn must_wait(&mut self, request: &Request<'_>, client: IpAddr, clock: &Clock) -> bool {
+        match self {
+            Self::Hosts(hosts) if request.authorization.is_some() => hosts.must_wait(request, client, clock),
+            _ => false,
+        }
+    }
+
+    /// Whether something was found out about passwords.
+    pub(crate) fn take_mail(&mut self, clock: &Clock) -> bool {
+        match self {
+            Self::Hosts(hosts) => hosts.credentials.take_mail(clock.now_ms),
+            Self::Plain(_) => false,
+        }
+    }
+
+    /// Takes up another configuration; what the sites have in memory stays where it is the same.
+    pub(crate) fn reload(&mut self, rules: Arc<Rules>, options: &Options, files_max: usize) -> io::Result<()> {
+        match self {
+            Self::Hosts(hosts) => hosts.reload(rules, options, files_max),
+            Self::Plain(_) => Ok(()),
+        }
+    }
 }
 
 /// The hosts of a configuration as one loop serves them.
@@ -70,14 +102,16 @@ pub(crate) struct Hosts {
     /// The host of the last request, by the name that it gave.
     last_name: Vec<u8>,
     last_host: Option<u16>,
+    credentials: Credentials,
     decoded: Vec<u8>,
     text: Vec<u8>,
 }
 
 impl Hosts {
-    pub(crate) fn new(rules: Arc<Rules>, options: &Options, files_max: usize) -> io::Result<Self> {
+    pub(crate) fn new(rules: Arc<Rules>, waker: Arc<Waker>, options: &Options, files_max: usize) -> io::Result<Self> {
         let mut hosts = Self {
-            rules,
+            rules: Arc::default(),
+            credentials: Credentials::new(waker).ok_or(io::ErrorKind::Other)?,
             sites: Vec::new(),
             known: HashMap::new(),
             last_name: Vec::new(),
@@ -85,26 +119,24 @@ impl Hosts {
             decoded: Vec::new(),
             text: Vec::new(),
         };
-        hosts.open_sites(options, files_max)?;
-        hosts.last_host = hosts.rules.names.find(b"");
+        hosts.reload(rules, options, files_max)?;
         Ok(hosts)
     }
 
-    /// Opens what the rules name; what was open already stays, with all that it has in memory.
-    fn open_sites(&mut self, options: &Options, files_max: usize) -> io::Result<()> {
+    /// Takes up these rules; what was open already stays, with all that it has in memory.
+    fn reload(&mut self, rules: Arc<Rules>, options: &Options, files_max: usize) -> io::Result<()> {
+        // All that can fail comes first, so that after a failure everything is as it was.
+        let roots = rules.sites.iter().map(|site| Ok(Root::of(site.directory.try_clone()?)));
+        let roots = roots.collect::<io::Result<Vec<Root>>>()?;
         let mut before = std::mem::take(&mut self.sites);
         // Each has an equal share of the memory.
-        let share = self.rules.sites.len().max(1);
-        for wanted in &self.rules.sites {
-            let known = before.iter().position(|(kind, _)| *kind == wanted.how);
-            if let Some(at) = known {
+        let share = rules.sites.len().max(1);
+        for (wanted, root) in rules.sites.iter().zip(roots) {
+            // The same path may be another directory by now.
+            if let Some(at) = before.iter().position(|(kind, site)| *kind == wanted.how && site.is_same_root(&root)) {
                 self.sites.push(before.swap_remove(at));
                 continue;
             }
-            let root = match &wanted.directory {
-                Some(directory) => Root::of(directory.try_clone()?),
-                None => return Err(io::ErrorKind::NotFound.into()),
-            };
             let options = Options {
                 cache_bytes_max: options.cache_bytes_max / share as u64,
                 listing: wanted.how.listing,
@@ -114,7 +146,61 @@ impl Hosts {
             };
             self.sites.push((wanted.how.clone(), Site::new(root, &options, (files_max / share).max(1))));
         }
+        self.rules = rules;
+        self.known.clear();
+        self.last_name.clear();
+        self.last_host = self.rules.names.find(b"");
         Ok(())
+    }
+
+    fn must_wait(&mut self, request: &Request<'_>, client: IpAddr, clock: &Clock) -> bool {
+        let Some(host) = self.host(host_names::name_of(request)) else { return false };
+        let mut decoded = std::mem::take(&mut self.decoded);
+        let resolved = target::resolve(request.target, true, &mut decoded).ok();
+        let settings = self.settings(host, resolved.map(|found| found.path));
+        self.decoded = decoded;
+        let Some(auth) = &settings.auth else { return false };
+        // Whoever is refused anyway need not wait, and costs no check.
+        let is_refused = settings.access.as_ref().is_some_and(|access| !access.allows(client))
+            || settings.rate.as_ref().is_some_and(|rate| rate.is_used_up(client, clock.now_ms * NS_PER_MS));
+        !is_refused && self.credentials.judge(auth, request.authorization, clock.now_ms) == Judged::Wait
+    }
+
+    /// Refuses whoever may not come, comes too often, or does not say who it is: by a status, with fields.
+    fn refusal(
+        &mut self,
+        settings: &Settings,
+        request: &Request<'_>,
+        client: IpAddr,
+        clock: &Clock,
+        counters: &LoopCounters,
+        out: &mut Pending,
+    ) -> Option<(u16, String)> {
+        if settings.access.as_ref().is_some_and(|access| !access.allows(client)) {
+            return Some((403, String::new()));
+        }
+        if let Some(rate) = &settings.rate {
+            match rate.take(client, clock.now_ms * NS_PER_MS) {
+                Verdict::Through => {}
+                Verdict::Untracked => counters.rate_untracked.add(1),
+                Verdict::Wait { seconds } => {
+                    counters.rate_refused.add(1);
+                    return Some((429, format!("Retry-After: {seconds}\r\n")));
+                }
+            }
+        }
+        let auth = settings.auth.as_ref()?;
+        match self.credentials.judge(auth, request.authorization, clock.now_ms) {
+            Judged::Right(user) => {
+                out.log.user = user;
+                None
+            }
+            Judged::Wrong => Some((401, auth.challenge.clone())),
+            Judged::Wait | Judged::Busy => {
+                counters.auth_busy.add(1);
+                Some((503, "Retry-After: 1\r\n".to_owned()))
+            }
+        }
     }
 
     fn respond(
@@ -134,9 +220,13 @@ impl Hosts {
         let mut decoded = std::mem::take(&mut self.decoded);
         let resolved = target::resolve(request.target, true, &mut decoded);
         let settings = self.settings(host, resolved.as_ref().ok().map(|found| found.path));
-        let is_let_in = settings.access.as_ref().is_none_or(|access| access.allows(client));
+        out.log.host = Some(Arc::clone(&self.rules.hosts[usize::from(host)].name));
+        let refusal = self.refusal(&settings, request, client, clock, counters, out);
         match (&settings.action, &resolved) {
-            _ if !is_let_in => error_page::write(out, 403, extra, clock, persistence),
+            _ if refusal.is_some() => {
+                let (status, fields) = refusal.unwrap_or_default();
+                error_page::write(out, status, Extra { fields: fields.as_bytes(), ..extra }, clock, persistence);
+            }
             (Action::Files { site, mount_bytes: 0 }, _) | (Action::Files { site, .. }, Err(_)) => {
                 self.sites[*site].1.respond(request, persistence, clock, counters, out);
             }

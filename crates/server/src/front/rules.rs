@@ -5,6 +5,7 @@ use super::pattern::Pattern;
 use super::settings::Said;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Tables of one host; a request's are kept as a set of so many bits.
 pub(crate) const PATHS_MAX: usize = 128;
@@ -20,7 +21,7 @@ pub(crate) struct Rules {
 /// A host: its first name, what it says, and what its paths say.
 #[derive(Debug)]
 pub(crate) struct Host {
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     pub(crate) said: Said,
     /// In the order of the file.
     pub(crate) paths: Vec<(Pattern, Said)>,
@@ -30,8 +31,8 @@ pub(crate) struct Host {
 #[derive(Debug)]
 pub(crate) struct SiteRules {
     pub(crate) how: SiteKind,
-    /// It was open when the configuration was read; only fuzzing goes without.
-    pub(crate) directory: Option<File>,
+    /// It was opened when the configuration was read.
+    pub(crate) directory: File,
 }
 
 /// What makes two sites the same.

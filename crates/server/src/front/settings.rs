@@ -1,6 +1,8 @@
 //! What holds for a request: what its host and the tables of its path say, one upon the other.
 
 use super::access::Access;
+use super::auth::Auth;
+use super::rate::Rate;
 use super::redirect::Redirect;
 use super::rewrite::{Fields, Page};
 use std::sync::Arc;
@@ -26,6 +28,10 @@ pub(crate) struct Said {
     /// By status; 0 stands for all errors that have no page of their own.
     pub(crate) pages: Vec<(u16, Arc<Page>)>,
     pub(crate) access: Option<Arc<Access>>,
+    /// None within = nobody is asked who it is.
+    pub(crate) auth: Option<Option<Arc<Auth>>>,
+    /// None within = no limit.
+    pub(crate) rate: Option<Option<Arc<Rate>>>,
 }
 
 /// What holds in the end.
@@ -35,18 +41,28 @@ pub(crate) struct Settings {
     pub(crate) fields: Fields,
     pages: Vec<(u16, Arc<Page>)>,
     pub(crate) access: Option<Arc<Access>>,
+    pub(crate) auth: Option<Arc<Auth>>,
+    pub(crate) rate: Option<Arc<Rate>>,
 }
 
 impl Settings {
     /// Puts tables together; the last word on anything counts.
     #[expect(single_use_lifetimes, reason = "an iterator's item cannot do without")]
     pub(crate) fn of<'s>(tables: impl Iterator<Item = &'s Said>) -> Self {
-        let mut settings =
-            Self { action: Action::Status(404), fields: Fields::default(), pages: Vec::new(), access: None };
+        let mut settings = Self {
+            action: Action::Status(404),
+            fields: Fields::default(),
+            pages: Vec::new(),
+            access: None,
+            auth: None,
+            rate: None,
+        };
         let mut set: Vec<&(String, String)> = Vec::new();
         for said in tables {
             settings.action = said.action.clone().unwrap_or(settings.action);
             settings.access = said.access.clone().or(settings.access);
+            settings.auth = said.auth.clone().unwrap_or(settings.auth);
+            settings.rate = said.rate.clone().unwrap_or(settings.rate);
             settings.pages.retain(|(status, _)| said.pages.iter().all(|(own, _)| own != status));
             settings.pages.extend(said.pages.iter().cloned());
             let is_named = |name: &str| {
@@ -75,7 +91,9 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rate::RateLimit;
     use super::*;
+    use std::collections::HashMap;
 
     #[test]
     fn the_last_word_counts() {
@@ -87,11 +105,14 @@ mod tests {
             remove: vec!["Server".to_owned()],
             pages: vec![(404, page("host")), (0, page("any"))],
             access: Some(Arc::default()),
+            auth: Some(Some(Arc::new(Auth::new("r", HashMap::new())))),
+            rate: Some(Some(Arc::new(Rate::new(RateLimit { interval_ns: 1, burst: 1, bits: [32, 64] })))),
         };
         let path = Said {
             set: vec![pair("a", "2"), pair("server", "x")],
             remove: vec!["b".to_owned()],
             pages: vec![(404, page("path"))],
+            auth: Some(None),
             ..Said::default()
         };
         let settings = Settings::of([&host, &path].into_iter());
@@ -102,6 +123,6 @@ mod tests {
         assert_eq!(text(404).as_deref(), Some(&b"path"[..]));
         assert_eq!(text(500).as_deref(), Some(&b"any"[..]));
         assert_eq!(text(304), None);
-        assert!(settings.access.is_some());
+        assert!(settings.access.is_some() && settings.auth.is_none() && settings.rate.is_some());
     }
 }
