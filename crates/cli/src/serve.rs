@@ -189,7 +189,7 @@ fn read_again_and_tell(args: &Args, reloader: &Reloader) {
             announce(&format!("weir serve: {file} was read again and holds{rest}"), true);
         }
         Err(error) => {
-            announce(&format!("weir serve: {error}\nweir serve: {file} was not taken up; all is as before"), true)
+            announce(&format!("weir serve: {error}\nweir serve: {file} was not taken up; all is as before"), true);
         }
     }
 }

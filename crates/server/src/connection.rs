@@ -14,7 +14,7 @@ use crate::epoll::{self, Interest, Readiness};
 use crate::error_page::{self, Extra};
 use crate::front::Front;
 use crate::head::Persistence;
-use crate::options::{Limits, Timeouts};
+use crate::options::{Limits, Options, Timeouts};
 use crate::pending::Pending;
 use crate::reload::Reloads;
 use crate::request::{self, Framing, Head, Request};
@@ -60,12 +60,12 @@ impl Workbench {
         front: Front,
         log: Option<LogBuffer>,
         arm: Option<ArmRequests>,
-        limits: Limits,
-        timeouts: Timeouts,
+        options: &Options,
         counters: Counters,
         index: usize,
         (reloads, files_max): (Arc<Reloads>, usize),
     ) -> Self {
+        let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
         // Twice the largest head, so that what is left of one input always leaves room for more.
         let input_bytes = (2 * limits.head_bytes_max).max(64 << 10);
         Self {

@@ -221,17 +221,8 @@ impl Start {
                 Front::Hosts(Box::new(Hosts::new(Arc::clone(&rules.0), Arc::clone(&self.waker), options, files_max)?))
             }
         };
-        let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
-        let bench = Workbench::new(
-            front,
-            self.log,
-            self.arm,
-            limits,
-            timeouts,
-            counters.clone(),
-            self.index,
-            (self.reloads, files_max),
-        );
+        let bench =
+            Workbench::new(front, self.log, self.arm, options, counters.clone(), self.index, (self.reloads, files_max));
         let event_loop = EventLoop::new(self.epoll, self.listeners, bench, Arc::clone(open), connections_max);
         event_loop.run(&self.waker, stopping)
     }

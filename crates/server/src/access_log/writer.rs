@@ -149,7 +149,7 @@ impl Writing {
         }
         match (error, self.is_failing) {
             (Some(error), false) => {
-                (self.notice)(&format!("lines of the access log are lost: {error}; serving goes on"))
+                (self.notice)(&format!("lines of the access log are lost: {error}; serving goes on"));
             }
             (None, true) => (self.notice)("the access log is written again"),
             _ => return,
