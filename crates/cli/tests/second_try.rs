@@ -51,7 +51,9 @@ impl Trial {
 
     /// Runs it; its output and the lines of its end.
     fn run(&self, fails: &[(&str, &str)]) -> (Output, Vec<String>) {
-        let mut command = Command::new(self.0.path().join("scripts/test"));
+        // By its interpreter: the other test, should it fork while the copy is written, would keep it from being executed.
+        let mut command = Command::new("bash");
+        command.arg(self.0.path().join("scripts/test"));
         // Neither the build directory nor the choices of the Cargo that runs this test.
         command.env("CARGO_TARGET_DIR", self.0.path().join("target")).env("CARGO_TERM_COLOR", "never");
         let output = command.envs(fails.iter().copied()).output().expect("it starts");
