@@ -39,7 +39,6 @@ pub(crate) struct Request<'b> {
     pub(crate) is_conditional: bool,
     /// The field Host.
     pub(crate) host: Option<&'b [u8]>,
-    pub(crate) authorization: Option<&'b [u8]>,
     pub(crate) range: Option<&'b [u8]>,
     pub(crate) if_range: Option<&'b [u8]>,
     pub(crate) if_match: Option<&'b [u8]>,
@@ -96,7 +95,6 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
         expects_continue: false,
         is_conditional: false,
         host: None,
-        authorization: None,
         range: None,
         if_range: None,
         if_match: None,
@@ -172,7 +170,6 @@ impl<'b> Request<'b> {
                 10 if is("connection") => self.connection(value),
                 10 if is("user-agent") => self.user_agent = Some(value),
                 11 if is("traceparent") => self.traceparent = Some(value),
-                13 if is("authorization") => self.authorization = Some(value),
                 13 if is("if-none-match") => self.condition(|request| &mut request.if_none_match, value),
                 13 if is("authorization") => self.authorization = Some(value),
                 14 if is("arm-correlator") => self.arm_correlator = Some(value),

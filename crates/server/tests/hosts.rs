@@ -184,10 +184,17 @@ fn names_and_passwords_let_in() {
         rest = after;
     }
     assert_eq!(rest, b"");
-    let log = site.directory.path().join("log");
-    let counts = site.stop();
-    assert_eq!(counts.auth_busy, 0);
-    let log = std::fs::read_to_string(log).expect("the log");
+    let path = site.directory.path().join("log");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let log = loop {
+        let log = std::fs::read_to_string(&path).expect("the log");
+        if log.lines().count() == 17 {
+            break log;
+        }
+        assert!(std::time::Instant::now() < deadline, "{log}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert_eq!(site.stop().auth_busy, 0);
     assert!(log.starts_with("anna /private/a.txt 200 a\nbert /private/a.txt 200 a\n"), "{log}");
     assert!(log.contains("\n- /private/a.txt 401 a\n") && log.ends_with("- /c.txt 200 a\n"), "{log}");
 }
