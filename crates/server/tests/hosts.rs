@@ -386,3 +386,25 @@ fn the_example_is_without_mistakes_even_with_all_that_is_commented_out() {
     assert!(all.matches("\n[").count() > 6, "{all}");
     parse(&all).expect("with everything");
 }
+
+proptest::proptest! {
+    /// Like the fuzz target, on changes of the example.
+    #[test]
+    fn any_text_is_read_or_refused_with_places_that_are_there(
+        at in 0_usize..5000,
+        taken in 0_usize..40,
+        put in "[\\PC\n\r\t\\[\\]\"'=.#{}0-9]{0,12}",
+        keep in 0_usize..6000,
+    ) {
+        let example = weir_server::EXAMPLE_CONFIGURATION.replace("\n# ", "\n");
+        let letters: Vec<char> = example.chars().collect();
+        let at = at.min(letters.len());
+        let (before, after) = (&letters[..at], &letters[(at + taken).min(letters.len())..]);
+        let text: String = before.iter().copied().chain(put.chars()).chain(after.iter().copied()).take(keep.max(10)).collect();
+        for mistake in parse_configuration(&text, std::path::Path::new("/nonexistent")).err().unwrap_or_default() {
+            let line = text.split('\n').nth(mistake.line - 1);
+            proptest::prop_assert!(line.is_some_and(|line| mistake.column <= line.chars().count() + 1), "{}", mistake);
+            proptest::prop_assert!(!mistake.what.is_empty() && !mistake.remedy.is_empty(), "{}", mistake);
+        }
+    }
+}
