@@ -11,7 +11,7 @@ const PARENT: &str = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331";
 
 #[test]
 fn each_stream_is_a_transaction() {
-    if required().is_none() || require::apache_module("http2").is_none() || require::program("curl").is_none() {
+    if required().is_none() || require::apache_module("http2").is_none() || require::program("nghttp").is_none() {
         return;
     }
     let large = "x".repeat(300_000);
@@ -23,14 +23,12 @@ fn each_stream_is_a_transaction() {
     let directives = "Protocols h2c http/1.1\nArm On\nArmApplication streams\nArmMatch \"^/env\" environment";
     let server = armed(apache, arm.path()).directive(directives).start().expect("it starts");
     told.next(1);
-    let mut command = Command::new("curl");
-    command.args(["--silent", "--show-error", "--http2-prior-knowledge", "--parallel", "--max-time", "20"]);
-    command.arg("--header").arg(format!("traceparent: 00-{PARENT}-01"));
-    // One connection for all of them.
-    for path in ["a.txt", "large.txt", "env.cgi", "none"] {
-        command.arg(server.url(&format!("/{path}"))).arg("--output").arg(site.path().join(format!("reply-{path}")));
-    }
-    let output = command.output().expect("curl starts");
+    let mut command = Command::new("timeout");
+    // All of them over one connection.
+    command.args(["20", "nghttp", "--header"]).arg(format!("traceparent: 00-{PARENT}-01"));
+    command.args(["a.txt", "large.txt", "env.cgi", "none"].map(|path| server.url(&format!("/{path}"))));
+    let output = command.output().expect("it starts");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
     let all = told.next(4);
@@ -47,7 +45,7 @@ fn each_stream_is_a_transaction() {
     }
     let clients: BTreeSet<_> = all.iter().filter_map(|one| one.details.address.clone()).collect();
     assert!(clients.len() == 1 && clients.iter().all(|one| one.starts_with("127.0.0.1:")), "{clients:?}");
-    let printed = std::fs::read_to_string(site.path().join("reply-env.cgi")).expect("an answer");
-    assert_eq!(printed.trim(), format!("environment 00-{}-01", find("environment").id), "what the program is told");
+    let told_to_program = format!("environment 00-{}-01\n", find("environment").id);
+    assert!(printed.contains(&told_to_program), "what the program is told: {told_to_program}");
     assert!(told.rest().is_empty());
 }
