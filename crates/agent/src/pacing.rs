@@ -12,7 +12,10 @@ const MANY: usize = 64;
 /// Every how many passes that is: where somebody follows, where nobody does, and at most with very many clients.
 const FOLLOWED_EVERY: u64 = 2;
 const IDLE_EVERY: u64 = 4;
-const MOST_EVERY: u64 = 10;
+const MOST_EVERY: u64 = 20;
+/// Every how many passes it is seen whether one of them has a lane that fills: of each, two lines of memory that hardly
+/// ever are in a cache.
+const FILLING_EVERY: u64 = 5;
 /// After how many beats figures are added up, and at most with very many clients; sooner if a lane needs it.
 const ROUND_OFF_BEATS: u64 = 5;
 const MOST_ROUND_OFF_BEATS: u64 = 20;
@@ -55,7 +58,7 @@ impl Pace {
         let may_wait = turn.is_idle || turn.is_slow && are_many(self.clients);
         if !may_wait || pass.is_multiple_of(self.every) {
             When::Now
-        } else if pass.is_multiple_of(IDLE_EVERY) {
+        } else if pass.is_multiple_of(FILLING_EVERY) {
             // One that suddenly brings much shows it in words that are mapped: that is seen without a system call.
             When::IfFilling
         } else {
@@ -173,7 +176,7 @@ mod tests {
     #[test]
     fn many_are_looked_at_less_often_unless_somebody_follows() {
         let every = |clients, followed| Pace::of(clients, followed).every;
-        assert_eq!([every(1, false), every(100, false), every(500, false), every(5000, false)], [4, 4, 7, 10]);
+        assert_eq!([every(1, false), every(100, false), every(500, false), every(5000, false)], [4, 4, 7, 20]);
         assert_eq!([every(1, true), every(5000, true)], [2, 2]);
         let beat = Duration::from_millis(100);
         assert_eq!(Pace::of(5000, false).of_all().every, 1);

@@ -27,7 +27,7 @@ const MOST_BUFFER_BYTES: usize = 1024;
 #[derive(Debug, Clone)]
 pub enum Lately {
     /// It finished here.
-    Here(Finished),
+    Here(Box<Finished>),
     /// Another host's agent told of it.
     Elsewhere(Arc<Transaction>),
 }
@@ -227,20 +227,19 @@ impl Recent {
     /// Those that are wanted, the oldest first, at most `most`.
     #[must_use]
     pub fn find(&self, wanted: Wanted, most: usize) -> Vec<Lately> {
-        let mut found = Vec::new();
-        let mut raw_from = 0;
-        for (at, (id, raw_bytes)) in self.ids.iter().enumerate() {
-            let raw_to = raw_from + *raw_bytes as usize;
-            if wanted.is(id) && found.len() < most {
-                found.extend(self.entries.get(at).map(|entry| match entry {
-                    Entry::Here(small) => {
-                        let raw = self.raw.range(raw_from..raw_to).copied().collect();
-                        Lately::Here(small.whole(*id, raw))
-                    }
-                    Entry::Elsewhere(transaction) => Lately::Elsewhere(Arc::clone(transaction)),
-                }));
-            }
-            raw_from = raw_to;
+        let wanted = |(at, (id, _)): (usize, &(TransactionId, u32))| wanted.is(id).then_some(at);
+        let (mut found, mut from, mut raw_from) = (Vec::new(), 0, 0);
+        for at in self.ids.iter().enumerate().filter_map(wanted).take(most) {
+            let raw_bytes = |range| self.ids.range(range).map(|(_, bytes)| *bytes as usize).sum::<usize>();
+            raw_from += raw_bytes(from..at);
+            from = at;
+            found.extend(self.entries.get(at).map(|entry| match entry {
+                Entry::Here(small) => {
+                    let raw = self.raw.range(raw_from..raw_from + raw_bytes(at..at + 1)).copied().collect();
+                    Lately::Here(Box::new(small.whole(self.ids[at].0, raw)))
+                }
+                Entry::Elsewhere(transaction) => Lately::Elsewhere(Arc::clone(transaction)),
+            }));
         }
         found
     }
