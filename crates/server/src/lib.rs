@@ -14,8 +14,8 @@
 //!
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
-//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log.rs`) or business
-//! transactions (`arm_rules.rs`, `arm_requests.rs`).
+//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log/`) or business
+//! transactions (`arm_rules.rs`, `arm_requests.rs`), or hosts of a configuration (`config/`, `front/`).
 //!
 //! # Staleness
 //!
@@ -44,6 +44,7 @@ mod basic_user;
 mod cache;
 mod clock;
 mod conditional;
+mod config;
 mod connection;
 mod counters;
 mod drain;
@@ -51,12 +52,14 @@ mod epoll;
 mod error;
 mod error_page;
 mod event_loop;
+mod front;
 mod head;
 mod listen;
 mod listing;
 mod options;
 mod pending;
 mod range;
+mod reload;
 mod request;
 mod response;
 mod root;
@@ -68,9 +71,13 @@ mod static_probe;
 mod target;
 
 pub use arm_rules::{ArmRules, ArmRulesError};
+pub use config::{
+    ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,
+};
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError};
 pub use listen::ListenAddr;
-pub use options::{AccessLog, Limits, LogFormat, LogTarget, Options, Timeouts};
+pub use options::{AccessLog, Limits, LogFormat, LogTarget, Options, OwnFormat, Rotation, Timeouts};
+pub use reload::Reloader;
 pub use response::{AtomId, Part, Piece, Response, Variant};
 pub use server::Server;
