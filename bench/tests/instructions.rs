@@ -4,8 +4,9 @@ use std::process::Command;
 use weir_testkit::require;
 
 /// Instructions of the agent for a transaction of each shape, from the slots that it copies to the figures of its class:
-/// measured with Rust 1.95, a tenth of room. What looks at processes and files cost is not among them.
-const MOST_INSTRUCTIONS: [(&str, f64); 2] = [("calls", 9_999.0), ("pages", 9_999.0)];
+/// 2,150 to 2,300 and 5,100 to 5,550 measured with Rust 1.95, as how many are the slowest so far, and so looked after, is
+/// a matter of chance. What looks at processes and files cost is not among them.
+const MOST_INSTRUCTIONS: [(&str, f64); 2] = [("calls", 2_600.0), ("pages", 6_300.0)];
 /// Transactions of the shorter run, and how many more the longer one makes.
 const FEW: u64 = 2_000;
 const MORE: u64 = 10_000;
