@@ -16,7 +16,7 @@ Examples:
   weir check --json weir.toml | jq .mistakes
       for a program
 
-Each mistake is told with FILE:LINE:COLUMN, what is wrong and what would be right.
+Each mistake is told with FILE:LINE:COLUMN, what is wrong and the remedy.
 What a configuration names must be there: directories, pages, users, logs.
 What ends in .arm is a file of ARM directives, anything else a configuration.
 
