@@ -4,6 +4,7 @@ use crate::definitions::{Definitions, Known, unknown_transaction};
 use crate::directory::Announcement;
 use crate::finished::Finished;
 use crate::journal::Position;
+use crate::lane::Lane;
 use crate::lane_records;
 use crate::memory::Memory;
 use crate::pairing::{Limits, Pairing, Running, Tell, Whole};
@@ -33,23 +34,6 @@ const SLOW_FILL: f32 = 0.01;
 const FILLING_SLOTS: u64 = LANE_SLOTS as u64 / 16;
 /// A writer may be so many slots ahead of what it has published.
 const AHEAD_SLOTS: u64 = 1024;
-
-/// How far a lane was read.
-#[derive(Debug, Clone, Copy, Default)]
-struct Lane {
-    /// Read here.
-    read: u64,
-    /// Where this pass began.
-    before: u64,
-    /// What the client knows to be read.
-    published: u64,
-    /// What a former agent had read.
-    former: u64,
-    dropped: u64,
-    skipped: u64,
-    /// Dropped and skipped ones as the next agent will find them.
-    told: (u64, u64),
-}
 
 /// What a look at a client has found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -448,34 +432,6 @@ impl Client {
             classes: &self.classes,
         };
         (&mut self.pairing, teller)
-    }
-}
-
-impl Lane {
-    /// A lane that this agent sees for the first time.
-    fn of(memory: &Memory, lane: usize) -> Self {
-        let mut read = memory.position(lane, LANE_READ);
-        if memory.position(lane, LANE_WRITTEN).wrapping_sub(read) > LANE_SLOTS as u64 {
-            // Nobody can have read so far, or so little: only what comes from now on can be told apart.
-            read = memory.position(lane, LANE_WRITTEN);
-        }
-        let told = (memory.position(lane, LANE_DROPPED_TOLD), memory.position(lane, LANE_SKIPPED_TOLD));
-        Self { read, before: read, published: read, former: read, dropped: told.0, skipped: told.1, told }
-    }
-
-    /// A former agent had noted that it read further than it came to tell the client.
-    fn after(&mut self, memory: &Memory, lane: usize, position: &Position) {
-        let there = memory.position(lane, LANE_WRITTEN).wrapping_sub(position.read);
-        if position.read > self.read && there <= LANE_SLOTS as u64 {
-            (self.read, self.before, self.former) = (position.read, position.read, position.read);
-        }
-        self.dropped = self.dropped.max(position.dropped);
-        self.skipped = self.skipped.max(position.skipped);
-    }
-
-    /// Up to where all is done: with several lanes, what was read in this pass may still wait for the next.
-    fn target(&self, several: bool) -> u64 {
-        if several { self.before } else { self.read }
     }
 }
 

@@ -20,6 +20,7 @@ pub mod journal;
 pub mod keeper;
 mod keeping;
 pub mod keyed;
+mod lane;
 pub mod lane_records;
 pub mod memory;
 pub mod notes;
