@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 use support::number;
-use support::planted::{explained, first, said, undisturbed};
+use support::planted::{explained, first_wait, said, undisturbed};
 use weir_testkit::{Nginx, Site, require};
 
 /// A file that nginx reads past the page cache: each piece comes from the disk.
@@ -25,7 +25,7 @@ fn reads_that_are_not_cached() {
     let port = web.port.to_string();
     let options = ["--port", &port, "--watch", "disk", "-c", "1", "-d", "3s"];
     let report = explained(&web.url("/large.bin"), &options);
-    let (part, who) = first(&report);
+    let (part, who) = first_wait(&report);
     assert_eq!(part, "wait_disk", "{}", said(&report));
     assert!(who.contains("large.bin") || names_a_disk(who), "`{who}` is blamed: {}", said(&report));
 }

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 use support::number;
-use support::planted::{explained, first, said, undisturbed};
+use support::planted::{explained, first, first_wait, said, undisturbed};
 use weir_testkit::{Nginx, PhpFpm, RunningBackend, RunningServer, Site, SlowFs, require};
 
 /// A site with a page that writes lines to a log of its own, and waits for each until it is on the disk.
@@ -69,7 +69,7 @@ fn a_log_that_is_written_through() {
     let options = ["--port", &port, "--pid", &php, "--watch", "disk", "-c", "1", "-d", "3s"];
     let report = explained(&web.url("/buy.php"), &options);
     assert!(fs::metadata(&log).expect("the log").len() > 0, "nothing was logged");
-    let (part, who) = first(&report);
+    let (part, who) = first_wait(&report);
     assert_eq!(part, "wait_disk", "{}", said(&report));
     assert!(who.contains("shop.log") || names_a_disk(who), "`{who}` is blamed: {}", said(&report));
 }
@@ -121,7 +121,7 @@ fn page_faults_that_read_a_file() {
     let options = ["--port", &port, "--watch", "disk", "-c", "1", "-d", "3s", "--no-keepalive"];
     let report = explained(&web.url("/sum.cgi"), &options);
     assert_eq!(report["errors"], serde_json::json!({}), "the program counts fewer than 100 faults");
-    let (part, who) = first(&report);
+    let (part, who) = first_wait(&report);
     assert_eq!(part, "wait_disk", "{}", said(&report));
     assert!(who.contains("mapped.bin") || names_a_disk(who), "`{who}` is blamed: {}", said(&report));
 }

@@ -54,6 +54,16 @@ pub(crate) fn first(report: &Value) -> (&str, &str) {
     (text("/causes/0/part"), text("/causes/0/who/0/0"))
 }
 
+/// The first wait, and who is to blame first for it; what comes before it is the server's own work.
+///
+/// How long a disk is waited for is the disk's doing: some answer sooner than a program asks them, and then running is
+/// named before it, and truly.
+pub(crate) fn first_wait(report: &Value) -> (&str, &str) {
+    let causes = report["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let wait = causes.iter().find(|cause| cause["part"] != "run").unwrap_or(&Value::Null);
+    (wait["part"].as_str().unwrap_or_default(), wait.pointer("/who/0/0").and_then(Value::as_str).unwrap_or_default())
+}
+
 /// The part must be named first, and the culprit's name must stand in the first place of those to blame.
 pub(crate) fn names_first(report: &Value, part: &str, culprit: &str) {
     let (found, who) = first(report);
