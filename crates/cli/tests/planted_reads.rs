@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 use support::number;
-use support::planted::{explained, first_wait, said, undisturbed};
+use support::planted::{explained, first_wait, said, share, undisturbed};
 use weir_testkit::{Nginx, Site, require};
 
 /// A file that nginx reads past the page cache: each piece comes from the disk.
@@ -27,6 +27,7 @@ fn reads_that_are_not_cached() {
     let report = explained(&web.url("/large.bin"), &options);
     let (part, who) = first_wait(&report);
     assert_eq!(part, "wait_disk", "{}", said(&report));
+    assert!(share(&report, "wait_disk") > 0.15, "{}", said(&report));
     assert!(who.contains("large.bin") || names_a_disk(who), "`{who}` is blamed: {}", said(&report));
 }
 

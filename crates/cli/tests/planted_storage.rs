@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 use support::number;
-use support::planted::{explained, first, first_wait, said, undisturbed};
+use support::planted::{explained, first, first_wait, said, share, undisturbed};
 use weir_testkit::{Nginx, PhpFpm, RunningBackend, RunningServer, Site, SlowFs, require};
 
 /// A site with a page that writes lines to a log of its own, and waits for each until it is on the disk.
@@ -71,6 +71,7 @@ fn a_log_that_is_written_through() {
     assert!(fs::metadata(&log).expect("the log").len() > 0, "nothing was logged");
     let (part, who) = first_wait(&report);
     assert_eq!(part, "wait_disk", "{}", said(&report));
+    assert!(share(&report, "wait_disk") > 0.15, "{}", said(&report));
     assert!(who.contains("shop.log") || names_a_disk(who), "`{who}` is blamed: {}", said(&report));
 }
 
@@ -123,6 +124,7 @@ fn page_faults_that_read_a_file() {
     assert_eq!(report["errors"], serde_json::json!({}), "the program counts fewer than 100 faults");
     let (part, who) = first_wait(&report);
     assert_eq!(part, "wait_disk", "{}", said(&report));
+    assert!(share(&report, "wait_disk") > 0.15, "{}", said(&report));
     assert!(who.contains("mapped.bin") || names_a_disk(who), "`{who}` is blamed: {}", said(&report));
 }
 
