@@ -2,13 +2,17 @@
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use weir_server::{AccessLog, ArmRules, BindError, Counts, ListenAddr, LogFormat, LogTarget, Options, Server};
+use weir_server::{
+    AccessLog, ArmRules, BindError, CertificateFiles, Counts, ListenAddr, LogFormat, LogTarget, Options, Server,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,6 +24,10 @@ Examples:
       at two addresses
   weir serve --listen 127.0.0.1:0 site
       any free port; the line at the start says which
+  weir serve --listen :443 --tls-cert site.pem --tls-key site.key site
+      over TLS, with HTTP/2 and HTTP/1.1; more certificates by more of both
+  weir serve --listen unix:/run/weir.sock site
+      at a Unix socket
   weir serve --access-log access.log --log-queries site
       with a log of all requests, queries included
   weir serve --arm shop.arm site
@@ -30,6 +38,10 @@ Files in memory are looked at again at most once a second.
 Symbolic links that leave DIR, and absolute ones, are refused.
 SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one
 ends at once.
+HTTP/2 is spoken over TLS where the client agrees, and in the clear with clients
+that begin with it. Changed files of certificates are used within a second.
+Sockets that systemd passes on (LISTEN_FDS) are listened on as well, instead of
+the default address.
 SIGHUP or SIGUSR1 opens the access log again, for log rotation.
 
 Exit status: 0 if it was asked to stop, 1 if it cannot listen or serve, 2 for
@@ -43,9 +55,21 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR", default_value = ".")]
     root: PathBuf,
 
-    /// Address to listen on: HOST:PORT, :PORT for every interface, port 0 for any free one; repeatable
-    #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    /// Address to listen on: HOST:PORT, :PORT for every interface, port 0 for any free one, unix:PATH, fd:N for a socket that is open; repeatable [default: 127.0.0.1:8080]
+    #[arg(short, long, value_name = "ADDR")]
     listen: Vec<ListenAddr>,
+
+    /// Certificate in PEM, with those that lead to its authority; --listen speaks TLS then. Repeatable: a client gets the one for the name that it asks for, else the first
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Vec<PathBuf>,
+
+    /// The private key in PEM of the certificate at the same place
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Vec<PathBuf>,
+
+    /// Address to listen on in the clear, beside those of TLS; repeatable
+    #[arg(long, value_name = "ADDR", requires = "tls_cert")]
+    listen_clear: Vec<ListenAddr>,
 
     /// Event loops, each with a thread of its own [default: the CPUs that may be used]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -87,6 +111,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 16384)]
     connections_max: u32,
 
+    /// Open connections of one client's address (of IPv6 its /64), more are answered with 503; 0 = no bound
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    connections_per_address: u32,
+
     /// Seconds that a connection may be idle between two requests
     #[arg(long, value_name = "SECS", default_value_t = 60)]
     idle_timeout: u32,
@@ -108,6 +136,10 @@ enum Format {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     raise_open_files_limit();
     let log_is_stdout = args.access_log.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    if args.tls_cert.len() != args.tls_key.len() {
+        eprintln!("weir serve: give one --tls-key for each --tls-cert, in the same order");
+        return Ok(ExitCode::from(2));
+    }
     let rules = match args.arm.as_deref().map(arm_rules).transpose() {
         Ok(rules) => rules,
         Err(wrong) => {
@@ -141,6 +173,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn options(args: Args) -> Options {
     let mut options = Options::new(args.root);
     options.listen = args.listen;
+    options.listen.extend(systemd_sockets(&std::env::vars_os().collect()));
+    if options.listen.is_empty() {
+        options.listen.push(ListenAddr::default());
+    }
+    options.listen_clear = args.listen_clear;
+    let pairs = args.tls_cert.into_iter().zip(args.tls_key);
+    options.certificates = pairs.map(|(certificate, key)| CertificateFiles { certificate, key }).collect();
+    if !options.certificates.is_empty() {
+        // What is encrypted is copied anyhow, and from memory it is without a system call.
+        options.cached_file_bytes_max = 1 << 20;
+    }
+    options.notice = |notice| announce(&format!("weir serve: {notice}"), true);
+    options.limits.connections_per_address_max = args.connections_per_address as usize;
     if let Some(loops) = args.loops {
         options.loops = usize::from(loops);
     }
@@ -159,6 +204,18 @@ fn options(args: Args) -> Options {
     options
 }
 
+/// The listening sockets that systemd opened for this process (sd_listen_fds(3)): from descriptor 3 on, if they are
+/// meant for it.
+fn systemd_sockets(environment: &HashMap<OsString, OsString>) -> Vec<ListenAddr> {
+    let number = |name: &str| environment.get(std::ffi::OsStr::new(name))?.to_str()?.parse::<u32>().ok();
+    match (number("LISTEN_PID"), number("LISTEN_FDS")) {
+        (Some(pid), Some(count)) if pid == std::process::id() => {
+            (3..3 + count.min(64)).map(|fd| ListenAddr::Inherited(fd.cast_signed())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// Which requests are told, as a file says it.
 fn arm_rules(path: &Path) -> Result<ArmRules, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("--arm {}: {error}", path.display()))?;
@@ -167,7 +224,7 @@ fn arm_rules(path: &Path) -> Result<ArmRules, String> {
 
 /// What is served where, in one line.
 fn greeting(server: &Server) -> String {
-    let urls: Vec<String> = server.local_addrs().iter().map(|addr| format!("http://{addr}/")).collect();
+    let urls: Vec<String> = server.locals().iter().map(ToString::to_string).collect();
     let loops = server.loops();
     let plural = if loops == 1 { "" } else { "s" };
     format!("serving {} at {} with {loops} loop{plural}", server.root().display(), urls.join(" "))
@@ -177,6 +234,9 @@ fn farewell(counts: &Counts) -> String {
     let dropped = [
         (counts.connections_refused, "connections refused"),
         (counts.connections_broken, "connections broken"),
+        (counts.tls_failed, "TLS handshakes failed"),
+        (counts.http2_errors, "connections of HTTP/2 in error"),
+        (counts.http2_abuses, "connections of HTTP/2 that asked for too much in vain"),
         (counts.timeouts, "timeouts"),
         (counts.accept_pauses, "pauses in accepting"),
         (counts.stop_aborted, "responses cut off"),

@@ -80,7 +80,8 @@ impl LogBuffer {
                 escape(request.method_text.as_bytes(), out);
                 out.push(b' ');
                 self.address(request.target.as_bytes(), out);
-                let _ = write!(out, " HTTP/1.{}", request.minor);
+                out.push(b' ');
+                out.extend_from_slice(request.version().as_bytes());
             }
             None => out.push(b'-'),
         }

@@ -107,6 +107,15 @@ impl Atom {
     }
 }
 
+/// Appends up to `len` bytes of a file to `out`, which is cleared first; at the end of the file it stays empty.
+pub(crate) fn read_some(file: &File, start: u64, len: u64, out: &mut Vec<u8>) -> io::Result<()> {
+    // The callers' bounds are far below this type's.
+    out.resize(len as usize, 0);
+    let read = file.read_at(out, start);
+    out.truncate(*read.as_ref().unwrap_or(&0));
+    read.map(drop)
+}
+
 /// The media type by the name's extension; text says that it is UTF-8.
 fn content_type(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name);

@@ -10,18 +10,19 @@ use crate::arm_requests::{self, ArmRequests, Received};
 use crate::clock::Clock;
 use crate::counters::{Counters, LoopCounters};
 use crate::drain::Drain;
-use crate::epoll::{self, Interest, Readiness};
+use crate::epoll::Readiness;
 use crate::error_page::{self, Extra};
 use crate::head::Persistence;
+use crate::http2;
 use crate::options::{Limits, Timeouts};
 use crate::pending::Pending;
 use crate::request::{self, Framing, Head, Request};
-use crate::send::{self, Sent, Socket};
+use crate::send::Sent;
 use crate::site::Site;
 use crate::static_probe::static_probe;
+use crate::transport::Transport;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Pipelined responses that go out together.
@@ -44,9 +45,10 @@ pub(crate) struct Workbench {
     /// Which of the counters are this loop's.
     pub(crate) index: usize,
     pub(crate) stopping: bool,
-    input: Box<[u8]>,
+    pub(crate) input: Box<[u8]>,
     batch: Vec<Pending>,
-    copied: Vec<u8>,
+    pub(crate) copied: Vec<u8>,
+    pub(crate) http2: http2::Scratch,
 }
 
 impl Workbench {
@@ -74,6 +76,7 @@ impl Workbench {
             input: vec![0; input_bytes].into(),
             batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
             copied: Vec::new(),
+            http2: http2::Scratch::default(),
         }
     }
 
@@ -88,7 +91,7 @@ impl Workbench {
         self.batch[place] = pending;
     }
 
-    fn settle_one(&mut self, pending: &mut Pending) {
+    pub(crate) fn settle_one(&mut self, pending: &mut Pending) {
         if let Some(log) = &mut self.log
             && !log.end(&pending.log, pending.body_sent_bytes())
         {
@@ -108,6 +111,8 @@ pub(crate) enum Turn {
     Wait,
     /// Give it another turn without waiting.
     Again,
+    /// The client speaks HTTP/2.
+    Upgrade,
     /// Close it.
     Close,
 }
@@ -119,6 +124,8 @@ enum After {
     Close,
     /// Close, but let the client read the last response although it may still be sending.
     Linger,
+    /// Give the connection to HTTP/2.
+    Upgrade,
 }
 
 /// What a connection waits for.
@@ -134,7 +141,7 @@ enum Phase {
 /// A client's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: OwnedFd,
+    transport: Transport,
     peer: SocketAddr,
     /// Input that is not used up yet.
     saved: Vec<u8>,
@@ -155,14 +162,12 @@ pub(crate) struct Connection {
     /// The socket may have room for output.
     room: bool,
     lingered_bytes: Option<usize>,
-    /// What the event queue was told.
-    pub(crate) registered: Option<Interest>,
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, peer: SocketAddr, bench: &Workbench) -> Self {
+    pub(crate) fn new(transport: Transport, peer: SocketAddr, bench: &Workbench) -> Self {
         let mut connection = Self {
-            socket,
+            transport,
             peer,
             saved: Vec::new(),
             saved_since_ns: 0,
@@ -176,20 +181,14 @@ impl Connection {
             ended: false,
             room: true,
             lingered_bytes: None,
-            registered: None,
         };
         connection.enter(Phase::Head, bench);
         connection
     }
 
-    pub(crate) fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
-    }
-
-    /// What the connection must be told about next.
-    pub(crate) fn interest(&self) -> Interest {
-        let blocked = !self.queue.is_empty() || self.registered == Some(Interest::InputAndRoom);
-        if blocked { Interest::InputAndRoom } else { Interest::Input }
+    /// What is left for another protocol: the transport and what was received of it.
+    pub(crate) fn into_parts(self) -> (Transport, Vec<u8>) {
+        (self.transport, self.saved)
     }
 
     pub(crate) fn is_due(&self, now_ms: u64) -> bool {
@@ -198,7 +197,7 @@ impl Connection {
 
     /// Whether a response is being sent.
     pub(crate) fn is_sending(&self) -> bool {
-        !self.queue.is_empty()
+        !self.queue.is_empty() || self.transport.holds_output()
     }
 
     /// Does what can be done now.
@@ -233,11 +232,12 @@ impl Connection {
         for mut pending in std::mem::take(&mut self.queue) {
             bench.settle_one(&mut pending);
         }
+        self.transport.say_goodbye();
     }
 
     fn work(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
         for _ in 0..ROUNDS_MAX {
-            if !self.queue.is_empty() {
+            if self.is_sending() {
                 match self.send_queue(bench)? {
                     Sent::All => {}
                     Sent::Blocked => return Ok(Turn::Wait),
@@ -248,12 +248,14 @@ impl Connection {
                 After::Continue => {}
                 After::Close => return Ok(Turn::Close),
                 After::Linger => return self.linger(bench),
+                After::Upgrade => return Ok(Turn::Upgrade),
             }
             let filled = if self.saved_is_ready { self.take_saved(bench) } else { self.receive(bench)? };
             match filled {
                 Input::Bytes { filled, scanned } => self.answer(filled, scanned, bench)?,
                 Input::Nothing if bench.stopping && self.is_between_requests() => return Ok(Turn::Close),
                 Input::Nothing => return Ok(Turn::Wait),
+                Input::Other => return Ok(Turn::Upgrade),
                 Input::End => return Ok(Turn::Close),
             }
         }
@@ -279,7 +281,7 @@ impl Connection {
             return Ok(Input::Nothing);
         }
         let saved = self.saved.len();
-        let received = match epoll::receive(self.fd(), &mut bench.input[saved..]) {
+        let received = match self.transport.receive(&mut bench.input[saved..]) {
             Ok(0) => return Ok(Input::End),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -296,6 +298,10 @@ impl Connection {
         if saved > 0 {
             bench.input[..saved].copy_from_slice(&self.saved);
             self.saved.clear();
+        }
+        if self.transport.agreed_on_http2() {
+            self.saved.extend_from_slice(&bench.input[..filled]);
+            return Ok(Input::Other);
         }
         Ok(Input::Bytes { filled, scanned: saved })
     }
@@ -366,6 +372,14 @@ impl Connection {
                     batch += 1;
                 }
                 Head::Partial => break,
+                Head::Rejected(505) if at == 0 && !self.transport.is_secure() && http2::begins(&input[..filled]) => {
+                    // Its preface looks like a request of a version that HTTP/1.1 does not know.
+                    if filled >= http2::PREFACE.len() {
+                        self.after = After::Upgrade;
+                        self.saved.extend_from_slice(&input[..filled]);
+                    }
+                    break;
+                }
                 Head::Rejected(status) => {
                     self.refuse(status, batch, bench);
                     batch += 1;
@@ -417,8 +431,7 @@ impl Connection {
             return Ok(Sent::Blocked);
         }
         static_probe!("send");
-        let mut socket = Socket { fd: self.socket.as_raw_fd(), copied: &mut bench.copied };
-        let (outcome, bytes) = send::flush(&mut bench.batch[..batch], &mut socket);
+        let (outcome, bytes) = self.transport.flush(&mut bench.batch[..batch], &mut bench.copied);
         bench.counts().bytes_sent.add(bytes);
         for place in 0..batch {
             if matches!(outcome, Ok(Sent::All)) || bench.batch[place].response.is_finished() {
@@ -441,8 +454,18 @@ impl Connection {
             return Ok(Sent::Blocked);
         }
         static_probe!("send");
-        let mut socket = Socket { fd: self.socket.as_raw_fd(), copied: &mut bench.copied };
-        let (outcome, bytes) = send::flush(&mut self.queue, &mut socket);
+        match self.transport.push() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.room = false;
+                return Ok(Sent::Blocked);
+            }
+            pushed => pushed?,
+        }
+        if self.queue.is_empty() {
+            self.settle_phase(true, bench);
+            return Ok(Sent::All);
+        }
+        let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut bench.copied);
         bench.counts().bytes_sent.add(bytes);
         let finished = self.queue.iter().take_while(|pending| pending.response.is_finished()).count();
         for mut pending in self.queue.drain(..finished) {
@@ -462,13 +485,13 @@ impl Connection {
     /// Ends our side, then reads until the client ends its own.
     fn linger(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
         if self.lingered_bytes.is_none() {
-            epoll::end_output(self.fd());
+            self.transport.end_output();
             self.unread = true;
             self.enter(Phase::Linger, bench);
         }
         let mut lingered = self.lingered_bytes.unwrap_or(0);
         while self.unread && lingered < LINGER_BYTES_MAX {
-            match epoll::receive(self.fd(), &mut bench.input) {
+            match self.transport.receive(&mut bench.input) {
                 Ok(0) => return Ok(Turn::Close),
                 Ok(received) => lingered += received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,
@@ -512,12 +535,17 @@ impl Connection {
 
 /// What there is to be answered.
 enum Input {
-    Bytes { filled: usize, scanned: usize },
+    Bytes {
+        filled: usize,
+        scanned: usize,
+    },
     Nothing,
+    /// It is not of HTTP/1.
+    Other,
     End,
 }
 
-fn count(status: u16, counts: &LoopCounters) {
+pub(crate) fn count(status: u16, counts: &LoopCounters) {
     counts.requests.add(1);
     match status {
         400..=499 => counts.client_errors.add(1),

@@ -40,6 +40,18 @@ counters! {
     accept_pauses,
     /// Connections closed because a client was too slow, idle ones between two requests included.
     timeouts,
+    /// Handshakes of TLS that succeeded.
+    tls_handshakes,
+    /// Those of them that resumed a session.
+    tls_resumed,
+    /// Handshakes of TLS that failed.
+    tls_failed,
+    /// Connections that spoke HTTP/2.
+    http2_connections,
+    /// Connections of HTTP/2 closed because the client broke the protocol.
+    http2_errors,
+    /// Connections of HTTP/2 closed because the client asked for much work in vain: resets, pings, settings.
+    http2_abuses,
     /// Connections lost to an error, or closed by the client in the middle of a response.
     connections_broken,
     /// Connections closed at the end of the stop timeout with their response unfinished.

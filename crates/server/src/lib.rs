@@ -1,4 +1,5 @@
-//! A fast static web server: one event loop a core, shared-nothing, over epoll.
+//! A fast static web server: one event loop a core, shared-nothing, over epoll; HTTP/1 and HTTP/2, in the clear and
+//! over TLS.
 //!
 //! # The way of a request
 //!
@@ -12,6 +13,8 @@
 //! 6. `head.rs` renders the status line and the fields that change from response to response;
 //! 7. `send.rs` writes head and content in one system call, or remembers how far it came.
 //!
+//! The bytes pass `transport.rs`, and over TLS `tls/`; `client.rs` gives the connection to `http2/` where the client
+//! speaks that, which asks the same `site.rs` and has files of its own for the other steps.
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
 //! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log.rs`) or business
@@ -41,6 +44,7 @@ mod arm_requests;
 mod arm_rules;
 mod atom;
 mod cache;
+mod client;
 mod clock;
 mod conditional;
 mod connection;
@@ -51,10 +55,12 @@ mod error;
 mod error_page;
 mod event_loop;
 mod head;
+mod http2;
 mod listen;
 mod listing;
 mod options;
 mod pending;
+mod per_address;
 mod range;
 mod request;
 mod response;
@@ -65,11 +71,13 @@ mod site;
 mod slab;
 mod static_probe;
 mod target;
+mod tls;
+mod transport;
 
 pub use arm_rules::{ArmRules, ArmRulesError};
 pub use counters::{Counters, Counts};
-pub use error::{BindError, ListenAddrError, RunError};
-pub use listen::ListenAddr;
-pub use options::{AccessLog, Limits, LogFormat, LogTarget, Options, Timeouts};
+pub use error::{BindError, ListenAddrError, RunError, TlsError};
+pub use listen::{ListenAddr, Local, LocalAddr};
+pub use options::{AccessLog, CertificateFiles, Limits, LogFormat, LogTarget, Options, Timeouts};
 pub use response::{AtomId, Part, Piece, Response, Variant};
 pub use server::Server;

@@ -17,7 +17,8 @@ pub struct Options {
     pub loops: usize,
     /// Bytes of file content held in memory by all loops together; each loop has an equal share. Default: 256 MiB.
     pub cache_bytes_max: u64,
-    /// Files up to this size are held in memory; larger ones are sent from their descriptor. Default: 1 MiB.
+    /// Files up to this size are held in memory; larger ones are sent from their descriptor, which in the clear spares
+    /// the kernel a copy. Where most is encrypted, 1 MiB is better. Default: 24 KiB.
     pub cached_file_bytes_max: u64,
     /// Whether a directory without `index.html` is listed; otherwise it is answered with 403. Default: yes.
     pub listing: bool,
@@ -27,6 +28,13 @@ pub struct Options {
     pub access_log: Option<AccessLog>,
     /// Which requests are told as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
+    /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
+    /// of `listen` speak TLS. Default: none.
+    pub certificates: Vec<CertificateFiles>,
+    /// Addresses that speak in the clear although there are certificates. Default: none.
+    pub listen_clear: Vec<ListenAddr>,
+    /// Who is told of what happens while the server runs: certificates that were changed. Default: nobody.
+    pub notice: fn(&str),
     /// How long to wait for a slow client.
     pub timeouts: Timeouts,
     /// How much of anything one client, or all of them, may use.
@@ -41,15 +49,27 @@ impl Options {
             root: root.into(),
             loops: std::thread::available_parallelism().map_or(1, usize::from),
             cache_bytes_max: 256 << 20,
-            cached_file_bytes_max: 1 << 20,
+            cached_file_bytes_max: 24 << 10,
             listing: true,
             dot_files: false,
             access_log: None,
             arm: None,
+            certificates: Vec::new(),
+            listen_clear: Vec::new(),
+            notice: |_| {},
             timeouts: Timeouts::default(),
             limits: Limits::default(),
         }
     }
+}
+
+/// The files of a certificate, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, then those that lead from it to an authority.
+    pub certificate: PathBuf,
+    /// Its private key: PKCS #8, PKCS #1 or SEC 1.
+    pub key: PathBuf,
 }
 
 /// How long to wait for a slow client; each has a resolution of half a second.
@@ -95,6 +115,11 @@ pub struct Limits {
     /// Bytes of a request body that are read and ignored to keep the connection; with a larger one the connection
     /// closes after the response. Default: 64 KiB.
     pub body_bytes_max: u64,
+    /// Requests that a client of HTTP/2 may have under way over one connection; more are refused. Default: 128.
+    pub streams_max: usize,
+    /// Open connections of one client's address (IPv6: of its /64), in all loops together; more are answered with 503
+    /// and closed. 0 = as many as there may be. Default: 0.
+    pub connections_per_address_max: usize,
     /// Ranges in one request; with more of them the whole file is sent (RFC 9110 section 14.2). Default: 16.
     pub ranges_max: usize,
     /// Entries shown in a directory listing; the page says when there are more. Default: 4096.
@@ -108,6 +133,8 @@ impl Default for Limits {
             head_bytes_max: 16 << 10,
             target_bytes_max: 8 << 10,
             body_bytes_max: 64 << 10,
+            streams_max: 128,
+            connections_per_address_max: 0,
             ranges_max: 16,
             listing_entries_max: 4096,
         }

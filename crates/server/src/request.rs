@@ -29,7 +29,7 @@ pub(crate) struct Request<'b> {
     pub(crate) method: Method,
     pub(crate) method_text: &'b str,
     pub(crate) target: &'b str,
-    /// The minor version: 0 or 1.
+    /// The minor version: 0 or 1; 2 stands for HTTP/2.
     pub(crate) minor: u8,
     pub(crate) keep_alive: bool,
     pub(crate) framing: Framing,
@@ -82,12 +82,26 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
     if head_bytes > limits.head_bytes_max {
         return Head::Rejected(431);
     }
+    match of_fields(method_text, target, minor, parsed.headers) {
+        Ok(request) => Head::Complete(request, head_bytes),
+        Err(status) => Head::Rejected(status),
+    }
+}
+
+/// What a request is that was taken apart already, or the status that refuses it.
+#[inline]
+pub(crate) fn of_fields<'b>(
+    method_text: &'b str,
+    target: &'b str,
+    minor: u8,
+    fields: &[httparse::Header<'b>],
+) -> Result<Request<'b>, u16> {
     let mut request = Request {
         method: method(method_text),
         method_text,
         target,
         minor,
-        keep_alive: minor == 1,
+        keep_alive: minor >= 1,
         framing: Framing::None,
         expects_continue: false,
         is_conditional: false,
@@ -102,10 +116,8 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
         traceparent: None,
         arm_correlator: None,
     };
-    match request.read_fields(parsed.headers) {
-        Ok(()) => Head::Complete(request, head_bytes),
-        Err(status) => Head::Rejected(status),
-    }
+    request.read_fields(fields)?;
+    Ok(request)
 }
 
 /// Says whether more input could still make a head of acceptable size.
@@ -131,6 +143,15 @@ fn method(text: &str) -> Method {
 }
 
 impl<'b> Request<'b> {
+    /// The version as logs have it.
+    pub(crate) fn version(&self) -> &'static str {
+        match self.minor {
+            0 => "HTTP/1.0",
+            1 => "HTTP/1.1",
+            _ => "HTTP/2.0",
+        }
+    }
+
     fn read_fields(&mut self, fields: &[httparse::Header<'b>]) -> Result<(), u16> {
         let mut hosts = 0;
         let mut length: Option<u64> = None;
@@ -156,7 +177,7 @@ impl<'b> Request<'b> {
                     if !value.eq_ignore_ascii_case(b"100-continue") {
                         return Err(417);
                     }
-                    self.expects_continue = self.minor == 1;
+                    self.expects_continue = self.minor >= 1;
                 }
                 7 if is("referer") => self.referrer = Some(value),
                 8 if is("if-match") => self.condition(|request| &mut request.if_match, value),
@@ -186,7 +207,7 @@ impl<'b> Request<'b> {
                 _ => {}
             }
         }
-        if hosts != 1 && (self.minor == 1 || hosts > 1) {
+        if hosts != 1 && (self.minor >= 1 || hosts > 1) {
             return Err(400);
         }
         if ranges > 1 {

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
 
 /// Pieces in one system call.
-const PIECES_MAX: usize = 32;
+pub(crate) const PIECES_MAX: usize = 32;
 /// Bytes given to one connection before the others have their turn.
 const TURN_BYTES_MAX: u64 = 512 << 10;
 /// Bytes in one system call.
@@ -182,13 +182,7 @@ impl Sink for Socket<'_> {
             // SAFETY: the kernel reads only the slice, which lives over the call.
             unsafe { libc::send(self.fd, whole.as_ptr().cast(), whole.len(), flags) }
         } else {
-            // SAFETY: all zeros is a valid value of this plain structure.
-            let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-            // An IoSlice has the layout of an iovec, and sendmsg does not write through it.
-            message.msg_iov = pieces.as_ptr().cast_mut().cast();
-            message.msg_iovlen = pieces.len();
-            // SAFETY: the structure and the pieces live over the call, which only reads them.
-            unsafe { libc::sendmsg(self.fd, &raw const message, flags) }
+            return crate::epoll::send(self.fd, pieces, flags);
         };
         usize::try_from(taken).map_err(|_| io::Error::last_os_error())
     }

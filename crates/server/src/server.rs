@@ -5,13 +5,14 @@ use crate::arm_requests::{ArmRequests, Names};
 use crate::connection::Workbench;
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
-use crate::error::{BindError, RunError};
-use crate::event_loop::EventLoop;
-use crate::listen;
+use crate::error::{BindError, RunError, TlsError};
+use crate::event_loop::{EventLoop, Open};
+use crate::listen::{self, Listener, Local, LocalAddr};
 use crate::options::{Limits, Options};
+use crate::per_address::PerAddress;
 use crate::root::Root;
 use crate::site::Site;
-use socket2::Socket;
+use crate::tls::Certificates;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,6 +20,8 @@ use std::time::Duration;
 
 /// How often the caller's stop flag is looked at.
 const STOP_POLL: Duration = Duration::from_millis(50);
+/// Looks at the caller's stop flag from one look at the files of certificates to the next: a second.
+const CERTIFICATE_POLLS: u32 = 20;
 /// Descriptors that are neither connections nor cached files.
 const SPARE_DESCRIPTORS: usize = 64;
 
@@ -26,8 +29,10 @@ const SPARE_DESCRIPTORS: usize = 64;
 #[derive(Debug)]
 pub struct Server {
     options: Arc<Options>,
-    local_addrs: Vec<SocketAddr>,
+    locals: Vec<Local>,
     parts: Vec<LoopParts>,
+    certificates: Option<Certificates>,
+    tls: Option<Arc<rustls::ServerConfig>>,
     log: Option<LogWriter>,
     counters: Counters,
     reopen: Arc<AtomicBool>,
@@ -40,7 +45,7 @@ pub struct Server {
 struct LoopParts {
     epoll: Epoll,
     waker: Waker,
-    listeners: Vec<Socket>,
+    listeners: Vec<Listener>,
     root: Root,
 }
 
@@ -58,9 +63,14 @@ impl Server {
         let root = Root::open_directory(&options.root)?;
         let reopen = Arc::new(AtomicBool::new(false));
         let log = options.access_log.as_ref().map(|log| LogWriter::open(log, Arc::clone(&reopen))).transpose()?;
-        let sockets = listen::open(&options.listen, options.loops)?;
-        let of_first = sockets.first().into_iter().flatten();
-        let local_addrs = of_first.filter_map(|socket| socket.local_addr().ok()?.as_socket()).collect();
+        let is_secure = !options.certificates.is_empty();
+        let certificates = is_secure.then(|| Certificates::load(&options.certificates)).transpose()?;
+        let tls = certificates.as_ref().map(|certificates| certificates.config().map(Arc::new)).transpose();
+        let tls = tls.map_err(|source| TlsError::Setup { source })?;
+        let listen = options.listen.iter().map(|addr| (addr, is_secure));
+        let listen = listen.chain(options.listen_clear.iter().map(|addr| (addr, false)));
+        let sockets = listen::open(&listen.collect::<Vec<_>>(), options.loops)?;
+        let locals = sockets.first().into_iter().flatten().filter_map(Listener::local_addr).collect();
         let failed = |source| BindError::EventLoop { source };
         let parts = sockets.into_iter().map(|listeners| {
             let root = root.try_clone().map_err(failed)?;
@@ -70,15 +80,21 @@ impl Server {
         let parts = parts.collect::<Result<Vec<_>, BindError>>()?;
         let counters = Counters((0..options.loops).map(|_| LoopCounters::default()).collect());
         let descriptors = open_files_max();
-        let files_max = (descriptors / 8 / options.loops).clamp(4, 1024);
+        let files_max = (descriptors / 8 / options.loops).clamp(4, 8192);
         let connections_max = connections_max(&options.limits, descriptors, files_max * options.loops);
         let options = Arc::new(options);
-        Ok(Self { options, local_addrs, parts, log, counters, reopen, connections_max, files_max })
+        Ok(Self { options, locals, parts, certificates, tls, log, counters, reopen, connections_max, files_max })
     }
 
-    /// The addresses that the server listens on, with the ports that the system chose for port 0.
-    pub fn local_addrs(&self) -> &[SocketAddr] {
-        &self.local_addrs
+    /// The addresses of TCP that the server listens on, with the ports that the system chose for port 0.
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        let tcp = |local: &Local| if let LocalAddr::Tcp(addr) = local.addr { Some(addr) } else { None };
+        self.locals.iter().filter_map(tcp).collect()
+    }
+
+    /// Everything that the server listens on.
+    pub fn locals(&self) -> &[Local] {
+        &self.locals
     }
 
     /// The number of event loops.
@@ -108,11 +124,12 @@ impl Server {
     ///
     /// Everything in [`RunError`]; the other loops are stopped in the same way first.
     pub fn run(self, stop: &AtomicBool) -> Result<Counts, RunError> {
-        let Self { options, parts, mut log, counters, connections_max, files_max, .. } = self;
+        let Self { options, parts, mut certificates, tls, mut log, counters, connections_max, files_max, .. } = self;
         let buffers: Vec<_> = parts.iter().map(|_| log.as_ref().map(LogWriter::buffer)).collect();
         let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
         let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
-        let open = Arc::new(AtomicUsize::new(0));
+        let per_address = PerAddress::new(options.limits.connections_per_address_max);
+        let open = Arc::new(Open { count: AtomicUsize::new(0), per_address });
         let names = Arc::new(Names::default());
         let rules = options.arm.clone().map(Arc::new);
         let stopping = AtomicBool::new(false);
@@ -122,7 +139,7 @@ impl Server {
             let waker = Arc::new(waker);
             wakers.push(Arc::clone(&waker));
             let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
-            threads.push(Start { index, epoll, waker, listeners, root, log, arm });
+            threads.push(Start { index, epoll, waker, listeners, root, tls: tls.clone(), log, arm });
         }
         let outcome = std::thread::scope(|scope| {
             let mut running = Vec::new();
@@ -138,8 +155,17 @@ impl Server {
             }
             // A loop that ends early has failed, and half a server is worse than a clear end.
             let is_running = || running.iter().all(|thread| !thread.is_finished());
+            let mut polls = 0_u32;
             while outcome.is_ok() && !stop.load(Ordering::Relaxed) && is_running() {
                 std::thread::park_timeout(STOP_POLL);
+                polls = polls.wrapping_add(1);
+                if let Some(certificates) = certificates.as_mut().filter(|_| polls.is_multiple_of(CERTIFICATE_POLLS)) {
+                    match certificates.reload() {
+                        Some(Ok(())) => (options.notice)("certificates were changed and are in use"),
+                        Some(Err(error)) => (options.notice)(&format!("changed certificates are not used: {error}")),
+                        None => {}
+                    }
+                }
             }
             stopping.store(true, Ordering::Relaxed);
             wakers.iter().for_each(|waker| waker.wake());
@@ -162,8 +188,9 @@ struct Start {
     index: usize,
     epoll: Epoll,
     waker: Arc<Waker>,
-    listeners: Vec<Socket>,
+    listeners: Vec<Listener>,
     root: Root,
+    tls: Option<Arc<rustls::ServerConfig>>,
     log: Option<LogBuffer>,
     arm: Option<ArmRequests>,
 }
@@ -173,7 +200,7 @@ impl Start {
         self,
         options: &Options,
         counters: &Counters,
-        open: &Arc<AtomicUsize>,
+        open: &Arc<Open>,
         stopping: &AtomicBool,
         connections_max: usize,
         files_max: usize,
@@ -181,7 +208,7 @@ impl Start {
         let site = Site::new(self.root, options, files_max);
         let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
         let bench = Workbench::new(site, self.log, self.arm, limits, timeouts, counters.clone(), self.index);
-        let event_loop = EventLoop::new(self.epoll, self.listeners, bench, Arc::clone(open), connections_max);
+        let event_loop = EventLoop::new(self.epoll, self.listeners, self.tls, bench, Arc::clone(open), connections_max);
         event_loop.run(&self.waker, stopping)
     }
 }
