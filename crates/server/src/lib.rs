@@ -43,6 +43,7 @@ mod access_log;
 mod arm_requests;
 mod arm_rules;
 mod atom;
+mod basic_user;
 mod cache;
 mod client;
 mod clock;

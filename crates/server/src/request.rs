@@ -48,6 +48,7 @@ pub(crate) struct Request<'b> {
     /// W3C Trace Context, and the same as ARM says it, in hexadecimal digits.
     pub(crate) traceparent: Option<&'b [u8]>,
     pub(crate) arm_correlator: Option<&'b [u8]>,
+    pub(crate) authorization: Option<&'b [u8]>,
 }
 
 /// What a piece of input is.
@@ -115,6 +116,7 @@ pub(crate) fn of_fields<'b>(
         user_agent: None,
         traceparent: None,
         arm_correlator: None,
+        authorization: None,
     };
     request.read_fields(fields)?;
     Ok(request)
@@ -186,6 +188,7 @@ impl<'b> Request<'b> {
                 10 if is("user-agent") => self.user_agent = Some(value),
                 11 if is("traceparent") => self.traceparent = Some(value),
                 13 if is("if-none-match") => self.condition(|request| &mut request.if_none_match, value),
+                13 if is("authorization") => self.authorization = Some(value),
                 14 if is("arm-correlator") => self.arm_correlator = Some(value),
                 14 if is("content-length") => {
                     let bytes = decimal(value).ok_or(400_u16)?;
