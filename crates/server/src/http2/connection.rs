@@ -190,11 +190,8 @@ impl Connection {
     /// Ends the connection with an error of the client's; what was asked for is not answered any more.
     pub(super) fn fail(&mut self, code: Code, bench: &mut Workbench) {
         let counts = bench.counts();
-        if code == Code::EnhanceYourCalm {
-            counts.http2_abuses.add(1)
-        } else {
-            counts.http2_errors.add(1)
-        }
+        let counter = if code == Code::EnhanceYourCalm { &counts.http2_abuses } else { &counts.http2_errors };
+        counter.add(1);
         self.is_failed = true;
         frame::go_away(&mut self.control, self.last, code);
         for stream in &mut self.streams {

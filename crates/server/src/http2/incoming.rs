@@ -421,8 +421,11 @@ mod tests {
         })
     }
 
+    /// Its number, its window, whether it is held, and the bytes of its body.
+    type StreamState = (u32, i64, bool, u64);
+
     /// What frames lead to, in pieces of this size: what is answered, and what is known of the streams then.
-    fn outcome(directory: &std::path::Path, input: &[u8], piece: usize) -> (Vec<u8>, Vec<(u32, i64, bool, u64)>) {
+    fn outcome(directory: &std::path::Path, input: &[u8], piece: usize) -> (Vec<u8>, Vec<StreamState>) {
         let mut bench = bench(directory);
         let (socket, _other) = UnixStream::pair().expect("a pair");
         let peer = "127.0.0.1:1".parse().expect("an address");
