@@ -31,11 +31,13 @@ impl Client {
         Self { protocol: Protocol::Http1(Connection::new(transport, peer, bench)), fd, peer, registered: None }
     }
 
+    #[inline]
     pub(crate) fn fd(&self) -> RawFd {
         self.fd
     }
 
     /// Does what can be done now.
+    #[inline]
     pub(crate) fn turn(&mut self, bench: &mut Workbench, readiness: Readiness) -> Turn {
         match &mut self.protocol {
             Protocol::Http1(connection) => match connection.turn(bench, readiness) {
@@ -59,6 +61,7 @@ impl Client {
     }
 
     /// What the client must be told about next.
+    #[inline]
     pub(crate) fn interest(&self) -> Interest {
         let blocked = self.registered == Some(Interest::InputAndRoom)
             || match &self.protocol {

@@ -90,7 +90,7 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
 }
 
 /// What a request is that was taken apart already, or the status that refuses it.
-#[inline]
+#[inline(always)]
 pub(crate) fn of_fields<'b>(
     method_text: &'b str,
     target: &'b str,

@@ -19,20 +19,24 @@ impl Transport {
         Self { socket, session }
     }
 
+    #[inline]
     pub(crate) fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
+    #[inline]
     pub(crate) fn is_secure(&self) -> bool {
         self.session.is_some()
     }
 
     /// Whether both sides have agreed on HTTP/2 while they agreed on keys.
+    #[inline]
     pub(crate) fn agreed_on_http2(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.agreed_on_http2())
     }
 
     /// Receives what is there; 0 means that the peer has ended its side.
+    #[inline]
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.session {
             None => epoll::receive(self.socket.as_raw_fd(), buffer),
@@ -41,6 +45,7 @@ impl Transport {
     }
 
     /// Sends responses in their order; see [`send::flush`].
+    #[inline]
     pub(crate) fn flush(&mut self, queue: &mut [Pending], copied: &mut Vec<u8>) -> (io::Result<Sent>, u64) {
         let fd = self.socket.as_raw_fd();
         match &mut self.session {
@@ -60,6 +65,7 @@ impl Transport {
     }
 
     /// Whether bytes that were taken have not gone to the socket.
+    #[inline]
     pub(crate) fn holds_output(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.holds_output())
     }
@@ -69,6 +75,7 @@ impl Transport {
     /// # Errors
     ///
     /// `WouldBlock` while the socket has no room for all of it.
+    #[inline]
     pub(crate) fn push(&mut self) -> io::Result<()> {
         match &mut self.session {
             Some(session) => session.push(self.socket.as_raw_fd()),
