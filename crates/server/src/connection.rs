@@ -29,6 +29,8 @@ use std::time::Duration;
 const BATCH_MAX: usize = 16;
 /// Rounds of receiving and answering before other connections have their turn.
 const ROUNDS_MAX: usize = 16;
+/// How long a server that is stopped waits for the first request of a connection.
+const FIRST_REQUEST_MS: u64 = 1000;
 /// Bytes that are read for nothing from a client that does not notice the close.
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
@@ -253,7 +255,14 @@ impl Connection {
             let filled = if self.saved_is_ready { self.take_saved(bench) } else { self.receive(bench)? };
             match filled {
                 Input::Bytes { filled, scanned } => self.answer(filled, scanned, bench)?,
-                Input::Nothing if bench.stopping && self.is_between_requests() => return Ok(Turn::Close),
+                Input::Nothing if bench.stopping && self.is_between_requests() => {
+                    if self.phase == Phase::Idle {
+                        return Ok(Turn::Close);
+                    }
+                    // It was accepted just now, and its first request is on its way.
+                    self.deadline_ms = self.deadline_ms.min(bench.clock.now_ms + FIRST_REQUEST_MS);
+                    return Ok(Turn::Wait);
+                }
                 Input::Nothing => return Ok(Turn::Wait),
                 Input::Other => return Ok(Turn::Upgrade),
                 Input::End => return Ok(Turn::Close),

@@ -248,7 +248,7 @@ impl EventLoop {
     /// Takes what has arrived already, then no more; idle connections close, the others finish their response.
     fn begin_stop(&mut self) {
         self.bench.stopping = true;
-        for i in 0..self.listeners.len() {
+        for i in (0..self.listeners.len()).filter(|&i| !self.listeners[i].is_inherited).collect::<Vec<_>>() {
             // As much as the kernel's queue can hold; without anything in it a call costs next to nothing.
             (0..BACKLOG_MAX / ACCEPTS_MAX).for_each(|_| self.accept(listener_token(i)));
         }

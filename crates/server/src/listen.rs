@@ -65,6 +65,8 @@ pub(crate) struct Listener {
     pub(crate) socket: Socket,
     /// Whether TLS is spoken.
     pub(crate) is_secure: bool,
+    /// Others have the socket too: whoever waits there can be left to them.
+    pub(crate) is_inherited: bool,
 }
 
 impl Listener {
@@ -166,7 +168,11 @@ pub(crate) fn open(listen: &[(&ListenAddr, bool)], loops: usize) -> Result<Vec<V
         }
         for of_address in sockets {
             for (of_loop, socket) in opened.iter_mut().zip(of_address) {
-                of_loop.push(Listener { socket, is_secure: *is_secure });
+                of_loop.push(Listener {
+                    socket,
+                    is_secure: *is_secure,
+                    is_inherited: matches!(wanted, ListenAddr::Inherited(_)),
+                });
             }
         }
     }

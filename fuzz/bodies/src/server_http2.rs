@@ -1,6 +1,6 @@
 //! What the server reads of HTTP/2. It keeps its parsers to itself, so they are compiled a second time, from the same files.
 
-use crate::{Choices, options, request};
+use crate::{Choices, options};
 
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http2/encode.rs"]
