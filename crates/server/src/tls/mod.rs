@@ -176,21 +176,33 @@ impl Sealing<'_> {
 }
 
 impl Sink for Sealing<'_> {
+    /// Takes all, as long as the socket takes the records: what takes less would be asked for more only when the socket
+    /// says that it has room again, though it was never full.
     fn send(&mut self, pieces: &[IoSlice<'_>], _more: bool) -> io::Result<usize> {
         self.session.push(self.fd)?;
-        let mut room = SEALED_BYTES_MAX;
-        let mut first = [IoSlice::new(&[]); PIECES_MAX];
-        let mut count = 0;
-        for (piece, place) in pieces.iter().zip(&mut first) {
-            let bytes = &piece[..piece.len().min(room)];
-            *place = IoSlice::new(bytes);
-            count += 1;
-            room -= bytes.len();
-            if room == 0 {
-                break;
+        let mut taken = 0;
+        let mut rest = pieces;
+        let mut used = 0;
+        while !rest.is_empty() && !self.session.holds_output() {
+            let mut room = SEALED_BYTES_MAX;
+            let mut now = [IoSlice::new(&[]); PIECES_MAX];
+            let mut count = 0;
+            while room > 0 && count < PIECES_MAX {
+                let Some(piece) = rest.first() else { break };
+                let bytes = &piece[used..];
+                let bytes = &bytes[..bytes.len().min(room)];
+                now[count] = IoSlice::new(bytes);
+                count += 1;
+                room -= bytes.len();
+                used += bytes.len();
+                if used == piece.len() {
+                    rest = &rest[1..];
+                    used = 0;
+                }
             }
+            taken += self.seal(&now[..count])?;
         }
-        self.seal(&first[..count])
+        Ok(taken)
     }
 
     fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64> {
