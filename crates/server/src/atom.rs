@@ -117,7 +117,7 @@ pub(crate) fn read_some(file: &File, start: u64, len: u64, out: &mut Vec<u8>) ->
 }
 
 /// The media type by the name's extension; text says that it is UTF-8.
-fn content_type(name: &[u8]) -> String {
+pub(crate) fn content_type(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name);
     let media_type = mime_guess::from_path(name.as_ref()).first_raw().unwrap_or("application/octet-stream");
     let is_text = media_type.starts_with("text/") || media_type == "application/javascript";

@@ -89,6 +89,22 @@ impl Client {
         }
     }
 
+    /// Whether it waits for a password to be checked.
+    pub(crate) fn is_parked(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.is_parked(),
+            Protocol::Http2(_) | Protocol::Changing => false,
+        }
+    }
+
+    /// Looks at its requests again at its next turn.
+    pub(crate) fn resume(&mut self) {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => connection.resume(),
+            Protocol::Http2(_) | Protocol::Changing => {}
+        }
+    }
+
     /// Ends a connection whose deadline has passed.
     pub(crate) fn expire(&mut self, bench: &mut Workbench) {
         match &mut self.protocol {

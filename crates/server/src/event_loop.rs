@@ -97,7 +97,7 @@ impl EventLoop {
                 // The structure is packed, so the token is copied out before it is compared.
                 let token = event.u64;
                 match token {
-                    WAKER => {}
+                    WAKER => self.take_news(),
                     _ if token > RESERVED => self.accept(token),
                     _ => self.turn(token, Readiness::of(event)),
                 }
@@ -116,6 +116,19 @@ impl EventLoop {
             self.bench.counts().log_dropped.add_shared(log.finish());
         }
         Ok(())
+    }
+
+    /// Takes up what other threads have for this loop.
+    fn take_news(&mut self) {
+        if !self.bench.take_news() {
+            return;
+        }
+        for token in self.connections.tokens(Client::is_parked) {
+            if let Some(connection) = self.connections.get(token) {
+                connection.resume();
+            }
+            self.turn(token, NONE);
+        }
     }
 
     /// Sleeps without end only where nothing has a deadline.

@@ -17,8 +17,8 @@
 //! speaks that, which asks the same `site.rs` and has files of its own for the other steps.
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
-//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log.rs`) or business
-//! transactions (`arm_rules.rs`, `arm_requests.rs`).
+//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log/`) or business
+//! transactions (`arm_rules.rs`, `arm_requests.rs`), or hosts of a configuration (`config/`, `front/`).
 //!
 //! # Staleness
 //!
@@ -48,6 +48,7 @@ mod cache;
 mod client;
 mod clock;
 mod conditional;
+mod config;
 mod connection;
 mod counters;
 mod drain;
@@ -55,6 +56,7 @@ mod epoll;
 mod error;
 mod error_page;
 mod event_loop;
+mod front;
 mod head;
 mod http2;
 mod listen;
@@ -63,6 +65,7 @@ mod options;
 mod pending;
 mod per_address;
 mod range;
+mod reload;
 mod request;
 mod response;
 mod root;
@@ -76,9 +79,13 @@ mod tls;
 mod transport;
 
 pub use arm_rules::{ArmRules, ArmRulesError};
+pub use config::{
+    ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,
+};
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
 pub use listen::{ListenAddr, Local, LocalAddr};
-pub use options::{AccessLog, CertificateFiles, Limits, LogFormat, LogTarget, Options, Timeouts};
+pub use options::{AccessLog, CertificateFiles, Limits, LogFormat, LogTarget, Options, OwnFormat, Rotation, Timeouts};
+pub use reload::Reloader;
 pub use response::{AtomId, Part, Piece, Response, Variant};
 pub use server::Server;

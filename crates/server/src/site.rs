@@ -22,9 +22,6 @@ use std::rc::Rc;
 
 /// The Allow field, the same for everything that is served.
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
-/// The file that stands for its directory.
-const INDEX: &[u8] = b"index.html";
-
 /// A root directory with its cache, as one loop serves it.
 #[derive(Debug)]
 pub(crate) struct Site {
@@ -33,6 +30,8 @@ pub(crate) struct Site {
     memory_bytes_max: u64,
     listing: Option<listing::Shown>,
     dot_files: bool,
+    /// Names of files that stand for their directory.
+    index: Vec<Vec<u8>>,
     ranges_max: usize,
     decoded: Vec<u8>,
     /// Makes boundaries that nobody can put into a file beforehand.
@@ -43,6 +42,8 @@ pub(crate) struct Site {
 /// What a path leads to.
 enum Located {
     File(File, Metadata),
+    /// The file that stands for a directory, with its number among the names of such files.
+    Index(File, Metadata, usize),
     /// A directory without an index.
     Directory(File),
     /// A directory asked for without its slash.
@@ -67,11 +68,17 @@ impl Site {
             memory_bytes_max: options.cached_file_bytes_max,
             listing: options.listing.then_some(listing::Shown { dot_files: options.dot_files, entries_max }),
             dot_files: options.dot_files,
+            index: options.index.iter().map(|name| name.clone().into_bytes()).collect(),
             ranges_max: options.limits.ranges_max,
             decoded: Vec::new(),
             boundaries: RandomState::new(),
             boundary_count: 0,
         }
+    }
+
+    /// Whether it is of the same directory.
+    pub(crate) fn is_same_root(&self, root: &Root) -> bool {
+        self.root.is_same(root)
     }
 
     /// Makes the response to a request, whatever it is.
@@ -117,7 +124,7 @@ impl Site {
         };
         let located = self.locate(path);
         let is_usable = stale.is_some_and(|stamp| match &located {
-            Ok(Located::File(_, metadata)) => Stamp::of(metadata) == stamp,
+            Ok(Located::File(_, metadata) | Located::Index(_, metadata, _)) => Stamp::of(metadata) == stamp,
             Ok(_) => false,
             // Without descriptors or memory for a look, the content of a second ago is better than an error.
             Err(error) => status_of(error) >= 500,
@@ -130,11 +137,14 @@ impl Site {
             counters.cache_stale.add(1);
         }
         counters.cache_misses.add(1);
+        let name = match &located {
+            Ok(Located::Index(_, _, number)) => &self.index[*number],
+            _ => path,
+        };
         let loaded = located.and_then(|located| match located {
             Located::Redirect => Ok(Resource::Redirect),
             Located::Directory(directory) => Ok(Resource::Directory(directory)),
-            Located::File(file, _) => {
-                let name = if path.ends_with(b"/") { INDEX } else { path };
+            Located::File(file, _) | Located::Index(file, ..) => {
                 let atom = Rc::new(Atom::load(file, name, self.memory_bytes_max, clock.unix_s)?);
                 counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms));
                 Ok(Resource::Atom(atom))
@@ -155,14 +165,19 @@ impl Site {
         if !path.ends_with(b"/") {
             return Ok(Located::Redirect);
         }
-        match self.root.open(&[path, INDEX].concat()) {
-            Ok(index) => {
-                let metadata = index.metadata()?;
-                Ok(if metadata.is_file() { Located::File(index, metadata) } else { Located::Directory(file) })
+        for (number, name) in self.index.iter().enumerate() {
+            match self.root.open(&[path, name.as_slice()].concat()) {
+                Ok(index) => {
+                    let metadata = index.metadata()?;
+                    if metadata.is_file() {
+                        return Ok(Located::Index(index, metadata, number));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Located::Directory(file)),
-            Err(error) => Err(error),
         }
+        Ok(Located::Directory(file))
     }
 
     /// Answers with content: whole, in ranges, or not at all.

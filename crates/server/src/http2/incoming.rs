@@ -173,7 +173,7 @@ impl Connection {
     /// Takes up a request and makes its response.
     fn open(&mut self, id: u32, is_received: bool, bench: &mut Workbench) -> Result<(), Code> {
         let mut pending = self.spare.pop().unwrap_or_default();
-        let Workbench { http2: scratch, site, clock, log, arm, limits, counters, index, .. } = bench;
+        let Workbench { http2: scratch, front, clock, log, arm, limits, counters, index, .. } = bench;
         let counts = &counters.0[*index];
         let (mut body_expected, mut is_held) = (None, !is_received);
         match message::request(&scratch.fields, limits) {
@@ -189,7 +189,7 @@ impl Connection {
                     return self.refuse(id, Code::Protocol, bench);
                 }
                 static_probe!("request");
-                site.respond(&request, Persistence::Stays, clock, counts, &mut pending);
+                front.respond(&request, self.peer.ip(), Persistence::Stays, clock, counts, &mut pending);
                 if let Some(log) = log {
                     log.begin(&mut pending.log, Some(&request), self.peer.ip(), pending.status, clock);
                 }
@@ -385,18 +385,23 @@ impl Stream {
 mod tests {
     use super::*;
     use crate::counters::{Counters, LoopCounters};
+    use crate::front::Front;
     use crate::options::Options;
+    use crate::reload::Reloader;
     use crate::root::Root;
     use crate::site::Site;
     use crate::transport::Transport;
     use proptest::prelude::*;
     use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
 
     fn bench(directory: &std::path::Path) -> Workbench {
         let options = Options::new(directory);
         let site = Site::new(Root::open_directory(directory).expect("opens"), &options, 4);
         let counters = Counters([LoopCounters::default()].into_iter().collect());
-        Workbench::new(site, None, None, options.limits.clone(), options.timeouts.clone(), counters, 0)
+        let options = Arc::new(options);
+        let reloads = (Reloader::new(&options).0, 4);
+        Workbench::new(Front::Plain(site), None, None, &options, counters, 0, reloads)
     }
 
     /// A frame of any kind, mostly one that could be meant.
