@@ -80,7 +80,7 @@ pub(crate) struct Args {
     tls_key: Vec<PathBuf>,
 
     /// Address to listen on in the clear, beside those of TLS; repeatable
-    #[arg(long, value_name = "ADDR", requires = "tls_cert")]
+    #[arg(long, value_name = "ADDR")]
     listen_clear: Vec<ListenAddr>,
 
     /// Event loops, each with a thread of its own [default: the CPUs that may be used]
@@ -172,6 +172,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
+    if options.certificates.is_empty() && !options.listen_clear.is_empty() {
+        eprintln!(
+            "weir serve: --listen-clear is for what speaks TLS otherwise; add --tls-cert and --tls-key, or use --listen"
+        );
+        return Ok(ExitCode::from(2));
+    }
     let log_is_stdout = options.access_log.as_ref().is_some_and(|log| log.target == LogTarget::Stdout);
     let server = match Server::bind(Options { arm: rules.or_else(|| options.arm.clone()), ..options }) {
         Ok(server) => server,

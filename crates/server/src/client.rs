@@ -1,9 +1,10 @@
 //! A client's connection, whichever version of HTTP it speaks.
 
-use crate::connection::{Connection, Turn, Workbench};
+use crate::connection::{Connection, Turn};
 use crate::epoll::{Interest, Readiness};
 use crate::http2;
 use crate::transport::Transport;
+use crate::workbench::Workbench;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
@@ -93,7 +94,8 @@ impl Client {
     pub(crate) fn is_parked(&self) -> bool {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_parked(),
-            Protocol::Http2(_) | Protocol::Changing => false,
+            Protocol::Http2(connection) => connection.is_parked(),
+            Protocol::Changing => false,
         }
     }
 
@@ -101,7 +103,8 @@ impl Client {
     pub(crate) fn resume(&mut self) {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.resume(),
-            Protocol::Http2(_) | Protocol::Changing => {}
+            Protocol::Http2(connection) => connection.resume(),
+            Protocol::Changing => {}
         }
     }
 

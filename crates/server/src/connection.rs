@@ -1,146 +1,34 @@
 //! One connection: receives, splits the input into requests, and sends the responses in their order.
 //!
 //! Its life: *head* (waiting for a first request, or within a head) → *idle* (between requests) → *head* → …;
-//! *body* while a request body is read past, *stall* while the client takes no more of a response, and *linger*
-//! after the last response while the client may still be sending. Each has its deadline; none is ever extended
+//! *body* while a request body is read past, *stall* while the client takes no more of a response, *parked* while a
+//! password is being checked, and *linger* after the last response while the client may still be sending. Each has its deadline; none is ever extended
 //! by bytes that trickle in.
 
-use crate::access_log::LogBuffer;
-use crate::arm_requests::{self, ArmRequests, Received};
-use crate::clock::Clock;
-use crate::counters::{Counters, LoopCounters};
+use crate::arm_requests::Received;
+use crate::counters::LoopCounters;
 use crate::drain::Drain;
 use crate::epoll::Readiness;
 use crate::error_page::{self, Extra};
-use crate::front::Front;
 use crate::head::Persistence;
 use crate::http2;
-use crate::options::{Limits, Options, Timeouts};
+use crate::options::Limits;
 use crate::pending::Pending;
-use crate::reload::Reloads;
 use crate::request::{self, Framing, Head, Request};
 use crate::send::Sent;
 use crate::static_probe::static_probe;
 use crate::transport::Transport;
+use crate::workbench::{BATCH_MAX, Workbench};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// Pipelined responses that go out together.
-const BATCH_MAX: usize = 16;
 /// Rounds of receiving and answering before other connections have their turn.
 const ROUNDS_MAX: usize = 16;
 /// How long a server that is stopped waits for the first request of a connection.
 const FIRST_REQUEST_MS: u64 = 1000;
 /// Bytes that are read for nothing from a client that does not notice the close.
 const LINGER_BYTES_MAX: usize = 1 << 20;
-
-/// What the connections of a loop share; all of it is memory that is used again and again.
-#[derive(Debug)]
-pub(crate) struct Workbench {
-    pub(crate) clock: Clock,
-    pub(crate) front: Front,
-    pub(crate) log: Option<LogBuffer>,
-    pub(crate) arm: Option<ArmRequests>,
-    pub(crate) limits: Limits,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) counters: Counters,
-    /// Which of the counters are this loop's.
-    pub(crate) index: usize,
-    pub(crate) stopping: bool,
-    /// Where another configuration comes from, and which one holds.
-    pub(crate) reloads: Arc<Reloads>,
-    generation: u64,
-    files_max: usize,
-    pub(crate) input: Box<[u8]>,
-    batch: Vec<Pending>,
-    pub(crate) copied: Vec<u8>,
-    pub(crate) http2: http2::Scratch,
-}
-
-impl Workbench {
-    pub(crate) fn new(
-        front: Front,
-        log: Option<LogBuffer>,
-        arm: Option<ArmRequests>,
-        options: &Options,
-        counters: Counters,
-        index: usize,
-        (reloads, files_max): (Arc<Reloads>, usize),
-    ) -> Self {
-        let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
-        // Twice the largest head, so that what is left of one input always leaves room for more.
-        let input_bytes = (2 * limits.head_bytes_max).max(64 << 10);
-        Self {
-            clock: Clock::new(),
-            front,
-            log,
-            arm,
-            limits,
-            timeouts,
-            counters,
-            index,
-            stopping: false,
-            reloads,
-            generation: 0,
-            files_max,
-            input: vec![0; input_bytes].into(),
-            batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
-            copied: Vec::new(),
-            http2: http2::Scratch::default(),
-        }
-    }
-
-    pub(crate) fn counts(&self) -> &LoopCounters {
-        &self.counters.0[self.index]
-    }
-
-    /// Takes up what came from other threads; whether connections that are parked have something to go on with.
-    pub(crate) fn take_news(&mut self) -> bool {
-        if let Some(options) = self.reloads.newer(&mut self.generation) {
-            self.limits = Limits { connections_max: self.limits.connections_max, ..options.limits.clone() };
-            // The memory for input was made for the first bound.
-            self.limits.head_bytes_max = self.limits.head_bytes_max.min(self.input.len() / 2);
-            self.timeouts = options.timeouts.clone();
-            if let (Some(log), Some(wanted)) = (&mut self.log, &options.access_log) {
-                log.change(wanted);
-            }
-            if let Some(rules) = &options.hosts
-                && self.front.reload(Arc::clone(&rules.0), &options, self.files_max).is_err()
-            {
-                self.counts().reload_failed.add(1);
-            }
-            // What they wait for may be another password now.
-            self.front.take_mail(&self.clock);
-            return true;
-        }
-        self.front.take_mail(&self.clock)
-    }
-
-    /// Takes a response off the way: counts and logs it, and makes its place free for the next one.
-    fn settle(&mut self, place: usize) {
-        // In its place: to move it out and in again would cost more than all the rest.
-        let counts = &self.counters.0[self.index];
-        settle_in(&mut self.log, counts, &mut self.batch[place]);
-    }
-
-    pub(crate) fn settle_one(&mut self, pending: &mut Pending) {
-        settle_in(&mut self.log, &self.counters.0[self.index], pending);
-    }
-}
-
-fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, pending: &mut Pending) {
-    if let Some(log) = log
-        && !log.end(&pending.log, pending.body_sent_bytes(), pending.response.offset)
-    {
-        counts.log_dropped.add_shared(1);
-    }
-    if pending.arm.is_told() {
-        arm_requests::end(pending);
-    }
-    pending.reset();
-}
 
 /// What the loop does with a connection after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

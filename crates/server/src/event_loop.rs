@@ -1,13 +1,14 @@
 //! The loop of one core: waits for readiness and gives each connection its turn.
 
 use crate::client::Client;
-use crate::connection::{Turn, Workbench};
+use crate::connection::Turn;
 use crate::epoll::{self, Epoll, Interest, Readiness, Waker};
 use crate::listen::Listener;
 use crate::per_address::PerAddress;
 use crate::slab::Slab;
 use crate::tls::Session;
 use crate::transport::Transport;
+use crate::workbench::Workbench;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;

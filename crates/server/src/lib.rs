@@ -14,7 +14,8 @@
 //! 7. `send.rs` writes head and content in one system call, or remembers how far it came.
 //!
 //! The bytes pass `transport.rs`, and over TLS `tls/`; `client.rs` gives the connection to `http2/` where the client
-//! speaks that, which asks the same `site.rs` and has files of its own for the other steps.
+//! speaks that, which asks the same `front/` and `site.rs` and has files of its own for the other steps.
+//! What all connections of a loop share is in `workbench.rs`.
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
 //! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log/`) or business
@@ -77,6 +78,7 @@ mod static_probe;
 mod target;
 mod tls;
 mod transport;
+mod workbench;
 
 pub use arm_rules::{ArmRules, ArmRulesError};
 pub use config::{

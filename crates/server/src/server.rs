@@ -3,7 +3,6 @@
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::arm_requests::{ArmRequests, Names};
 use crate::config::HostRules;
-use crate::connection::Workbench;
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
 use crate::error::{BindError, RunError, TlsError};
@@ -16,6 +15,7 @@ use crate::reload::{Reloader, Reloads};
 use crate::root::Root;
 use crate::site::Site;
 use crate::tls::Certificates;
+use crate::workbench::Workbench;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -89,7 +89,19 @@ impl Server {
         let connections_max = connections_max(&options.limits, descriptors, files_max * options.loops);
         let options = Arc::new(options);
         let reloader = Reloader::new(&options);
-        Ok(Self { reloader, options, locals, parts, certificates, tls, log, counters, reopen, connections_max, files_max })
+        Ok(Self {
+            reloader,
+            options,
+            locals,
+            parts,
+            certificates,
+            tls,
+            log,
+            counters,
+            reopen,
+            connections_max,
+            files_max,
+        })
     }
 
     /// The addresses of TCP that the server listens on, with the ports that the system chose for port 0.
@@ -192,15 +204,13 @@ impl Server {
                         wanted.lock().unwrap_or_else(PoisonError::into_inner).clone_from(log);
                         reopen.store(true, Ordering::Relaxed);
                     }
+                    let replaced = certificates.as_mut().and_then(|used| used.replace(&newer.certificates));
+                    tell_of_certificates(replaced, newer.notice);
                     wakers.iter().for_each(|waker| waker.wake());
                 }
                 polls = polls.wrapping_add(1);
                 if let Some(certificates) = certificates.as_mut().filter(|_| polls.is_multiple_of(CERTIFICATE_POLLS)) {
-                    match certificates.reload() {
-                        Some(Ok(())) => (options.notice)("certificates were changed and are in use"),
-                        Some(Err(error)) => (options.notice)(&format!("changed certificates are not used: {error}")),
-                        None => {}
-                    }
+                    tell_of_certificates(certificates.reload(), options.notice);
                 }
             }
             stopping.store(true, Ordering::Relaxed);
@@ -216,6 +226,14 @@ impl Server {
             thread.join();
         }
         outcome.map(|()| counters.read())
+    }
+}
+
+fn tell_of_certificates(changed: Option<Result<(), TlsError>>, notice: fn(&str)) {
+    match changed {
+        Some(Ok(())) => notice("certificates were changed and are in use"),
+        Some(Err(error)) => notice(&format!("changed certificates are not used: {error}")),
+        None => {}
     }
 }
 

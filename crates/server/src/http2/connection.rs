@@ -10,12 +10,13 @@ use super::frame::{self, Code};
 use super::hpack::Decoder;
 use super::stream::{Step, Stream};
 use crate::arm_requests::Received;
-use crate::connection::{Turn, Workbench};
+use crate::connection::Turn;
 use crate::epoll::Readiness;
 use crate::pending::Pending;
 use crate::send::Sent;
 use crate::static_probe::static_probe;
 use crate::transport::Transport;
+use crate::workbench::Workbench;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -73,6 +74,8 @@ pub(crate) struct Connection {
     is_failed: bool,
     /// Everything was sent that will ever be.
     is_done: bool,
+    /// Something was found out about passwords since the parked streams were looked at.
+    is_resumed: bool,
     phase: Phase,
     phase_deadline_ms: u64,
     deadline_ms: u64,
@@ -124,6 +127,7 @@ impl Connection {
             is_ending: false,
             is_failed: false,
             is_done: false,
+            is_resumed: false,
             phase: Phase::Linger,
             phase_deadline_ms: 0,
             deadline_ms: 0,
@@ -145,6 +149,16 @@ impl Connection {
     /// Whether a response is being sent.
     pub(crate) fn is_sending(&self) -> bool {
         !self.streams.is_empty() || self.is_blocked()
+    }
+
+    /// Whether a stream waits for a password to be checked.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.streams.iter().any(|stream| stream.parked.is_some())
+    }
+
+    /// Looks at the requests that wait again at its next turn.
+    pub(crate) fn resume(&mut self) {
+        self.is_resumed = true;
     }
 
     pub(crate) fn is_due(&self, now_ms: u64) -> bool {
@@ -181,7 +195,7 @@ impl Connection {
     /// Logs what was sent of unfinished responses.
     pub(crate) fn give_up(&mut self, bench: &mut Workbench) {
         for stream in &mut self.streams {
-            bench.settle_one(&mut stream.pending);
+            stream.settle(bench);
         }
         self.streams.clear();
         self.transport.say_goodbye();
@@ -195,13 +209,16 @@ impl Connection {
         self.is_failed = true;
         frame::go_away(&mut self.control, self.last, code);
         for stream in &mut self.streams {
-            bench.settle_one(&mut stream.pending);
+            stream.settle(bench);
         }
         self.streams.clear();
     }
 
     fn work(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
         let mut sent_bytes = 0;
+        if std::mem::take(&mut self.is_resumed) {
+            self.answer_parked(bench);
+        }
         for _ in 0..ROUNDS_MAX {
             let sent = self.send(bench, &mut sent_bytes)?;
             self.settle_phase(sent_bytes > 0, bench);
@@ -392,7 +409,7 @@ impl Connection {
         if !stream.is_received {
             self.forsake(stream.id);
         }
-        bench.settle_one(&mut stream.pending);
+        stream.settle(bench);
         self.spare.push(stream.pending);
         if self.streams.is_empty() {
             // What many streams needed once is not kept for one.

@@ -13,7 +13,7 @@ const ENTRY_BYTES: usize = 32;
 pub(crate) struct Unreadable;
 
 /// Fields of one block, in memory that is used again.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Fields {
     bytes: Vec<u8>,
     /// Where each field ends: its name, its value.

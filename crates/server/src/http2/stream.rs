@@ -2,9 +2,11 @@
 
 use super::encode;
 use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
+use super::hpack::Fields;
 use crate::atom::Content;
 use crate::pending::Pending;
 use crate::response::Piece;
+use crate::workbench::Workbench;
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -26,6 +28,16 @@ pub(super) struct Stream {
     pub(super) body_unacknowledged: u32,
     pub(super) since_ms: u64,
     pub(super) head_is_sent: bool,
+    /// The request, while its password is being checked; there is no response until then.
+    pub(super) parked: Option<Box<Parked>>,
+}
+
+/// A request that waits for its password to be checked.
+#[derive(Debug)]
+pub(super) struct Parked {
+    pub(super) fields: Fields,
+    /// When it was received, for requests that are told; 0 = it is not known.
+    pub(super) since_ns: u64,
 }
 
 /// What became of a stream's turn.
@@ -33,7 +45,7 @@ pub(super) struct Stream {
 pub(super) enum Step {
     /// It put a frame into the output.
     Moved,
-    /// It waits: for windows, or for its request's body.
+    /// It waits: for windows, for its request's body, or for a password to be checked.
     Waits,
     /// Its content is not what its head said: there is no honest way to go on.
     Broken,
@@ -44,9 +56,16 @@ impl Stream {
         self.head_is_sent && self.pending.response.is_finished()
     }
 
+    /// Counts and logs its response, if there is one.
+    pub(super) fn settle(&mut self, bench: &mut Workbench) {
+        if self.parked.take().is_none() {
+            bench.settle_one(&mut self.pending);
+        }
+    }
+
     /// Puts the head into the output, or the next piece of content as far as both windows let it.
     pub(super) fn step(&mut self, out: &mut Vec<u8>, window: &mut i64) -> Step {
-        if self.is_held {
+        if self.is_held || self.parked.is_some() {
             return Step::Waits;
         }
         if !self.head_is_sent {

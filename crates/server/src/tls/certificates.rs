@@ -61,6 +61,23 @@ impl Certificates {
         Ok(config)
     }
 
+    /// Takes up other files; none = they are the same ones, or there are none, as TLS ends with the server only.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them; what was used before goes on being used.
+    pub(crate) fn replace(&mut self, files: &[CertificateFiles]) -> Option<Result<(), TlsError>> {
+        if files.is_empty() || files == self.files {
+            return None;
+        }
+        let stamps = stamps(files);
+        Some(ByName::load(files).map(|loaded| {
+            self.files = files.to_vec();
+            self.stamps = stamps;
+            self.keys.put(loaded);
+        }))
+    }
+
     /// Reads the files again if any was changed; none = nothing was.
     ///
     /// # Errors
@@ -73,8 +90,14 @@ impl Certificates {
         }
         self.stamps = stamps;
         Some(ByName::load(&self.files).map(|loaded| {
-            *self.keys.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+            self.keys.put(loaded);
         }))
+    }
+}
+
+impl Keys {
+    fn put(&self, keys: ByName) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 }
 
