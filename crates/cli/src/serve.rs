@@ -179,7 +179,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let log_is_stdout = options.access_log.as_ref().is_some_and(|log| log.target == LogTarget::Stdout);
-    let server = match Server::bind(Options { arm: rules.or_else(|| options.arm.clone()), ..options }) {
+    let server = match Server::bind(Options { arm: rules.clone().or(options.arm), ..options }) {
         Ok(server) => server,
         Err(error @ (BindError::RootMissing { .. } | BindError::RootNotDirectory { .. } | BindError::NoAddress)) => {
             eprintln!("weir serve: {error}");
@@ -202,7 +202,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let reloader = server.reloader();
     let counts = server.run_with(&stop, || {
         if hung_up.swap(false, Ordering::Relaxed) {
-            read_again_and_tell(&read_again, &reloader);
+            read_again_and_tell(&read_again, rules.as_ref(), &reloader);
         }
     })?;
     announce(&farewell(&counts), true);
@@ -210,14 +210,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads the configuration again; with mistakes in it, everything stays as it is.
-fn read_again_and_tell(args: &Args, reloader: &Reloader) {
+fn read_again_and_tell(args: &Args, rules: Option<&ArmRules>, reloader: &Reloader) {
     if args.root.is_dir() {
         return;
     }
     let file = args.root.display().to_string();
     match options(args.clone()) {
         Ok(options) => {
-            let after_restart = reloader.reload(options);
+            let after_restart = reloader.reload(Options { arm: rules.cloned().or(options.arm), ..options });
             let rest = match after_restart.as_slice() {
                 [] => String::new(),
                 changed => format!("; only after a restart: {}", changed.join(", ")),

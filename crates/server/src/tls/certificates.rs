@@ -5,12 +5,17 @@ use crate::options::CertificateFiles;
 use rustls::crypto::ring;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
+
+/// Bytes of a file that are read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The certificates of a server with what they were read from.
 #[derive(Debug)]
@@ -140,18 +145,25 @@ fn key(files: &CertificateFiles) -> Result<CertifiedKey, TlsError> {
         let path = path.to_owned();
         move |source| TlsError::Unreadable { path, source }
     };
-    let chain = CertificateDer::pem_file_iter(&files.certificate)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let chain = read(&files.certificate)
+        .and_then(|text| CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>())
         .map_err(unreadable(&files.certificate))?;
     if chain.is_empty() {
         return Err(TlsError::NoCertificate { path: files.certificate.clone() });
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(unreadable(&files.key))?;
+    let key = read(&files.key).and_then(|text| PrivateKeyDer::from_pem_slice(&text)).map_err(unreadable(&files.key))?;
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|source| TlsError::Unusable {
         certificate: files.certificate.clone(),
         key: files.key.clone(),
         source,
     })
+}
+
+/// No more of a file than any certificate has: it may be named by mistake.
+fn read(path: &Path) -> Result<Vec<u8>, pem::Error> {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut text));
+    read.map(|_| text).map_err(pem::Error::Io)
 }
 
 /// What tells changed files from unchanged ones: inode, size and both times of the last change.
