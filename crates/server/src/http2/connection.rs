@@ -195,7 +195,7 @@ impl Connection {
     /// Logs what was sent of unfinished responses.
     pub(crate) fn give_up(&mut self, bench: &mut Workbench) {
         for stream in &mut self.streams {
-            stream.settle(bench);
+            bench.settle_one(&mut stream.pending);
         }
         self.streams.clear();
         self.transport.say_goodbye();
@@ -209,7 +209,7 @@ impl Connection {
         self.is_failed = true;
         frame::go_away(&mut self.control, self.last, code);
         for stream in &mut self.streams {
-            stream.settle(bench);
+            bench.settle_one(&mut stream.pending);
         }
         self.streams.clear();
     }
@@ -409,7 +409,7 @@ impl Connection {
         if !stream.is_received {
             self.forsake(stream.id);
         }
-        stream.settle(bench);
+        bench.settle_one(&mut stream.pending);
         self.spare.push(stream.pending);
         if self.streams.is_empty() {
             // What many streams needed once is not kept for one.

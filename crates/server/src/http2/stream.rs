@@ -6,7 +6,6 @@ use super::hpack::Fields;
 use crate::atom::Content;
 use crate::pending::Pending;
 use crate::response::Piece;
-use crate::workbench::Workbench;
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -54,13 +53,6 @@ pub(super) enum Step {
 impl Stream {
     pub(super) fn is_finished(&self) -> bool {
         self.head_is_sent && self.pending.response.is_finished()
-    }
-
-    /// Counts and logs its response, if there is one.
-    pub(super) fn settle(&mut self, bench: &mut Workbench) {
-        if self.parked.take().is_none() {
-            bench.settle_one(&mut self.pending);
-        }
     }
 
     /// Puts the head into the output, or the next piece of content as far as both windows let it.
