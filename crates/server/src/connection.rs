@@ -77,6 +77,11 @@ impl Workbench {
         }
     }
 
+    /// Takes note of files that have changed.
+    pub(crate) fn hear(&mut self) {
+        self.site.hear(&self.counters.0[self.index]);
+    }
+
     pub(crate) fn counts(&self) -> &LoopCounters {
         &self.counters.0[self.index]
     }

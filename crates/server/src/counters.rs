@@ -56,10 +56,22 @@ counters! {
     cache_hits,
     /// Requests for content that had to be opened.
     cache_misses,
+    /// Files read into memory; of many loops that want one, one reads it.
+    cache_fills,
     /// Cache entries removed to make room.
     cache_evictions,
     /// Cache entries removed because the file had changed or gone.
     cache_stale,
+    /// Responses with a compressed form.
+    coded_responses,
+    /// Compressed forms that were put off, because too many waited to be made.
+    forms_refused,
+    /// Changes in watched directories that the kernel has told.
+    watch_events,
+    /// Times that it could not tell all of them, so that every file was looked at again.
+    watch_overflows,
+    /// Directories that could not be watched for a lack of watches.
+    watches_refused,
     /// Access log lines written.
     log_lines,
     /// Access log lines dropped because the disk was full or the reader too slow.

@@ -21,6 +21,8 @@ const SWEEP_MS: u64 = 500;
 const PAUSE_MS: u64 = 200;
 /// The token of the waker; those of the listening sockets are below it.
 const WAKER: u64 = u64::MAX;
+/// The token of what tells of changed files.
+const WATCHES: u64 = u64::MAX - 4095;
 /// Tokens from here up are not connections.
 const RESERVED: u64 = u64::MAX - 4096;
 /// What a client is told for whom there is no room.
@@ -75,6 +77,9 @@ impl EventLoop {
         for (i, listener) in self.listeners.iter().enumerate() {
             self.epoll.add(listener.as_raw_fd(), listener_token(i), Interest::Level)?;
         }
+        if let Some(fd) = self.bench.site.watch_fd() {
+            self.epoll.add(fd, WATCHES, Interest::Level)?;
+        }
         let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         while !(self.bench.stopping && self.connections.is_empty()) {
             let count = self.epoll.wait(&mut events, self.timeout_ms())?;
@@ -84,6 +89,7 @@ impl EventLoop {
                 let token = event.u64;
                 match token {
                     WAKER => {}
+                    WATCHES => self.bench.hear(),
                     _ if token > RESERVED => self.accept(token),
                     _ => self.turn(token, Readiness::of(event)),
                 }

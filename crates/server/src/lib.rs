@@ -19,8 +19,10 @@
 //!
 //! # Staleness
 //!
-//! A cached file is looked at again at most once a second, so a change on disk becomes visible after one
-//! second at the latest.
+//! The kernel tells of changes in the directories of cached files (`watches.rs`), in the order in which they and the
+//! requests came: a request that was sent after a change gets what is there since. Where it does not tell (network
+//! file systems, symbolic links, several hard links) a cached file is looked at again at most once a second, and
+//! elsewhere at most once a minute, for writes through a memory mapping, which it does not tell either.
 //!
 //! # Example
 //!
@@ -42,6 +44,8 @@ mod arm_rules;
 mod atom;
 mod cache;
 mod clock;
+mod coding;
+mod compress;
 mod conditional;
 mod connection;
 mod counters;
@@ -50,26 +54,33 @@ mod epoll;
 mod error;
 mod error_page;
 mod event_loop;
+mod forms;
 mod head;
+mod inotify;
 mod listen;
 mod listing;
+mod media_type;
 mod options;
 mod pending;
 mod range;
 mod request;
 mod response;
+mod resume;
 mod root;
 mod send;
 mod server;
+mod shelf;
 mod site;
 mod slab;
 mod static_probe;
 mod target;
+mod watches;
 
 pub use arm_rules::{ArmRules, ArmRulesError};
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError};
 pub use listen::ListenAddr;
-pub use options::{AccessLog, Limits, LogFormat, LogTarget, Options, Timeouts};
-pub use response::{AtomId, Part, Piece, Response, Variant};
+pub use options::{AccessLog, Compression, Limits, LogFormat, LogTarget, Options, Timeouts};
+pub use response::{AtomId, Digest, Part, Piece, Response, Variant};
+pub use resume::{Resumed, Resumer, Unfinished};
 pub use server::Server;

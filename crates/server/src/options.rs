@@ -2,6 +2,7 @@
 
 use crate::arm_rules::ArmRules;
 use crate::listen::ListenAddr;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +20,13 @@ pub struct Options {
     pub cache_bytes_max: u64,
     /// Files up to this size are held in memory; larger ones are sent from their descriptor. Default: 1 MiB.
     pub cached_file_bytes_max: u64,
+    /// Compressed forms of files. Default: both ways are on.
+    pub compression: Compression,
+    /// Directories that each loop watches for changes (inotify), so that files in memory need no look. Those beyond
+    /// it, and where the kernel does not tell of changes, are looked at once a second. 0 = none. Default: 8192.
+    pub watches_max: usize,
+    /// Media types by the ending of a name, without its dot and in lower case, before the built-in ones.
+    pub media_types: HashMap<String, String>,
     /// Whether a directory without `index.html` is listed; otherwise it is answered with 403. Default: yes.
     pub listing: bool,
     /// Whether names that begin with a dot are served. `/.well-known/` (RFC 8615) always is. Default: no.
@@ -42,6 +50,9 @@ impl Options {
             loops: std::thread::available_parallelism().map_or(1, usize::from),
             cache_bytes_max: 256 << 20,
             cached_file_bytes_max: 1 << 20,
+            compression: Compression::default(),
+            watches_max: 8192,
+            media_types: HashMap::new(),
             listing: true,
             dot_files: false,
             access_log: None,
@@ -49,6 +60,23 @@ impl Options {
             timeouts: Timeouts::default(),
             limits: Limits::default(),
         }
+    }
+}
+
+/// Which compressed forms clients that take them get (RFC 9110 section 12.5.3).
+#[derive(Debug, Clone)]
+pub struct Compression {
+    /// Send `file.br`, `file.zst` or `file.gz` in place of `file`, if it is not older. Default: yes.
+    pub neighbours: bool,
+    /// Compress what is text and lies in memory, once, in a thread beside the loops. Default: yes.
+    pub on_the_fly: bool,
+    /// Bytes from which on that is done. Default: 1 KiB.
+    pub bytes_min: u64,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self { neighbours: true, on_the_fly: true, bytes_min: 1 << 10 }
     }
 }
 

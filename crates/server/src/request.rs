@@ -38,6 +38,7 @@ pub(crate) struct Request<'b> {
     /// Any of the fields from `range` down to `if_unmodified_since` is present.
     pub(crate) is_conditional: bool,
     pub(crate) range: Option<&'b [u8]>,
+    pub(crate) accept_encoding: Option<&'b [u8]>,
     pub(crate) if_range: Option<&'b [u8]>,
     pub(crate) if_match: Option<&'b [u8]>,
     pub(crate) if_none_match: Option<&'b [u8]>,
@@ -92,6 +93,7 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
         expects_continue: false,
         is_conditional: false,
         range: None,
+        accept_encoding: None,
         if_range: None,
         if_match: None,
         if_none_match: None,
@@ -173,6 +175,7 @@ impl<'b> Request<'b> {
                     }
                     length = Some(bytes);
                 }
+                15 if is("accept-encoding") => self.accept_encoding(value),
                 17 if is("if-modified-since") => self.condition(|request| &mut request.if_modified_since, value),
                 17 if is("transfer-encoding") => {
                     transfer_codings += 1;
@@ -209,6 +212,13 @@ impl<'b> Request<'b> {
         let field = field(self);
         if field.is_none() {
             *field = Some(value);
+        }
+    }
+
+    /// Keeps the only line; of a list over several lines the first counts, as no browser writes one.
+    fn accept_encoding(&mut self, value: &'b [u8]) {
+        if self.accept_encoding.is_none() {
+            self.accept_encoding = Some(value);
         }
     }
 

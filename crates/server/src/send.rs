@@ -117,6 +117,10 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
         return Ok(if is_last { Step::Last { bytes } } else { Step::Took { bytes, full } });
     }
     let Some((handle, start, len)) = file else { return Ok(Step::Nothing) };
+    if !queue.iter().find(|pending| !pending.response.is_finished()).is_some_and(Pending::is_unchanged) {
+        // Bytes of two versions must never look like one file.
+        return Err(io::ErrorKind::StaleNetworkFileHandle.into());
+    }
     let taken = sink.send_file(handle, start, len.min(CALL_BYTES_MAX as u64))?;
     if taken == 0 {
         // The file became shorter than the head has promised, so there is no honest way to go on.
@@ -205,17 +209,20 @@ impl Sink for Socket<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::atom::Description;
     use crate::clock::Clock;
     use crate::counters::LoopCounters;
     use crate::head::Persistence;
     use crate::options::Options;
     use crate::request::{self, Head};
-    use crate::response::Response;
+    use crate::response::{Response, Variant};
     use crate::root::Root;
+    use crate::shelf::Shelf;
     use crate::site::Site;
     use proptest::prelude::*;
     use std::os::unix::fs::FileExt;
     use std::rc::Rc;
+    use std::sync::Arc;
 
     /// A sink that has room for so many bytes.
     #[derive(Default)]
@@ -250,7 +257,8 @@ mod tests {
 
     fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> Pending {
         let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
-        let mut site = Site::new(Root::open_directory(directory).expect("opens"), &options, 4);
+        let root = Root::open_directory(directory).expect("opens");
+        let mut site = Site::new(root, &options, 4, Arc::new(Shelf::new()));
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
         let mut pending = Pending::default();
         site.respond(&request, Persistence::Stays, &Clock::new(), &LoopCounters::default(), &mut pending);
@@ -291,7 +299,8 @@ mod tests {
             let response: Response = serde_json::from_slice(&carried).expect("restores");
             // Elsewhere the content is found again by its identity.
             let file = File::open(directory.path().join("f.bin")).expect("opens");
-            let atom = Atom::load(file, b"f.bin", memory(there), 0).expect("loads");
+            let of = Description { path: Box::default(), content_type: String::new(), variant: Variant::Identity, varies: false, now_s: 0 };
+            let atom = Atom::load(file, &Shelf::new(), memory(there), &of).expect("loads");
             prop_assert!(response.atom.is_none_or(|id| id == atom.id));
             let mut resumed = [Pending { response, atom: Some(Rc::new(atom)), ..Pending::default() }];
             bytes.extend(run(&mut resumed, usize::MAX));

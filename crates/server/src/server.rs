@@ -10,6 +10,7 @@ use crate::event_loop::EventLoop;
 use crate::listen;
 use crate::options::{Limits, Options};
 use crate::root::Root;
+use crate::shelf::Shelf;
 use crate::site::Site;
 use socket2::Socket;
 use std::net::SocketAddr;
@@ -114,6 +115,8 @@ impl Server {
         let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
         let open = Arc::new(AtomicUsize::new(0));
         let names = Arc::new(Names::default());
+        let shelf = Arc::new(Shelf::new());
+        shelf.start().map_err(|source| RunError::Thread { source })?;
         let rules = options.arm.clone().map(Arc::new);
         let stopping = AtomicBool::new(false);
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
@@ -122,7 +125,7 @@ impl Server {
             let waker = Arc::new(waker);
             wakers.push(Arc::clone(&waker));
             let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
-            threads.push(Start { index, epoll, waker, listeners, root, log, arm });
+            threads.push(Start { index, epoll, waker, listeners, root, log, arm, shelf: Arc::clone(&shelf) });
         }
         let outcome = std::thread::scope(|scope| {
             let mut running = Vec::new();
@@ -166,6 +169,7 @@ struct Start {
     root: Root,
     log: Option<LogBuffer>,
     arm: Option<ArmRequests>,
+    shelf: Arc<Shelf>,
 }
 
 impl Start {
@@ -178,7 +182,7 @@ impl Start {
         connections_max: usize,
         files_max: usize,
     ) -> std::io::Result<()> {
-        let site = Site::new(self.root, options, files_max);
+        let site = Site::new(self.root, options, files_max, self.shelf);
         let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
         let bench = Workbench::new(site, self.log, self.arm, limits, timeouts, counters.clone(), self.index);
         let event_loop = EventLoop::new(self.epoll, self.listeners, bench, Arc::clone(open), connections_max);

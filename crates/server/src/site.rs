@@ -1,35 +1,53 @@
 //! What a request for something below the root is answered with.
 
-use crate::atom::{Atom, Stamp};
-use crate::cache::{Cache, Found};
+use crate::atom::{Atom, Description, Stamp};
+use crate::cache::{Cache, Found, TOLD_MS, UNTOLD_MS};
 use crate::clock::Clock;
+use crate::coding::{CODINGS, LastAccepted};
 use crate::conditional::{self, Verdict};
 use crate::counters::LoopCounters;
 use crate::error_page::{self, Extra};
+use crate::forms::{self, Forms};
 use crate::head::{self, Persistence};
 use crate::listing;
-use crate::options::Options;
+use crate::media_type;
+use crate::options::{Compression, Options};
 use crate::pending::Pending;
 use crate::range::{self, Ranges};
 use crate::request::{Method, Request};
 use crate::response::{Part, Variant};
 use crate::root::Root;
+use crate::shelf::Shelf;
 use crate::target::{self, BadTarget};
+use crate::watches::{Change, Watches};
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The Allow field, the same for everything that is served.
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
 /// The file that stands for its directory.
 const INDEX: &[u8] = b"index.html";
 
+/// How long after a change another one may leave the file looking the same.
+const AMBIGUOUS: Duration = Duration::from_millis(50);
+
 /// A root directory with its cache, as one loop serves it.
 #[derive(Debug)]
 pub(crate) struct Site {
     root: Root,
     cache: Cache,
+    watches: Watches,
+    changes: Vec<Change>,
+    shelf: Arc<Shelf>,
+    accepted: LastAccepted,
+    compression: Compression,
+    media_types: media_type::Overrides,
     memory_bytes_max: u64,
     listing: Option<listing::Shown>,
     dot_files: bool,
@@ -58,12 +76,18 @@ enum Resource {
 }
 
 impl Site {
-    pub(crate) fn new(root: Root, options: &Options, files_max: usize) -> Self {
+    pub(crate) fn new(root: Root, options: &Options, files_max: usize, shelf: Arc<Shelf>) -> Self {
         let bytes_max = options.cache_bytes_max / options.loops.max(1) as u64;
         let entries_max = options.limits.listing_entries_max;
         Self {
             root,
             cache: Cache::new(bytes_max, files_max),
+            watches: Watches::new(options.watches_max),
+            changes: Vec::new(),
+            shelf,
+            accepted: LastAccepted::default(),
+            compression: options.compression.clone(),
+            media_types: options.media_types.clone(),
             memory_bytes_max: options.cached_file_bytes_max,
             listing: options.listing.then_some(listing::Shown { dot_files: options.dot_files, entries_max }),
             dot_files: options.dot_files,
@@ -92,7 +116,10 @@ impl Site {
         let mut decoded = std::mem::take(&mut self.decoded);
         match target::resolve(request.target, self.dot_files, &mut decoded) {
             Ok(found) => match self.resource(found.path, clock, counters) {
-                Resource::Atom(atom) => self.content(request, atom, clock, persistence, out),
+                Resource::Atom(atom) => {
+                    let atom = self.form(request, found.path, atom, clock, counters);
+                    self.content(request, atom, clock, persistence, out);
+                }
                 Resource::Directory(directory) => {
                     self.directory(directory, found.path, extra, clock, persistence, out);
                 }
@@ -105,6 +132,48 @@ impl Site {
         self.decoded = decoded;
     }
 
+    /// What is readable when files have changed; see [`hear`](Self::hear).
+    pub(crate) fn watch_fd(&self) -> Option<RawFd> {
+        self.watches.fd()
+    }
+
+    /// Takes note of files that have changed.
+    pub(crate) fn hear(&mut self, counters: &LoopCounters) {
+        let mut changes = std::mem::take(&mut self.changes);
+        counters.watch_events.add(self.watches.hear(&mut changes));
+        let mut gone = 0;
+        for change in &changes {
+            match change {
+                Change::Path(path) => gone += self.forget(path),
+                Change::Below(directory) => gone += self.cache.remove_below(directory),
+                Change::Everything => counters.watch_overflows.add(1),
+            }
+        }
+        counters.cache_stale.add(gone);
+        self.settle_watches(counters);
+        self.changes = changes;
+    }
+
+    /// Removes what a changed name has to do with: the file, the directory that it is the index of, and the file that
+    /// it is a form of.
+    fn forget(&mut self, path: &[u8]) -> u64 {
+        let mut gone = u64::from(self.cache.remove(path));
+        let directory = path.strip_suffix(INDEX).filter(|directory| directory.ends_with(b"/"));
+        gone += directory.map_or(0, |directory| u64::from(self.cache.remove(directory)));
+        for plain in CODINGS.iter().filter_map(|coding| path.strip_suffix(coding.suffix())) {
+            gone += self.forget(plain);
+        }
+        gone
+    }
+
+    /// Has everything looked at again whose watches were given up, and counts what had no watch.
+    fn settle_watches(&mut self, counters: &LoopCounters) {
+        if self.watches.take_lost() {
+            self.cache.doubt_all();
+        }
+        counters.watches_refused.add(std::mem::take(&mut self.watches.refused));
+    }
+
     /// Finds content in the cache, or on disk and then in the cache.
     fn resource(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Resource {
         let stale = match self.cache.find(path, clock.now_ms) {
@@ -112,35 +181,99 @@ impl Site {
                 counters.cache_hits.add(1);
                 return Resource::Atom(atom);
             }
-            Found::Stale(stamp) => Some(stamp),
+            Found::Stale(atom) => Some(atom),
             Found::Missing => None,
         };
+        // Before the look at the file, so that no change falls between the two.
+        let device = self.watches.cover(&self.root, path, clock.now_ms);
+        self.settle_watches(counters);
         let located = self.locate(path);
-        let is_usable = stale.is_some_and(|stamp| match &located {
-            Ok(Located::File(_, metadata)) => Stamp::of(metadata) == stamp,
-            Ok(_) => false,
-            // Without descriptors or memory for a look, the content of a second ago is better than an error.
-            Err(error) => status_of(error) >= 500,
-        });
-        if is_usable && let Some(atom) = self.cache.confirm(path, clock.now_ms) {
-            counters.cache_hits.add(1);
-            return Resource::Atom(atom);
-        }
-        if self.cache.remove(path) {
+        let name = if path.ends_with(b"/") { [path, INDEX].concat() } else { path.to_vec() };
+        if let Some(atom) = stale {
+            let is_same = match &located {
+                Ok(Located::File(_, metadata)) => self.is_same(&atom, &name, metadata),
+                Ok(_) => false,
+                // Without descriptors or memory for a look, the content of a second ago is better than an error.
+                Err(error) => status_of(error) >= 500,
+            };
+            if is_same {
+                let fresh_ms = located.map_or(UNTOLD_MS, |located| self.fresh_ms(&located, &name, device));
+                self.cache.confirm(path, clock.now_ms + fresh_ms);
+                counters.cache_hits.add(1);
+                return Resource::Atom(atom);
+            }
+            self.cache.remove(path);
             counters.cache_stale.add(1);
         }
         counters.cache_misses.add(1);
-        let loaded = located.and_then(|located| match located {
-            Located::Redirect => Ok(Resource::Redirect),
-            Located::Directory(directory) => Ok(Resource::Directory(directory)),
-            Located::File(file, _) => {
-                let name = if path.ends_with(b"/") { INDEX } else { path };
-                let atom = Rc::new(Atom::load(file, name, self.memory_bytes_max, clock.unix_s)?);
-                counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms));
-                Ok(Resource::Atom(atom))
-            }
+        let loaded = located.and_then(|located| {
+            let fresh_ms = self.fresh_ms(&located, &name, device);
+            Ok(match located {
+                Located::Redirect => Resource::Redirect,
+                Located::Directory(directory) => Resource::Directory(directory),
+                Located::File(file, metadata) => {
+                    let atom = Rc::new(self.load(file, &metadata, &name, clock.unix_s)?);
+                    counters.cache_fills.add(u64::from(atom.was_read));
+                    counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms + fresh_ms));
+                    Resource::Atom(atom)
+                }
+            })
         });
         loaded.unwrap_or_else(|error| Resource::Failed(status_of(&error)))
+    }
+
+    /// Whether a file and its compressed neighbours are what they were.
+    fn is_same(&self, atom: &Atom, name: &[u8], metadata: &Metadata) -> bool {
+        let stamp = Stamp::of(metadata);
+        let neighbours = forms::neighbours(&self.root, name, stamp, &self.compression);
+        stamp == atom.stamp
+            && !atom.is_ambiguous
+            && neighbours == atom.forms.as_ref().map_or_else(Default::default, |forms| forms.neighbours())
+    }
+
+    /// How long a file needs no look: long where the kernel tells of every change that it can tell of.
+    fn fresh_ms(&self, located: &Located, name: &[u8], device: Option<u64>) -> u64 {
+        let Located::File(file, metadata) = located else { return UNTOLD_MS };
+        let is_told = device == Some(metadata.dev()) && metadata.nlink() == 1 && self.root.is_straight(file, name);
+        if is_told { TOLD_MS } else { UNTOLD_MS }
+    }
+
+    fn load(&self, file: File, metadata: &Metadata, name: &[u8], now_s: u64) -> io::Result<Atom> {
+        let stamp = Stamp::of(metadata);
+        let content_type = media_type::of(name, &self.media_types);
+        let neighbours = forms::neighbours(&self.root, name, stamp, &self.compression);
+        let makes = forms::makes(&content_type, stamp.size(), self.memory_bytes_max, &self.compression);
+        let varies = makes || neighbours.iter().any(Option::is_some);
+        let of = Description { path: name.into(), content_type, variant: Variant::Identity, varies, now_s };
+        let mut atom = Atom::load(file, &self.shelf, self.memory_bytes_max, &of)?;
+        atom.is_ambiguous = atom.stamp.is_ambiguous(AMBIGUOUS);
+        if varies {
+            let (root, shelf) = (&self.root, &*self.shelf);
+            let forms = Forms::load(root, name, neighbours, makes, shelf, self.memory_bytes_max, &of);
+            atom.forms = Some(Box::new(forms));
+        }
+        Ok(atom)
+    }
+
+    /// The form of the content that suits the client best.
+    fn form(
+        &mut self,
+        request: &Request<'_>,
+        path: &[u8],
+        atom: Rc<Atom>,
+        clock: &Clock,
+        counters: &LoopCounters,
+    ) -> Rc<Atom> {
+        let (Some(forms), Some(field)) = (&atom.forms, request.accept_encoding) else { return atom };
+        let mut grown = 0;
+        let chosen = forms.choose(&atom, self.accepted.read(field), &self.shelf, clock.unix_s, &mut grown);
+        if grown > 0 {
+            counters.cache_evictions.add(self.cache.grow(path, grown));
+        }
+        counters.forms_refused.add(self.shelf.take_refused());
+        let Some(form) = chosen else { return atom };
+        counters.coded_responses.add(1);
+        form
     }
 
     fn locate(&self, path: &[u8]) -> io::Result<Located> {
@@ -210,7 +343,7 @@ impl Site {
         }
         if !out.response.parts.is_empty() {
             out.response.atom = Some(atom.id);
-            out.response.variant = Variant::Identity;
+            out.response.variant = atom.variant;
             out.atom = Some(atom);
         }
     }
@@ -229,12 +362,8 @@ impl Site {
         out.status = 206;
         let response = &mut out.response;
         if let [(start, end)] = *ranges {
-            let fields = format!(
-                "Content-Type: {}\r\nContent-Length: {}\r\n{}",
-                atom.content_type,
-                end - start,
-                content_range((start, end))
-            );
+            let fields =
+                format!("{}Content-Length: {}\r\n{}", atom.type_and_coding(), end - start, content_range((start, end)));
             head::other(&mut response.head, 206, &[fields.as_bytes(), &atom.validators], clock, persistence);
             out.head_bytes = response.head.len() as u64;
             response.parts.push(Part { head_end: out.head_bytes, start, end });
@@ -253,7 +382,8 @@ impl Site {
         let literal: usize = between.iter().map(String::len).sum::<usize>() + end.len();
         let content: u64 = ranges.iter().map(|(start, end)| end - start).sum();
         let fields = format!(
-            "Content-Type: multipart/byteranges; boundary={boundary}\r\nContent-Length: {}\r\n",
+            "Content-Type: multipart/byteranges; boundary={boundary}\r\n{}Content-Length: {}\r\n",
+            atom.coding_field(),
             content + literal as u64
         );
         head::other(&mut response.head, 206, &[fields.as_bytes(), &atom.validators], clock, persistence);

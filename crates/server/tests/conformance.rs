@@ -257,19 +257,3 @@ fn a_connection_outlives_304s_and_errors() {
     }
     assert_eq!(site.counters.read().connections, 2);
 }
-
-#[test]
-fn a_changed_file_is_seen_after_a_second() {
-    let site = site();
-    assert_eq!(site.get("/a.txt").text(), "hello, world");
-    let misses = site.counters.read().cache_misses;
-    assert_eq!(site.get("/a.txt").text(), "hello, world");
-    assert_eq!(site.counters.read().cache_misses, misses);
-    site.write("a.txt", b"changed");
-    std::fs::remove_file(site.directory.path().join("sub/index.html")).expect("removes");
-    std::thread::sleep(Duration::from_millis(1100));
-    assert_eq!(site.get("/a.txt").text(), "changed");
-    assert!(site.get("/sub/").text().contains("<h1>/sub/</h1>"), "the listing, as the index has gone");
-    let counts = site.counters.read();
-    assert_eq!((counts.cache_stale, counts.cache_hits), (1, 1));
-}
