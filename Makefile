@@ -61,7 +61,7 @@ soak: build ## Explains load on real servers again and again for MINUTES (10): n
 soak-load: build ## Asks for REQUESTS (10000000) without a pause: the memory of the load generator stays below 50 MB.
 	@scripts/soak-load
 
-soak-arm: deps ## Apache with its ARM module: RELOADS (1000) under load by each model, by prefork with 100 new children each time.
+soak-arm: deps ## ARM in Apache and PHP: RELOADS (1000) under load by each model, CHILDREN (100000) of one connection each, php-fpm.
 	@scripts/soak-arm
 
 fuzz: deps ## Fuzzes each parser for FUZZ_SECONDS (60).

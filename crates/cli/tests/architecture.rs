@@ -25,7 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("arm2-c", &["arm"]),
     ("store", &["measure"]),
     ("testkit", &[]),
-    ("web-modules", &[]),
+    ("web-modules", &["agent"]),
     (
         "cli",
         &[

@@ -20,6 +20,7 @@ pub struct PhpFpm {
     tcp: bool,
     opcache: bool,
     environment: Vec<(String, String)>,
+    global: Vec<(String, String)>,
     pool: Vec<(String, String)>,
     ini: Vec<(String, String)>,
     own: Vec<(&'static str, PathBuf)>,
@@ -40,6 +41,7 @@ impl PhpFpm {
             tcp: false,
             opcache: true,
             environment: Vec::new(),
+            global: Vec::new(),
             pool: Vec::new(),
             ini: Vec::new(),
             own: Vec::new(),
@@ -68,6 +70,12 @@ impl PhpFpm {
     /// A variable that the pages read with `getenv`, such as a database's address.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A line of the configuration that is none of the pool's, such as `("process_control_timeout", "10")`.
+    pub fn global_setting(mut self, name: &str, value: &str) -> Self {
+        self.global.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -131,8 +139,9 @@ impl PhpFpm {
 
     fn configuration(&self, dir: &Path, listen: &str) -> String {
         let (dir, processes) = (dir.display(), self.processes);
+        let global: String = self.global.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
         let mut text = format!(
-            "[global]\nerror_log = {dir}/error.log\npid = {dir}/php-fpm.pid\nlog_level = notice\n\n\
+            "[global]\nerror_log = {dir}/error.log\npid = {dir}/php-fpm.pid\nlog_level = notice\n{global}\n\
              [www]\nlisten = {listen}\npm = static\npm.max_children = {processes}\n\
              catch_workers_output = yes\nclear_env = yes\n"
         );

@@ -1,8 +1,9 @@
 //! Whose child a request is, and whose children are what it starts: by headers, by the environment, through a proxy.
 
-use crate::{Told, arm_directory, armed, ask, get, line_of, required, site};
+use crate::{armed, ask, get, line_of, required, site};
 use weir_agent::transaction::{Transaction, TransactionId};
 use weir_testkit::{Apache, Cgi};
+use weir_web_modules::{Told, arm_directory};
 
 const PARENT: &str = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331";
 const PRINTS_ITS_ENVIRONMENT: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nenv\n";
@@ -31,7 +32,7 @@ fn a_request_is_part_of_its_callers_trace_and_what_it_starts_of_its_own() {
     }
     let site = site(&[("env.cgi", PRINTS_ITS_ENVIRONMENT), ("off/env.cgi", PRINTS_ITS_ENVIRONMENT), ("a.txt", "a")]);
     let arm = arm_directory();
-    let told = Told::new(arm.path());
+    let told = Told::over(arm.path());
     let behind = Apache::prefork().workers(1).root(site.path()).cgi(Cgi::Direct).start().expect("it starts");
     let log = site.path().join("access.log");
     let apache = Apache::event().workers(8).processes(1).root(site.path()).cgi(Cgi::Daemon);
@@ -98,7 +99,7 @@ ArmApplication pages
     let off = ask(port, &format!("GET /off/env.cgi HTTP/1.1\r\nHost: 127.0.0.1\r\ntraceparent: 00-{PARENT}-01"));
     assert_eq!(variable(&off.body, "ARM_APPLICATION"), None);
     assert_eq!(variable(&off.body, "HTTP_TRACEPARENT"), Some(format!("00-{PARENT}-01").as_str()));
-    assert!(told.is_silent());
+    assert!(told.rest().is_empty());
 
     // The log has the id that leads to the transaction, and times.
     get(port, "/a.txt");

@@ -1,6 +1,6 @@
 //! What a small static file costs with the module, in instructions: nothing where it is off, little where it is on.
 
-use crate::{BUILT, Told, arm_directory, required, site, wait_for};
+use crate::{BUILT, required, site};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use weir_testkit::client::Connection;
 use weir_testkit::{free_port, require};
+use weir_web_modules::{Told, arm_directory, wait_for};
 
 /// Requests of a run, after some that are not counted.
 const REQUESTS: u64 = 200;
@@ -93,7 +94,7 @@ fn off_is_free_and_on_is_cheap() {
     }
     let folders: [TempDir; 2] = std::array::from_fn(|_| arm_directory());
     let [listened, alone] = folders.each_ref().map(TempDir::path);
-    let _told = Told::new(listened);
+    let _told = Told::over(listened);
     let load = format!("LoadModule arm_module {}\n", BUILT.path().join("mod_arm.so").display());
     let on = format!("{load}Arm On\nArmTransaction small\n");
     let [without, off, listen, alone] = std::thread::scope(|scope| {

@@ -1,8 +1,9 @@
 //! Each directive, for a server, a virtual host, a directory, a location and files; and what a transaction tells.
 
-use crate::{Told, arm_directory, armed, ask, context, get, metric, required, site};
+use crate::{armed, ask, get, required, site};
 use weir_agent::transaction::Status;
 use weir_testkit::{Apache, Cgi, StartError};
+use weir_web_modules::{Told, arm_directory, context, metric};
 
 #[test]
 fn directives_hold_where_they_stand() {
@@ -21,7 +22,7 @@ fn directives_hold_where_they_stand() {
     ]);
     let root = site.path().display();
     let arm = arm_directory();
-    let told = Told::new(arm.path());
+    let told = Told::over(arm.path());
     let apache = armed(Apache::event().workers(4).processes(2).root(site.path()).cgi(Cgi::Daemon), arm.path());
     let server = apache
         .directive(&format!(
@@ -75,7 +76,7 @@ ArmUser nobody
     for (path, host, what) in expected {
         let answer = ask(server.port, &format!("GET {path}?secret=1 HTTP/1.1\r\nHost: {host}"));
         let Some((application, name, user, info)) = what else {
-            assert!(answer.status == 200 && told.is_silent(), "{path}: it is off");
+            assert!(answer.status == 200 && told.rest().is_empty(), "{path}: it is off");
             continue;
         };
         let one = &told.next(1)[0];
@@ -111,7 +112,7 @@ ArmUser nobody
     assert_eq!(ask(server.port, "GET / HTTP/1.1\r\nno field\r\nHost: 127.0.0.1").status, 400);
     let refused = &told.next(1)[0];
     assert!(refused.reported && metric(refused, "status") == Some(400), "{refused:?}");
-    assert!(told.is_silent());
+    assert!(told.rest().is_empty());
 }
 
 #[test]

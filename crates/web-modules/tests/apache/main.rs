@@ -8,26 +8,21 @@ mod package;
 mod reloads;
 mod switches;
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::time::Duration;
 use tempfile::TempDir;
-use weir_agent::protocol::Filter;
-use weir_agent::transaction::{MetricValue, Transaction};
-use weir_agent::{Agent, Settings, Subscription};
 use weir_testkit::{Apache, require};
+use weir_web_modules::{make, wait_for};
 
 /// The module as `make` builds it, and the library under the name that it looks for.
 pub(crate) static BUILT: LazyLock<TempDir> = LazyLock::new(|| {
     let folder = site(&[]);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../native/apache");
-    let built = Command::new("make").arg("-C").arg(source).arg(format!("BUILD={}", folder.path().display())).output();
-    let built = built.expect("make is there");
+    let built = make("apache", &[&format!("BUILD={}", folder.path().display())]);
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let library = std::env::current_exe().expect("this test").with_file_name("libarm4.so");
     symlink(library, folder.path().join("libarm4.so.4")).expect("a link");
@@ -47,13 +42,6 @@ pub(crate) fn armed(apache: Apache, arm: &Path) -> Apache {
     apache.directive(&format!("LoadModule arm_module {}", module.display()))
 }
 
-/// A directory for announcements that all users may write into.
-pub(crate) fn arm_directory() -> TempDir {
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).expect("it is ours");
-    folder
-}
-
 /// A site of files, with their texts.
 pub(crate) fn site(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -66,54 +54,6 @@ pub(crate) fn site(files: &[(&str, &str)]) -> TempDir {
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("it is ours");
     }
     folder
-}
-
-/// An agent, and everything that it is told.
-pub(crate) struct Told {
-    pub(crate) agent: Agent,
-    all: Subscription,
-}
-
-impl Told {
-    pub(crate) fn new(arm: &Path) -> Self {
-        let settings = Settings {
-            directory: arm.to_owned(),
-            host: "here".to_owned(),
-            beat: Duration::from_millis(10),
-            batch: Duration::from_millis(100),
-            ..Settings::default()
-        };
-        let agent = Agent::start(settings, None, None).expect("it starts");
-        let all = agent.subscribe(Filter::default(), 100_000).expect("it runs");
-        Self { agent, all }
-    }
-
-    /// The next so many transactions, by the time of their begin.
-    pub(crate) fn next(&self, count: usize) -> Vec<Transaction> {
-        let mut found: Vec<Transaction> = Vec::new();
-        wait_for("transactions", || {
-            found.extend(self.all.take(Duration::from_millis(20)).iter().map(|it| Transaction::clone(it)));
-            found.len() >= count
-        });
-        found.sort_by_key(|one| one.start_ns);
-        assert_eq!(found.len(), count, "{found:#?}");
-        found
-    }
-
-    /// Whether nothing more comes.
-    pub(crate) fn is_silent(&self) -> bool {
-        thread::sleep(Duration::from_millis(100));
-        self.all.take(Duration::from_millis(100)).is_empty()
-    }
-}
-
-/// Waits until something holds; it has twenty seconds.
-pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < until, "{what}: it does not come");
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// An answer, and the address that it was asked from.
@@ -142,19 +82,6 @@ pub(crate) fn ask(port: u16, head: &str) -> Answer {
 /// Asks for a path.
 pub(crate) fn get(port: u16, path: &str) -> Answer {
     ask(port, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1"))
-}
-
-/// A metric by its name.
-pub(crate) fn metric(of: &Transaction, name: &str) -> Option<i64> {
-    of.details.metrics.iter().find(|metric| metric.name == name).and_then(|metric| match metric.value {
-        MetricValue::Integer(number) => Some(number),
-        _ => None,
-    })
-}
-
-/// A value of the context by its name.
-pub(crate) fn context<'a>(of: &'a Transaction, name: &str) -> Option<&'a str> {
-    of.details.context.iter().find(|value| value.name == name).map(|value| value.value.as_str())
 }
 
 /// A line in a file that a server writes, as soon as it is there.

@@ -1,8 +1,9 @@
 //! What transactions are called, by patterns or by their objects, with a bound; and whose requests are measured.
 
-use crate::{Told, arm_directory, armed, get, required, site};
+use crate::{armed, get, required, site};
 use std::collections::BTreeSet;
 use weir_testkit::{Apache, Cgi};
+use weir_web_modules::{Told, arm_directory};
 
 #[test]
 fn names_come_from_patterns_then_from_the_section_then_from_the_object() {
@@ -16,7 +17,7 @@ fn names_come_from_patterns_then_from_the_section_then_from_the_object() {
         ("fixed/page.txt", "fixed"),
     ]);
     let arm = arm_directory();
-    let told = Told::new(arm.path());
+    let told = Told::over(arm.path());
     let apache = Apache::prefork().workers(1).root(site.path()).cgi(Cgi::Direct).module("rewrite");
     let server = armed(apache, arm.path())
         .directive(
@@ -60,7 +61,7 @@ fn clients_cannot_make_names_without_end() {
         return;
     }
     let arm = arm_directory();
-    let told = Told::new(arm.path());
+    let told = Told::over(arm.path());
     let server = armed(Apache::event().workers(16).processes(1), arm.path())
         .directive("Arm On\nArmMatch \"^/n/(.*)\" \"n $1\"\n<Location \"/known\">\nArmTransaction known\n</Location>")
         .start()
@@ -98,7 +99,7 @@ fn only_some_requests_and_only_some_clients() {
         return;
     }
     let arm = arm_directory();
-    let told = Told::new(arm.path());
+    let told = Told::over(arm.path());
     let server = armed(Apache::prefork().workers(1), arm.path())
         .directive(
             r#"
@@ -135,9 +136,9 @@ fn only_some_requests_and_only_some_clients() {
     ask("/share", 200);
     assert_eq!(told.next(5).len(), 5);
     ask("/others", 5);
-    assert!(told.is_silent());
+    assert!(told.rest().is_empty());
     ask("/ours", 5);
     ask("/others/all", 5);
     told.next(10);
-    assert!(told.is_silent());
+    assert!(told.rest().is_empty());
 }

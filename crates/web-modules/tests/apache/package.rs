@@ -1,9 +1,10 @@
 //! The package for Debian holds what it should, and what it holds works.
 
-use crate::{BUILT, Told, arm_directory, get, required};
+use crate::{BUILT, get, required};
 use std::path::Path;
 use std::process::Command;
 use weir_testkit::{Apache, require};
+use weir_web_modules::{Told, arm_directory};
 
 fn run(command: &mut Command) -> String {
     let output = command.output().expect("it starts");
@@ -40,7 +41,7 @@ fn the_package_has_the_module_and_its_configuration() {
     let unpacked = folder.path().join("unpacked");
     run(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&unpacked));
     let arm = arm_directory();
-    let told = Told::new(arm.path());
+    let told = Told::over(arm.path());
     let module = unpacked.join("usr/lib/apache2/modules/mod_arm.so");
     let include = unpacked.join("etc/apache2/mods-available/arm.conf");
     let apache = Apache::prefork().workers(1).environment("LD_LIBRARY_PATH", BUILT.path());

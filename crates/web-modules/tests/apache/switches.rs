@@ -1,9 +1,10 @@
 //! The agent's switches hold at once; without an agent or without its library the server serves and its log has times.
 
-use crate::{Told, arm_directory, armed, get, line_of, required, site, wait_for};
+use crate::{armed, get, line_of, required, site};
 use std::path::Path;
 use weir_agent::protocol::{Answer, Ask, Switch};
 use weir_testkit::{Apache, Cgi};
+use weir_web_modules::{Told, arm_directory, wait_for};
 
 const PRINTS_ITS_ENVIRONMENT: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nenv\n";
 
@@ -14,7 +15,7 @@ fn the_agents_switch_holds_at_once() {
     }
     let site = site(&[("env.cgi", PRINTS_ITS_ENVIRONMENT)]);
     let arm = arm_directory();
-    let told = Told::new(arm.path());
+    let told = Told::over(arm.path());
     let apache = Apache::prefork().workers(2).root(site.path()).cgi(Cgi::Direct);
     let server = armed(apache, arm.path()).directive("Arm On\nArmApplication pages").start().expect("it starts");
     told.next(1);
@@ -32,7 +33,7 @@ fn the_agents_switch_holds_at_once() {
         // What it starts has no parent then, but still the application.
         assert!(printed.contains("ARM_APPLICATION=pages") && !printed.contains("ARM_CORRELATOR"), "{printed}");
     }
-    assert!(told.is_silent());
+    assert!(told.rest().is_empty());
     switch(Some(Switch::On));
     get(server.port, "/env.cgi");
     told.next(1);
@@ -73,7 +74,7 @@ fn a_process_that_is_told_nothing_makes_no_memory() {
         return;
     }
     let arm = arm_directory();
-    let told = Told::new(arm.path());
+    let told = Told::over(arm.path());
     let status = || match told.agent.ask(Ask::Status) {
         Answer::Status(status) => status,
         other => panic!("{other:?}"),
@@ -81,14 +82,14 @@ fn a_process_that_is_told_nothing_makes_no_memory() {
     let off = armed(Apache::prefork().workers(3), arm.path()).directive("Arm Off\nArmTransaction x");
     let server = off.start().expect("it starts");
     get(server.port, "/");
-    assert!(told.is_silent() && status().processes == 0);
+    assert!(told.rest().is_empty() && status().processes == 0);
     drop(server);
     let on = armed(Apache::prefork().workers(3), arm.path()).directive("<Location \"/on\">\nArm On\n</Location>");
     let server = on.start().expect("it starts");
     // Registered when they start, before any request that is on: each child, and not the parent.
     wait_for("the children", || status().processes == 3);
     get(server.port, "/");
-    assert!(told.is_silent());
+    assert!(told.rest().is_empty());
     drop(server);
     wait_for("their ends", || status().processes == 0);
 }

@@ -1,9 +1,10 @@
 //! Calls of other extensions that are transactions by themselves.
 
-use crate::{Told, context, php, required, tree};
+use crate::{php, required, run};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use weir_agent::transaction::{Status, Transaction};
+use weir_web_modules::{Told, context, tree};
 
 const PDO: [&str; 3] = ["extension=pdo", "extension=pdo_sqlite", "arm.automatic=1"];
 
@@ -46,7 +47,7 @@ fn each_call_of_a_database_is_one_with_the_shape_of_its_statement() {
         [$pdo, "query"]("select 1");
         $page->stop();
     "#;
-    let (_, all) = told.run(&PDO, code, 11);
+    let (_, all) = run(&told, &PDO, code, 11);
     let of_page = |name| (name, Status::Good, Some("page"));
     let failed = |name| (name, Status::Failed, Some("page"));
     let expected = [
@@ -88,9 +89,9 @@ fn statements_are_not_told_where_that_is_off_and_nothing_is_timed_by_itself() {
     let Some(()) = required("pdo_sqlite") else { return };
     let told = Told::new();
     let code = r#"(new PDO("sqlite::memory:"))->exec("create table a (b int)");"#;
-    let (_, all) = told.run(&[&PDO[..], &["arm.statements=0", "arm.application=mine"]].concat(), code, 2);
+    let (_, all) = run(&told, &[&PDO[..], &["arm.statements=0", "arm.application=mine"]].concat(), code, 2);
     assert!(all.iter().all(|one| one.application == "mine" && one.details.context.is_empty()));
-    let (_, none) = told.run(&PDO[..2], code, 0);
+    let (_, none) = run(&told, &PDO[..2], code, 0);
     assert!(none.is_empty() && told.rest().is_empty());
 }
 
@@ -111,7 +112,7 @@ fn addresses_that_are_opened_are_ones_too() {
         echo file_get_contents("data:,x"), filesize("/etc/passwd") > 0;
         "#
     );
-    let (said, all) = told.run(&["extension=curl", "arm.automatic=1"], &code, 4);
+    let (said, all) = run(&told, &["extension=curl", "arm.automatic=1"], &code, 4);
     serving.join().expect("it served");
     assert_eq!(said, "hi its words hix1");
     let expected = [
@@ -140,7 +141,7 @@ fn a_fatal_error_within_a_timed_call_aborts_it() {
         $pdo->query("select fatal()");
     "#;
     for way in ["exit", "fatal"] {
-        let mut command = php(&PDO, told.arm.path());
+        let mut command = php(&PDO, told.arm());
         command.args(["-r", code, way]);
         command.output().expect("it starts");
         let all = told.next(2);

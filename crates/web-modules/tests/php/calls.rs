@@ -1,7 +1,8 @@
 //! The paper's calls.
 
-use crate::{Told, php, required, tree};
+use crate::{php, required, run};
 use weir_agent::transaction::Status;
+use weir_web_modules::{Told, arm_directory, tree};
 
 #[test]
 fn the_papers_program_runs_and_is_told() {
@@ -18,7 +19,7 @@ fn the_papers_program_runs_and_is_told() {
         echo $app_id === arm_init("PhpApache", "*") ? " same" : " other";
         echo arm_getid($app_id, "inner") === arm_getid($app_id, "inner") ? " same" : " other";
     "#;
-    let (said, all) = told.run(&[], code, 2);
+    let (said, all) = run(&told, &[], code, 2);
     assert_eq!(tree(&all), [("PhpApache", Status::Good, None), ("inner", Status::Failed, Some("PhpApache"))]);
     assert_eq!(said, format!("00-{}-{:016x}-01 000 same same", all[1].id.trace_text(), all[1].id.span));
     assert_eq!(
@@ -56,7 +57,7 @@ fn what_is_open_at_the_end_was_aborted_however_it_ends() {
     ];
     for end in ends {
         let count = if end.contains("later") { 3 } else { 2 };
-        let (_, all) = told.run(&[], &format!("{begin}{end}"), count);
+        let (_, all) = run(&told, &[], &format!("{begin}{end}"), count);
         assert_eq!(tree(&all)[..2], two, "{end}");
         assert!(all.iter().all(|one| one.status == Status::Aborted), "{end}");
     }
@@ -98,7 +99,7 @@ fn an_error_never_breaks_a_page_and_has_words() {
         for ($i = 0; $i < 5000; $i++) { $name = arm_getid($app, "name $i"); }
         echo $name;
     "#;
-    let (said, all) = told.run(&[], code, 1 + 2 + 2 + 2 + 1024);
+    let (said, all) = run(&told, &[], code, 1 + 2 + 2 + 2 + 1024);
     assert_eq!(said, "eeeeeeeeeeee000 -5 -4");
     assert_eq!(all[0].status, Status::Unknown, "of a status that there is none");
     let given = all.iter().find(|one| one.parent.is_some_and(|parent| parent.span == 0xb7ad_6b71_6920_3331));
@@ -119,7 +120,7 @@ fn a_forked_child_tells_of_itself() {
         arm_stop(arm_start($one));
         if ($child) { pcntl_waitpid($child, $status); arm_stop($around); }
     "#;
-    let (_, all) = told.run(&[], code, 3);
+    let (_, all) = run(&told, &[], code, 3);
     let around = all[0].id;
     assert!(all[1..].iter().all(|one| one.parent == Some(around) && one.status == Status::Good), "{all:#?}");
     assert_ne!(all[1].process.pid, all[2].process.pid);
@@ -133,7 +134,7 @@ fn without_library_or_agent_pages_run_all_the_same() {
         $o = Arm\Application::current()->transaction("o", ["c"])->start(context: ["c" => "1"]);
         echo $a, $t, $r, arm_stop($r), var_export(arm_correlator(), true), var_export($o->isRecorded(), true);
     "#;
-    let nobody = crate::arm_directory();
+    let nobody = arm_directory();
     let run = |library: bool| {
         let mut command = php(&[], nobody.path());
         if !library {

@@ -1,11 +1,12 @@
 //! What it costs, in instructions; and that it is clean under valgrind and for PHP with threads.
 
-use crate::{arm_directory, make, php, required};
+use crate::{php, required};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use weir_agent::{Agent, Settings};
 use weir_testkit::require;
+use weir_web_modules::{arm_directory, make};
 
 /// Instructions of a start and a stop of a page, the library's included; measured with gcc 12 and Rust 1.95: … while an
 /// agent listens, … while none does.
@@ -78,6 +79,6 @@ fn valgrind_finds_nothing() {
 #[test]
 fn it_compiles_for_php_with_threads() {
     let Some(()) = required("") else { return };
-    let output = make(&["threads"]);
+    let output = make("php", &["threads"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

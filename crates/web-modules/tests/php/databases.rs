@@ -1,8 +1,9 @@
 //! Calls of real databases over sockets.
 
-use crate::{Told, context, required, tree};
+use crate::{required, run};
 use weir_agent::transaction::Status;
 use weir_testkit::{MariaDb, Postgres, require};
+use weir_web_modules::{Told, context, tree};
 
 #[test]
 fn postgresql_by_pdo_and_by_its_own_functions() {
@@ -25,7 +26,8 @@ fn postgresql_by_pdo_and_by_its_own_functions() {
         "#,
         address = database.address
     );
-    let (_, all) = told.run(&["extension=pdo", "extension=pgsql", "extension=pdo_pgsql", "arm.automatic=1"], &code, 10);
+    let (_, all) =
+        run(&told, &["extension=pdo", "extension=pgsql", "extension=pdo_pgsql", "arm.automatic=1"], &code, 10);
     let good = |name| (name, Status::Good, Some("page"));
     let expected = [
         ("page", Status::Good, None),
@@ -71,7 +73,7 @@ fn mariadb_by_mysqli() {
         "#,
         socket = socket.display()
     );
-    let (_, all) = told.run(&["extension=mysqlnd", "extension=mysqli", "arm.automatic=1"], &code, 6);
+    let (_, all) = run(&told, &["extension=mysqlnd", "extension=mysqli", "arm.automatic=1"], &code, 6);
     let good = |name| (name, Status::Good, None);
     let expected = [
         good("mysqli::__construct"),

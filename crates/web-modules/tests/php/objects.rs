@@ -1,7 +1,8 @@
 //! The same as objects.
 
-use crate::{Told, context, required, tree};
+use crate::{required, run};
 use weir_agent::transaction::{MetricValue, Status};
+use weir_web_modules::{Told, context, tree};
 
 #[test]
 fn what_an_object_begins_ends_with_it_as_its_block_was_left() {
@@ -22,7 +23,7 @@ fn what_an_object_begins_ends_with_it_as_its_block_was_left() {
         $global = $order->start();
         leaves($order);
     "#;
-    let (said, all) = told.run(&[], code, 7);
+    let (said, all) = run(&told, &[], code, 7);
     assert_eq!(said, "recorded42");
     let seen: Vec<_> = tree(&all);
     let expected = [
@@ -79,7 +80,7 @@ fn misuse_is_an_error_of_php() {
             break;
         }
     "#;
-    let (said, all) = told.run(&[], code, 3);
+    let (said, all) = run(&told, &[], code, 3);
     assert_eq!(said, "eeeeeeeeeefine");
     let names: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
     // The one whose context had no text was started, and ended by the error.

@@ -1,9 +1,10 @@
 //! What is installed: Debian's package.
 
-use crate::{arm_directory, built, make, php, required};
+use crate::{built, php, required};
 use std::fs;
 use std::process::Command;
 use weir_testkit::require;
+use weir_web_modules::{arm_directory, make};
 
 #[test]
 fn the_package_has_what_phpenmod_and_php_look_for() {
@@ -11,7 +12,7 @@ fn the_package_has_what_phpenmod_and_php_look_for() {
     let folder = tempfile::tempdir().expect("a folder");
     // Built once, for all tests.
     fs::copy(built().0, folder.path().join("arm.so")).expect("a copy");
-    let output = make(&["--old-file=Makefile", &format!("BUILD={}", folder.path().display()), "deb"]);
+    let output = make("php", &["--old-file=Makefile", &format!("BUILD={}", folder.path().display()), "deb"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut packages = fs::read_dir(folder.path()).expect("a folder").flatten().map(|entry| entry.path());
     let package = packages.find(|path| path.extension().is_some_and(|kind| kind == "deb")).expect("a package");

@@ -1,6 +1,6 @@
 //! Within Apache, and in php-fpm's processes that serve many requests.
 
-use crate::{Told, built, required, tree};
+use crate::{built, required};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use weir_agent::protocol::{Answer, Ask, Switch};
 use weir_agent::transaction::Status;
 use weir_testkit::{Apache, Nginx, PhpFpm, RunningBackend, require};
+use weir_web_modules::{Told, arm_directory, tree};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 /// The same as ARM_CORRELATOR has it.
@@ -19,7 +20,7 @@ const PARENT_SPAN: u64 = 0xb7ad_6b71_6920_3331;
 
 /// Pages, which as root other users may read.
 pub(crate) fn pages(files: &[(&str, &str)]) -> TempDir {
-    let folder = crate::arm_directory();
+    let folder = arm_directory();
     for (name, code) in files {
         fs::write(folder.path().join(name), format!("<?php {code}")).expect("it is ours");
     }
@@ -38,15 +39,19 @@ pub(crate) const PAGE: &str = r#"
 "#;
 
 pub(crate) fn fpm(told: &Told, processes: u32, ini: &[(&str, &str)]) -> RunningBackend {
+    fpm_with_arm(told.arm(), processes, ini).start().expect("it starts")
+}
+
+pub(crate) fn fpm_with_arm(arm: &Path, processes: u32, ini: &[(&str, &str)]) -> PhpFpm {
     let (extension, library) = built();
     let mut fpm = PhpFpm::new().processes(processes).environment("LD_LIBRARY_PATH", &library);
     // The pool clears the environment of its processes.
-    fpm = fpm.env("WEIR_ARM_DIR", &told.arm.path().display().to_string());
+    fpm = fpm.env("WEIR_ARM_DIR", &arm.display().to_string());
     fpm = fpm.ini("extension", &extension.display().to_string());
     for (name, value) in ini {
         fpm = fpm.ini(name, value);
     }
-    fpm.start().expect("it starts")
+    fpm
 }
 
 /// Asks for a page by a connection of its own; gives the status and the body.
@@ -141,7 +146,7 @@ pub(crate) fn within_apache(told: &Told, pages: &Path, dir: &Path, own: &[(&'sta
         dir.display()
     );
     let mut apache = Apache::prefork().workers(3).root(pages).module("setenvif").directive(&load);
-    apache = apache.environment("LD_LIBRARY_PATH", &library).environment("WEIR_ARM_DIR", told.arm.path());
+    apache = apache.environment("LD_LIBRARY_PATH", &library).environment("WEIR_ARM_DIR", told.arm());
     // Nothing of Debian's configuration of PHP.
     apache = apache.environment("PHP_INI_SCAN_DIR", Path::new(""));
     own.iter().fold(apache, |apache, (name, value)| apache.environment(name, value))
@@ -151,7 +156,7 @@ pub(crate) fn within_apache(told: &Told, pages: &Path, dir: &Path, own: &[(&'sta
 fn within_apache_the_request_and_the_servers_switch_are_obeyed() {
     let Some(()) = required("").and_then(|()| require::apache()).and_then(|()| libphp()) else { return };
     let told = Told::new();
-    let (pages, dir) = (pages(&[("page.php", PAGE), ("other.php", PAGE)]), crate::arm_directory());
+    let (pages, dir) = (pages(&[("page.php", PAGE), ("other.php", PAGE)]), arm_directory());
     // mod_arm's word that it is in this process: what it does not name is off.
     let apache = within_apache(&told, pages.path(), dir.path(), &[("ARM_SERVER", Path::new("mod_arm"))]);
     let given = format!(

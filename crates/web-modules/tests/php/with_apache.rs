@@ -1,12 +1,13 @@
 //! A page within Apache that mod_arm measures: its transaction is the parent of what the page does, or all is off.
 
 use crate::servers::{PAGE, fpm, get, libphp, pages, within_apache};
-use crate::{Told, built, required, tree};
+use crate::{built, required};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 use weir_agent::transaction::Status;
 use weir_testkit::{Apache, require};
+use weir_web_modules::{Told, arm_directory, tree};
 
 /// mod_arm as its own Makefile builds it.
 static MOD_ARM: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -47,7 +48,7 @@ fn a_page_within_apache_is_the_parent_of_what_it_does() {
     let Some(()) = required("").and_then(|()| require::apache()).and_then(|()| libphp()) else { return };
     let Some(()) = require::program("apxs") else { return };
     let told = Told::new();
-    let (pages, dir) = (pages(&[("page.php", PAGE), ("other.php", PAGE)]), crate::arm_directory());
+    let (pages, dir) = (pages(&[("page.php", PAGE), ("other.php", PAGE)]), arm_directory());
     let apache = measured(within_apache(&told, pages.path(), dir.path(), &[])).start().expect("it starts");
     both(&told, apache.port);
 }
@@ -60,6 +61,6 @@ fn a_page_of_php_fpm_behind_apache_likewise() {
     let fpm = fpm(&told, 2, &[("arm.require_server", "1")]);
     let pages = pages(&[("page.php", PAGE), ("other.php", PAGE)]);
     let apache = Apache::event().workers(4).processes(1).root(pages.path()).php_fpm(&fpm);
-    let apache = apache.environment("LD_LIBRARY_PATH", &built().1).environment("WEIR_ARM_DIR", told.arm.path());
+    let apache = apache.environment("LD_LIBRARY_PATH", &built().1).environment("WEIR_ARM_DIR", told.arm());
     both(&told, measured(apache).start().expect("it starts").port);
 }
