@@ -26,7 +26,8 @@ Examples:
       requests told to `weir agent` as business transactions, by the directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
 
-Files in memory are looked at again at most once a second.
+A changed file is served from the moment of its change.
+Text is sent compressed (br, zstd, gzip) to clients that take it.
 Symbolic links that leave DIR, and absolute ones, are refused.
 SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one
 ends at once.
@@ -78,6 +79,14 @@ pub(crate) struct Args {
     /// Answer 403 for a directory without index.html instead of listing it
     #[arg(long)]
     no_listing: bool,
+
+    /// Send files as they are: neither compressed here nor from FILE.br, FILE.zst or FILE.gz beside them
+    #[arg(long)]
+    no_compression: bool,
+
+    /// Media type of files by the ending of their names, such as xyz=chemical/x-xyz; repeatable
+    #[arg(long, value_name = "ENDING=TYPE", value_parser = media_type)]
+    media_type: Vec<(String, String)>,
 
     /// Serve names that begin with a dot, too (/.well-known/ always is)
     #[arg(long)]
@@ -147,6 +156,9 @@ fn options(args: Args) -> Options {
     options.cache_bytes_max = u64::from(args.cache_mib) << 20;
     options.listing = !args.no_listing;
     options.dot_files = args.dot_files;
+    options.compression.on_the_fly = !args.no_compression;
+    options.compression.neighbours = !args.no_compression;
+    options.media_types = args.media_type.into_iter().collect();
     options.limits.connections_max = args.connections_max as usize;
     options.timeouts.idle = Duration::from_secs(args.idle_timeout.into());
     options.timeouts.stop = Duration::from_secs(args.stop_timeout.into());
@@ -157,6 +169,16 @@ fn options(args: Args) -> Options {
         ..AccessLog::new(if path.as_os_str() == "-" { LogTarget::Stdout } else { LogTarget::File(path) })
     });
     options
+}
+
+/// An ending and its media type, which goes into a field as it is.
+fn media_type(text: &str) -> Result<(String, String), String> {
+    let (ending, media_type) = text.split_once('=').ok_or("it has no =")?;
+    let is_type = media_type.contains('/') && media_type.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    if !is_type {
+        return Err(format!("{media_type:?} is no media type"));
+    }
+    Ok((ending.trim_start_matches('.').to_ascii_lowercase(), media_type.to_owned()))
 }
 
 /// Which requests are told, as a file says it.

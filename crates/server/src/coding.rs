@@ -7,31 +7,9 @@ pub(crate) const CODINGS: [Variant; 3] = [Variant::Brotli, Variant::Zstd, Varian
 /// A quality of 1, in thousandths.
 const WHOLE: u16 = 1000;
 
-impl Variant {
-    /// The name in Content-Encoding; none for the plain bytes.
-    pub fn coding(self) -> Option<&'static str> {
-        match self {
-            Self::Identity => None,
-            Self::Gzip => Some("gzip"),
-            Self::Brotli => Some("br"),
-            Self::Zstd => Some("zstd"),
-        }
-    }
-
-    /// The ending of a file that holds this form of the file without it.
-    pub(crate) fn suffix(self) -> &'static [u8] {
-        match self {
-            Self::Identity => b"",
-            Self::Gzip => b".gz",
-            Self::Brotli => b".br",
-            Self::Zstd => b".zst",
-        }
-    }
-
-    /// Its place in [`CODINGS`].
-    pub(crate) fn place(self) -> Option<usize> {
-        CODINGS.iter().position(|&coding| coding == self)
-    }
+/// The place of a coding in [`CODINGS`]; none for the plain bytes.
+pub(crate) fn place(variant: Variant) -> Option<usize> {
+    CODINGS.iter().position(|&coding| coding == variant)
 }
 
 /// The codings that a client takes, best first; the plain bytes come after all of them.
@@ -61,17 +39,17 @@ impl Accepted {
                     () if is(b"zstd") => Variant::Zstd,
                     () => continue,
                 };
-                named[coding.place().unwrap_or(0)] = Some(quality);
+                named[place(coding).unwrap_or(0)] = Some(quality);
             }
         }
-        let of = |place: usize| named[place].or(any).unwrap_or(0);
+        let of = |at: usize| named[at].or(any).unwrap_or(0);
         // Who says that plain bytes are better than a coding gets plain bytes; without a word any coding is better.
         let least = identity.unwrap_or(0).max(1);
         let mut accepted = Self::default();
         let mut order = [0, 1, 2];
-        order.sort_by_key(|&place| std::cmp::Reverse(of(place)));
-        for place in order.into_iter().filter(|&place| of(place) >= least) {
-            accepted.codings[accepted.count] = CODINGS[place];
+        order.sort_by_key(|&at| std::cmp::Reverse(of(at)));
+        for at in order.into_iter().filter(|&at| of(at) >= least) {
+            accepted.codings[accepted.count] = CODINGS[at];
             accepted.count += 1;
         }
         accepted

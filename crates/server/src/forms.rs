@@ -1,7 +1,7 @@
 //! The forms of one content: neighbours of the file that were compressed beforehand, and what is compressed here.
 
 use crate::atom::{Atom, Content, Description, Stamp};
-use crate::coding::{Accepted, CODINGS};
+use crate::coding::{self, Accepted, CODINGS};
 use crate::media_type;
 use crate::options::Compression;
 use crate::response::Variant;
@@ -92,8 +92,9 @@ impl Forms {
         now_s: u64,
         grown: &mut u64,
     ) -> Option<Rc<Atom>> {
-        let ready = |variant: Variant| self.ready[variant.place()?].get().map(Rc::clone);
-        let has_neighbour = |variant: &Variant| variant.place().is_some_and(|place| self.neighbours[place].is_some());
+        let ready = |variant: Variant| self.ready[coding::place(variant)?].get().map(Rc::clone);
+        let has_neighbour =
+            |variant: &Variant| coding::place(*variant).is_some_and(|place| self.neighbours[place].is_some());
         // What the operator has made is sent rather than anything made here, however well the client likes that.
         if let Some(form) = accepted.iter().filter(has_neighbour).find_map(ready) {
             return Some(form);
@@ -109,7 +110,7 @@ impl Forms {
                 Made::Ready(form) => {
                     let atom = Rc::new(Atom::compressed(plain, variant, form, now_s));
                     *grown = form.bytes.len() as u64 + atom.fields.len() as u64;
-                    let _ = self.ready[variant.place()?].set(Rc::clone(&atom));
+                    let _ = self.ready[coding::place(variant)?].set(Rc::clone(&atom));
                     return Some(atom);
                 }
                 Made::Useless => {}

@@ -61,6 +61,28 @@ pub enum Variant {
     Zstd,
 }
 
+impl Variant {
+    /// The name in Content-Encoding; none for the plain bytes.
+    pub fn coding(self) -> Option<&'static str> {
+        match self {
+            Self::Identity => None,
+            Self::Gzip => Some("gzip"),
+            Self::Brotli => Some("br"),
+            Self::Zstd => Some("zstd"),
+        }
+    }
+
+    /// The ending of a file that holds this form of the file without it.
+    pub(crate) fn suffix(self) -> &'static [u8] {
+        match self {
+            Self::Identity => b"",
+            Self::Gzip => b".gz",
+            Self::Brotli => b".br",
+            Self::Zstd => b".zst",
+        }
+    }
+}
+
 /// A range of the content, sent after a portion of the head bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {

@@ -5,6 +5,7 @@
 //! beside the loops, and whoever asks meanwhile goes on without them; a digest is made by who wants it, once.
 
 use crate::atom::Stamp;
+use crate::coding;
 use crate::compress;
 use crate::response::{Digest, Variant};
 use std::collections::HashMap;
@@ -118,7 +119,7 @@ impl Shelf {
 
     /// A compressed form, or the promise to make it.
     pub(crate) fn form<'s>(&self, shared: &'s Arc<Shared>, variant: Variant) -> Made<'s> {
-        let Some(form) = variant.place().map(|place| &shared.forms[place]) else { return Made::Useless };
+        let Some(form) = coding::place(variant).map(|place| &shared.forms[place]) else { return Made::Useless };
         match form.made.get() {
             Some(Some(compressed)) => Made::Ready(compressed),
             Some(None) => Made::Useless,
@@ -194,7 +195,7 @@ fn work(waiting: &Receiver<Job>) {
     // SAFETY: the call takes no pointers; 0 is this thread, and a refusal leaves its priority as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
     for Job(shared, variant) in waiting {
-        let form = variant.place().map(|place| &shared.forms[place]);
+        let form = coding::place(variant).map(|place| &shared.forms[place]);
         let Some((bytes, form)) = shared.bytes.get().zip(form) else { continue };
         let made = compress::compress(bytes, variant).map(|bytes| {
             let digest = digest_of(&bytes);

@@ -1,6 +1,7 @@
 //! Everything that reads what came from the network, and URLs.
 
 use crate::Choices;
+use crate::coding::{Accepted, LastAccepted};
 use crate::drain::Drain;
 use crate::range::{self, Ranges};
 use crate::request::{self, Head};
@@ -155,6 +156,16 @@ pub fn url(input: &[u8]) {
         assert_eq!(text.lines().count(), 4, "{text:?}");
         assert_eq!(text.lines().next().map(|line| line.split(' ').count()), Some(3), "{text:?}");
     }
+}
+
+/// Reads any bytes as an Accept-Encoding field: no coding comes twice, plain bytes are none, and it may be kept.
+pub fn accept_encoding(input: &[u8]) {
+    let accepted = Accepted::read(input);
+    let codings: Vec<_> = accepted.iter().collect();
+    assert!(codings.iter().all(|coding| coding.coding().is_some()));
+    assert!((1..codings.len()).all(|i| !codings[..i].contains(&codings[i])));
+    let mut last = LastAccepted::default();
+    assert!(last.read(input) == accepted && last.read(input) == accepted);
 }
 
 /// Reads any bytes as a Range field of a file of any size.
