@@ -84,6 +84,10 @@ pub(crate) struct Args {
     #[arg(long)]
     no_compression: bool,
 
+    /// Send .shtml files as they are, instead of carrying out their includes
+    #[arg(long)]
+    no_includes: bool,
+
     /// Media type of files by the ending of their names, such as xyz=chemical/x-xyz; repeatable
     #[arg(long, value_name = "ENDING=TYPE", value_parser = media_type)]
     media_type: Vec<(String, String)>,
@@ -158,6 +162,7 @@ fn options(args: Args) -> Options {
     options.dot_files = args.dot_files;
     options.compression.on_the_fly = !args.no_compression;
     options.compression.neighbours = !args.no_compression;
+    options.includes = !args.no_includes;
     options.media_types = args.media_type.into_iter().collect();
     options.limits.connections_max = args.connections_max as usize;
     options.timeouts.idle = Duration::from_secs(args.idle_timeout.into());

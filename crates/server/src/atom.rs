@@ -4,6 +4,8 @@ use crate::clock::http_date;
 use crate::forms::Forms;
 use crate::response::{AtomId, Variant};
 use crate::shelf::{Compressed, Shared, Shelf};
+use crate::template::Template;
+use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -40,6 +42,8 @@ pub(crate) struct Atom {
     pub(crate) fields: Vec<u8>,
     /// The other forms of the content, where it may have some.
     pub(crate) forms: Option<Box<Forms>>,
+    /// Its includes, where it is a page that is assembled.
+    pub(crate) template: Option<OnceCell<Template>>,
     /// What other loops have of the same content.
     pub(crate) shared: Arc<Shared>,
     /// Whether this loop has read the bytes, rather than taken those that another one read.
@@ -163,6 +167,7 @@ impl Atom {
             validators: validators.into_bytes(),
             fields: Vec::new(),
             forms: None,
+            template: None,
             shared,
             was_read: false,
             is_ambiguous: false,

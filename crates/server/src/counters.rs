@@ -72,6 +72,8 @@ counters! {
     watch_overflows,
     /// Directories that could not be watched for a lack of watches.
     watches_refused,
+    /// Directives of pages that could not be carried out, includes that lead nowhere or in a circle among them.
+    include_errors,
     /// Access log lines written.
     log_lines,
     /// Access log lines dropped because the disk was full or the reader too slow.

@@ -41,6 +41,7 @@
 mod access_log;
 mod arm_requests;
 mod arm_rules;
+mod assembly;
 mod atom;
 mod cache;
 mod clock;
@@ -74,6 +75,7 @@ mod site;
 mod slab;
 mod static_probe;
 mod target;
+mod template;
 mod watches;
 
 pub use arm_rules::{ArmRules, ArmRulesError};

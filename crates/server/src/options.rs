@@ -22,6 +22,9 @@ pub struct Options {
     pub cached_file_bytes_max: u64,
     /// Compressed forms of files. Default: both ways are on.
     pub compression: Compression,
+    /// Whether the includes of `.shtml` files are carried out (mod_include's include, echo, set and if; ESI's include).
+    /// They lead to what the site serves anyhow, and run nothing. Default: yes.
+    pub includes: bool,
     /// Directories that each loop watches for changes (inotify), so that files in memory need no look. Those beyond
     /// it, and where the kernel does not tell of changes, are looked at once a second. 0 = none. Default: 8192.
     pub watches_max: usize,
@@ -51,6 +54,7 @@ impl Options {
             cache_bytes_max: 256 << 20,
             cached_file_bytes_max: 1 << 20,
             compression: Compression::default(),
+            includes: true,
             watches_max: 8192,
             media_types: HashMap::new(),
             listing: true,

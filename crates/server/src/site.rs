@@ -1,5 +1,6 @@
 //! What a request for something below the root is answered with.
 
+use crate::assembly;
 use crate::atom::{Atom, Description, Stamp};
 use crate::cache::{Cache, Found, TOLD_MS, UNTOLD_MS};
 use crate::clock::Clock;
@@ -20,6 +21,7 @@ use crate::root::Root;
 use crate::shelf::Shelf;
 use crate::target::{self, BadTarget};
 use crate::watches::{Change, Watches};
+use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -47,6 +49,7 @@ pub(crate) struct Site {
     shelf: Arc<Shelf>,
     accepted: LastAccepted,
     compression: Compression,
+    includes: bool,
     media_types: media_type::Overrides,
     memory_bytes_max: u64,
     listing: Option<listing::Shown>,
@@ -87,6 +90,7 @@ impl Site {
             shelf,
             accepted: LastAccepted::default(),
             compression: options.compression.clone(),
+            includes: options.includes,
             media_types: options.media_types.clone(),
             memory_bytes_max: options.cached_file_bytes_max,
             listing: options.listing.then_some(listing::Shown { dot_files: options.dot_files, entries_max }),
@@ -116,12 +120,15 @@ impl Site {
         let mut decoded = std::mem::take(&mut self.decoded);
         match target::resolve(request.target, self.dot_files, &mut decoded) {
             Ok(found) => match self.resource(found.path, clock, counters) {
+                Resource::Atom(atom) if atom.template.is_some() => {
+                    self.assembled(request, &atom, clock, persistence, counters, out);
+                }
                 Resource::Atom(atom) => {
                     let atom = self.form(request, found.path, atom, clock, counters);
                     self.content(request, atom, clock, persistence, out);
                 }
                 Resource::Directory(directory) => {
-                    self.directory(directory, found.path, extra, clock, persistence, out);
+                    self.directory(directory, &found, extra, clock, persistence, out);
                 }
                 Resource::Redirect => redirect(&found, extra, clock, persistence, out),
                 Resource::Failed(status) => error_page::write(out, status, extra, clock, persistence),
@@ -228,7 +235,8 @@ impl Site {
         let neighbours = forms::neighbours(&self.root, name, stamp, &self.compression);
         stamp == atom.stamp
             && !atom.is_ambiguous
-            && neighbours == atom.forms.as_ref().map_or_else(Default::default, |forms| forms.neighbours())
+            && (atom.template.is_some()
+                || neighbours == atom.forms.as_ref().map_or_else(Default::default, |forms| forms.neighbours()))
     }
 
     /// How long a file needs no look: long where the kernel tells of every change that it can tell of.
@@ -243,16 +251,48 @@ impl Site {
         let content_type = media_type::of(name, &self.media_types);
         let neighbours = forms::neighbours(&self.root, name, stamp, &self.compression);
         let makes = forms::makes(&content_type, stamp.size(), self.memory_bytes_max, &self.compression);
-        let varies = makes || neighbours.iter().any(Option::is_some);
+        let is_page = self.includes && assembly::is_page(name);
+        let varies = !is_page && (makes || neighbours.iter().any(Option::is_some));
         let of = Description { path: name.into(), content_type, variant: Variant::Identity, varies, now_s };
         let mut atom = Atom::load(file, &self.shelf, self.memory_bytes_max, &of)?;
         atom.is_ambiguous = atom.stamp.is_ambiguous(AMBIGUOUS);
+        atom.template = is_page.then(OnceCell::new);
         if varies {
             let (root, shelf) = (&self.root, &*self.shelf);
             let forms = Forms::load(root, name, neighbours, makes, shelf, self.memory_bytes_max, &of);
             atom.forms = Some(Box::new(forms));
         }
         Ok(atom)
+    }
+
+    /// A page with its includes: made for this request, so without validators and ranges.
+    fn assembled(
+        &mut self,
+        request: &Request<'_>,
+        atom: &Rc<Atom>,
+        clock: &Clock,
+        persistence: Persistence,
+        counters: &LoopCounters,
+        out: &mut Pending,
+    ) {
+        let page = assembly::assemble(self, atom, request, clock, counters);
+        let fields = format!("{}Content-Length: {}\r\n", atom.type_and_coding(), page.len());
+        out.status = 200;
+        head::other(&mut out.response.head, 200, &[fields.as_bytes()], clock, persistence);
+        out.head_bytes = out.response.head.len() as u64;
+        if request.method != Method::Head {
+            out.response.head.extend_from_slice(&page);
+        }
+    }
+
+    /// A file as a part of a page, by its URL; none where a request for it would not get a file.
+    pub(crate) fn part(&mut self, url: &str, clock: &Clock, counters: &LoopCounters) -> Option<Rc<Atom>> {
+        let mut decoded = Vec::new();
+        let found = target::resolve(url, self.dot_files, &mut decoded).ok()?;
+        match self.resource(found.path, clock, counters) {
+            Resource::Atom(atom) => Some(atom),
+            _ => None,
+        }
     }
 
     /// The form of the content that suits the client best.
@@ -398,7 +438,7 @@ impl Site {
     fn directory(
         &self,
         directory: File,
-        path: &[u8],
+        found: &target::Target<'_>,
         extra: Extra<'_>,
         clock: &Clock,
         persistence: Persistence,
@@ -407,7 +447,20 @@ impl Site {
         let Some(shown) = self.listing else {
             return error_page::write(out, 403, extra, clock, persistence);
         };
-        match listing::page(&self.root, directory, path, shown) {
+        if listing::wants_style(found.query) {
+            out.status = 200;
+            let fields = format!(
+                "Content-Type: text/css; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: max-age=86400\r\n",
+                listing::STYLE.len()
+            );
+            head::other(&mut out.response.head, 200, &[fields.as_bytes()], clock, persistence);
+            out.head_bytes = out.response.head.len() as u64;
+            if !extra.head_only {
+                out.response.head.extend_from_slice(listing::STYLE.as_bytes());
+            }
+            return;
+        }
+        match listing::page(&self.root, directory, found.path, listing::Order::read(found.query), shown) {
             Ok(page) => error_page::write_html(out, 200, &page, extra, clock, persistence),
             Err(error) => error_page::write(out, status_of(&error), extra, clock, persistence),
         }

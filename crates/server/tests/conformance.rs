@@ -63,6 +63,14 @@ fn directories_have_an_index_a_redirect_or_a_listing() {
     assert!(page.contains("href=\"./%3C%26%27%22%3E.txt\">&lt;&amp;&#39;&quot;&gt;.txt<"), "{page}");
     assert!(page.find("inner/") < page.find("b.txt"), "directories come first");
     assert!(!page.contains("hidden"));
+    let style = site.get("/list/?weir-listing.css");
+    assert_eq!((style.status, style.field("content-type")), (200, Some("text/css; charset=utf-8")));
+    assert!(page.contains("href=\"?weir-listing.css\"") && style.text().contains("color-scheme"));
+    let turned = site.get("/list/?sort=name&order=desc").text();
+    assert!(
+        turned.find("inner/") < turned.find("b.txt") && turned.find("b.txt") < turned.find("&lt;&amp;"),
+        "{turned}"
+    );
     assert_eq!(site.ask("HEAD", "/list/", "").field("content-length"), listing.field("content-length"));
     let closed = Site::start(&[("list/b.txt", b"b")], |options| options.listing = false);
     assert_eq!(closed.get("/list/").status, 403);

@@ -6,6 +6,7 @@ use crate::drain::Drain;
 use crate::range::{self, Ranges};
 use crate::request::{self, Head};
 use crate::target;
+use crate::template::{self, Step, Template};
 use weir_load::http2::frames::{Event, Reader};
 use weir_load::http2::hpack::Decoder;
 use weir_load::response::Parser;
@@ -155,6 +156,24 @@ pub fn url(input: &[u8]) {
         let text = String::from_utf8(bytes).expect("text");
         assert_eq!(text.lines().count(), 4, "{text:?}");
         assert_eq!(text.lines().next().map(|line| line.split(' ').count()), Some(3), "{text:?}");
+    }
+}
+
+/// Reads any bytes as a page with includes: texts are bytes of the page in their order, and conditions can be asked.
+pub fn page_template(input: &[u8]) {
+    let mut at = 0;
+    for step in &Template::parse(input).steps {
+        match step {
+            Step::Text(range) => {
+                assert!(range.start >= at && range.start < range.end && range.end <= input.len());
+                at = range.end;
+            }
+            Step::If(condition) | Step::ElseIf(condition) => {
+                let fill = |text: &str| template::fill_in(text, |name| Some(format!("{name}$")));
+                condition.holds(&fill);
+            }
+            _ => {}
+        }
     }
 }
 
