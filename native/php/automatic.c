@@ -11,9 +11,6 @@
 #include "Zend/zend_smart_str.h"
 #include "php_streams.h"
 
-/* What curl_getinfo() is asked for: the address (CURLINFO_EFFECTIVE_URL). */
-#define CURL_ADDRESS 1048577
-
 /* The handler that each target had; NULL = there is no such function. */
 static zif_handler *originals;
 /* Where a function notes which target it is. */
@@ -24,18 +21,21 @@ static zend_result (*next_post_startup)(void);
 typedef struct {
     const char *protocol;
     const char *name;
+    bool is_http;
     const php_stream_wrapper *original;
     php_stream_wrapper timed;
     php_stream_wrapper_ops operations;
 } arm_protocol;
 
 static arm_protocol protocols[] = {
-    { .protocol = "http", .name = "open http" },
-    { .protocol = "https", .name = "open https" },
+    { .protocol = "http", .name = "open http", .is_http = true },
+    { .protocol = "https", .name = "open https", .is_http = true },
     { .protocol = "ftp", .name = "open ftp" },
     { .protocol = "ftps", .name = "open ftps" },
 };
 #define PROTOCOLS (sizeof(protocols) / sizeof(protocols[0]))
+/* All that has a transaction: these, the functions, and what curl sends side by side. */
+#define ALL (php_arm_target_count + PROTOCOLS + 1)
 
 /* The transaction of the request's application by its number; found again without a search. */
 static arm_transaction *transaction_of(size_t index, const char *name, const char *context)
@@ -46,9 +46,9 @@ static arm_transaction *transaction_of(size_t index, const char *name, const cha
     }
     if (UNEXPECTED(ARM_G(automatic_of) != application)) {
         if (!ARM_G(automatic_list)) {
-            ARM_G(automatic_list) = pecalloc(php_arm_target_count + PROTOCOLS, sizeof(arm_transaction *), 1);
+            ARM_G(automatic_list) = pecalloc(ALL, sizeof(arm_transaction *), 1);
         }
-        memset(ARM_G(automatic_list), 0, (php_arm_target_count + PROTOCOLS) * sizeof(arm_transaction *));
+        memset(ARM_G(automatic_list), 0, ALL * sizeof(arm_transaction *));
         ARM_G(automatic_of) = application;
     }
     if (UNEXPECTED(!ARM_G(automatic_list)[index])) {
@@ -64,6 +64,11 @@ static arm_transaction *transaction_of(size_t index, const char *name, const cha
         zval_ptr_dtor(&names);
     }
     return ARM_G(automatic_list)[index];
+}
+
+arm_transaction *php_arm_transaction_of_multi(void)
+{
+    return transaction_of(ALL - 1, "curl_multi", NULL);
 }
 
 /* The statement of a call: its first text, its second, or that of its object; NULL = it has none. */
@@ -106,43 +111,6 @@ static zend_long begin(size_t index, zend_execute_data *execute_data)
     return php_arm_start(transaction, NULL, &told);
 }
 
-/* Asks curl of a handle; the caller gives the result back. */
-static bool ask_curl(const char *function, zval *handle, bool has_option, zval *result)
-{
-    zval arguments[2];
-    zend_function *asked = zend_hash_str_find_ptr(CG(function_table), function, strlen(function));
-    ZVAL_UNDEF(result);
-    if (!asked) {
-        return false;
-    }
-    ZVAL_COPY_VALUE(&arguments[0], handle);
-    ZVAL_LONG(&arguments[1], CURL_ADDRESS);
-    zend_call_known_function(asked, NULL, NULL, result, has_option ? 2 : 1, arguments, NULL);
-    return Z_TYPE_P(result) == IS_STRING;
-}
-
-static void end_curl(zend_long number, zend_execute_data *execute_data, zend_long status)
-{
-    zval address, error;
-    char shape[PHP_ARM_SHAPE_BYTES];
-    arm_told told = { 0 };
-    zval *handle = ZEND_CALL_NUM_ARGS(execute_data) ? ZEND_CALL_ARG(execute_data, 1) : NULL;
-    ZVAL_UNDEF(&address);
-    ZVAL_UNDEF(&error);
-    if (handle && Z_TYPE_P(handle) == IS_OBJECT) {
-        if (ARM_G(statements) && ask_curl("curl_getinfo", handle, true, &address)) {
-            php_arm_shape_of_address(Z_STRVAL(address), shape);
-            told.uri = shape;
-        }
-        if (status == PHP_ARM_FAILED && ask_curl("curl_error", handle, false, &error)) {
-            told.diagnosis = Z_STRVAL(error);
-        }
-    }
-    php_arm_stop(number, status, NULL, &told);
-    zval_ptr_dtor(&address);
-    zval_ptr_dtor(&error);
-}
-
 /* By an exception: its class and code alone, as its message may quote what users wrote. */
 static void end_thrown(zend_long number)
 {
@@ -174,6 +142,13 @@ static ZEND_NAMED_FUNCTION(time_call)
     size_t index = (size_t) EX(func)->internal_function.reserved[place] - 1;
     zif_handler original = originals[index];
     zend_long number = php_arm_is_on() ? begin(index, execute_data) : 0;
+    zval *handle = php_arm_targets[index].telling == TELLS_CURL && ZEND_CALL_NUM_ARGS(execute_data)
+                           && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_OBJECT
+                       ? ZEND_CALL_ARG(execute_data, 1)
+                       : NULL;
+    if (handle) {
+        php_arm_give_curl(handle, number);
+    }
     original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (number <= 0) {
         return;
@@ -184,7 +159,7 @@ static ZEND_NAMED_FUNCTION(time_call)
     }
     zend_long status = Z_TYPE_P(return_value) == IS_FALSE ? PHP_ARM_FAILED : PHP_ARM_GOOD;
     if (php_arm_targets[index].telling == TELLS_CURL) {
-        end_curl(number, execute_data, status);
+        php_arm_end_curl(number, handle, status);
     } else {
         php_arm_stop(number, status, NULL, NULL);
     }
@@ -207,9 +182,14 @@ static php_stream *time_opening(php_stream_wrapper *wrapper, const char *address
         }
         number = php_arm_start(transaction, NULL, &told);
     }
+    arm_given given = { 0 };
+    if (protocol->is_http) {
+        php_arm_give_http(&given, &context, number);
+    }
     /* Errors are noted for the wrapper that PHP knows, which is ours. */
     php_stream *stream =
         protocol->original->wops->stream_opener(wrapper, address, mode, options, opened, context STREAMS_REL_CC);
+    php_arm_take_http(&given);
     if (number > 0) {
         if (EG(exception)) {
             end_thrown(number);
@@ -281,6 +261,7 @@ static zend_result after_startup(void)
                           index);
         }
     }
+    php_arm_watch_curl();
     for (size_t index = 0; index < PROTOCOLS; index++) {
         time_protocol(&protocols[index]);
     }

@@ -6,7 +6,7 @@ PHP_ARG_ENABLE([arm],
 
 if test "$PHP_ARM" != "no"; then
   PHP_NEW_EXTENSION([arm],
-    [extension.c registry.c running.c server.c functions.c objects.c automatic.c targets.c shapes.c],
+    [extension.c registry.c running.c server.c functions.c objects.c automatic.c outgoing.c targets.c shapes.c],
     [$ext_shared],,
     [-DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -I$ext_srcdir/../include])
 fi

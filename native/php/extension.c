@@ -15,6 +15,7 @@ static char missing[512];
 PHP_INI_BEGIN()
     STD_PHP_INI_BOOLEAN("arm.automatic", "0", PHP_INI_SYSTEM, OnUpdateBool, automatic, zend_arm_globals, arm_globals)
     STD_PHP_INI_BOOLEAN("arm.statements", "1", PHP_INI_ALL, OnUpdateBool, statements, zend_arm_globals, arm_globals)
+    STD_PHP_INI_BOOLEAN("arm.propagate", "1", PHP_INI_ALL, OnUpdateBool, propagate, zend_arm_globals, arm_globals)
     STD_PHP_INI_BOOLEAN("arm.require_server", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, OnUpdateBool, require_server,
                         zend_arm_globals, arm_globals)
     STD_PHP_INI_BOOLEAN("arm.traceparent", "1", PHP_INI_SYSTEM | PHP_INI_PERDIR, OnUpdateBool, traceparent,
@@ -73,6 +74,8 @@ static PHP_RINIT_FUNCTION(arm)
 static PHP_RSHUTDOWN_FUNCTION(arm)
 {
     php_arm_stop_all();
+    /* Before curl's handles are gone. */
+    php_arm_forget_curl();
     return SUCCESS;
 }
 

@@ -5,7 +5,7 @@
  * server.c    what the web server says of this request: its switch, its application, the parent of what it starts
  * running.c   what runs in this request
  * functions.c the paper's calls, objects.c the same as objects, automatic.c the calls of others that are timed
- * targets.c   which these are, shapes.c what is told of them
+ * targets.c   which these are, shapes.c what is told of them, outgoing.c the header that their requests get
  *
  * A process without ARM's library has the same functions; they do nothing.
  */
@@ -19,6 +19,7 @@
 #endif
 
 #include "php.h"
+#include "php_streams.h"
 #include "arm4.h"
 
 #define PHP_ARM_VERSION "1.0.0"
@@ -83,6 +84,8 @@ typedef struct {
     arm_tran_start_handle_t handle;
     /* Whose children those are that begin while it runs. */
     arm_correlator_t correlator;
+    /* What begins while it runs is no child of it. */
+    bool is_apart;
 } arm_running;
 
 ZEND_BEGIN_MODULE_GLOBALS(arm)
@@ -91,6 +94,7 @@ ZEND_BEGIN_MODULE_GLOBALS(arm)
     bool require_server;
     bool traceparent;
     bool statements;
+    bool propagate;
     char *application;
 
     /* Of the process, or the thread */
@@ -116,6 +120,11 @@ ZEND_BEGIN_MODULE_GLOBALS(arm)
     /* The application that the server, or the setting, names; found when it is first asked for. */
     arm_application *own_application;
     arm_correlator_t parent;
+    /* Of outgoing.c: by curl's handle, what headers the page has set, whether it has ours, and the number of what runs. */
+    HashTable *curl_headers;
+    HashTable *curl_given;
+    HashTable *curl_running;
+    bool sets_headers;
 ZEND_END_MODULE_GLOBALS(arm)
 
 ZEND_EXTERN_MODULE_GLOBALS(arm)
@@ -223,5 +232,24 @@ extern const arm_target php_arm_targets[];
 extern const size_t php_arm_target_count;
 void php_arm_time_calls(void);
 void php_arm_time_no_calls(void);
+/* What curl sends side by side with others; NULL = there is no room for its name. */
+arm_transaction *php_arm_transaction_of_multi(void);
+
+/* outgoing.c */
+/* Notes what headers pages set, and times what curl sends side by side. */
+void php_arm_watch_curl(void);
+void php_arm_forget_curl(void);
+/* Gives a handle's next request the header of what runs by this number, or none. */
+void php_arm_give_curl(zval *handle, zend_long number);
+/* Stops what a handle's request was, with all that curl says of it. */
+void php_arm_end_curl(zend_long number, zval *handle, zend_long status);
+/* A context of http whose headers have one line more. */
+typedef struct {
+    php_stream_context *context, *made;
+    zval before;
+    bool had_options;
+} arm_given;
+void php_arm_give_http(arm_given *given, php_stream_context **context, zend_long number);
+void php_arm_take_http(arm_given *given);
 
 #endif

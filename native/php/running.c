@@ -156,8 +156,11 @@ static bool has_room(void)
 
 const arm_correlator_t *php_arm_innermost(void)
 {
-    if (ARM_G(depth)) {
-        return &ARM_G(stack)[ARM_G(depth) - 1].correlator;
+    for (uint32_t index = ARM_G(depth); index--;) {
+        const arm_running *entry = &ARM_G(stack)[index];
+        if (entry->number && !entry->is_apart) {
+            return &entry->correlator;
+        }
     }
     return ARM_G(has_parent) ? &ARM_G(parent) : NULL;
 }
@@ -186,6 +189,7 @@ zend_long php_arm_start(arm_transaction *what, const arm_parent *parent, const a
                                            &entry->handle, &entry->correlator);
         if (entry->handle) {
             ARM_G(depth) = index + 1;
+            entry->is_apart = false;
             number = entry->number = ARM_G(begun)++ * ARM_MOST_OPEN + index + 1;
         }
     }

@@ -1,7 +1,7 @@
 /*
  * The functions of other extensions whose calls are transactions where arm.automatic is on. A method and the function that
- * does the same have one name. What only begins something (curl_multi_exec, pg_send_query) is not among them: its
- * time is not that of the call.
+ * does the same have one name. What only begins something (pg_send_query) is not among them: its time is not that of the
+ * call. What curl sends side by side is in outgoing.c.
  */
 
 #include "php_arm.h"

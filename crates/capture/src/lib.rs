@@ -49,6 +49,6 @@ pub use ladder::{Footing, Ladder};
 pub use probes::{Attached, Probes, streams};
 pub use recorder::{Recorder, Recording};
 pub use samples::{MOST_HZ, Samples, USUAL_HZ, missing_of_stacks};
-pub use target::{Target, listeners_of_port, listening_ports, named, tree};
+pub use target::{Target, listeners_of_port, listening_ports, named, tree, trees};
 pub use task_events::TaskEvents;
 pub use watch::{Watch, Watched, Windows};

@@ -23,7 +23,7 @@ impl Target {
     /// [`TargetError::NoListener`], [`TargetError::Hidden`].
     pub fn of_port(port: u16) -> Result<Self, TargetError> {
         let pids = listeners_of_port(port)?;
-        Ok(Self { pids: pids.into_iter().flat_map(tree).collect(), ports: BTreeSet::from([port]), ..Self::default() })
+        Ok(Self { pids: trees(pids), ports: BTreeSet::from([port]), ..Self::default() })
     }
 
     /// A process with its children, and the ports that they listen on.
@@ -43,7 +43,7 @@ impl Target {
     /// # Errors
     /// [`TargetError::NoComm`].
     pub fn of_comm(comm: &str) -> Result<Self, TargetError> {
-        let pids: BTreeSet<u32> = named(comm).into_iter().flat_map(tree).collect();
+        let pids = trees(named(comm));
         if pids.is_empty() {
             return Err(TargetError::NoComm(comm.to_owned()));
         }
@@ -98,8 +98,9 @@ pub fn tree(root: u32) -> BTreeSet<u32> {
     trees([root])
 }
 
-/// Processes and their descendants, by one look at all processes.
-pub(crate) fn trees(roots: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
+/// Processes and their descendants, by one look at all processes; those that are gone are left out.
+#[must_use]
+pub fn trees(roots: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for pid in processes() {
         if let Some((parent, _)) = stat(pid) {
@@ -165,9 +166,16 @@ fn socket_inodes(pid: u32) -> HashSet<u64> {
 /// The TCP ports that processes listen on.
 #[must_use]
 pub fn listening_ports(pids: &BTreeSet<u32>) -> BTreeSet<u16> {
-    let mut ports = BTreeSet::new();
+    // A namespace's table is read once, not for each of a server's processes: it has a line for every connection, those
+    // that have ended lately included.
+    let mut namespaces: HashMap<PathBuf, (u32, HashSet<u64>)> = HashMap::new();
     for pid in pids {
-        let inodes = socket_inodes(*pid);
+        // Whose namespace may not be seen, of them no descriptors are seen either.
+        let Ok(namespace) = fs::read_link(format!("/proc/{pid}/ns/net")) else { continue };
+        namespaces.entry(namespace).or_insert_with(|| (*pid, HashSet::new())).1.extend(socket_inodes(*pid));
+    }
+    let mut ports = BTreeSet::new();
+    for (pid, inodes) in namespaces.into_values().filter(|(_, inodes)| !inodes.is_empty()) {
         let listening = listening_sockets(&pid.to_string());
         ports.extend(listening.into_iter().filter(|(_, inode)| inodes.contains(inode)).map(|(port, _)| port));
     }

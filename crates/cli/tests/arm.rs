@@ -4,6 +4,8 @@
 mod explained;
 #[path = "arm/hosts.rs"]
 mod hosts;
+#[path = "arm/serve_cost.rs"]
+mod serve_cost;
 mod support;
 #[path = "arm/waits.rs"]
 mod waits;

@@ -4,7 +4,8 @@
 //! is read once for all requests that were received together. It is named only after it was answered, so that what is
 //! not there cannot use up the names.
 
-use crate::arm_rules::{ArmRules, Place};
+use crate::arm_rules::{ArmRules, Place, User};
+use crate::basic_user;
 use crate::pending::Pending;
 use crate::request::Request;
 use crate::target;
@@ -197,6 +198,9 @@ impl ArmRequests {
             telling.piece(Field::Address, 0, &address[..bytes]);
             telling.piece(Field::ContextValue, METHOD, request.method_text.as_bytes());
             telling.piece(Field::Uri, 0, path);
+            if place.user == User::OfRequest {
+                basic_user::of(request.authorization, |user| telling.piece(Field::User, 0, user));
+            }
         });
         Told { handle, began_ns: received_ns, first_sent_ns: 0 }
     }
@@ -258,7 +262,10 @@ impl Numbers {
             })
         });
         let instance = weir_arm::define(Sort::Instance, STANDARD, application, |definition| {
-            if let Some(user) = &place.user {
+            if let Some(group) = &place.group {
+                definition.piece(Field::Group, 0, group.as_bytes());
+            }
+            if let User::Named(user) = &place.user {
                 definition.piece(Field::User, 0, user.as_bytes());
             }
         });

@@ -33,7 +33,9 @@ pub(crate) struct Place {
     pub(crate) path: String,
     pub(crate) is_on: bool,
     pub(crate) application: String,
-    pub(crate) user: Option<String>,
+    /// What the application is one of.
+    pub(crate) group: Option<String>,
+    pub(crate) user: User,
     /// The name of what no pattern names; without one it is the path.
     pub(crate) transaction: Option<String>,
     pub(crate) info: Option<String>,
@@ -43,6 +45,16 @@ pub(crate) struct Place {
     pub(crate) one_in: u32,
     /// The first whose pattern is found in the path gives the name.
     pub(crate) matches: Vec<Match>,
+}
+
+/// On whose behalf requests run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum User {
+    #[default]
+    Nobody,
+    Named(String),
+    /// Who the client says that it is, by `Authorization: Basic`.
+    OfRequest,
 }
 
 /// A pattern of paths, and the name of what it is found in.
@@ -78,7 +90,8 @@ impl Default for Place {
             path: String::new(),
             is_on: false,
             application: APPLICATION.to_owned(),
-            user: None,
+            group: None,
+            user: User::Nobody,
             transaction: None,
             info: None,
             clients: Vec::new(),
@@ -223,8 +236,8 @@ fn words(text: &str) -> Result<Vec<String>, String> {
 #[derive(Debug, Clone)]
 enum Directive {
     Arm(bool),
-    Application(String),
-    User(String),
+    Application(String, Option<String>),
+    User(User),
     Transaction(String),
     Info(String),
     Clients(Vec<Network>),
@@ -240,8 +253,13 @@ impl Directive {
             ("arm", [word]) if word.eq_ignore_ascii_case("on") => Ok(Self::Arm(true)),
             ("arm", [word]) if word.eq_ignore_ascii_case("off") => Ok(Self::Arm(false)),
             ("arm", _) => Err("Arm is followed by On or Off".to_owned()),
-            ("armapplication", [application]) => Ok(Self::Application(short(application, name)?)),
-            ("armuser", [user]) => Ok(Self::User(short(user, name)?)),
+            ("armapplication", [application]) => Ok(Self::Application(short(application, name)?, None)),
+            ("armapplication", [application, group]) => {
+                Ok(Self::Application(short(application, name)?, Some(short(group, name)?)))
+            }
+            ("armapplication", _) => Err("ArmApplication is followed by a name, and the name of a group".to_owned()),
+            ("armuser", ["*"]) => Ok(Self::User(User::OfRequest)),
+            ("armuser", [user]) => Ok(Self::User(User::Named(short(user, name)?))),
             ("armtransaction", [transaction]) => Ok(Self::Transaction(short(transaction, name)?)),
             ("armtransactioninfo", [info]) => Ok(Self::Info(short(info, name)?)),
             ("armclient", [all]) if all.eq_ignore_ascii_case("all") => Ok(Self::Clients(Vec::new())),
@@ -251,7 +269,7 @@ impl Directive {
             ("armsample", [share]) => sample(share).map(Self::Sample),
             ("armmatch", [pattern, transaction]) => Match::new(pattern, &short(transaction, name)?).map(Self::Match),
             ("armmatch", _) => Err("ArmMatch is followed by a regular expression for paths and a name".to_owned()),
-            ("armapplication" | "armuser" | "armtransaction" | "armtransactioninfo" | "armclient" | "armsample", _) => {
+            ("armuser" | "armtransaction" | "armtransactioninfo" | "armclient" | "armsample", _) => {
                 Err(format!("{name} is followed by one value; put it into quotes where it has spaces"))
             }
             _ => Err(format!(
@@ -264,8 +282,11 @@ impl Directive {
     fn apply(&self, place: &mut Place, own: &mut Vec<Match>) {
         match self {
             Self::Arm(is_on) => place.is_on = *is_on,
-            Self::Application(name) => place.application.clone_from(name),
-            Self::User(user) => place.user = Some(user.clone()),
+            Self::Application(name, group) => {
+                place.application.clone_from(name);
+                place.group.clone_from(group);
+            }
+            Self::User(user) => place.user.clone_from(user),
             Self::Transaction(name) => place.transaction = Some(name.clone()),
             Self::Info(info) => place.info = Some(info.clone()),
             Self::Clients(clients) => place.clients.clone_from(clients),
@@ -380,7 +401,7 @@ mod tests {
     const FILE: &str = r#"
 # for all
 Arm On
-ArmApplication shop
+ArmApplication shop "all shops"
 ArmUser example.com
 ArmTransactionInfo "Web \"interface\" to the shop"
 ArmMatch ^/order/ order
@@ -391,6 +412,8 @@ ArmMatch ^/order/ order
 </Location>
 <Location "/order/bulk">
     armclient all
+    ArmUser *
+    ArmApplication bulk
     ARM off
 </Location>
 "#;
@@ -408,7 +431,9 @@ ArmMatch ^/order/ order
         assert_eq!((outside.is_on, order.is_on, bulk.is_on), (true, true, false));
         assert_eq!((outside.one_in, order.one_in, bulk.one_in), (1, 4, 4));
         assert_eq!(outside.info.as_deref(), Some("Web \"interface\" to the shop"));
-        assert_eq!((bulk.application.as_str(), bulk.user.as_deref()), ("shop", Some("example.com")));
+        assert_eq!((order.application.as_str(), order.group.as_deref()), ("shop", Some("all shops")));
+        assert_eq!((bulk.application.as_str(), bulk.group.as_deref()), ("bulk", None), "the group goes with its name");
+        assert_eq!((&order.user, &bulk.user), (&User::Named("example.com".to_owned()), &User::OfRequest));
         assert_eq!((order.clients.len(), bulk.clients.len()), (2, 0));
         let holds = |addr: &str| order.clients.iter().any(|client| client.holds(addr.parse().expect("an address")));
         assert_eq!(["10.9.8.7", "11.0.0.1", "::1", "::2"].map(holds), [true, false, true, false]);

@@ -43,6 +43,7 @@ mod arm_requests;
 mod arm_rules;
 mod assembly;
 mod atom;
+mod basic_user;
 mod cache;
 mod clock;
 mod coding;

@@ -49,6 +49,7 @@ pub(crate) struct Request<'b> {
     /// W3C Trace Context, and the same as ARM says it, in hexadecimal digits.
     pub(crate) traceparent: Option<&'b [u8]>,
     pub(crate) arm_correlator: Option<&'b [u8]>,
+    pub(crate) authorization: Option<&'b [u8]>,
 }
 
 /// What a piece of input is.
@@ -103,6 +104,7 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
         user_agent: None,
         traceparent: None,
         arm_correlator: None,
+        authorization: None,
     };
     match request.read_fields(parsed.headers) {
         Ok(()) => Head::Complete(request, head_bytes),
@@ -167,6 +169,7 @@ impl<'b> Request<'b> {
                 10 if is("user-agent") => self.user_agent = Some(value),
                 11 if is("traceparent") => self.traceparent = Some(value),
                 13 if is("if-none-match") => self.condition(|request| &mut request.if_none_match, value),
+                13 if is("authorization") => self.authorization = Some(value),
                 14 if is("arm-correlator") => self.arm_correlator = Some(value),
                 14 if is("content-length") => {
                     let bytes = decimal(value).ok_or(400_u16)?;

@@ -24,7 +24,8 @@ ArmMatch '[?]color=red$|\?colour=red$' red
 </Location>
 <Location /private/but>
     Arm On
-    ArmApplication cellar
+    ArmApplication cellar houses
+    ArmUser *
 </Location>
 <Location /tenth>
     ArmSample 10%
@@ -165,6 +166,13 @@ fn places_clients_and_samples(site: &Site, all: &Subscription) {
     }
     let told = &next(all, 1)[0];
     assert_eq!((told.application.as_str(), told.name.as_str()), ("cellar", "/private/but/y.txt"));
+    assert_eq!((told.group.as_deref(), told.user.as_deref()), (Some("houses"), None), "nobody has said a name");
+    // Aladdin:open sesame
+    site.ask("GET", "/private/but/y.txt", "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n");
+    assert_eq!(next(all, 1)[0].user.as_deref(), Some("Aladdin"));
+    site.ask("GET", "/a.txt", "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n");
+    let told = &next(all, 1)[0];
+    assert_eq!((told.group.as_deref(), told.user.as_deref()), (None, Some("example.com")), "as the directive says");
     for _ in 0..21 {
         site.get("/tenth/t.txt");
     }

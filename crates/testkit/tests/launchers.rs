@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_testkit::client::Connection;
-use weir_testkit::{Apache, Faulty, Nginx, RunningServer, Site, StartError, WeirServe, require};
+use weir_testkit::{Apache, Cgi, Faulty, Nginx, RunningServer, Site, StartError, WeirServe, require};
 
 fn body(server: &RunningServer, path: &str) -> Vec<u8> {
     let reply = Connection::open(server.port).unwrap().get(path).unwrap();
@@ -68,6 +68,26 @@ fn apache_event_keeps_connections_as_asked() {
     for _ in 0..300 {
         assert_eq!(connection.get("/1k.txt").unwrap().status, 200);
     }
+}
+
+/// A machine may stand still while a server starts.
+#[test]
+fn a_server_that_is_slow_to_answer_is_asked_once() {
+    if require::apache().is_none() {
+        return;
+    }
+    let site = Site::sample().unwrap();
+    site.write_program("slow.cgi", b"#!/bin/sh\nsleep 1.2\nprintf 'Content-Type: text/plain\\n\\n'\n").unwrap();
+    let log = site.path().join("asked.log");
+    let slow = Apache::prefork().workers(5).root(site.path()).cgi(Cgi::Direct).custom_log(&log);
+    let server = slow
+        .directive("DirectoryIndex disabled\nDirectoryIndex slow.cgi")
+        .start()
+        .unwrap_or_else(|error| panic!("{error}"));
+    // Ended, it has logged all that it was asked.
+    all_end(server);
+    let asked = fs::read_to_string(&log).unwrap();
+    assert_eq!(asked.lines().count(), 1, "{asked}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Everything that reads what came from the network, and URLs.
 
 use crate::Choices;
+use crate::basic_user;
 use crate::coding::{Accepted, LastAccepted};
 use crate::drain::Drain;
 use crate::range::{self, Ranges};
@@ -104,6 +105,10 @@ pub fn http_request(input: &[u8]) {
     if let Some(field) = request.range {
         one_range(field, head_bytes as u64);
     }
+    basic_user::of(request.authorization, |name| {
+        let name = std::str::from_utf8(name).expect("a name is text");
+        assert!((1..=127).contains(&name.len()) && !name.contains(|c: char| c == ':' || c.is_ascii_control()));
+    });
     let body = &input[head_bytes..];
     let past = |piece: usize| {
         let mut drain = Drain::begin(request.framing, limits.body_bytes_max).ok()?;

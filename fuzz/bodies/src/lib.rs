@@ -27,6 +27,8 @@ pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files.
+#[path = "../../../crates/server/src/basic_user.rs"]
+mod basic_user;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/coding.rs"]
 mod coding;

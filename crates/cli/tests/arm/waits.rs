@@ -45,15 +45,23 @@ fn a_transaction_tells_what_its_threads_waited_for() {
         assert!(most >= 8_000_000, "{name}: {most} ns of {part} in {transactions:#?}");
     }
     // Stopped by another thread than started it: both are told, the starter first.
-    for transaction in next("handed") {
+    let handed = next("handed");
+    assert_eq!(handed.len(), LOOKED_AT);
+    let mut most = 0;
+    for transaction in &handed {
         let threads = transaction["threads"].as_array().unwrap_or_else(|| panic!("not measured: {transaction}"));
         assert_eq!((threads.len(), &threads[0]["thread"]), (2, &transaction["thread"]), "{transaction}");
         assert_ne!(threads[1]["thread"], transaction["thread"]);
         for thread in threads {
             assert_eq!(Some(parts(thread).1), transaction["duration_ns"].as_u64(), "{transaction}");
         }
-        assert!(parts(&threads[1]).0("wait_timer") >= 9_000_000, "the other one slept: {transaction}");
+        let of = parts(&threads[1]).0;
+        // Virtual machines lose a switch now and then; then it is not known what the thread did, and nothing else is said.
+        let slept = of("wait_timer") + of("unattributed");
+        assert!(slept >= 9_000_000, "the other one slept: {transaction}");
+        most = most.max(of("wait_timer"));
     }
+    assert!(most >= 9_000_000, "the other one slept: {most} ns of wait_timer in {handed:#?}");
     let id = next("sleep")[0]["id"].as_str().expect("an id").to_owned();
     let tree = wait_for(|| Some(place.run(&["arm", "show", &id])).filter(|output| output.status.success()));
     let tree = String::from_utf8(tree.stdout).expect("text");

@@ -3,6 +3,7 @@
 //! Small here; `make soak-arm` asks for a thousand reloads and a hundred thousand children.
 
 use crate::{armed, required};
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use weir_testkit::client::Connection;
@@ -20,31 +21,45 @@ fn reload(server: &RunningServer) {
     unsafe { libc::kill(server.pid() as i32, libc::SIGUSR1) };
 }
 
-/// Asks by a connection of its own.
-fn ask(port: u16) {
-    let reply = Connection::open(port).and_then(|mut connection| {
-        connection.exchange(b"GET /1k.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    });
+/// Asks by a connection of its own; where the model resets one now and then, once more, and counts it.
+fn ask(port: u16, resets: Option<&AtomicU64>) {
+    let exchange = || {
+        Connection::open(port).and_then(|mut connection| {
+            connection.exchange(b"GET /1k.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        })
+    };
+    let mut reply = exchange();
+    if let (Err(error), Some(resets)) = (&reply, resets)
+        && error.kind() == ErrorKind::ConnectionReset
+    {
+        resets.fetch_add(1, Ordering::Relaxed);
+        reply = exchange();
+    }
     let reply = reply.expect("no request fails");
     assert_eq!((reply.status, reply.body.len()), (200, 1024));
 }
 
 /// Reloads a server under load, with agents that are killed in the midst of it.
 fn reloaded(model: &str, apache: Apache) {
+    // Event resets what waits for it at one of some hundred reloads, without the module as well (Apache 2.4.71: 3 of
+    // 30,000 requests in 500 reloads without it, 4 of 26,000 with it).
+    let resets = (model == "event").then(|| AtomicU64::new(0));
     let arm = arm_directory();
     let server = armed(apache, arm.path()).directive("Arm On\nArmApplication pages").start().expect("it starts");
     let reloads = asked("WEIR_RELOADS", 8) as usize;
     let turnover = Turnover {
         reloads,
         answers: 40,
-        ask: &|| ask(server.port),
+        ask: &|| ask(server.port, resets.as_ref()),
         reload: &|| reload(&server),
         parent: server.pid(),
         arm: arm.path(),
         role: "reloads::an_agent_of_its_own",
     };
     let (seen, agent) = turnover.run();
-    println!("{model}: {seen:?}");
+    println!("{model}: {seen:?}, reset by the model itself: {resets:?}");
+    // An incident takes all that wait.
+    assert!(resets.is_none_or(|resets| resets.into_inner() <= 4 + reloads as u64 / 50), "{model}");
     let log = server.log();
     assert!(log.to_lowercase().contains("graceful restart"), "{log}");
     assert!(!log.contains("Segmentation") && !log.contains("exit signal"), "{log}");

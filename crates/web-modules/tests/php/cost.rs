@@ -55,7 +55,10 @@ fn a_start_and_a_stop_are_few_instructions() {
 
 #[test]
 fn valgrind_finds_nothing() {
-    let Some(()) = required("pdo_sqlite").and_then(|()| require::program("valgrind")) else { return };
+    let Some(()) = required("pdo_sqlite").and_then(|()| required("curl")).and_then(|()| require::program("valgrind"))
+    else {
+        return;
+    };
     let arm = arm_directory();
     let settings = Settings { directory: arm.path().to_owned(), ..Settings::default() };
     let _agent = Agent::start(settings, None, None).expect("it starts");
@@ -68,11 +71,18 @@ fn valgrind_finds_nothing() {
         arm_stop($all[3], ARM_FAILED, "words"); arm_discard($all[7]);
         $pdo = new PDO("sqlite::memory:"); $pdo->exec("create table a (b)"); @file_get_contents("http://127.0.0.1:1/");
         try { $pdo->query("select '"); } catch (PDOException) {}
+        $list = stream_context_create(["http" => ["header" => ["X-Own: 1"]]]); @file_get_contents("http://127.0.0.1:1/", false, $list);
+        $c = curl_init("http://127.0.0.1:1/"); curl_setopt($c, CURLOPT_HTTPHEADER, ["X-Own: 1"]); curl_exec($c);
+        $multi = curl_multi_init(); curl_multi_add_handle($multi, $c); curl_multi_add_handle($multi, curl_copy_handle($c));
         exit(0);
     "#;
     let options = ["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"];
-    let said =
-        under_valgrind(&options, &["extension=pdo", "extension=pdo_sqlite", "arm.automatic=1"], code, arm.path());
+    let said = under_valgrind(
+        &options,
+        &["extension=pdo", "extension=pdo_sqlite", "extension=curl", "arm.automatic=1"],
+        code,
+        arm.path(),
+    );
     assert!(said.is_empty(), "{said}");
 }
 

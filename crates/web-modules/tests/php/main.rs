@@ -5,6 +5,7 @@ mod calls;
 mod cost;
 mod databases;
 mod objects;
+mod outgoing;
 mod package;
 mod reloads;
 mod servers;

@@ -38,7 +38,7 @@ fn the_package_has_what_phpenmod_and_php_look_for() {
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     let settings: Vec<&str> =
         ini.lines().filter_map(|line| line.strip_prefix(';')).filter(|line| line.starts_with("arm.")).collect();
-    assert_eq!(settings.len(), 5, "{ini}");
+    assert_eq!(settings.len(), 6, "{ini}");
     for line in settings {
         let (name, value) = line.split_once('=').expect("a setting");
         // The file shows how the first is switched on.

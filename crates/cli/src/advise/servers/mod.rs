@@ -147,7 +147,7 @@ pub(crate) fn find(named: &Target, recorded: &Recorded, observed: &Observed) -> 
     if recorded.here {
         let ports = recorded.loaded_port().into_iter().chain(recorded.ports.iter().copied());
         wanted.extend(ports.filter_map(|port| Target::of_port(port).ok()).flat_map(|target| target.pids));
-        wanted.extend(recorded.pids.iter().filter_map(|&pid| Target::of_pid(pid).ok()).flat_map(|target| target.pids));
+        wanted.extend(weir_capture::trees(recorded.pids.iter().copied()));
         wanted
             .extend(recorded.comms.iter().filter_map(|comm| Target::of_comm(comm).ok()).flat_map(|target| target.pids));
         for (name, pid) in observed.named() {

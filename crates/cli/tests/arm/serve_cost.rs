@@ -1,0 +1,68 @@
+//! What telling a request costs `weir serve --arm`, in instructions, which do not depend on the machine's mood.
+
+use super::{Place, Running};
+use crate::support::{alone, planted::wait_for};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use weir_testkit::client::Connection;
+use weir_testkit::{free_port, require};
+
+/// Instructions of a request that is told beyond one without directives, and of one with them where no agent listens: 1,607
+/// and 103 measured with Rust 1.95, of 3,131 that a request takes; a tenth of room, and some for what the moment adds.
+const MOST_TOLD: f64 = 1_770.0;
+const MOST_UNHEARD: f64 = 150.0;
+/// Requests of the shorter run, and how many more the longer one has.
+const FEW: u64 = 200;
+const MORE: u64 = 2_000;
+
+#[test]
+fn telling_a_request_is_few_instructions() {
+    let _turn = alone();
+    if require::program("valgrind").is_none() {
+        return;
+    }
+    let (heard, unheard) = (Place::new(), Place::new());
+    let agent = heard.agent();
+    let each = |place: &Place, has_rules| {
+        (instructions(place, has_rules, FEW + MORE) - instructions(place, has_rules, FEW)) as f64 / MORE as f64
+    };
+    let plain = each(&heard, false);
+    let [told, silent] = [&heard, &unheard].map(|place| each(place, true) - plain);
+    eprintln!("{plain:.0} instructions a request, {told:.0} more if it is told, {silent:.0} if nobody listens");
+    assert!(plain > 1_000.0, "{plain}");
+    assert!(told > 100.0 && told < MOST_TOLD, "{told:.0} instructions to tell a request");
+    assert!(silent < MOST_UNHEARD, "{silent:.0} instructions where no agent listens");
+    drop(agent);
+}
+
+/// All instructions of a server that has answered so many requests of one connection.
+fn instructions(place: &Place, has_rules: bool, requests: u64) -> u64 {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("a.txt"), "hello").expect("a file");
+    fs::write(path("rules"), "Arm On\nArmApplication cost\nArmMatch ^/a a\n").expect("a file");
+    let (port, counts) = (free_port(), path("counts"));
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "-q"]).arg(format!("--callgrind-out-file={}", counts.display()));
+    command.arg(env!("CARGO_BIN_EXE_weir")).args(["serve", "--loops", "1", "--listen", &format!("127.0.0.1:{port}")]);
+    if has_rules {
+        command.arg("--arm").arg(path("rules"));
+    }
+    command.arg(folder.path()).env("WEIR_ARM_DIR", place.directory());
+    let mut server = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("valgrind starts"));
+    let mut connection = wait_for(|| Connection::open(port).ok());
+    for _ in 0..requests {
+        assert_eq!(connection.get("/a.txt").expect("an answer").status, 200);
+    }
+    drop(connection);
+    server.signal(libc::SIGTERM);
+    assert!(server.0.wait().expect("it ends").success(), "it ended otherwise");
+    total(&counts)
+}
+
+fn total(counts: &Path) -> u64 {
+    let text = fs::read_to_string(counts).expect("callgrind's file");
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
+    total.and_then(|total| total.trim().parse().ok()).expect("a total")
+}

@@ -1,0 +1,98 @@
+//! `scripts/test` tries what failed once more, and says so; what fails again, or is no test of real servers, stays failed.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A package with unit tests and others, of which those fail that the environment names: `once` or at each try.
+const MANIFEST: &str = "[package]\nname = \"trial\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n";
+const TRIAL: &str = r#"
+fn trial(name: &str) {
+    let fails = |when: &str| std::env::var(when).is_ok_and(|names| names.split(' ').any(|one| one == name));
+    assert!(!fails("FAIL"), "at each try");
+    if fails("CRASH") {
+        std::process::abort();
+    }
+    if fails("FAIL_ONCE") {
+        let mark = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        let tried = mark.exists();
+        std::fs::write(mark, "").unwrap();
+        assert!(tried, "the first time");
+    }
+}
+"#;
+
+fn tests(module: &str, names: &[&str]) -> String {
+    let each = names.iter().map(|name| format!("    #[test]\n    fn {name}() {{ super::trial(\"{name}\") }}\n"));
+    format!("{TRIAL}\nmod {module} {{\n{}}}\n", each.collect::<String>())
+}
+
+struct Trial(tempfile::TempDir);
+
+impl Trial {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let place = |name: &str, text: &str| {
+            let file = folder.path().join(name);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+            fs::write(file, text).expect("a file");
+        };
+        place("Cargo.toml", MANIFEST);
+        place("src/lib.rs", &format!("#[cfg(test)]\nmod unit {{{}}}\n", tests("within", &["small"])));
+        place("tests/real.rs", &tests("servers", &["one", "two", "three", "four", "five", "six"]));
+        place("tests/other.rs", &tests("servers", &["seven"]));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/test");
+        fs::create_dir(folder.path().join("scripts")).expect("a folder");
+        fs::copy(script, folder.path().join("scripts/test")).expect("the script");
+        // The collector is no part of this.
+        place("scripts/otelcol", "");
+        Self(folder)
+    }
+
+    /// Runs it; its output and the lines of its end.
+    fn run(&self, fails: &[(&str, &str)]) -> (Output, Vec<String>) {
+        // By its interpreter: the other test, should it fork while the copy is written, would keep it from being executed.
+        let mut command = Command::new("bash");
+        command.arg(self.0.path().join("scripts/test"));
+        // Neither the build directory nor the choices of the Cargo that runs this test.
+        command.env("CARGO_TARGET_DIR", self.0.path().join("target")).env("CARGO_TERM_COLOR", "never");
+        let output = command.envs(fails.iter().copied()).output().expect("it starts");
+        let end = fs::read_to_string(self.0.path().join("runs/test-summary")).expect("its end");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.ends_with(&format!("\n{end}")), "{said}");
+        (output, end.lines().map(str::to_owned).collect())
+    }
+}
+
+#[test]
+fn what_failed_is_tried_once_more_and_named() {
+    let trial = Trial::new();
+    let (output, end) = trial.run(&[]);
+    assert!(output.status.success() && end == ["8 passed, 0 failed, 0 skipped"], "{output:?}");
+
+    let (output, end) = trial.run(&[("FAIL_ONCE", "two seven")]);
+    let expected = ["second try: servers::seven", "second try: servers::two", "8 passed, 0 failed, 0 skipped"];
+    assert!(output.status.success() && end == expected, "{end:?} {output:?}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("test result: FAILED. 5 passed; 1 failed") && said.contains("the first time"), "{said}");
+
+    let (output, end) = trial.run(&[("FAIL", "two"), ("FAIL_ONCE", "five")]);
+    let expected = ["second try: servers::five", "7 passed, 1 failed, 0 skipped"];
+    assert!(output.status.code() == Some(101) && end == expected, "{end:?} {output:?}");
+}
+
+#[test]
+fn what_cannot_be_chance_is_not_tried_again() {
+    let trial = Trial::new();
+    for (fails, expected) in [
+        // More than five, of which each would pass.
+        (("FAIL_ONCE", "one two three four five six"), "2 passed, 6 failed, 0 skipped"),
+        (("FAIL_ONCE", "small"), "7 passed, 1 failed, 0 skipped"),
+        // Its program counts no tests.
+        (("CRASH", "seven"), "7 passed, 1 failed, 0 skipped"),
+    ] {
+        let (output, end) = trial.run(&[fails]);
+        assert!(output.status.code() == Some(101) && end == [expected], "{fails:?}: {end:?} {output:?}");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("second try"), "{output:?}");
+    }
+}
