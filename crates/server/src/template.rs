@@ -353,7 +353,7 @@ mod tests {
             ("", vec![]),
             ("plain <b>text</b>", vec![Step::Text(0..17)]),
             ("<!--#include virtual=\"/a\" -->", vec![include("/a", false)]),
-            ("<!--#include file='b.html'-->x", vec![include("b.html", true), Step::Text(30..31)]),
+            ("<!--#include file='b.html'-->x", vec![include("b.html", true), Step::Text(29..30)]),
             ("<!--#include-->", vec![Step::Wrong]),
             ("<!--#include virtual=\"/a\" file=\"b\" -->", vec![Step::Wrong]),
             ("<!--#exec cmd=\"ls\" -->", vec![Step::Wrong]),
