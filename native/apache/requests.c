@@ -104,11 +104,20 @@ static int begin(request_rec *r)
     return DECLINED;
 }
 
+/* Whether a brigade has bytes of a response, or its end; over HTTP/2 what stands before them is no bytes yet. */
+static int has_bytes(const apr_bucket_brigade *brigade)
+{
+    for (apr_bucket *bucket = APR_BRIGADE_FIRST(brigade); bucket != APR_BRIGADE_SENTINEL(brigade);
+         bucket = APR_BUCKET_NEXT(bucket))
+        if (!APR_BUCKET_IS_METADATA(bucket) || APR_BUCKET_IS_EOS(bucket))
+            return 1;
+    return 0;
+}
+
 /* The first byte of the response, behind all that holds it back; not of what is said while it is still awaited (1xx). */
 static apr_status_t first_byte(ap_filter_t *filter, apr_bucket_brigade *brigade)
 {
-    if (!APR_BRIGADE_EMPTY(brigade) && !APR_BUCKET_IS_METADATA(APR_BRIGADE_FIRST(brigade))
-        && !ap_is_HTTP_INFO(filter->r->status)) {
+    if (has_bytes(brigade) && !ap_is_HTTP_INFO(filter->r->status)) {
         ((measured *)filter->ctx)->answered = apr_time_now();
         ap_remove_output_filter(filter);
     }

@@ -4,6 +4,7 @@ mod agent;
 mod always;
 mod arm;
 mod arm_source;
+mod check;
 mod child;
 mod compare;
 mod dropin;
@@ -73,6 +74,7 @@ enum Command {
     Record(Box<record::Args>),
     View(view::Args),
     Serve(serve::Args),
+    Check(check::Args),
     Compare(compare::Args),
     Ab(dropin::AbArgs),
     #[command(name = "http_load")]
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(*args),
         Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
+        Command::Check(args) => check::run(&args),
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),

@@ -6,9 +6,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weir_server::{AccessLog, ArmRules, BindError, Counts, ListenAddr, LogFormat, LogTarget, Options, Server};
+use weir_server::{
+    AccessLog, ArmRules, BindError, ConfigurationError, Counts, ListenAddr, LogFormat, LogTarget, Options, Reloader,
+    Server, read_configuration,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +25,10 @@ Examples:
       any free port; the line at the start says which
   weir serve --access-log access.log --log-queries site
       with a log of all requests, queries included
+  weir serve weir.toml
+      hosts, paths, headers, redirects and more, as a file says
+  weir serve --example-config > weir.toml
+      a file with everything in it to begin with; weir check weir.toml checks it
   weir serve --arm shop.arm site
       requests told to `weir agent` as business transactions, by the directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
@@ -31,30 +38,37 @@ Text is sent compressed (br, zstd, gzip) to clients that take it.
 Symbolic links that leave DIR, and absolute ones, are refused.
 SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one
 ends at once.
-SIGHUP or SIGUSR1 opens the access log again, for log rotation.
+SIGHUP or SIGUSR1 opens the access log again, for log rotation; SIGHUP has the
+configuration read again: for requests from then on, and only if it is without
+mistakes. No connection is closed by it.
 
 Exit status: 0 if it was asked to stop, 1 if it cannot listen or serve, 2 for
 wrong usage.";
 
 /// Serve a directory over HTTP.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory to serve
-    #[arg(value_name = "DIR", default_value = ".")]
+    /// The directory to serve, or a configuration file; what is said here counts more than the file
+    #[arg(value_name = "DIR|FILE", default_value = ".")]
     root: PathBuf,
 
+    /// Print a configuration with everything in it and what it is for
+    #[arg(long, exclusive = true)]
+    example_config: bool,
+
     /// Address to listen on: HOST:PORT, :PORT for every interface, port 0 for any free one; repeatable
-    #[arg(short, long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    /// [default: 127.0.0.1:8080]
+    #[arg(short, long, value_name = "ADDR")]
     listen: Vec<ListenAddr>,
 
     /// Event loops, each with a thread of its own [default: the CPUs that may be used]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     loops: Option<u16>,
 
-    /// Memory for file contents, of all loops together, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 256)]
-    cache_mib: u32,
+    /// Memory for file contents, of all loops together, in MiB [default: 256]
+    #[arg(long, value_name = "MIB")]
+    cache_mib: Option<u32>,
 
     /// Write an access log to FILE, or to standard output with -
     #[arg(long, value_name = "FILE")]
@@ -96,17 +110,17 @@ pub(crate) struct Args {
     #[arg(long)]
     dot_files: bool,
 
-    /// Open connections of all loops together; more are answered with 503
-    #[arg(long, value_name = "N", default_value_t = 16384)]
-    connections_max: u32,
+    /// Open connections of all loops together; more are answered with 503 [default: 16384]
+    #[arg(long, value_name = "N")]
+    connections_max: Option<u32>,
 
-    /// Seconds that a connection may be idle between two requests
-    #[arg(long, value_name = "SECS", default_value_t = 60)]
-    idle_timeout: u32,
+    /// Seconds that a connection may be idle between two requests [default: 60]
+    #[arg(long, value_name = "SECS")]
+    idle_timeout: Option<u32>,
 
-    /// Seconds that responses in flight are given when the server is stopped
-    #[arg(long, value_name = "SECS", default_value_t = 30)]
-    stop_timeout: u32,
+    /// Seconds that responses in flight are given when the server is stopped [default: 30]
+    #[arg(long, value_name = "SECS")]
+    stop_timeout: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -115,12 +129,17 @@ enum Format {
     Common,
     /// Common with referrer and user agent
     Combined,
+    /// A JSON object for each line
+    Json,
 }
 
 /// Serves until a signal says stop.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.example_config {
+        print!("{}", weir_server::EXAMPLE_CONFIGURATION);
+        return Ok(ExitCode::SUCCESS);
+    }
     raise_open_files_limit();
-    let log_is_stdout = args.access_log.as_ref().is_some_and(|path| path.as_os_str() == "-");
     let rules = match args.arm.as_deref().map(arm_rules).transpose() {
         Ok(rules) => rules,
         Err(wrong) => {
@@ -128,7 +147,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let server = match Server::bind(Options { arm: rules, ..options(args) }) {
+    let read_again = args.clone();
+    let options = match options(args) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("weir serve: {error}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let log_is_stdout = options.access_log.as_ref().is_some_and(|log| log.target == LogTarget::Stdout);
+    let server = match Server::bind(Options { arm: rules.or_else(|| options.arm.clone()), ..options }) {
         Ok(server) => server,
         Err(error @ (BindError::RootMissing { .. } | BindError::RootNotDirectory { .. } | BindError::NoAddress)) => {
             eprintln!("weir serve: {error}");
@@ -145,35 +173,81 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for signal in [SIGHUP, SIGUSR1] {
         signal_hook::flag::register(signal, server.reopen_log_flag()).context("handling signals")?;
     }
+    let hung_up = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, Arc::clone(&hung_up)).context("handling signals")?;
     announce(&greeting(&server), log_is_stdout);
-    let counts = server.run(&stop)?;
+    let reloader = server.reloader();
+    let counts = server.run_with(&stop, || {
+        if hung_up.swap(false, Ordering::Relaxed) {
+            read_again_and_tell(&read_again, &reloader);
+        }
+    })?;
     announce(&farewell(&counts), true);
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(args: Args) -> Options {
-    let mut options = Options::new(args.root);
-    options.listen = args.listen;
+/// Reads the configuration again; with mistakes in it, everything stays as it is.
+fn read_again_and_tell(args: &Args, reloader: &Reloader) {
+    if args.root.is_dir() {
+        return;
+    }
+    let file = args.root.display().to_string();
+    match options(args.clone()) {
+        Ok(options) => {
+            let after_restart = reloader.reload(options);
+            let rest = match after_restart.as_slice() {
+                [] => String::new(),
+                changed => format!("; only after a restart: {}", changed.join(", ")),
+            };
+            announce(&format!("weir serve: {file} was read again and holds{rest}"), true);
+        }
+        Err(error) => {
+            announce(&format!("weir serve: {error}\nweir serve: {file} was not taken up; all is as before"), true);
+        }
+    }
+}
+
+/// What the file says, if one is given, and then what the command line says.
+fn options(args: Args) -> Result<Options, ConfigurationError> {
+    let is_file = args.root.metadata().is_ok_and(|metadata| !metadata.is_dir());
+    let mut options = if is_file { read_configuration(&args.root)? } else { Options::new(args.root) };
+    if !args.listen.is_empty() {
+        options.listen = args.listen;
+    }
     if let Some(loops) = args.loops {
         options.loops = usize::from(loops);
     }
-    options.cache_bytes_max = u64::from(args.cache_mib) << 20;
+    if let Some(mib) = args.cache_mib {
+        options.cache_bytes_max = u64::from(mib) << 20;
+    }
     options.listing = !args.no_listing;
     options.dot_files = args.dot_files;
     options.compression.on_the_fly = !args.no_compression;
     options.compression.neighbours = !args.no_compression;
     options.includes = !args.no_includes;
     options.media_types = args.media_type.into_iter().collect();
-    options.limits.connections_max = args.connections_max as usize;
-    options.timeouts.idle = Duration::from_secs(args.idle_timeout.into());
-    options.timeouts.stop = Duration::from_secs(args.stop_timeout.into());
-    options.access_log = args.access_log.map(|path| AccessLog {
-        format: if args.log_format == Format::Common { LogFormat::Common } else { LogFormat::Combined },
+    if let Some(connections) = args.connections_max {
+        options.limits.connections_max = connections as usize;
+    }
+    if let Some(seconds) = args.idle_timeout {
+        options.timeouts.idle = Duration::from_secs(seconds.into());
+    }
+    if let Some(seconds) = args.stop_timeout {
+        options.timeouts.stop = Duration::from_secs(seconds.into());
+    }
+    let log = args.access_log.map(|path| AccessLog {
+        format: match args.log_format {
+            Format::Common => LogFormat::Common,
+            Format::Combined => LogFormat::Combined,
+            Format::Json => LogFormat::Json,
+        },
         queries: args.log_queries,
         addresses: args.log_addresses,
         ..AccessLog::new(if path.as_os_str() == "-" { LogTarget::Stdout } else { LogTarget::File(path) })
     });
-    options
+    options.access_log = log.or(options.access_log);
+    options.notice = |notice| announce(&format!("weir serve: {notice}"), true);
+    Ok(options)
 }
 
 /// An ending and its media type, which goes into a field as it is.
@@ -197,7 +271,12 @@ fn greeting(server: &Server) -> String {
     let urls: Vec<String> = server.local_addrs().iter().map(|addr| format!("http://{addr}/")).collect();
     let loops = server.loops();
     let plural = if loops == 1 { "" } else { "s" };
-    format!("serving {} at {} with {loops} loop{plural}", server.root().display(), urls.join(" "))
+    let hosts: Vec<&str> = server.hosts().collect();
+    let what = match hosts.as_slice() {
+        [] => server.root().display().to_string(),
+        hosts => hosts.join(", "),
+    };
+    format!("serving {what} at {} with {loops} loop{plural}", urls.join(" "))
 }
 
 fn farewell(counts: &Counts) -> String {

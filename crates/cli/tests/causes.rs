@@ -3,6 +3,7 @@
 mod support;
 
 use serde_json::Value;
+use support::planted::undisturbed;
 use support::{alone, number, output};
 use weir_testkit::{Apache, Cgi, Nginx, PhpFpm, Postgres, RunningServer, Site, require};
 
@@ -92,7 +93,7 @@ fn a_php_page_with_a_database_has_no_wait_that_is_not_followed() {
 /// Over a pipe to the script, from the script to the program that it runs and waits for.
 #[test]
 fn a_script_that_sleeps_in_a_child_of_its_own() {
-    let _turn = alone();
+    let _turn = undisturbed();
     if require::root_and_bpf().is_none() || require::apache_module("cgid").is_none() {
         return;
     }

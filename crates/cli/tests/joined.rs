@@ -7,7 +7,8 @@ use serde_json::Value;
 use support::{alone, explain, number};
 use weir_testkit::{Apache, Certificate, Faulty, Nginx, RunningServer, WeirServe, require};
 
-const SECONDS: &str = "2s";
+/// As long as some hundred requests take where each is a process of its own or a connection.
+const SECONDS: &str = "1s";
 
 /// Loads a server in one way and checks what must hold for every one.
 fn check(server: &RunningServer, keep_alive: bool, connections: &str, more: &[&str]) -> Value {

@@ -12,16 +12,20 @@ use crate::counters::{Counters, LoopCounters};
 use crate::drain::Drain;
 use crate::epoll::{self, Interest, Readiness};
 use crate::error_page::{self, Extra};
+use crate::front::Front;
 use crate::head::Persistence;
-use crate::options::{Limits, Timeouts};
+use crate::options::{Limits, Options, Timeouts};
 use crate::pending::Pending;
+use crate::reload::Reloads;
 use crate::request::{self, Framing, Head, Request};
 use crate::send::{self, Sent, Socket};
-use crate::site::Site;
 use crate::static_probe::static_probe;
+use crate::watcher::Watcher;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Pipelined responses that go out together.
@@ -35,7 +39,7 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Workbench {
     pub(crate) clock: Clock,
-    pub(crate) site: Site,
+    pub(crate) front: Front,
     pub(crate) log: Option<LogBuffer>,
     pub(crate) arm: Option<ArmRequests>,
     pub(crate) limits: Limits,
@@ -44,6 +48,11 @@ pub(crate) struct Workbench {
     /// Which of the counters are this loop's.
     pub(crate) index: usize,
     pub(crate) stopping: bool,
+    /// Where another configuration comes from, and which one holds.
+    pub(crate) reloads: Arc<Reloads>,
+    generation: u64,
+    /// What tells of changed files.
+    pub(crate) watcher: Rc<Watcher>,
     input: Box<[u8]>,
     batch: Vec<Pending>,
     copied: Vec<u8>,
@@ -51,19 +60,20 @@ pub(crate) struct Workbench {
 
 impl Workbench {
     pub(crate) fn new(
-        site: Site,
+        front: Front,
         log: Option<LogBuffer>,
         arm: Option<ArmRequests>,
-        limits: Limits,
-        timeouts: Timeouts,
+        options: &Options,
         counters: Counters,
         index: usize,
+        (reloads, watcher): (Arc<Reloads>, Rc<Watcher>),
     ) -> Self {
+        let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
         // Twice the largest head, so that what is left of one input always leaves room for more.
         let input_bytes = (2 * limits.head_bytes_max).max(64 << 10);
         Self {
             clock: Clock::new(),
-            site,
+            front,
             log,
             arm,
             limits,
@@ -71,6 +81,9 @@ impl Workbench {
             counters,
             index,
             stopping: false,
+            reloads,
+            generation: 0,
+            watcher,
             input: vec![0; input_bytes].into(),
             batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
             copied: Vec::new(),
@@ -79,11 +92,33 @@ impl Workbench {
 
     /// Takes note of files that have changed.
     pub(crate) fn hear(&mut self) {
-        self.site.hear(&self.counters.0[self.index]);
+        self.front.hear(&self.watcher, &self.counters.0[self.index]);
     }
 
     pub(crate) fn counts(&self) -> &LoopCounters {
         &self.counters.0[self.index]
+    }
+
+    /// Takes up what came from other threads; whether connections that are parked have something to go on with.
+    pub(crate) fn take_news(&mut self) -> bool {
+        if let Some(options) = self.reloads.newer(&mut self.generation) {
+            self.limits = Limits { connections_max: self.limits.connections_max, ..options.limits.clone() };
+            // The memory for input was made for the first bound.
+            self.limits.head_bytes_max = self.limits.head_bytes_max.min(self.input.len() / 2);
+            self.timeouts = options.timeouts.clone();
+            if let (Some(log), Some(wanted)) = (&mut self.log, &options.access_log) {
+                log.change(wanted);
+            }
+            if let Some(rules) = &options.hosts
+                && self.front.reload(Arc::clone(&rules.0), &options).is_err()
+            {
+                self.counts().reload_failed.add(1);
+            }
+            // What they wait for may be another password now.
+            self.front.take_mail(&self.clock);
+            return true;
+        }
+        self.front.take_mail(&self.clock)
     }
 
     /// Takes a response off the way: counts and logs it, and makes its place free for the next one.
@@ -95,7 +130,7 @@ impl Workbench {
 
     fn settle_one(&mut self, pending: &mut Pending) {
         if let Some(log) = &mut self.log
-            && !log.end(&pending.log, pending.body_sent_bytes())
+            && !log.end(&pending.log, pending.body_sent_bytes(), pending.response.offset)
         {
             self.counts().log_dropped.add_shared(1);
         }
@@ -134,6 +169,8 @@ enum Phase {
     Body,
     Stall,
     Linger,
+    /// Until a password has been checked.
+    Parked,
 }
 
 /// A client's connection.
@@ -147,6 +184,8 @@ pub(crate) struct Connection {
     saved_since_ns: u64,
     /// The saved input was left over by blocked output, and not because it ends within a head.
     saved_is_ready: bool,
+    /// The saved input begins with a request that waits for its password to be checked.
+    is_parked: bool,
     /// Responses that the socket had no room for.
     queue: Vec<Pending>,
     drain: Drain,
@@ -172,6 +211,7 @@ impl Connection {
             saved: Vec::new(),
             saved_since_ns: 0,
             saved_is_ready: false,
+            is_parked: false,
             queue: Vec::new(),
             drain: Drain::Done,
             after: After::Continue,
@@ -204,6 +244,17 @@ impl Connection {
     /// Whether a response is being sent.
     pub(crate) fn is_sending(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// Whether it waits for a password to be checked.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.is_parked
+    }
+
+    /// Looks at its request again at its next turn.
+    pub(crate) fn resume(&mut self) {
+        self.is_parked = false;
+        self.saved_is_ready = true;
     }
 
     /// Does what can be done now.
@@ -253,6 +304,9 @@ impl Connection {
                 After::Continue => {}
                 After::Close => return Ok(Turn::Close),
                 After::Linger => return self.linger(bench),
+            }
+            if self.is_parked {
+                return Ok(Turn::Wait);
             }
             let filled = if self.saved_is_ready { self.take_saved(bench) } else { self.receive(bench)? };
             match filled {
@@ -344,10 +398,14 @@ impl Connection {
                 }
                 received.waited();
             }
-            let Workbench { input, batch: places, site, clock, log, arm, limits, counters, index, stopping, .. } =
+            let Workbench { input, batch: places, front, clock, log, arm, limits, counters, index, stopping, .. } =
                 bench;
             let counts = &counters.0[*index];
             match request::parse(&input[at..filled], limits) {
+                Head::Complete(request, _) if front.must_wait(&request, self.peer.ip(), clock) => {
+                    self.is_parked = true;
+                    break;
+                }
                 Head::Complete(request, head_bytes) => {
                     at += head_bytes;
                     is_new = true;
@@ -359,7 +417,8 @@ impl Connection {
                     }
                     static_probe!("request");
                     let pending = &mut places[batch];
-                    site.respond(&request, Persistence::of(request.minor, stays), clock, counts, pending);
+                    let persistence = Persistence::of(request.minor, stays);
+                    front.respond(&request, self.peer.ip(), persistence, clock, counts, pending);
                     count(pending.status, counts);
                     if let Some(log) = log {
                         log.begin(&mut pending.log, Some(&request), self.peer.ip(), pending.status, clock);
@@ -488,6 +547,8 @@ impl Connection {
     fn settle_phase(&mut self, is_new: bool, bench: &Workbench) {
         let phase = if !self.queue.is_empty() {
             Phase::Stall
+        } else if self.is_parked {
+            Phase::Parked
         } else if !self.drain.is_done() {
             Phase::Body
         } else if self.saved.is_empty() {
@@ -506,7 +567,7 @@ impl Connection {
             Phase::Head => timeouts.head,
             Phase::Idle => timeouts.idle,
             Phase::Body => timeouts.body,
-            Phase::Stall => timeouts.stall,
+            Phase::Stall | Phase::Parked => timeouts.stall,
             Phase::Linger => timeouts.linger,
         };
         self.phase = phase;

@@ -74,6 +74,14 @@ counters! {
     watches_refused,
     /// Directives of pages that could not be carried out, includes that lead nowhere or in a circle among them.
     include_errors,
+    /// Requests answered with 429 because their network made too many.
+    rate_refused,
+    /// Requests that no rate was held against, because its table was full.
+    rate_untracked,
+    /// Requests answered with 503 because too many passwords were to be checked.
+    auth_busy,
+    /// Times that a loop could not take up a new configuration, because descriptors had run out.
+    reload_failed,
     /// Access log lines written.
     log_lines,
     /// Access log lines dropped because the disk was full or the reader too slow.

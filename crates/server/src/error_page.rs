@@ -45,17 +45,22 @@ pub(crate) fn write_html(
 
 fn explanation(status: u16) -> &'static str {
     match status {
-        301 => "This directory is found under its name with a slash at the end.",
+        301..=308 => "This is found at another address, which the field Location of this response names.",
         400 => "The request is not well-formed.",
+        401 => "This needs a name and a password.",
         403 => "This may not be read.",
         404 => "There is nothing here under this name.",
         405 => "Only GET, HEAD and OPTIONS are served here.",
         408 => "The request did not arrive in time.",
+        410 => "What was here is gone for good.",
         412 => "The file is not the version that the request asked for.",
         414 => "The address is too long.",
         416 => "The file has no bytes in the range that was asked for.",
         417 => "Only 100-continue can be expected of this server.",
+        421 => "There is no host of this name here.",
+        429 => "There were too many requests from your network. Please try again shortly.",
         431 => "The header fields of the request are too large.",
+        451 => "This may not be shown, for legal reasons.",
         501 => "The transfer coding of the request is not known here.",
         503 => "The server has no room for this request now. Please try again shortly.",
         505 => "Only HTTP/1.0 and HTTP/1.1 are spoken here.",

@@ -77,7 +77,7 @@ impl EventLoop {
         for (i, listener) in self.listeners.iter().enumerate() {
             self.epoll.add(listener.as_raw_fd(), listener_token(i), Interest::Level)?;
         }
-        if let Some(fd) = self.bench.site.watch_fd() {
+        if let Some(fd) = self.bench.watcher.fd() {
             self.epoll.add(fd, WATCHES, Interest::Level)?;
         }
         let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
@@ -88,8 +88,8 @@ impl EventLoop {
                 // The structure is packed, so the token is copied out before it is compared.
                 let token = event.u64;
                 match token {
-                    WAKER => {}
                     WATCHES => self.bench.hear(),
+                    WAKER => self.take_news(),
                     _ if token > RESERVED => self.accept(token),
                     _ => self.turn(token, Readiness::of(event)),
                 }
@@ -108,6 +108,19 @@ impl EventLoop {
             self.bench.counts().log_dropped.add_shared(log.finish());
         }
         Ok(())
+    }
+
+    /// Takes up what other threads have for this loop.
+    fn take_news(&mut self) {
+        if !self.bench.take_news() {
+            return;
+        }
+        for token in self.connections.tokens(Connection::is_parked) {
+            if let Some(connection) = self.connections.get(token) {
+                connection.resume();
+            }
+            self.turn(token, NONE);
+        }
     }
 
     /// Sleeps without end only where nothing has a deadline.

@@ -1,6 +1,7 @@
 //! inotify(7): the kernel tells what changes in directories.
 
 use crate::epoll::check;
+use std::cell::RefCell;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -23,7 +24,7 @@ const BUFFER_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Inotify {
     fd: OwnedFd,
-    buffer: Box<[u8]>,
+    buffer: RefCell<Box<[u8]>>,
 }
 
 /// Something happened in a watched directory.
@@ -41,7 +42,7 @@ impl Inotify {
         // SAFETY: the call takes no pointers.
         let fd = check(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
         // SAFETY: the descriptor is new and owned by nobody else.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, buffer: vec![0; BUFFER_BYTES].into() })
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, buffer: RefCell::new(vec![0; BUFFER_BYTES].into()) })
     }
 
     /// Watches an open directory; the same one gets the same number again.
@@ -57,12 +58,13 @@ impl Inotify {
         unsafe { libc::inotify_rm_watch(self.fd.as_raw_fd(), watch) };
     }
 
-    /// Hands over what has happened since; whether there may be more.
-    pub(crate) fn read(&mut self, mut each: impl FnMut(Event<'_>)) -> bool {
+    /// Hands over what has happened since; whether there may be more. Watches may be added and removed meanwhile.
+    pub(crate) fn read(&self, mut each: impl FnMut(Event<'_>)) -> bool {
+        let mut buffer = self.buffer.borrow_mut();
         // SAFETY: the kernel writes at most the slice's length into it.
-        let read = unsafe { libc::read(self.fd.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len()) };
+        let read = unsafe { libc::read(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
         let Some(read) = usize::try_from(read).ok().filter(|&read| read > 0) else { return false };
-        events(&self.buffer[..read], &mut each);
+        events(&buffer[..read], &mut each);
         true
     }
 }
@@ -95,7 +97,7 @@ mod tests {
     #[test]
     fn events_have_the_name_of_what_changed() {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut inotify = Inotify::new().expect("an instance");
+        let inotify = Inotify::new().expect("an instance");
         let open = File::open(directory.path()).expect("opens");
         let watch = inotify.add(&open).expect("watches");
         assert_eq!(inotify.add(&open).expect("watches"), watch);

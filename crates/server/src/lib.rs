@@ -14,8 +14,8 @@
 //!
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
-//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log.rs`) or business
-//! transactions (`arm_rules.rs`, `arm_requests.rs`).
+//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log/`) or business
+//! transactions (`arm_rules.rs`, `arm_requests.rs`), or hosts of a configuration (`config/`, `front/`).
 //!
 //! # Staleness
 //!
@@ -49,6 +49,7 @@ mod clock;
 mod coding;
 mod compress;
 mod conditional;
+mod config;
 mod connection;
 mod counters;
 mod drain;
@@ -57,6 +58,7 @@ mod error;
 mod error_page;
 mod event_loop;
 mod forms;
+mod front;
 mod head;
 mod inotify;
 mod listen;
@@ -65,6 +67,7 @@ mod media_type;
 mod options;
 mod pending;
 mod range;
+mod reload;
 mod request;
 mod response;
 mod resume;
@@ -77,13 +80,18 @@ mod slab;
 mod static_probe;
 mod target;
 mod template;
+mod watcher;
 mod watches;
 
 pub use arm_rules::{ArmRules, ArmRulesError};
+pub use config::{
+    ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,
+};
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError};
 pub use listen::ListenAddr;
-pub use options::{AccessLog, Compression, Limits, LogFormat, LogTarget, Options, Timeouts};
+pub use options::{AccessLog, Compression, Limits, LogFormat, LogTarget, Options, OwnFormat, Rotation, Timeouts};
+pub use reload::Reloader;
 pub use response::{AtomId, Digest, Part, Piece, Response, Variant};
 pub use resume::{Resumed, Resumer, Unfinished};
 pub use server::Server;

@@ -1,9 +1,12 @@
 //! What a caller can choose about a server; every bound has a default here.
 
+use crate::access_log::format::Format;
 use crate::arm_rules::ArmRules;
+use crate::config::HostRules;
 use crate::listen::ListenAddr;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// How to serve a directory.
@@ -32,12 +35,18 @@ pub struct Options {
     pub media_types: HashMap<String, String>,
     /// Whether a directory without `index.html` is listed; otherwise it is answered with 403. Default: yes.
     pub listing: bool,
+    /// Names of files that stand for their directory, in the order in which they are looked for. Default: `index.html`.
+    pub index: Vec<String>,
     /// Whether names that begin with a dot are served. `/.well-known/` (RFC 8615) always is. Default: no.
     pub dot_files: bool,
+    /// The hosts of a configuration; with them `root`, `listing`, `index` and `dot_files` mean nothing. Default: none.
+    pub hosts: Option<HostRules>,
     /// Where to write a line for each response. Default: nowhere.
     pub access_log: Option<AccessLog>,
     /// Which requests are told as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
+    /// Who is told of what happens while the server runs, such as a log that cannot be written. Default: nobody.
+    pub notice: fn(&str),
     /// How long to wait for a slow client.
     pub timeouts: Timeouts,
     /// How much of anything one client, or all of them, may use.
@@ -58,9 +67,12 @@ impl Options {
             watches_max: 8192,
             media_types: HashMap::new(),
             listing: true,
+            index: vec!["index.html".to_owned()],
             dot_files: false,
+            hosts: None,
             access_log: None,
             arm: None,
+            notice: |_| {},
             timeouts: Timeouts::default(),
             limits: Limits::default(),
         }
@@ -147,7 +159,7 @@ impl Default for Limits {
 }
 
 /// An access log.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {
     /// Where the lines go.
     pub target: LogTarget,
@@ -157,12 +169,25 @@ pub struct AccessLog {
     pub queries: bool,
     /// Write whole client addresses instead of their network (IPv4 /24, IPv6 /48). Default: no.
     pub addresses: bool,
+    /// When a new file is begun, and how many are kept. Default: never; others may do it.
+    pub rotation: Option<Rotation>,
+}
+
+/// When a log begins a new file: `access.log` becomes `access.log.1`, which becomes `access.log.2`, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// Bytes of a file; what would exceed them goes into a new one.
+    pub bytes_max: Option<u64>,
+    /// Age of a file, with a resolution of a second; an empty file does not age.
+    pub age_max: Option<Duration>,
+    /// Files kept beside the one that is written; the oldest is removed. With 0 what was written is.
+    pub keep: u32,
 }
 
 impl AccessLog {
     /// A log in the Combined Log Format with queries and addresses redacted.
     pub fn new(target: LogTarget) -> Self {
-        Self { target, format: LogFormat::Combined, queries: false, addresses: false }
+        Self { target, format: LogFormat::Combined, queries: false, addresses: false, rotation: None }
     }
 }
 
@@ -176,10 +201,28 @@ pub enum LogTarget {
 }
 
 /// The fields of an access log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogFormat {
     /// `host ident user [time] "request" status bytes`.
     Common,
     /// The same, then `"referrer" "user agent"`.
     Combined,
+    /// An object: `time`, `client`, `user`, `host`, `method`, `target`, `protocol`, `status`, `bytes` (of the body),
+    /// `duration_us`, `referrer`, `user_agent`.
+    Json,
+    /// Fields by Apache's letters.
+    Own(OwnFormat),
+}
+
+/// A format with the letters of Apache's `LogFormat`, made by parsing it: `%h %u %t "%r" %>s %O %D`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnFormat(pub(crate) Format);
+
+impl FromStr for OwnFormat {
+    type Err = String;
+
+    /// What is wrong, and what would be right.
+    fn from_str(text: &str) -> Result<Self, String> {
+        Format::read(text).map(Self)
+    }
 }

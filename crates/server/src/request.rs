@@ -37,6 +37,8 @@ pub(crate) struct Request<'b> {
     pub(crate) expects_continue: bool,
     /// Any of the fields from `range` down to `if_unmodified_since` is present.
     pub(crate) is_conditional: bool,
+    /// The field Host.
+    pub(crate) host: Option<&'b [u8]>,
     pub(crate) range: Option<&'b [u8]>,
     pub(crate) accept_encoding: Option<&'b [u8]>,
     pub(crate) if_range: Option<&'b [u8]>,
@@ -93,6 +95,7 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
         framing: Framing::None,
         expects_continue: false,
         is_conditional: false,
+        host: None,
         range: None,
         accept_encoding: None,
         if_range: None,
@@ -150,6 +153,7 @@ impl<'b> Request<'b> {
                     if !is_host(value) {
                         return Err(400);
                     }
+                    self.host = Some(value);
                 }
                 5 if is("range") => {
                     ranges += 1;

@@ -13,7 +13,8 @@ use crate::response::{Digest, Response, Variant};
 use crate::root::Root;
 use crate::send::{self, Sent, Socket};
 use crate::shelf::{self, Compressed, Shelf};
-use crate::site::Site;
+use crate::site::{Share, Site};
+use crate::watcher::Watcher;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -65,7 +66,9 @@ impl Resumer {
         let root = Root::open_directory(&options.root)?;
         let shelf = Arc::new(Shelf::new());
         shelf.start().map_err(failed)?;
-        let site = Site::new(root.try_clone().map_err(failed)?, &options, 4, Arc::clone(&shelf));
+        // Nobody would listen, so files are looked at.
+        let share = Share { shelf: Arc::clone(&shelf), watcher: Rc::new(Watcher::deaf()), files_max: 4 };
+        let site = Site::new(root.try_clone().map_err(failed)?, &options, &share);
         Ok(Self { root, site, shelf, options, copied: Vec::new(), last: None })
     }
 

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Directories below each other in one path.
@@ -44,6 +44,17 @@ impl Root {
             }
         })?;
         Ok(Self { directory, has_openat2: Cell::new(true) })
+    }
+
+    /// The same of a directory that is open already.
+    pub(crate) fn of(directory: File) -> Self {
+        Self { directory, has_openat2: Cell::new(true) }
+    }
+
+    /// Whether both are the same directory, whatever path led there.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let id = |root: &Self| root.directory.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
+        id(self).is_some_and(|own| id(other) == Some(own))
     }
 
     /// A second handle on the same directory, for another loop.

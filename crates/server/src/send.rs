@@ -218,7 +218,8 @@ mod tests {
     use crate::response::{Response, Variant};
     use crate::root::Root;
     use crate::shelf::Shelf;
-    use crate::site::Site;
+    use crate::site::{Share, Site};
+    use crate::watcher::Watcher;
     use proptest::prelude::*;
     use std::os::unix::fs::FileExt;
     use std::rc::Rc;
@@ -258,7 +259,9 @@ mod tests {
     fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> Pending {
         let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
         let root = Root::open_directory(directory).expect("opens");
-        let mut site = Site::new(root, &options, 4, Arc::new(Shelf::new()));
+        let watcher = Rc::new(Watcher::deaf());
+        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4 };
+        let mut site = Site::new(root, &options, &share);
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
         let mut pending = Pending::default();
         site.respond(&request, Persistence::Stays, &Clock::new(), &LoopCounters::default(), &mut pending);

@@ -2,20 +2,25 @@
 
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::arm_requests::{ArmRequests, Names};
+use crate::config::HostRules;
 use crate::connection::Workbench;
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
 use crate::error::{BindError, RunError};
 use crate::event_loop::EventLoop;
+use crate::front::{Front, Hosts};
 use crate::listen;
 use crate::options::{Limits, Options};
+use crate::reload::{Reloader, Reloads};
 use crate::root::Root;
 use crate::shelf::Shelf;
-use crate::site::Site;
+use crate::site::{Share, Site};
+use crate::watcher::Watcher;
 use socket2::Socket;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// How often the caller's stop flag is looked at.
@@ -32,6 +37,7 @@ pub struct Server {
     log: Option<LogWriter>,
     counters: Counters,
     reopen: Arc<AtomicBool>,
+    reloader: Reloader,
     connections_max: usize,
     files_max: usize,
 }
@@ -58,7 +64,8 @@ impl Server {
         options.limits.head_bytes_max = options.limits.head_bytes_max.clamp(*bounds.start(), *bounds.end());
         let root = Root::open_directory(&options.root)?;
         let reopen = Arc::new(AtomicBool::new(false));
-        let log = options.access_log.as_ref().map(|log| LogWriter::open(log, Arc::clone(&reopen))).transpose()?;
+        let log = options.access_log.as_ref().map(|log| LogWriter::open(log, Arc::clone(&reopen), options.notice));
+        let log = log.transpose()?;
         let sockets = listen::open(&options.listen, options.loops)?;
         let of_first = sockets.first().into_iter().flatten();
         let local_addrs = of_first.filter_map(|socket| socket.local_addr().ok()?.as_socket()).collect();
@@ -74,7 +81,8 @@ impl Server {
         let files_max = (descriptors / 8 / options.loops).clamp(4, 1024);
         let connections_max = connections_max(&options.limits, descriptors, files_max * options.loops);
         let options = Arc::new(options);
-        Ok(Self { options, local_addrs, parts, log, counters, reopen, connections_max, files_max })
+        let reloader = Reloader::new(&options);
+        Ok(Self { reloader, options, local_addrs, parts, log, counters, reopen, connections_max, files_max })
     }
 
     /// The addresses that the server listens on, with the ports that the system chose for port 0.
@@ -92,6 +100,11 @@ impl Server {
         &self.options.root
     }
 
+    /// The hosts of the configuration, each by its first name; none without one.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.options.hosts.iter().flat_map(HostRules::names)
+    }
+
     /// The counts, which can be read while the server runs and after it.
     pub fn counters(&self) -> Counters {
         self.counters.clone()
@@ -102,6 +115,11 @@ impl Server {
         Arc::clone(&self.reopen)
     }
 
+    /// What hands another configuration to the server while it runs.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
+    }
+
     /// Serves until `stop` is set. Then nothing more is accepted, idle connections are closed, and responses in
     /// flight are finished within the stop timeout.
     ///
@@ -109,7 +127,17 @@ impl Server {
     ///
     /// Everything in [`RunError`]; the other loops are stopped in the same way first.
     pub fn run(self, stop: &AtomicBool) -> Result<Counts, RunError> {
-        let Self { options, parts, mut log, counters, connections_max, files_max, .. } = self;
+        self.run_with(stop, || {})
+    }
+
+    /// The same, with something that is done about twenty times a second beside it, such as looking for signals.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    pub fn run_with(self, stop: &AtomicBool, mut beside: impl FnMut()) -> Result<Counts, RunError> {
+        let Self { options, parts, mut log, counters, connections_max, files_max, reopen, reloader, .. } = self;
+        let log_wanted = log.as_ref().map(LogWriter::wanted);
         let buffers: Vec<_> = parts.iter().map(|_| log.as_ref().map(LogWriter::buffer)).collect();
         let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
         let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
@@ -125,7 +153,8 @@ impl Server {
             let waker = Arc::new(waker);
             wakers.push(Arc::clone(&waker));
             let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
-            threads.push(Start { index, epoll, waker, listeners, root, log, arm, shelf: Arc::clone(&shelf) });
+            let reloads = Arc::clone(&reloader.0);
+            threads.push(Start { reloads, index, epoll, waker, listeners, root, log, arm, shelf: Arc::clone(&shelf) });
         }
         let outcome = std::thread::scope(|scope| {
             let mut running = Vec::new();
@@ -141,8 +170,17 @@ impl Server {
             }
             // A loop that ends early has failed, and half a server is worse than a clear end.
             let is_running = || running.iter().all(|thread| !thread.is_finished());
+            let mut generation = 0;
             while outcome.is_ok() && !stop.load(Ordering::Relaxed) && is_running() {
                 std::thread::park_timeout(STOP_POLL);
+                beside();
+                if let Some(newer) = reloader.0.newer(&mut generation) {
+                    if let (Some(wanted), Some(log)) = (&log_wanted, &newer.access_log) {
+                        wanted.lock().unwrap_or_else(PoisonError::into_inner).clone_from(log);
+                        reopen.store(true, Ordering::Relaxed);
+                    }
+                    wakers.iter().for_each(|waker| waker.wake());
+                }
             }
             stopping.store(true, Ordering::Relaxed);
             wakers.iter().for_each(|waker| waker.wake());
@@ -162,6 +200,7 @@ impl Server {
 
 /// A loop on its way into its thread.
 struct Start {
+    reloads: Arc<Reloads>,
     index: usize,
     epoll: Epoll,
     waker: Arc<Waker>,
@@ -182,9 +221,16 @@ impl Start {
         connections_max: usize,
         files_max: usize,
     ) -> std::io::Result<()> {
-        let site = Site::new(self.root, options, files_max, self.shelf);
-        let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
-        let bench = Workbench::new(site, self.log, self.arm, limits, timeouts, counters.clone(), self.index);
+        let watcher = Rc::new(if options.watches_max > 0 { Watcher::new() } else { Watcher::deaf() });
+        let share = Share { shelf: self.shelf, watcher: Rc::clone(&watcher), files_max };
+        let front = match &options.hosts {
+            None => Front::Plain(Site::new(self.root, options, &share)),
+            Some(rules) => {
+                Front::Hosts(Box::new(Hosts::new(Arc::clone(&rules.0), Arc::clone(&self.waker), options, share)?))
+            }
+        };
+        let bench =
+            Workbench::new(front, self.log, self.arm, options, counters.clone(), self.index, (self.reloads, watcher));
         let event_loop = EventLoop::new(self.epoll, self.listeners, bench, Arc::clone(open), connections_max);
         event_loop.run(&self.waker, stopping)
     }

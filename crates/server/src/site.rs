@@ -10,6 +10,7 @@ use crate::counters::LoopCounters;
 use crate::error_page::{self, Extra};
 use crate::forms::{self, Forms};
 use crate::head::{self, Persistence};
+use crate::inotify::Event;
 use crate::listing;
 use crate::media_type;
 use crate::options::{Compression, Options};
@@ -20,12 +21,12 @@ use crate::response::{Part, Variant};
 use crate::root::Root;
 use crate::shelf::Shelf;
 use crate::target::{self, BadTarget};
+use crate::watcher::Watcher;
 use crate::watches::{Change, Watches};
 use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,9 +34,6 @@ use std::time::Duration;
 
 /// The Allow field, the same for everything that is served.
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
-/// The file that stands for its directory.
-const INDEX: &[u8] = b"index.html";
-
 /// How long after a change another one may leave the file looking the same.
 const AMBIGUOUS: Duration = Duration::from_millis(50);
 
@@ -54,6 +52,8 @@ pub(crate) struct Site {
     memory_bytes_max: u64,
     listing: Option<listing::Shown>,
     dot_files: bool,
+    /// Names of files that stand for their directory.
+    index: Vec<Vec<u8>>,
     ranges_max: usize,
     decoded: Vec<u8>,
     /// Makes boundaries that nobody can put into a file beforehand.
@@ -61,9 +61,22 @@ pub(crate) struct Site {
     boundary_count: u64,
 }
 
+/// What a site has together with others.
+#[derive(Debug, Clone)]
+pub(crate) struct Share {
+    /// The bytes of files that all loops have read.
+    pub(crate) shelf: Arc<Shelf>,
+    /// The loop's.
+    pub(crate) watcher: Rc<Watcher>,
+    /// Descriptors of files that are kept open.
+    pub(crate) files_max: usize,
+}
+
 /// What a path leads to.
 enum Located {
     File(File, Metadata),
+    /// The file that stands for a directory, with its number among the names of such files.
+    Index(File, Metadata, usize),
     /// A directory without an index.
     Directory(File),
     /// A directory asked for without its slash.
@@ -79,15 +92,15 @@ enum Resource {
 }
 
 impl Site {
-    pub(crate) fn new(root: Root, options: &Options, files_max: usize, shelf: Arc<Shelf>) -> Self {
+    pub(crate) fn new(root: Root, options: &Options, share: &Share) -> Self {
         let bytes_max = options.cache_bytes_max / options.loops.max(1) as u64;
         let entries_max = options.limits.listing_entries_max;
         Self {
             root,
-            cache: Cache::new(bytes_max, files_max),
-            watches: Watches::new(options.watches_max),
+            cache: Cache::new(bytes_max, share.files_max),
+            watches: Watches::new(Rc::clone(&share.watcher), options.watches_max),
             changes: Vec::new(),
-            shelf,
+            shelf: Arc::clone(&share.shelf),
             accepted: LastAccepted::default(),
             compression: options.compression.clone(),
             includes: options.includes,
@@ -95,11 +108,17 @@ impl Site {
             memory_bytes_max: options.cached_file_bytes_max,
             listing: options.listing.then_some(listing::Shown { dot_files: options.dot_files, entries_max }),
             dot_files: options.dot_files,
+            index: options.index.iter().map(|name| name.clone().into_bytes()).collect(),
             ranges_max: options.limits.ranges_max,
             decoded: Vec::new(),
             boundaries: RandomState::new(),
             boundary_count: 0,
         }
+    }
+
+    /// Whether it is of the same directory.
+    pub(crate) fn is_same_root(&self, root: &Root) -> bool {
+        self.root.is_same(root)
     }
 
     /// Makes the response to a request, whatever it is.
@@ -139,15 +158,19 @@ impl Site {
         self.decoded = decoded;
     }
 
-    /// What is readable when files have changed; see [`hear`](Self::hear).
-    pub(crate) fn watch_fd(&self) -> Option<RawFd> {
-        self.watches.fd()
+    /// Another bound on the directories that are watched.
+    pub(crate) fn limit_watches(&mut self, directories_max: usize) {
+        self.watches.limit(directories_max);
     }
 
-    /// Takes note of files that have changed.
-    pub(crate) fn hear(&mut self, counters: &LoopCounters) {
+    /// Hears an event of the loop's watches; it has its effect when all of them are [settled](Self::settle).
+    pub(crate) fn hear(&mut self, event: Event<'_>) {
+        self.watches.hear(event, &mut self.changes);
+    }
+
+    /// Takes note of the files that have changed.
+    pub(crate) fn settle(&mut self, counters: &LoopCounters) {
         let mut changes = std::mem::take(&mut self.changes);
-        counters.watch_events.add(self.watches.hear(&mut changes));
         let mut gone = 0;
         for change in &changes {
             match change {
@@ -158,6 +181,7 @@ impl Site {
         }
         counters.cache_stale.add(gone);
         self.settle_watches(counters);
+        changes.clear();
         self.changes = changes;
     }
 
@@ -165,8 +189,10 @@ impl Site {
     /// it is a form of.
     fn forget(&mut self, path: &[u8]) -> u64 {
         let mut gone = u64::from(self.cache.remove(path));
-        let directory = path.strip_suffix(INDEX).filter(|directory| directory.ends_with(b"/"));
-        gone += directory.map_or(0, |directory| u64::from(self.cache.remove(directory)));
+        if let Some(slash) = memchr::memrchr(b'/', path) {
+            let (directory, name) = path.split_at(slash + 1);
+            gone += u64::from(self.index.iter().any(|index| index == name) && self.cache.remove(directory));
+        }
         for plain in CODINGS.iter().filter_map(|coding| path.strip_suffix(coding.suffix())) {
             gone += self.forget(plain);
         }
@@ -195,16 +221,19 @@ impl Site {
         let device = self.watches.cover(&self.root, path, clock.now_ms);
         self.settle_watches(counters);
         let located = self.locate(path);
-        let name = if path.ends_with(b"/") { [path, INDEX].concat() } else { path.to_vec() };
+        let name = match &located {
+            Ok(Located::Index(_, _, number)) => [path, &self.index[*number]].concat(),
+            _ => path.to_vec(),
+        };
+        let fresh_ms = located.as_ref().map_or(UNTOLD_MS, |located| self.fresh_ms(located, &name, device));
         if let Some(atom) = stale {
             let is_same = match &located {
-                Ok(Located::File(_, metadata)) => self.is_same(&atom, &name, metadata),
+                Ok(Located::File(_, metadata) | Located::Index(_, metadata, _)) => self.is_same(&atom, &name, metadata),
                 Ok(_) => false,
                 // Without descriptors or memory for a look, the content of a second ago is better than an error.
                 Err(error) => status_of(error) >= 500,
             };
             if is_same {
-                let fresh_ms = located.map_or(UNTOLD_MS, |located| self.fresh_ms(&located, &name, device));
                 self.cache.confirm(path, clock.now_ms + fresh_ms);
                 counters.cache_hits.add(1);
                 return Resource::Atom(atom);
@@ -213,18 +242,15 @@ impl Site {
             counters.cache_stale.add(1);
         }
         counters.cache_misses.add(1);
-        let loaded = located.and_then(|located| {
-            let fresh_ms = self.fresh_ms(&located, &name, device);
-            Ok(match located {
-                Located::Redirect => Resource::Redirect,
-                Located::Directory(directory) => Resource::Directory(directory),
-                Located::File(file, metadata) => {
-                    let atom = Rc::new(self.load(file, &metadata, &name, clock.unix_s)?);
-                    counters.cache_fills.add(u64::from(atom.was_read));
-                    counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms + fresh_ms));
-                    Resource::Atom(atom)
-                }
-            })
+        let loaded = located.and_then(|located| match located {
+            Located::Redirect => Ok(Resource::Redirect),
+            Located::Directory(directory) => Ok(Resource::Directory(directory)),
+            Located::File(file, metadata) | Located::Index(file, metadata, _) => {
+                let atom = Rc::new(self.load(file, &metadata, &name, clock.unix_s)?);
+                counters.cache_fills.add(u64::from(atom.was_read));
+                counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms + fresh_ms));
+                Ok(Resource::Atom(atom))
+            }
         });
         loaded.unwrap_or_else(|error| Resource::Failed(status_of(&error)))
     }
@@ -234,6 +260,7 @@ impl Site {
         let stamp = Stamp::of(metadata);
         let neighbours = forms::neighbours(&self.root, name, stamp, &self.compression);
         stamp == atom.stamp
+            && *atom.path == *name
             && !atom.is_ambiguous
             && (atom.template.is_some()
                 || neighbours == atom.forms.as_ref().map_or_else(Default::default, |forms| forms.neighbours()))
@@ -241,7 +268,7 @@ impl Site {
 
     /// How long a file needs no look: long where the kernel tells of every change that it can tell of.
     fn fresh_ms(&self, located: &Located, name: &[u8], device: Option<u64>) -> u64 {
-        let Located::File(file, metadata) = located else { return UNTOLD_MS };
+        let (Located::File(file, metadata) | Located::Index(file, metadata, _)) = located else { return UNTOLD_MS };
         let is_told = device == Some(metadata.dev()) && metadata.nlink() == 1 && self.root.is_straight(file, name);
         if is_told { TOLD_MS } else { UNTOLD_MS }
     }
@@ -328,14 +355,19 @@ impl Site {
         if !path.ends_with(b"/") {
             return Ok(Located::Redirect);
         }
-        match self.root.open(&[path, INDEX].concat()) {
-            Ok(index) => {
-                let metadata = index.metadata()?;
-                Ok(if metadata.is_file() { Located::File(index, metadata) } else { Located::Directory(file) })
+        for (number, name) in self.index.iter().enumerate() {
+            match self.root.open(&[path, name.as_slice()].concat()) {
+                Ok(index) => {
+                    let metadata = index.metadata()?;
+                    if metadata.is_file() {
+                        return Ok(Located::Index(index, metadata, number));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Located::Directory(file)),
-            Err(error) => Err(error),
         }
+        Ok(Located::Directory(file))
     }
 
     /// Answers with content: whole, in ranges, or not at all.

@@ -5,12 +5,14 @@
 //! symbolic link or through another hard link; such paths are not covered. Nor are writes through a memory mapping
 //! told, or what is mounted over a directory: so what is covered is looked at too, only seldom.
 
-use crate::inotify::{Event, Inotify};
+use crate::inotify::Event;
 use crate::root::Root;
+use crate::watcher::Watcher;
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
 
 /// Directories on the way to one file.
 const DEPTH_MAX: usize = 64;
@@ -31,8 +33,7 @@ pub(crate) enum Change {
 /// The watched directories of a root.
 #[derive(Debug)]
 pub(crate) struct Watches {
-    /// None where the kernel has refused it.
-    inotify: Option<Inotify>,
+    watcher: Rc<Watcher>,
     directories: HashMap<Box<[u8]>, Directory>,
     paths: HashMap<i32, Box<[u8]>>,
     directories_max: usize,
@@ -50,9 +51,9 @@ struct Directory {
 
 impl Watches {
     /// With room for so many directories; 0 = nothing is watched.
-    pub(crate) fn new(directories_max: usize) -> Self {
+    pub(crate) fn new(watcher: Rc<Watcher>, directories_max: usize) -> Self {
         Self {
-            inotify: if directories_max > 0 { Inotify::new().ok() } else { None },
+            watcher,
             directories: HashMap::new(),
             paths: HashMap::new(),
             directories_max,
@@ -62,9 +63,12 @@ impl Watches {
         }
     }
 
-    /// The descriptor that is readable when something has changed.
-    pub(crate) fn fd(&self) -> Option<RawFd> {
-        self.inotify.as_ref().map(AsRawFd::as_raw_fd)
+    /// Another bound on directories; where more than that are watched already, it is begun anew.
+    pub(crate) fn limit(&mut self, directories_max: usize) {
+        self.directories_max = directories_max;
+        if self.directories.len() > directories_max {
+            self.forget_all();
+        }
     }
 
     /// Watches the directories on the way to a path, before what it leads to is opened. Gives the device of the last
@@ -75,7 +79,9 @@ impl Watches {
         if let Some(directory) = self.directories.get(&path[..=last]) {
             return Some(directory.dev);
         }
-        self.inotify.as_ref()?;
+        if !self.watcher.is_there() || self.directories_max == 0 {
+            return None;
+        }
         let slashes: Vec<usize> = memchr::memchr_iter(b'/', path).collect();
         if slashes.len() > DEPTH_MAX {
             return None;
@@ -112,43 +118,23 @@ impl Watches {
             self.refused += 1;
             return None;
         }
-        let Ok(watch) = self.inotify.as_ref()?.add(&open) else {
+        let Ok(watch) = self.watcher.hold(&open, |watch| !self.paths.contains_key(&watch)) else {
             self.refused += 1;
             return None;
         };
-        if self.paths.contains_key(&watch) {
-            // The directory is there under two paths, by a mount; only one of them can be told.
-            return None;
-        }
+        // Otherwise the directory is there under two paths, by a mount; only one of them can be told.
+        let watch = watch?;
         let dev = metadata.dev();
         self.directories.insert(path.into(), Directory { watch, dev });
         self.paths.insert(watch, path.into());
         Some(dev)
     }
 
-    /// Hears what has changed, all of it, so that who has made a change and asks then gets it. Returns the number of
-    /// events.
-    pub(crate) fn hear(&mut self, changes: &mut Vec<Change>) -> u64 {
-        changes.clear();
-        let Some(mut inotify) = self.inotify.take() else { return 0 };
-        let (mut count, mut gone) = (0, Vec::new());
-        while inotify.read(|event| {
-            count += 1;
-            self.hear_one(event, changes, &mut gone);
-        }) {}
-        for watch in gone {
-            inotify.remove(watch);
-        }
-        self.inotify = Some(inotify);
-        if changes.contains(&Change::Everything) {
-            self.forget_all();
-        }
-        count
-    }
-
-    fn hear_one(&mut self, event: Event<'_>, changes: &mut Vec<Change>, gone: &mut Vec<i32>) {
+    /// Takes note of an event, which may be another site's, and adds what it means for this one's paths.
+    pub(crate) fn hear(&mut self, event: Event<'_>, changes: &mut Vec<Change>) {
         let has = |bits: u32| event.mask & bits != 0;
         if has(libc::IN_Q_OVERFLOW) {
+            self.forget_all();
             return changes.push(Change::Everything);
         }
         let Some(directory) = self.paths.get(&event.watch) else { return };
@@ -156,7 +142,7 @@ impl Watches {
             let below = directory.to_vec();
             // The root goes on under another name: it was opened once for all.
             if below != b"/" || has(libc::IN_IGNORED | libc::IN_ATTRIB) {
-                self.forget_below(&below, gone);
+                self.forget_below(&below);
             }
             return changes.push(Change::Below(below));
         }
@@ -164,33 +150,41 @@ impl Watches {
         changes.push(Change::Path(path.clone()));
         path.push(b'/');
         if has(libc::IN_ISDIR) || self.directories.contains_key(path.as_slice()) {
-            self.forget_below(&path, gone);
+            self.forget_below(&path);
             changes.push(Change::Below(path));
         }
     }
 
-    fn forget_below(&mut self, top: &[u8], gone: &mut Vec<i32>) {
+    fn forget_below(&mut self, top: &[u8]) {
         if !self.directories.contains_key(top) {
             return;
         }
-        let paths = &mut self.paths;
+        let (paths, watcher) = (&mut self.paths, &self.watcher);
         self.directories.retain(|path, directory| {
             let stays = !path.starts_with(top);
             if !stays {
                 paths.remove(&directory.watch);
-                gone.push(directory.watch);
+                watcher.release(directory.watch);
             }
             stays
         });
     }
 
     fn forget_all(&mut self) {
-        if let Some(inotify) = &self.inotify {
-            self.paths.keys().for_each(|&watch| inotify.remove(watch));
-        }
-        self.directories.clear();
-        self.paths.clear();
+        self.give_back();
         self.is_lost = true;
+    }
+
+    fn give_back(&mut self) {
+        self.directories.clear();
+        self.paths.drain().for_each(|(watch, _)| self.watcher.release(watch));
+    }
+}
+
+impl Drop for Watches {
+    /// The other sites of the loop go on, and its watches with them.
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 
@@ -239,9 +233,14 @@ mod tests {
         (directory, root)
     }
 
+    fn watching(directories_max: usize) -> Watches {
+        Watches::new(Rc::new(Watcher::new()), directories_max)
+    }
+
     fn heard(watches: &mut Watches) -> Vec<Change> {
         let mut changes = Vec::new();
-        watches.hear(&mut changes);
+        let watcher = Rc::clone(&watches.watcher);
+        watcher.hear(|event| watches.hear(event, &mut changes));
         changes
     }
 
@@ -257,7 +256,7 @@ mod tests {
     fn changes_are_told_with_the_paths_that_they_concern() {
         let (directory, root) = site();
         let at = |name: &str| directory.path().join(name);
-        let mut watches = Watches::new(100);
+        let mut watches = watching(100);
         assert!(watches.cover(&root, b"/a/b/f", 0).is_some());
         assert_eq!(watches.directories.len(), 3);
         std::fs::write(at("a/b/f"), "y").expect("writes");
@@ -283,13 +282,13 @@ mod tests {
     fn what_the_kernel_would_not_tell_is_not_covered() {
         let (directory, root) = site();
         symlink("a", directory.path().join("link")).expect("links");
-        let mut watches = Watches::new(100);
+        let mut watches = watching(100);
         assert!(watches.cover(&root, b"/link/b/f", 0).is_none());
         assert!(watches.cover(&root, b"/a/b/f", 0).is_some());
         assert!(!is_told(&File::open("/proc").expect("opens")));
         let proc = Root::open_directory(Path::new("/proc")).expect("opens");
-        assert!(Watches::new(100).cover(&proc, b"/self/stat", 0).is_none());
-        assert!(Watches::new(0).cover(&root, b"/a/b/f", 0).is_none());
+        assert!(watching(100).cover(&proc, b"/self/stat", 0).is_none());
+        assert!(watching(0).cover(&root, b"/a/b/f", 0).is_none());
     }
 
     #[test]
@@ -298,7 +297,7 @@ mod tests {
         for i in 0..10 {
             std::fs::create_dir(directory.path().join(format!("{i}"))).expect("creates");
         }
-        let mut watches = Watches::new(4);
+        let mut watches = watching(4);
         for i in 0..3 {
             assert!(watches.cover(&root, format!("/{i}/f").as_bytes(), 20_000).is_some());
         }
@@ -316,7 +315,7 @@ mod tests {
     #[test]
     fn lost_events_make_everything_uncertain() {
         let (directory, root) = site();
-        let mut watches = Watches::new(100);
+        let mut watches = watching(100);
         assert!(watches.cover(&root, b"/a/b/f", 0).is_some());
         let max = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("reads");
         let max: usize = max.trim().parse().expect("a number");
@@ -329,5 +328,33 @@ mod tests {
         assert!(watches.take_lost() && watches.directories.is_empty());
         assert!(heard(&mut watches).is_empty());
         assert!(watches.cover(&root, b"/a/b/f", 0).is_some());
+    }
+
+    #[test]
+    fn sites_share_watches_and_give_them_back() {
+        let (directory, root) = site();
+        let below = Root::open_directory(&directory.path().join("a")).expect("opens");
+        let watcher = Rc::new(Watcher::new());
+        let mut one = Watches::new(Rc::clone(&watcher), 100);
+        let mut other = Watches::new(Rc::clone(&watcher), 100);
+        assert!(one.cover(&root, b"/a/b/f", 0).is_some());
+        assert!(other.cover(&below, b"/b/f", 0).is_some());
+        assert_eq!(watcher.count(), 3, "two of the three directories are watched for both");
+        std::fs::write(directory.path().join("a/b/f"), "y").expect("writes");
+        let (mut of_one, mut of_other) = (Vec::new(), Vec::new());
+        watcher.hear(|event| {
+            one.hear(event, &mut of_one);
+            other.hear(event, &mut of_other);
+        });
+        assert!(of_one.contains(&path("/a/b/f")) && of_other.contains(&path("/b/f")), "{of_one:?} {of_other:?}");
+        drop(one);
+        assert_eq!(watcher.count(), 2);
+        std::fs::write(directory.path().join("a/b/f"), "z").expect("writes");
+        assert!(heard(&mut other).contains(&path("/b/f")), "it is still watched");
+        other.limit(1);
+        assert!(other.take_lost());
+        assert_eq!(watcher.count(), 0);
+        std::fs::write(directory.path().join("a/b/f"), "0").expect("writes");
+        assert!(!heard(&mut other).contains(&path("/b/f")), "nobody listens");
     }
 }

@@ -14,9 +14,8 @@ pub const SKIP_LOG_VARIABLE: &str = "WEIR_SKIP_LOG";
 
 /// Debian's Apache with the modules that the launcher loads.
 pub fn apache() -> Option<()> {
-    let module = |name: &str| Path::new(apache::MODULES).join(name).exists();
-    let there =
-        Path::new(apache::PROGRAM).exists() && ["mod_mpm_prefork.so", "mod_mpm_event.so"].into_iter().all(module);
+    let module = |name: &str| apache::modules().join(name).exists();
+    let there = apache::program().exists() && ["mod_mpm_prefork.so", "mod_mpm_event.so"].into_iter().all(module);
     or_skip(there, "apache2 is not installed (make deps)")
 }
 
@@ -28,7 +27,7 @@ pub fn nginx() -> Option<()> {
 /// A module of Debian's Apache, such as `proxy_fcgi`, and Apache itself.
 pub fn apache_module(name: &str) -> Option<()> {
     apache()?;
-    let there = Path::new(apache::MODULES).join(format!("mod_{name}.so")).exists();
+    let there = apache::modules().join(format!("mod_{name}.so")).exists();
     or_skip(there, &format!("Apache's module {name} is not installed (make deps)"))
 }
 

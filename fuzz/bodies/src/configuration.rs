@@ -49,3 +49,23 @@ pub fn sql(input: &[u8]) {
         assert!(candidate.statement(true).ends_with(");"));
     }
 }
+
+/// A configuration of `weir serve`: every mistake has a place in the text, and what is accepted once is so again.
+pub fn weir_configuration(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    // Nothing is there, so that no file of this machine is opened by a relative path.
+    let folder = std::path::Path::new("/nonexistent");
+    match weir_server::parse_configuration(text, folder) {
+        Ok(_) => assert!(weir_server::parse_configuration(text, folder).is_ok()),
+        Err(mistakes) => {
+            assert!(!mistakes.is_empty());
+            let lines = text.split('\n').count();
+            for mistake in mistakes {
+                assert!((1..=lines).contains(&mistake.line) && mistake.column >= 1, "{mistake}");
+                let line = text.split('\n').nth(mistake.line - 1).unwrap_or_default();
+                assert!(mistake.column <= line.chars().count() + 1, "{mistake}");
+                assert!(!mistake.what.is_empty() && !mistake.remedy.is_empty(), "{mistake}");
+            }
+        }
+    }
+}

@@ -16,7 +16,7 @@ mod sessions;
 
 pub use agent::{agent_lines, arm_memory};
 pub use comparison::{comparison_history, comparison_plan};
-pub use configuration::{arm_directives, server_configuration, sql};
+pub use configuration::{arm_directives, server_configuration, sql, weir_configuration};
 pub use dropin::dropin_arguments;
 pub use exporters::exporter_answers;
 pub use http::{accept_encoding, http_request, http_response, http2_frames, page_template, ranges, url, url_file};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
-use weir_server::{Counters, Counts, Options, RunError, Server};
+use weir_server::{Counters, Counts, Options, Reloader, RunError, Server};
 
 /// A running server; it is stopped at the end of the test.
 pub(crate) struct Site {
@@ -17,6 +17,7 @@ pub(crate) struct Site {
     pub(crate) addr: SocketAddr,
     pub(crate) counters: Counters,
     pub(crate) reopen: Arc<AtomicBool>,
+    pub(crate) reloader: Reloader,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Counts, RunError>>>,
 }
@@ -36,10 +37,11 @@ impl Site {
         let addr = server.local_addrs()[0];
         let counters = server.counters();
         let reopen = server.reopen_log_flag();
+        let reloader = server.reloader();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = Some(std::thread::spawn(move || server.run(&flag)));
-        Self { directory, addr, counters, reopen, stop, thread }
+        Self { directory, addr, counters, reopen, reloader, stop, thread }
     }
 
     pub(crate) fn write(&self, name: &str, content: &[u8]) {

@@ -9,10 +9,19 @@ use super::backend::RunningBackend;
 use super::certificate::Certificate;
 use super::{Launch, RunningServer, StartError, UNPRIVILEGED, closed_to_others, is_root};
 
-/// The server's program.
-pub(crate) const PROGRAM: &str = "/usr/sbin/apache2";
-/// Where Debian keeps its modules.
-pub(crate) const MODULES: &str = "/usr/lib/apache2/modules";
+/// The server's program: Debian's, unless WEIR_TEST_APACHE names where another one was installed.
+pub(crate) fn program() -> PathBuf {
+    other().map_or_else(|| PathBuf::from("/usr/sbin/apache2"), |prefix| prefix.join("bin/httpd"))
+}
+
+/// Where its modules are.
+pub(crate) fn modules() -> PathBuf {
+    other().map_or_else(|| PathBuf::from("/usr/lib/apache2/modules"), |prefix| prefix.join("modules"))
+}
+
+fn other() -> Option<PathBuf> {
+    std::env::var_os("WEIR_TEST_APACHE").map(PathBuf::from)
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Model {
@@ -231,7 +240,9 @@ impl Apache {
             Model::Worker => "worker",
             Model::Event => "event",
         };
-        let load = |name: &&str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
+        let folder = modules();
+        let folder = folder.display();
+        let load = |name: &&str| format!("LoadModule {name}_module {folder}/mod_{name}.so\n");
         let modules: String = self.modules.iter().map(load).collect();
         let options = if self.cgi.is_some() { "ExecCGI" } else { "None" };
         let mut text = format!(
@@ -242,7 +253,7 @@ ListenBacklog 1024
 PidFile "{dir}/apache.pid"
 DefaultRuntimeDir "{dir}"
 ErrorLog "{dir}/error.log"
-LoadModule mpm_{model}_module {MODULES}/mod_mpm_{model}.so
+LoadModule mpm_{model}_module {folder}/mod_mpm_{model}.so
 {modules}TypesConfig /dev/null
 AddType text/html .html
 AddType text/css .css
@@ -303,7 +314,7 @@ MaxConnectionsPerChild 0
 /// Each program takes the place of the one before, so that the server is the process that was started.
 fn with_files(in_place_of: &[(PathBuf, &'static str)]) -> Command {
     if in_place_of.is_empty() {
-        return Command::new(PROGRAM);
+        return Command::new(program());
     }
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c"]);
@@ -312,6 +323,6 @@ fn with_files(in_place_of: &[(PathBuf, &'static str)]) -> Command {
     for (file, place) in in_place_of {
         command.arg(file).arg(place);
     }
-    command.arg(PROGRAM);
+    command.arg(program());
     command
 }

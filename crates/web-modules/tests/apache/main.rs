@@ -3,6 +3,8 @@
 mod correlators;
 mod cost;
 mod directives;
+mod http2;
+mod memory;
 mod names;
 mod package;
 mod reloads;

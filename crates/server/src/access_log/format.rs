@@ -1,0 +1,212 @@
+//! The fields of a line: by Apache's letters, or as JSON.
+
+/// What a line is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Format {
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) is_json: bool,
+}
+
+/// A piece of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Text(String),
+    /// `%h`, `%a`: the client's address.
+    Client,
+    /// `%l`: what nobody tells any more.
+    Nothing,
+    /// `%u`: the user that was let in.
+    User,
+    /// `%t`: the time in brackets.
+    Time,
+    /// The time as RFC 3339 has it.
+    Rfc3339,
+    /// `%{sec}t`: seconds since 1970.
+    Seconds,
+    /// `%r`: the first line of the request.
+    Line,
+    /// `%m`.
+    Method,
+    /// `%U`: the path as it came.
+    Path,
+    /// `%q`: the query with its question mark.
+    Query,
+    /// The target: path and query.
+    Target,
+    /// `%H`.
+    Protocol,
+    /// `%s`, `%>s`.
+    Status,
+    /// `%v`: the host that answered, by its first name.
+    Host,
+    /// `%{Host}i`: the host that was asked for.
+    AskedHost,
+    /// `%{Referer}i`.
+    Referrer,
+    /// `%{User-Agent}i`.
+    UserAgent,
+    /// What is known at the end only.
+    Late(Late),
+}
+
+/// What is known only when the response has been sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Late {
+    /// `%b`: bytes of the body; `-` where there are none.
+    BodyOrDash,
+    /// `%B`: bytes of the body.
+    Body,
+    /// `%O`: bytes with the head.
+    All,
+    /// `%D`, `%{us}T`; from when the request was read.
+    Microseconds,
+    /// `%{ms}T`.
+    Milliseconds,
+    /// `%T`, `%{s}T`.
+    Seconds,
+}
+
+/// Places in a line for what is known only at the end.
+pub(crate) const LATE_MAX: usize = 8;
+
+const COMMON: &str = "%h %l %u %t \"%r\" %>s %b";
+const COMBINED: &str = "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"";
+
+impl Format {
+    pub(crate) fn common() -> Self {
+        // A test reads it.
+        Self::read(COMMON).unwrap_or(Self { pieces: Vec::new(), is_json: false })
+    }
+
+    pub(crate) fn combined() -> Self {
+        Self::read(COMBINED).unwrap_or(Self { pieces: Vec::new(), is_json: false })
+    }
+
+    /// An object for each line.
+    pub(crate) fn json() -> Self {
+        let fields = [
+            ("time", Piece::Rfc3339),
+            ("client", Piece::Client),
+            ("user", Piece::User),
+            ("host", Piece::AskedHost),
+            ("method", Piece::Method),
+            ("target", Piece::Target),
+            ("protocol", Piece::Protocol),
+            ("status", Piece::Status),
+            ("bytes", Piece::Late(Late::Body)),
+            ("duration_us", Piece::Late(Late::Microseconds)),
+            ("referrer", Piece::Referrer),
+            ("user_agent", Piece::UserAgent),
+        ];
+        let mut pieces = Vec::new();
+        for (number, (name, piece)) in fields.into_iter().enumerate() {
+            pieces.push(Piece::Text(format!("{}\"{name}\":", if number == 0 { "{" } else { "," })));
+            pieces.push(piece);
+        }
+        pieces.push(Piece::Text("}".to_owned()));
+        Self { pieces, is_json: true }
+    }
+
+    /// Reads a format with Apache's letters; else what is wrong with it.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('%') {
+            literal.push_str(before);
+            // Which of several requests or statuses is meant: here is only one.
+            let after = after.trim_start_matches(['<', '>']);
+            let (name, after) = match after.strip_prefix('{') {
+                Some(inside) => {
+                    let (name, after) = inside.split_once('}').ok_or("a %{ has no }")?;
+                    (Some(name), after)
+                }
+                None => (None, after),
+            };
+            let letter = after.chars().next().ok_or("a % stands at the end; write %% for the sign itself")?;
+            rest = &after[letter.len_utf8()..];
+            if letter == '%' {
+                literal.push('%');
+                continue;
+            }
+            if !literal.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut literal)));
+            }
+            pieces.push(piece(letter, name)?);
+        }
+        literal.push_str(rest);
+        if !literal.is_empty() {
+            pieces.push(Piece::Text(literal));
+        }
+        if pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if text.chars().any(char::is_control))) {
+            return Err("a line has no control characters in it".to_owned());
+        }
+        if pieces.iter().filter(|piece| matches!(piece, Piece::Late(_))).count() > LATE_MAX {
+            return Err(format!("at most {LATE_MAX} of %b, %B, %O, %D and %T are possible"));
+        }
+        Ok(Self { pieces, is_json: false })
+    }
+
+    /// Whether a line says how long something took.
+    pub(crate) fn has_duration(&self) -> bool {
+        let is = |piece: &Piece| matches!(piece, Piece::Late(Late::Microseconds | Late::Milliseconds | Late::Seconds));
+        self.pieces.iter().any(is)
+    }
+}
+
+fn piece(letter: char, name: Option<&str>) -> Result<Piece, String> {
+    let lower = name.map(str::to_ascii_lowercase);
+    Ok(match (letter, lower.as_deref()) {
+        ('h' | 'a', None) => Piece::Client,
+        ('l', None) => Piece::Nothing,
+        ('u', None) => Piece::User,
+        ('t', None) => Piece::Time,
+        ('t', Some("sec")) => Piece::Seconds,
+        ('r', None) => Piece::Line,
+        ('m', None) => Piece::Method,
+        ('U', None) => Piece::Path,
+        ('q', None) => Piece::Query,
+        ('H', None) => Piece::Protocol,
+        ('s', None) => Piece::Status,
+        ('v' | 'V', None) => Piece::Host,
+        ('i', Some("host")) => Piece::AskedHost,
+        ('i', Some("referer")) => Piece::Referrer,
+        ('i', Some("user-agent")) => Piece::UserAgent,
+        ('b', None) => Piece::Late(Late::BodyOrDash),
+        ('B', None) => Piece::Late(Late::Body),
+        ('O', None) => Piece::Late(Late::All),
+        ('D', None) | ('T', Some("us")) => Piece::Late(Late::Microseconds),
+        ('T', Some("ms")) => Piece::Late(Late::Milliseconds),
+        ('T', None | Some("s")) => Piece::Late(Late::Seconds),
+        ('i', _) => return Err("of a request's fields there are %{Host}i, %{Referer}i and %{User-Agent}i".to_owned()),
+        ('t', _) => return Err("a time is %t or %{sec}t".to_owned()),
+        _ => {
+            let known = "%h %a %l %u %t %r %m %U %q %H %s %v %b %B %O %D %T and %{...}i";
+            return Err(format!("there is no %{letter} here; there are {known}"));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_read_as_apache_has_them() {
+        let expected = vec![
+            Piece::Client,
+            Piece::Text(" \"".to_owned()),
+            Piece::Line,
+            Piece::Text("\" ".to_owned()),
+            Piece::Status,
+            Piece::Text(" 100% ".to_owned()),
+            Piece::Late(Late::Milliseconds),
+        ];
+        assert_eq!(Format::read("%h \"%r\" %>s 100%% %{ms}T").expect("known").pieces, expected);
+        assert_eq!(Format::common().pieces.len(), 13);
+        assert_eq!(Format::combined().pieces.len(), 18);
+        for bad in ["%", "%{x", "%{X}i", "%z", "%{Cookie}i", "a\nb", "%b%b%b%b%b%b%b%b%b"] {
+            assert!(Format::read(bad).is_err(), "{bad}");
+        }
+    }
+}

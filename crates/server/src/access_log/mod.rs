@@ -1,0 +1,136 @@
+//! The access log: lines are collected by each loop and written by a thread of their own, so that no full disk
+//! and no slow reader ever holds up a loop. What cannot be kept is dropped and counted.
+
+pub(crate) mod format;
+mod line;
+mod writer;
+
+pub(crate) use line::LogLine;
+pub(crate) use writer::LogWriter;
+
+use crate::clock::Clock;
+use crate::options::{AccessLog, LogFormat};
+use crate::request::Request;
+use format::Format;
+use std::net::IpAddr;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::{Duration, Instant};
+
+/// Bytes that a loop collects before it hands them over.
+const BLOCK_BYTES: usize = 32 << 10;
+/// Bytes that a loop keeps while the writer is behind.
+const KEPT_BYTES_MAX: usize = 256 << 10;
+/// Bytes that the numbers take which are known at the end only.
+const LATE_BYTES: usize = 20 * format::LATE_MAX;
+/// Blocks on their way to the writer, of all loops.
+const BLOCKS_MAX: usize = 16;
+/// How long the end of the server waits for the last lines.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+struct Block {
+    text: Vec<u8>,
+    lines: u64,
+}
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Block").field("lines", &self.lines).finish_non_exhaustive()
+    }
+}
+
+/// A loop's side of the log.
+#[derive(Debug)]
+pub(crate) struct LogBuffer {
+    options: AccessLog,
+    format: Format,
+    sender: SyncSender<Block>,
+    text: Vec<u8>,
+    lines: u64,
+}
+
+impl LogBuffer {
+    fn new(options: AccessLog, sender: SyncSender<Block>) -> Self {
+        let format = format_of(&options.format);
+        Self { options, format, sender, text: Vec::new(), lines: 0 }
+    }
+
+    /// Takes up another form of lines.
+    pub(crate) fn change(&mut self, options: &AccessLog) {
+        self.options = options.clone();
+        self.format = format_of(&options.format);
+    }
+
+    /// Writes everything that is known when a response begins. Without a request its head was unreadable.
+    pub(crate) fn begin(
+        &self,
+        line: &mut LogLine,
+        request: Option<&Request<'_>>,
+        peer: IpAddr,
+        status: u16,
+        clock: &Clock,
+    ) {
+        line.begin((&self.options, &self.format), request, peer, status, clock);
+    }
+
+    /// Completes a line; whether there was room for it.
+    pub(crate) fn end(&mut self, line: &LogLine, body_bytes: u64, all_bytes: u64) -> bool {
+        if line.text.is_empty() {
+            return true;
+        }
+        if self.text.len() + line.text.len() + LATE_BYTES > KEPT_BYTES_MAX {
+            self.hand_over();
+            if self.text.len() + line.text.len() + LATE_BYTES > KEPT_BYTES_MAX {
+                return false;
+            }
+        }
+        let before = self.text.len();
+        line.end(body_bytes, all_bytes, &mut self.text);
+        self.lines += 1;
+        // Once for each block's worth: where the writer is behind, asking for each line is of no use.
+        if before / BLOCK_BYTES != self.text.len() / BLOCK_BYTES {
+            self.hand_over();
+        }
+        true
+    }
+
+    /// Whether every line was handed over.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Gives the lines to the writer if it can take them now.
+    pub(crate) fn hand_over(&mut self) {
+        if self.text.is_empty() {
+            return;
+        }
+        let block = Block { text: std::mem::take(&mut self.text), lines: self.lines };
+        match self.sender.try_send(block) {
+            Ok(()) => {
+                self.lines = 0;
+                self.text.reserve(BLOCK_BYTES + 4096);
+            }
+            Err(TrySendError::Full(block) | TrySendError::Disconnected(block)) => self.text = block.text,
+        }
+    }
+
+    /// The same at the end, with some patience; returns how many lines are lost.
+    pub(crate) fn finish(mut self) -> u64 {
+        let deadline = Instant::now() + END_WAIT;
+        while !self.text.is_empty() && Instant::now() < deadline {
+            self.hand_over();
+            if !self.text.is_empty() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        if self.text.is_empty() { 0 } else { self.lines }
+    }
+}
+
+fn format_of(format: &LogFormat) -> Format {
+    match format {
+        LogFormat::Common => Format::common(),
+        LogFormat::Combined => Format::combined(),
+        LogFormat::Json => Format::json(),
+        LogFormat::Own(own) => own.0.clone(),
+    }
+}

@@ -1,0 +1,172 @@
+//! What a configuration says of the server as a whole: addresses, memory, limits, times, the log.
+
+use super::table::{Table, Value};
+use crate::arm_rules::ArmRules;
+use crate::listen::ListenAddr;
+use crate::options::{AccessLog, LogFormat, LogTarget, Options, Rotation};
+use std::time::Duration;
+
+/// The longest of all times that can be given.
+const DAY: Duration = Duration::from_secs(86_400);
+
+pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
+    if let Some(value) = table.get("listen") {
+        options.listen = addresses(&value);
+    }
+    if let Some(loops) = table.get("loops").and_then(|value| value.integer(1..=1024)) {
+        options.loops = loops as usize;
+    }
+    if let Some(bytes) = table.get("cache").and_then(|value| value.bytes(0..=1 << 50)) {
+        options.cache_bytes_max = bytes;
+    }
+    if let Some(bytes) = table.get("cached_file").and_then(|value| value.bytes(0..=1 << 40)) {
+        options.cached_file_bytes_max = bytes;
+    }
+    if let Some(limits) = table.get("limits").and_then(|value| value.table("[limits]")) {
+        read_limits(&limits, options);
+    }
+    if let Some(timeouts) = table.get("timeouts").and_then(|value| value.table("[timeouts]")) {
+        read_timeouts(&timeouts, options);
+    }
+    if let Some(log) = table.get("log").and_then(|value| value.table("[log]")) {
+        read_log(&log, options);
+    }
+    if let Some(arm) = table.get("arm") {
+        options.arm = read_arm(&arm);
+    }
+}
+
+fn addresses(value: &Value<'_, '_>) -> Vec<ListenAddr> {
+    let mut addresses: Vec<ListenAddr> = Vec::new();
+    let items = value.strings();
+    for item in &items {
+        match item.text().parse::<ListenAddr>() {
+            Ok(address) if addresses.contains(&address) => {
+                item.wrong(format!("{address} is there twice"), "leave one of them away");
+            }
+            Ok(address) => addresses.push(address),
+            Err(error) => item.wrong(error.to_string(), "such as \"127.0.0.1:8080\" or \":8080\""),
+        }
+    }
+    if items.is_empty() {
+        value.wrong("there is no address to listen on", "leave `listen` away for 127.0.0.1:8080");
+    }
+    addresses
+}
+
+fn read_limits(table: &Table<'_, '_>, options: &mut Options) {
+    let limits = &mut options.limits;
+    let count = |key, to: &mut usize, within| {
+        if let Some(number) = table.get(key).and_then(|value| value.integer(within)) {
+            *to = number as usize;
+        }
+    };
+    count("connections", &mut limits.connections_max, 1..=10_000_000);
+    count("ranges", &mut limits.ranges_max, 0..=1000);
+    count("listing_entries", &mut limits.listing_entries_max, 1..=1_000_000);
+    let size = |key, within| table.get(key).and_then(|value| value.bytes(within));
+    if let Some(bytes) = size("head", 1 << 10..=1 << 20) {
+        limits.head_bytes_max = bytes as usize;
+    }
+    if let Some(bytes) = size("target", 64..=1 << 20) {
+        limits.target_bytes_max = bytes as usize;
+    }
+    if let Some(bytes) = size("body", 0..=1 << 30) {
+        limits.body_bytes_max = bytes;
+    }
+    if limits.target_bytes_max > limits.head_bytes_max {
+        table.wrong("`target` is more than `head`, which a target is part of", "make `head` the larger one");
+    }
+    table.finish();
+}
+
+fn read_timeouts(table: &Table<'_, '_>, options: &mut Options) {
+    let timeouts = &mut options.timeouts;
+    let time = |key, to: &mut Duration| {
+        if let Some(duration) = table.get(key).and_then(|value| value.duration(Duration::from_secs(1)..=DAY)) {
+            *to = duration;
+        }
+    };
+    time("head", &mut timeouts.head);
+    time("idle", &mut timeouts.idle);
+    time("body", &mut timeouts.body);
+    time("stall", &mut timeouts.stall);
+    time("linger", &mut timeouts.linger);
+    time("stop", &mut timeouts.stop);
+    table.finish();
+}
+
+fn read_log(table: &Table<'_, '_>, options: &mut Options) {
+    let target = match table.get("file") {
+        Some(value) if value.string() == Some("-") => Some(LogTarget::Stdout),
+        Some(value) => value.path().map(LogTarget::File),
+        None => {
+            table
+                .wrong("the log has no file", "say where it goes: file = \"access.log\", or \"-\" for standard output");
+            None
+        }
+    };
+    let mut log = AccessLog::new(target.unwrap_or(LogTarget::Stdout));
+    if let Some(value) = table.get("format") {
+        match value.string() {
+            Some("common") => log.format = LogFormat::Common,
+            Some("combined") => log.format = LogFormat::Combined,
+            Some("json") => log.format = LogFormat::Json,
+            Some(own) if own.contains('%') => match own.parse() {
+                Ok(format) => log.format = LogFormat::Own(format),
+                Err(remedy) => value.wrong("the format cannot be written", remedy),
+            },
+            Some(other) => {
+                let remedy =
+                    "write \"common\", \"combined\", \"json\" or Apache's letters such as '%h %t \"%r\" %>s %D'";
+                value.wrong(format!("there is no format \"{other}\""), remedy);
+            }
+            None => {}
+        }
+    }
+    log.rotation = read_rotation(table, &log.target);
+    let flag = |key| table.get(key).and_then(|value| value.boolean()).unwrap_or(false);
+    log.queries = flag("queries");
+    log.addresses = flag("addresses");
+    table.finish();
+    options.access_log = Some(log);
+}
+
+fn read_rotation(table: &Table<'_, '_>, target: &LogTarget) -> Option<Rotation> {
+    let bytes_max = table.get("rotate_size").and_then(|value| value.bytes(4 << 10..=1 << 50));
+    let age_max = table.get("rotate_age").and_then(|value| value.duration(Duration::from_secs(1)..=1000 * DAY));
+    let keep = table.get("keep");
+    if bytes_max.is_none() && age_max.is_none() {
+        if let Some(keep) = keep {
+            keep.wrong(
+                "`keep` means nothing without `rotate_size` or `rotate_age`",
+                "add one of them, such as rotate_size = \"100 MiB\"",
+            );
+        }
+        return None;
+    }
+    if *target == LogTarget::Stdout {
+        table.wrong("standard output cannot be turned round", "say file = \"access.log\", or leave the rotation away");
+    }
+    // The bound fits.
+    let keep = keep.and_then(|keep| keep.integer(0..=10_000)).map_or(7, |keep| keep as u32);
+    Some(Rotation { bytes_max, age_max, keep })
+}
+
+fn read_arm(value: &Value<'_, '_>) -> Option<ArmRules> {
+    let path = value.path()?;
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => {
+            value.wrong(format!("{}: {error}", path.display()), "give a file of ARM's directives");
+            return None;
+        }
+    };
+    match text.parse() {
+        Ok(rules) => Some(rules),
+        Err(error) => {
+            value.wrong(format!("{}, {error}", path.display()), "mend that file");
+            None
+        }
+    }
+}

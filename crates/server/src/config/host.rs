@@ -1,0 +1,439 @@
+//! Hosts and the tables of their paths.
+
+use super::table::{Table, Value};
+use super::users;
+use crate::front::access::{Access, Network};
+use crate::front::auth::Auth;
+use crate::front::pattern::Pattern;
+use crate::front::rate::{Rate, RateLimit};
+use crate::front::redirect::Redirect;
+use crate::front::rewrite::Page;
+use crate::front::rules::{Host, PATHS_MAX, Rules, SiteKind, SiteRules};
+use crate::front::settings::{Action, Said};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const HOSTS_MAX: usize = 4096;
+const NAMES_MAX: usize = 253;
+const PAGE_BYTES_MAX: u64 = 1 << 20;
+/// Statuses that a table can answer with; those that need more than a page are left out.
+const STATUSES: [u16; 6] = [403, 404, 410, 451, 500, 503];
+const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+/// Fields that say how a response is framed or made: another value would be a lie.
+const OWN_FIELDS: [&str; 6] =
+    ["connection", "content-length", "content-range", "date", "transfer-encoding", "content-encoding"];
+
+pub(super) fn read(table: &Table<'_, '_>) -> Rules {
+    let mut rules = Rules::default();
+    let hosts = table.get("host").map(|value| value.tables("[[host]]")).unwrap_or_default();
+    if hosts.is_empty() {
+        table.wrong("there is no host", "add [[host]] with root = \"DIRECTORY\"");
+    }
+    if hosts.len() > HOSTS_MAX {
+        table.wrong(format!("there are {} hosts", hosts.len()), format!("at most {HOSTS_MAX} are possible"));
+    }
+    for host in hosts.iter().take(HOSTS_MAX) {
+        read_host(host, &mut rules);
+    }
+    rules
+}
+
+fn read_host(table: &Table<'_, '_>, rules: &mut Rules) {
+    // At most HOSTS_MAX of them are read.
+    let number = rules.hosts.len() as u16;
+    let name = names(table, number, rules);
+    let mut said = read_said(table);
+    let kind = site_kind(
+        table,
+        SiteKind { root: "".into(), listing: true, dot_files: false, index: vec!["index.html".to_owned()] },
+    );
+    let site = table.get("root").and_then(|value| open_site(&value, kind.clone(), rules));
+    said.action = said.action.or(site.map(|site| Action::Files { site, mount_bytes: 0 }));
+    let paths = table.get("path").map(|value| value.tables("[[host.path]]")).unwrap_or_default();
+    if table.get("root").is_none() && said.action.is_none() && paths.is_empty() {
+        table.wrong(
+            format!("the host {name} has nothing to serve"),
+            "add root = \"DIRECTORY\", redirect = \"ADDRESS\" or [[host.path]]",
+        );
+    }
+    if paths.len() > PATHS_MAX {
+        table.wrong(format!("the host {name} has {} paths", paths.len()), format!("at most {PATHS_MAX} are possible"));
+    }
+    let paths = paths.iter().take(PATHS_MAX).filter_map(|path| read_path(path, &kind, rules)).collect();
+    table.finish();
+    rules.hosts.push(Host { name: name.into(), said, paths });
+}
+
+/// The first of the host's names; all of them are added.
+fn names(table: &Table<'_, '_>, number: u16, rules: &mut Rules) -> String {
+    let Some(value) = table.get("names") else {
+        if !rules.names.add("*", number) {
+            table.wrong("another host takes all names that no host has, too", "give this one names = [\"...\"]");
+        }
+        return "*".to_owned();
+    };
+    let mut first = None;
+    let items = value.strings();
+    for item in &items {
+        let name = item.text().to_ascii_lowercase();
+        if let Some(remedy) = name_problem(&name) {
+            item.wrong(format!("\"{}\" is no name of a host", item.text()), remedy);
+        } else if !rules.names.add(&name, number) {
+            item.wrong(format!("the name {name} is taken by a host above"), "leave it away here or there");
+        }
+        first.get_or_insert(name);
+    }
+    if items.is_empty() {
+        value.wrong("the host has no name", "leave `names` away for a host that takes all requests");
+    }
+    first.unwrap_or_else(|| "*".to_owned())
+}
+
+fn name_problem(name: &str) -> Option<&'static str> {
+    if name == "*" {
+        return None;
+    }
+    if name.contains("://") || name.contains('/') {
+        return Some("give the name alone, without https:// or a path");
+    }
+    let bare = name.strip_prefix("*.").unwrap_or(name);
+    if bare.starts_with('[') && bare.ends_with(']') {
+        return None;
+    }
+    if bare.contains(':') {
+        return Some("give the name without its port; `listen` has the ports");
+    }
+    if bare.contains('*') {
+        return Some("an asterisk stands at the beginning only, as in *.example.org");
+    }
+    let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
+    let is_good = !bare.is_empty() && bare.len() <= NAMES_MAX && bare.bytes().all(is_letter) && !bare.ends_with('.');
+    if is_good { None } else { Some("give a name such as example.org (beyond ASCII as xn--...), an address, or *") }
+}
+
+/// A table of a path; none if it does not say which.
+fn read_path(table: &Table<'_, '_>, of_host: &SiteKind, rules: &mut Rules) -> Option<(Pattern, Said)> {
+    let kinds = [("prefix", table.get("prefix")), ("exact", table.get("exact")), ("glob", table.get("glob"))];
+    let given: Vec<_> = kinds.into_iter().filter_map(|(kind, value)| Some((kind, value?))).collect();
+    let pattern = match given.as_slice() {
+        [(kind, value)] => pattern(kind, value),
+        [] => {
+            table.wrong(
+                "the table does not say for which paths it is",
+                "add prefix = \"/...\", exact = \"/...\" or glob = \"...\"",
+            );
+            None
+        }
+        [_, (kind, value), ..] => {
+            value.wrong(format!("`{kind}` and `{}` do not go together", given[0].0), "keep one of them");
+            None
+        }
+    };
+    let prefix_bytes = match &pattern {
+        Some(Pattern::Prefix(prefix)) => Some(prefix.len()),
+        _ => None,
+    };
+    let mut said = read_said_of(table, prefix_bytes);
+    let kind = site_kind(table, of_host.clone());
+    match table.get("root") {
+        Some(value) if prefix_bytes.is_none() && pattern.is_some() => {
+            value.wrong(
+                "`root` stands for a prefix, and this table has none",
+                "write prefix = \"/...\" or leave `root` away",
+            );
+        }
+        Some(value) => {
+            let site = open_site(&value, kind, rules);
+            if said.action.is_some() {
+                value.wrong("a redirect or status leaves nothing to serve from `root`", "keep one of them");
+            }
+            said.action =
+                said.action.or(site.map(|site| Action::Files { site, mount_bytes: prefix_bytes.unwrap_or(0) }));
+        }
+        None => {
+            for key in ["listing", "dot_files", "index"] {
+                if let Some(value) = table.get(key) {
+                    value.wrong(
+                        format!("`{key}` belongs to a root, and this table has none"),
+                        "add root = \"DIRECTORY\", or say it in [[host]]",
+                    );
+                }
+            }
+        }
+    }
+    table.finish();
+    Some((pattern?, said))
+}
+
+fn pattern(kind: &str, value: &Value<'_, '_>) -> Option<Pattern> {
+    let text = value.string()?;
+    if !(text.starts_with('/') || kind == "glob" && text.starts_with("**")) {
+        value.wrong(format!("\"{text}\" is no path"), "a path begins with /");
+        return None;
+    }
+    if text.contains('?') && kind != "glob" {
+        value.wrong(format!("\"{text}\" has a query"), "paths are matched without their query");
+        return None;
+    }
+    if text.contains("//") || text.contains('%') || text.split('/').any(|segment| segment == "." || segment == "..") {
+        value.wrong(
+            format!("\"{text}\" is not as paths are matched"),
+            "write it decoded, with single slashes and without . and ..",
+        );
+        return None;
+    }
+    match kind {
+        "prefix" => Some(Pattern::Prefix(text.into())),
+        "exact" => Some(Pattern::Exact(text.into())),
+        _ => {
+            let glob = Pattern::glob(text);
+            if glob.is_none() {
+                value.wrong("the pattern is too large", "write a shorter one");
+            }
+            glob
+        }
+    }
+}
+
+fn read_said(table: &Table<'_, '_>) -> Said {
+    read_said_of(table, None)
+}
+
+/// What hosts and paths can say alike.
+fn read_said_of(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Said {
+    let mut said = Said {
+        action: action(table, prefix_bytes),
+        access: access(table),
+        auth: auth(table),
+        rate: rate(table),
+        ..Said::default()
+    };
+    if let Some(headers) = table.get("set_headers").and_then(|value| value.table("set_headers")) {
+        for (name, span, value) in headers.entries() {
+            check_field(&name, |what, remedy| table.reader.wrong(span.start, what, remedy));
+            let Some(text) = value.string() else { continue };
+            if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.trim() == text {
+                said.set.push((name, text.to_owned()));
+            } else {
+                value.wrong(
+                    format!("the value of {name} cannot be sent"),
+                    "keep to ASCII, without line ends and spaces around it",
+                );
+            }
+        }
+    }
+    for item in table.get("remove_headers").map(|value| value.strings()).unwrap_or_default() {
+        check_field(item.text(), |what, remedy| item.wrong(what, remedy));
+        said.remove.push(item.text().to_owned());
+    }
+    if let Some(pages) = table.get("error_pages").and_then(|value| value.table("error_pages")) {
+        for (status, span, value) in pages.entries() {
+            let number = if status == "other" {
+                Some(0)
+            } else {
+                status.parse().ok().filter(|number| (400..600).contains(number))
+            };
+            match number {
+                Some(number) => said.pages.extend(page(&value).map(|page| (number, Arc::new(page)))),
+                None => table.reader.wrong(
+                    span.start,
+                    format!("`{status}` is no error"),
+                    "write a status from 400 to 599, or `other`",
+                ),
+            }
+        }
+    }
+    said
+}
+
+fn action(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Option<Action> {
+    let (redirect, status) = (table.get("redirect"), table.get("status"));
+    let number = status.as_ref().and_then(|value| value.integer(100..=599)).map(|number| number as u16);
+    let one_of = |list: &[u16]| {
+        let list: Vec<String> = list.iter().map(u16::to_string).collect();
+        format!("write one of {}", list.join(", "))
+    };
+    match (redirect, &status) {
+        (Some(value), _) => {
+            if let (Some(number), Some(status)) = (number, &status)
+                && !REDIRECTS.contains(&number)
+            {
+                status.wrong(format!("{number} is no status of a redirect"), one_of(&REDIRECTS));
+            }
+            match Redirect::read(value.string()?, number.unwrap_or(301), prefix_bytes) {
+                Ok(redirect) => Some(Action::Redirect(Arc::new(redirect))),
+                Err(remedy) => {
+                    value.wrong("the address cannot be redirected to", remedy);
+                    None
+                }
+            }
+        }
+        (None, Some(status)) => {
+            let number = number?;
+            if REDIRECTS.contains(&number) {
+                status.wrong(format!("{number} sends clients elsewhere, but not where"), "add redirect = \"ADDRESS\"");
+            } else if !STATUSES.contains(&number) {
+                status.wrong(format!("{number} cannot be answered just so"), one_of(&STATUSES));
+            }
+            Some(Action::Status(number))
+        }
+        (None, None) => None,
+    }
+}
+
+fn access(table: &Table<'_, '_>) -> Option<Arc<Access>> {
+    let networks = |key| {
+        let value: Option<Value<'_, '_>> = table.get(key);
+        let items = value.as_ref().map(Value::strings)?;
+        let read = items.iter().flat_map(|item| match item.text() {
+            "all" => vec!["0.0.0.0/0".parse(), "::/0".parse()].into_iter().flatten().collect(),
+            text => {
+                let network = text.parse::<Network>();
+                if network.is_err() {
+                    item.wrong(
+                        format!("\"{text}\" is no network"),
+                        "write an address, a network such as 10.0.0.0/8 without bits beyond it, or all",
+                    );
+                }
+                network.into_iter().collect::<Vec<_>>()
+            }
+        });
+        Some(read.collect::<Vec<_>>())
+    };
+    let (allowed, denied) = (networks("allow"), networks("deny"));
+    if allowed.is_none() && denied.is_none() {
+        return None;
+    }
+    Some(Arc::new(Access::new(&allowed.unwrap_or_default(), &denied.unwrap_or_default())))
+}
+
+fn auth(table: &Table<'_, '_>) -> Option<Option<Arc<Auth>>> {
+    let value = table.get("auth")?;
+    if value.is_false() {
+        return Some(None);
+    }
+    let own = value.table("auth")?;
+    let realm = own.get("realm").and_then(|value| Some((value.string()?, value))).map_or("weir", |(realm, value)| {
+        if !realm.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\') {
+            value.wrong("the realm cannot be sent", "keep to ASCII, without quotes and backslashes");
+        }
+        realm
+    });
+    let users = match own.get("users") {
+        Some(value) => users::read(&value),
+        None => {
+            own.wrong("there are no users", "add users = \"FILE\", with a line NAME:HASH for each");
+            None
+        }
+    };
+    own.finish();
+    Some(Some(Arc::new(Auth::new(realm, users?))))
+}
+
+fn rate(table: &Table<'_, '_>) -> Option<Option<Arc<Rate>>> {
+    let value = table.get("rate")?;
+    if value.is_false() {
+        return Some(None);
+    }
+    let own = value.table("rate")?;
+    let number = |key, within| own.get(key).and_then(|value| value.integer(within));
+    let requests = number("requests", 1..=1_000_000);
+    let per = own.get("per").map_or(Some(Duration::from_secs(1)), |value| {
+        value.duration(Duration::from_millis(1)..=Duration::from_secs(86_400))
+    });
+    let burst = number("burst", 1..=1_000_000).or(requests);
+    let bits = [number("ipv4_bits", 1..=32).unwrap_or(32), number("ipv6_bits", 1..=128).unwrap_or(64)];
+    if own.get("requests").is_none() {
+        own.wrong("the rate does not say how much", "add requests = 10, and per = \"1 min\" if a second is not meant");
+    }
+    own.finish();
+    let interval_ns = u64::try_from(per?.as_nanos()).unwrap_or(u64::MAX) / requests?;
+    // The bounds above fit.
+    let limit = RateLimit { interval_ns: interval_ns.max(1), burst: burst? as u32, bits: bits.map(|bits| bits as u32) };
+    Some(Some(Arc::new(Rate::new(limit))))
+}
+
+fn check_field(name: &str, wrong: impl FnOnce(String, &str)) {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        wrong(format!("\"{name}\" is no name of a header field"), "letters, digits and hyphens make one");
+    } else if OWN_FIELDS.contains(&name.to_ascii_lowercase().as_str()) {
+        wrong(format!("{name} says how the response was made"), "leave it to the server");
+    }
+}
+
+fn page(value: &Value<'_, '_>) -> Option<Page> {
+    let path = value.path()?;
+    let text = read_file(&path, PAGE_BYTES_MAX);
+    match text {
+        Ok(text) => Some(Page {
+            content_type: crate::media_type::of(
+                path.as_os_str().as_encoded_bytes(),
+                &crate::media_type::Overrides::new(),
+            ),
+            text,
+        }),
+        Err(what) => {
+            value.wrong(format!("{}: {what}", path.display()), "give a file with the page, at most 1 MiB");
+            None
+        }
+    }
+}
+
+/// Reads a plain file that may not be larger.
+pub(super) fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
+    // A pipe would keep the reader waiting.
+    let file =
+        File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(|error| error.to_string())?;
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is no file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > bytes_max { Err("it is too large".to_owned()) } else { Ok(bytes) }
+}
+
+/// How a root is served; what is not said is as around it.
+fn site_kind(table: &Table<'_, '_>, mut kind: SiteKind) -> SiteKind {
+    if let Some(listing) = table.get("listing").and_then(|value| value.boolean()) {
+        kind.listing = listing;
+    }
+    if let Some(dot_files) = table.get("dot_files").and_then(|value| value.boolean()) {
+        kind.dot_files = dot_files;
+    }
+    if let Some(value) = table.get("index") {
+        kind.index.clear();
+        for item in value.strings() {
+            let name = item.text();
+            if name.is_empty() || name.contains('/') || name.contains('\0') || name == "." || name == ".." {
+                item.wrong(format!("\"{name}\" is no name of a file"), "such as index.html");
+            }
+            kind.index.push(name.to_owned());
+        }
+    }
+    kind
+}
+
+/// The number of the site that serves this root so.
+fn open_site(value: &Value<'_, '_>, kind: SiteKind, rules: &mut Rules) -> Option<usize> {
+    let how = SiteKind { root: value.path()?, ..kind };
+    if let Some(known) = rules.sites.iter().position(|site| site.how == how) {
+        return Some(known);
+    }
+    let mut options = File::options();
+    match options.read(true).custom_flags(libc::O_DIRECTORY).open(&how.root) {
+        Ok(directory) => {
+            rules.sites.push(SiteRules { how, directory });
+            Some(rules.sites.len() - 1)
+        }
+        Err(error) => {
+            value.wrong(format!("{}: {error}", how.root.display()), "give a directory that is there and can be read");
+            None
+        }
+    }
+}

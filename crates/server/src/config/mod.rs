@@ -1,0 +1,119 @@
+//! The server's configuration: a TOML file, read as a whole, with the place of every mistake.
+
+mod general;
+mod host;
+mod nearest;
+mod table;
+mod units;
+mod users;
+
+use crate::front::rules::Rules;
+use crate::options::Options;
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use table::{Reader, Table};
+use thiserror::Error;
+use toml::de::DeTable;
+
+/// Bytes of a configuration file; more are no configuration.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// An example of everything, with its defaults and what it is for.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// Something wrong in a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The character in its line, counted from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What would be right.
+    pub remedy: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}; {}", self.line, self.column, self.what, self.remedy)
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigurationError {
+    /// The file cannot be read.
+    #[error("{path}: {source}; give a file that can be read", path = path.display())]
+    Unreadable {
+        /// The file as given.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file says what cannot be done; in the order of its lines, at least one.
+    #[error("{}", .mistakes.iter().map(|mistake| format!("{}:{mistake}", path.display())).collect::<Vec<_>>().join("\n"))]
+    Mistaken {
+        /// The file as given.
+        path: PathBuf,
+        /// What is wrong with it.
+        mistakes: Vec<Mistake>,
+    },
+}
+
+/// The hosts of a configuration, ready to be served.
+#[derive(Debug, Clone)]
+pub struct HostRules(pub(crate) Arc<Rules>);
+
+impl HostRules {
+    /// The names of the hosts, each by its first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.hosts.iter().map(|host| &*host.name)
+    }
+}
+
+/// Reads a configuration file. Directories are opened and pages of errors read, so that what is served later was
+/// there when the file was accepted; relative paths start at the file's own directory.
+///
+/// # Errors
+///
+/// The file cannot be read, or it has mistakes: all of them are told.
+pub fn read_configuration(path: &Path) -> Result<Options, ConfigurationError> {
+    let unreadable = |source| ConfigurationError::Unreadable { path: path.to_owned(), source };
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(unreadable)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    parse_configuration(&text, folder)
+        .map_err(|mistakes| ConfigurationError::Mistaken { path: path.to_owned(), mistakes })
+}
+
+/// The same of a text whose relative paths start at `folder`.
+///
+/// # Errors
+///
+/// All mistakes, in the order of the lines.
+pub fn parse_configuration(text: &str, folder: &Path) -> Result<Options, Vec<Mistake>> {
+    let reader = Reader::new(text, folder);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        for error in errors {
+            let at = error.span().map_or(0, |span| span.start);
+            reader.wrong(at, error.message().replace('\n', ", "), "mend the TOML here first");
+        }
+        return Err(reader.into_mistakes());
+    }
+    let table = Table::new(&reader, document.get_ref(), 0..0, "");
+    let mut options = Options::new(folder);
+    general::read(&table, &mut options);
+    let rules = host::read(&table);
+    table.finish();
+    if let Some(first) = rules.sites.first() {
+        options.root.clone_from(&first.how.root);
+    }
+    options.hosts = Some(HostRules(Arc::new(rules)));
+    let mistakes = reader.into_mistakes();
+    if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
+}

@@ -1,0 +1,257 @@
+//! A table of a configuration file with the places of everything in it, so that each mistake can be pointed at.
+
+use super::Mistake;
+use super::nearest::nearest;
+use super::units;
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::de::{DeTable, DeValue};
+
+/// Mistakes that are told of one file; the others are told once these are mended.
+const MISTAKES_MAX: usize = 100;
+
+/// The file, and what was found wrong with it.
+#[derive(Debug)]
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    /// Where relative paths start: the file's own directory.
+    folder: &'t Path,
+    mistakes: RefCell<Vec<Mistake>>,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t str, folder: &'t Path) -> Self {
+        Self { text, folder, mistakes: RefCell::default() }
+    }
+
+    /// Takes note of a mistake; the byte where it begins, what is wrong and what would be right.
+    pub(super) fn wrong(&self, at: usize, what: impl Into<String>, remedy: impl Into<String>) {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line = memchr::memchr_iter(b'\n', before.as_bytes()).count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+        let mut mistakes = self.mistakes.borrow_mut();
+        if mistakes.len() < MISTAKES_MAX {
+            mistakes.push(Mistake { line, column, what: what.into(), remedy: remedy.into() });
+        }
+    }
+
+    /// The mistakes in the order of the file.
+    pub(super) fn into_mistakes(self) -> Vec<Mistake> {
+        let mut mistakes = self.mistakes.into_inner();
+        mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
+        mistakes
+    }
+}
+
+/// One table; each key that is asked for counts as known.
+#[derive(Debug)]
+pub(super) struct Table<'r, 't> {
+    pub(super) reader: &'r Reader<'t>,
+    table: &'r DeTable<'t>,
+    span: Range<usize>,
+    /// How the file writes it, such as `[limits]`.
+    name: String,
+    known: RefCell<Vec<&'static str>>,
+}
+
+impl<'r, 't> Table<'r, 't> {
+    pub(super) fn new(reader: &'r Reader<'t>, table: &'r DeTable<'t>, span: Range<usize>, name: &str) -> Self {
+        Self { reader, table, span, name: name.to_owned(), known: RefCell::default() }
+    }
+
+    pub(super) fn get(&self, key: &'static str) -> Option<Value<'r, 't>> {
+        self.known.borrow_mut().push(key);
+        let (_, value) = self.table.iter().find(|(name, _)| name.get_ref() == key)?;
+        Some(Value { reader: self.reader, name: key.to_owned(), span: value.span(), value: value.get_ref() })
+    }
+
+    /// All entries, for tables whose keys the user chooses; none of them is unknown then.
+    pub(super) fn entries(&self) -> Vec<(String, Range<usize>, Value<'r, 't>)> {
+        let entry = |(name, value): (&'r toml::Spanned<_>, &'r toml::Spanned<DeValue<'t>>)| {
+            let key: &std::borrow::Cow<'t, str> = name.get_ref();
+            let of = Value { reader: self.reader, name: key.to_string(), span: value.span(), value: value.get_ref() };
+            (key.to_string(), name.span(), of)
+        };
+        let mut entries: Vec<_> = self.table.iter().map(entry).collect();
+        // The parser sorts by name; the file's order is the one that people mean.
+        entries.sort_by_key(|(_, span, _)| span.start);
+        entries
+    }
+
+    /// A mistake of the table as a whole.
+    pub(super) fn wrong(&self, what: impl Into<String>, remedy: impl Into<String>) {
+        self.reader.wrong(self.span.start, what, remedy);
+    }
+
+    /// Tells of the keys that nobody has asked for.
+    pub(super) fn finish(&self) {
+        let known = self.known.borrow();
+        for (name, span, _) in self.entries() {
+            if known.contains(&name.as_str()) {
+                continue;
+            }
+            let place =
+                if self.name.is_empty() { "at the top of the file".to_owned() } else { format!("in {}", self.name) };
+            let remedy = nearest(&name, &known).map_or_else(
+                || format!("known {place} are: {}", known.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
+            self.reader.wrong(span.start, format!("`{name}` is not known {place}"), remedy);
+        }
+    }
+}
+
+/// A value with its place.
+#[derive(Debug)]
+pub(super) struct Value<'r, 't> {
+    pub(super) reader: &'r Reader<'t>,
+    name: String,
+    span: Range<usize>,
+    value: &'r DeValue<'t>,
+}
+
+impl<'r, 't> Value<'r, 't> {
+    pub(super) fn wrong(&self, what: impl Into<String>, remedy: impl Into<String>) {
+        self.reader.wrong(self.span.start, what, remedy);
+    }
+
+    fn mismatch(&self, wanted: &str, example: &str) {
+        self.wrong(
+            format!("`{}` is {}, not {wanted}", self.name, described(self.value)),
+            format!("write {} = {example}", self.name),
+        );
+    }
+
+    pub(super) fn string(&self) -> Option<&'r str> {
+        if let DeValue::String(text) = self.value {
+            return Some(text);
+        }
+        self.mismatch("a text", "\"...\"");
+        None
+    }
+
+    pub(super) fn boolean(&self) -> Option<bool> {
+        if let DeValue::Boolean(value) = self.value {
+            return Some(*value);
+        }
+        self.mismatch("true or false", "true");
+        None
+    }
+
+    /// Whether it is just `false`, which switches off what a table would set.
+    pub(super) fn is_false(&self) -> bool {
+        matches!(self.value, DeValue::Boolean(false))
+    }
+
+    pub(super) fn integer(&self, within: std::ops::RangeInclusive<u64>) -> Option<u64> {
+        let DeValue::Integer(number) = self.value else {
+            self.mismatch("a whole number", &within.start().to_string());
+            return None;
+        };
+        let parsed = u64::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok();
+        let found = parsed.filter(|number| within.contains(number));
+        if found.is_none() {
+            let what = format!("`{}` is {}, which is out of its bounds", self.name, number.as_str());
+            self.wrong(what, format!("give a number from {} to {}", within.start(), within.end()));
+        }
+        found
+    }
+
+    /// A count of bytes: `"16 KiB"`, or a bare number.
+    pub(super) fn bytes(&self, within: std::ops::RangeInclusive<u64>) -> Option<u64> {
+        if matches!(self.value, DeValue::Integer(_)) {
+            return self.integer(within);
+        }
+        let text = self.string_of("a size", "\"16 KiB\"")?;
+        let found = units::bytes(text).filter(|bytes| within.contains(bytes));
+        if found.is_none() {
+            let what = format!("`{}` is no size from {} to {} bytes", self.name, within.start(), within.end());
+            self.wrong(what, "write a number and B, KiB, MiB or GiB, such as \"16 KiB\"");
+        }
+        found
+    }
+
+    /// A time: `"10 s"`.
+    pub(super) fn duration(&self, within: std::ops::RangeInclusive<Duration>) -> Option<Duration> {
+        let text = self.string_of("a time", "\"10 s\"")?;
+        let found = units::duration(text).filter(|duration| within.contains(duration));
+        if found.is_none() {
+            let what = format!("`{}` is no time from {:?} to {:?}", self.name, within.start(), within.end());
+            self.wrong(what, "write a number and ms, s, min, h or days, such as \"10 s\"");
+        }
+        found
+    }
+
+    fn string_of(&self, wanted: &str, example: &str) -> Option<&'r str> {
+        if let DeValue::String(text) = self.value {
+            return Some(text);
+        }
+        self.mismatch(wanted, example);
+        None
+    }
+
+    /// Texts with their places: a list of them, or a single one.
+    pub(super) fn strings(&self) -> Vec<Value<'r, 't>> {
+        match self.value {
+            DeValue::String(_) => vec![self.again(self.span.clone(), self.value)],
+            DeValue::Array(list) => {
+                let items = list.iter().map(|item| self.again(item.span(), item.get_ref()));
+                items.filter(|item| item.string().is_some()).collect()
+            }
+            _ => {
+                self.mismatch("a text or a list of texts", "[\"...\"]");
+                Vec::new()
+            }
+        }
+    }
+
+    /// What was found to be a text already.
+    pub(super) fn text(&self) -> &'r str {
+        if let DeValue::String(text) = self.value { text } else { "" }
+    }
+
+    /// A path, from the file's directory if it is a relative one.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        let text = self.string()?;
+        if text.is_empty() || text.contains('\0') {
+            self.wrong(format!("`{}` is no path", self.name), "give the path of a file or directory");
+            return None;
+        }
+        Some(self.reader.folder.join(text))
+    }
+
+    pub(super) fn table(&self, name: &str) -> Option<Table<'r, 't>> {
+        if let DeValue::Table(table) = self.value {
+            return Some(Table::new(self.reader, table, self.span.clone(), name));
+        }
+        self.mismatch("a table", "{ ... }");
+        None
+    }
+
+    pub(super) fn tables(&self, name: &str) -> Vec<Table<'r, 't>> {
+        let DeValue::Array(list) = self.value else {
+            let what = format!("`{}` is {}, not a list of tables", self.name, described(self.value));
+            self.wrong(what, format!("write {name}, with double brackets"));
+            return Vec::new();
+        };
+        list.iter().filter_map(|item| self.again(item.span(), item.get_ref()).table(name)).collect()
+    }
+
+    fn again(&self, span: Range<usize>, value: &'r DeValue<'t>) -> Self {
+        Self { reader: self.reader, name: self.name.clone(), span, value }
+    }
+}
+
+fn described(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}

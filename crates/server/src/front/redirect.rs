@@ -1,0 +1,110 @@
+//! Where a request is sent instead.
+
+use crate::target::{self, Target};
+
+/// The longest address that is made of a request; a longer one is answered with 414.
+const BYTES_MAX: usize = 16 << 10;
+
+/// An address with places for what the request has, and the status that sends the client there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Redirect {
+    pub(crate) status: u16,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Text(String),
+    /// The whole path.
+    Path,
+    /// What of the path lies below the prefix, without a slash in front.
+    Rest {
+        prefix_bytes: usize,
+    },
+    /// The query with its question mark, if there is one.
+    Query,
+    /// The name of the host, without a port.
+    Host,
+}
+
+impl Redirect {
+    /// Reads an address such as `https://example.org/new/$rest$query`; else what is wrong with it.
+    pub(crate) fn read(text: &str, status: u16, prefix_bytes: Option<usize>) -> Result<Self, &'static str> {
+        if !["/", "http://", "https://", "$path"].iter().any(|begin| text.starts_with(begin)) {
+            return Err("an address begins with /, http://, https:// or $path");
+        }
+        // A path begins with a slash, so the one before it would make it a host.
+        if text.starts_with("//") || text.starts_with("/$path") {
+            return Err("what begins with // leads to another host; write https:// or $path if that is meant");
+        }
+        if !text.bytes().all(|byte| (b'!'..=b'~').contains(&byte)) {
+            return Err("an address has no spaces and no letters beyond ASCII: write them as %20 and so on");
+        }
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$') {
+            if !before.is_empty() {
+                pieces.push(Piece::Text(before.to_owned()));
+            }
+            let name_bytes = after.find(|letter: char| !letter.is_ascii_lowercase()).unwrap_or(after.len());
+            let (name, behind) = after.split_at(name_bytes);
+            pieces.push(match (name, prefix_bytes) {
+                ("path", _) => Piece::Path,
+                ("query", _) => Piece::Query,
+                ("host", _) => Piece::Host,
+                ("rest", Some(prefix_bytes)) => Piece::Rest { prefix_bytes },
+                ("rest", None) => return Err("$rest is what lies below a prefix, and this table has none; use $path"),
+                _ => return Err("only $path, $rest, $query and $host stand for something"),
+            });
+            rest = behind;
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Text(rest.to_owned()));
+        }
+        Ok(Self { status, pieces })
+    }
+
+    /// The line of the head that says where; none if it is too long.
+    pub(crate) fn location(&self, found: &Target<'_>, host: &[u8]) -> Option<Vec<u8>> {
+        let mut field = b"Location: ".to_vec();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => field.extend_from_slice(text.as_bytes()),
+                Piece::Path => target::encode(found.path, &mut field),
+                Piece::Rest { prefix_bytes } => {
+                    let rest = found.path.get(*prefix_bytes..).unwrap_or_default();
+                    target::encode(rest.strip_prefix(b"/").unwrap_or(rest), &mut field);
+                }
+                // The parser lets no control character into a target or a host.
+                Piece::Query => field.extend_from_slice(found.query),
+                Piece::Host => field.extend_from_slice(host),
+            }
+        }
+        field.extend_from_slice(b"\r\n");
+        (field.len() <= BYTES_MAX).then_some(field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_made_of_what_the_request_has() {
+        let found = Target { path: b"/old/a b", query: b"?q=1" };
+        for (text, prefix, expected) in [
+            ("/new/$rest$query", Some(4), "/new/a%20b?q=1"),
+            ("/new/$rest", Some(5), "/new/a%20b"),
+            ("https://$host$path", None, "https://h.org/old/a%20b"),
+            ("/fixed", None, "/fixed"),
+            ("$path", None, "/old/a%20b"),
+        ] {
+            let redirect = Redirect::read(text, 301, prefix).expect("well-formed");
+            let field = redirect.location(&found, b"h.org").expect("short");
+            assert_eq!(String::from_utf8_lossy(&field), format!("Location: {expected}\r\n"), "{text}");
+        }
+        for bad in ["new", "//evil.org", "/a b", "/$rest", "/$nothing", "/$", "/ä", "/$path", "$rest"] {
+            assert!(Redirect::read(bad, 301, None).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Changes to a response that was made already: its fields, and the page of an error.
+
+use crate::pending::Pending;
+
+/// A page that stands for errors, read when the configuration was.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) content_type: String,
+    pub(crate) text: Vec<u8>,
+}
+
+/// Fields to take out of every head, and fields to add to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
+    /// Names in any case.
+    pub(crate) removed: Vec<String>,
+    /// Whole lines.
+    pub(crate) added: Vec<u8>,
+}
+
+impl Fields {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.added.is_empty()
+    }
+
+    /// Changes the head of a response of which nothing was sent yet.
+    pub(crate) fn apply(&self, out: &mut Pending) {
+        let head = &mut out.response.head;
+        let before = head.len();
+        let mut end = usize::try_from(out.head_bytes).unwrap_or(usize::MAX).min(before);
+        if !self.removed.is_empty() {
+            end = remove(head, end, |name| {
+                self.removed.iter().any(|removed| name.eq_ignore_ascii_case(removed.as_bytes()))
+            });
+        }
+        // The empty line stays the last.
+        let at = end.saturating_sub(2);
+        head.splice(at..at, self.added.iter().copied());
+        shift(out, before);
+    }
+}
+
+/// Puts a page in the place of an error's body.
+pub(crate) fn replace_body(out: &mut Pending, page: &Page, head_only: bool) {
+    let head = &mut out.response.head;
+    let end = usize::try_from(out.head_bytes).unwrap_or(usize::MAX).min(head.len());
+    head.truncate(end);
+    let end = remove(head, end, |name| {
+        name.eq_ignore_ascii_case(b"content-type") || name.eq_ignore_ascii_case(b"content-length")
+    });
+    let at = end.saturating_sub(2);
+    let fields = format!("Content-Type: {}\r\nContent-Length: {}\r\n", page.content_type, page.text.len());
+    head.splice(at..at, fields.bytes());
+    out.head_bytes = head.len() as u64;
+    if !head_only {
+        head.extend_from_slice(&page.text);
+    }
+}
+
+/// Puts a path before the address of a redirect within the host.
+pub(crate) fn insert_into_location(out: &mut Pending, path: &[u8]) {
+    let head = &mut out.response.head;
+    let before = head.len();
+    let field = b"\r\nLocation: /";
+    if let Some(at) = memchr::memmem::find(head, field) {
+        let at = at + field.len() - 1;
+        head.splice(at..at, path.iter().copied());
+        shift(out, before);
+    }
+}
+
+/// Takes lines out of the first `end` bytes, the first line excepted, and returns where they end then.
+fn remove(head: &mut Vec<u8>, mut end: usize, is_wanted: impl Fn(&[u8]) -> bool) -> usize {
+    let next_line = |head: &[u8], at: usize| memchr::memchr(b'\n', &head[at..]).map(|found| at + found + 1);
+    let Some(mut at) = next_line(&head[..end], 0) else { return end };
+    while let Some(next) = next_line(&head[..end], at) {
+        let name_bytes = memchr::memchr(b':', &head[at..next]);
+        if name_bytes.is_some_and(|bytes| is_wanted(&head[at..at + bytes])) {
+            head.drain(at..next);
+            end -= next - at;
+        } else {
+            at = next;
+        }
+    }
+    end
+}
+
+/// Moves what counts from the head's beginning after the head has changed its length.
+fn shift(out: &mut Pending, before: usize) {
+    let after = out.response.head.len() as u64;
+    let before = before as u64;
+    let moved = |place: u64| (place + after).saturating_sub(before);
+    out.head_bytes = moved(out.head_bytes);
+    for part in &mut out.response.parts {
+        part.head_end = moved(part.head_end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::Part;
+
+    fn pending() -> Pending {
+        let mut out = Pending::default();
+        let head = b"HTTP/1.1 200 OK\r\nServer: weir\r\nETag: \"1\"\r\nContent-Type: a\r\nContent-Length: 4\r\n\r\n";
+        out.head_bytes = head.len() as u64;
+        out.response.head = [head, b"bet1bet2".as_slice()].concat();
+        for number in 1..=2 {
+            out.response.parts.push(Part { head_end: out.head_bytes + 4 * number, start: 0, end: 3 });
+        }
+        out
+    }
+
+    #[test]
+    fn fields_come_and_go_and_the_parts_move_along() {
+        let mut out = pending();
+        let removed = vec!["SERVER".to_owned(), "etag".to_owned(), "none".to_owned()];
+        Fields { removed, added: b"X: y\r\nZ: 1\r\n".to_vec() }.apply(&mut out);
+        let head = b"HTTP/1.1 200 OK\r\nContent-Type: a\r\nContent-Length: 4\r\nX: y\r\nZ: 1\r\n\r\n";
+        assert_eq!(out.response.head, [head, b"bet1bet2".as_slice()].concat());
+        assert_eq!(out.head_bytes, head.len() as u64);
+        let ends: Vec<u64> = out.response.parts.iter().map(|part| part.head_end).collect();
+        assert_eq!(ends, [head.len() as u64 + 4, head.len() as u64 + 8]);
+    }
+
+    #[test]
+    fn a_page_takes_the_place_of_a_body() {
+        let page = Page { content_type: "text/html".to_owned(), text: b"<p>".to_vec() };
+        for head_only in [false, true] {
+            let mut out = pending();
+            out.response.parts.clear();
+            replace_body(&mut out, &page, head_only);
+            let head = "HTTP/1.1 200 OK\r\nServer: weir\r\nETag: \"1\"\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n";
+            assert_eq!(out.head_bytes, head.len() as u64);
+            assert_eq!(
+                String::from_utf8_lossy(&out.response.head),
+                head.to_owned() + if head_only { "" } else { "<p>" }
+            );
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A configuration as the loops use it: compiled once, shared, never changed.
+
+use super::host_names::HostNames;
+use super::pattern::Pattern;
+use super::settings::Said;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Tables of one host; a request's are kept as a set of so many bits.
+pub(crate) const PATHS_MAX: usize = 128;
+
+/// Everything that hosts say.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) names: HostNames,
+    pub(crate) sites: Vec<SiteRules>,
+}
+
+/// A host: its first name, what it says, and what its paths say.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) name: Arc<str>,
+    pub(crate) said: Said,
+    /// In the order of the file.
+    pub(crate) paths: Vec<(Pattern, Said)>,
+}
+
+/// A directory that is served, and how.
+#[derive(Debug)]
+pub(crate) struct SiteRules {
+    pub(crate) how: SiteKind,
+    /// It was opened when the configuration was read.
+    pub(crate) directory: File,
+}
+
+/// What makes two sites the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SiteKind {
+    pub(crate) root: PathBuf,
+    pub(crate) listing: bool,
+    pub(crate) dot_files: bool,
+    pub(crate) index: Vec<String>,
+}

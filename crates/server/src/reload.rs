@@ -1,0 +1,58 @@
+//! Another configuration for a server that runs.
+
+use crate::options::Options;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Hands a new configuration to a running server; see [`crate::Server::reloader`].
+#[derive(Debug, Clone)]
+pub struct Reloader(pub(crate) Arc<Reloads>);
+
+/// The configuration that holds, and how often it was changed.
+#[derive(Debug)]
+pub(crate) struct Reloads {
+    generation: AtomicU64,
+    options: Mutex<Arc<Options>>,
+}
+
+impl Reloader {
+    pub(crate) fn new(options: &Arc<Options>) -> Self {
+        Self(Arc::new(Reloads { generation: AtomicU64::new(0), options: Mutex::new(Arc::clone(options)) }))
+    }
+
+    /// Has every loop take up hosts, paths, limits, times and the log of `options`, for the requests from then on.
+    /// No connection is closed by it. Returns what was changed but holds only after a restart.
+    pub fn reload(&self, mut options: Options) -> Vec<&'static str> {
+        let mut current = self.0.options.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = &**current;
+        let changed = [
+            ("listen", before.listen != options.listen),
+            ("loops", before.loops != options.loops.max(1)),
+            ("cache", before.cache_bytes_max != options.cache_bytes_max),
+            ("arm", before.arm != options.arm),
+            ("log (whether there is one)", before.access_log.is_some() != options.access_log.is_some()),
+            ("limits.connections", before.limits.connections_max != options.limits.connections_max),
+        ];
+        options.loops = before.loops;
+        options.cache_bytes_max = before.cache_bytes_max;
+        *current = Arc::new(options);
+        self.0.generation.fetch_add(1, Ordering::Release);
+        changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(what, _)| what).collect()
+    }
+}
+
+impl Reloads {
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The configuration, if it is newer than that of the generation, which moves on to it.
+    pub(crate) fn newer(&self, generation: &mut u64) -> Option<Arc<Options>> {
+        let newest = self.generation();
+        if newest == *generation {
+            return None;
+        }
+        *generation = newest;
+        Some(Arc::clone(&self.options.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
