@@ -10,17 +10,16 @@ use crate::pairing::{Limits, Pairing, Running, Tell, Whole};
 use crate::protocol::ProcessLine;
 use crate::spans::Place;
 use crate::switches;
-use crate::told::Told;
 use crate::transaction::{Process, Status, TransactionId};
 use crate::world::World;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use weir_measure::account::Reading;
 use weir_wire::arm::{
-    ARM_2, CORRELATED, DEFINITION_BYTES, Definition, Field, HEAD_DEFAULT_SWITCH, HEAD_DEFINED_BYTES,
-    HEAD_DEFINITIONS_DROPPED, HEAD_DEFINITIONS_DROPPED_TOLD, HEAD_HEARTBEAT, HEAD_LANELESS, HEAD_LANELESS_TOLD,
-    HEAD_LANES_USED, Handle, Identity, LANE_DROPPED, LANE_DROPPED_TOLD, LANE_READ, LANE_SKIPPED, LANE_SKIPPED_TOLD,
-    LANE_SLOTS, LANE_WRITTEN, LANES, MOST_DEFINITIONS, TRACE,
+    ARM_2, CORRELATED, DEFINITION_BYTES, Definition, HEAD_DEFAULT_SWITCH, HEAD_DEFINED_BYTES, HEAD_DEFINITIONS_DROPPED,
+    HEAD_DEFINITIONS_DROPPED_TOLD, HEAD_HEARTBEAT, HEAD_LANELESS, HEAD_LANELESS_TOLD, HEAD_LANES_USED, Handle,
+    Identity, LANE_DROPPED, LANE_DROPPED_TOLD, LANE_READ, LANE_SKIPPED, LANE_SKIPPED_TOLD, LANE_SLOTS, LANE_WRITTEN,
+    LANES, MOST_DEFINITIONS, TRACE,
 };
 use weir_wire::{Kind, MAX_SLOTS, Slot};
 
@@ -78,6 +77,8 @@ pub struct Client {
     pub idle: u32,
     /// The last look found so little that the next one may come later.
     pub is_slow: bool,
+    /// The pass in which it was last looked at.
+    pub looked_in: u64,
     /// Running transactions and bytes of what is told of them, as they were last counted.
     pub held: (usize, usize),
     facts: Arc<Process>,
@@ -92,6 +93,8 @@ pub struct Client {
     head_losses: (u64, u64),
     head_told: (u64, u64),
     records: u64,
+    /// The same when it was last asked whether the memory is still in use.
+    records_before: u64,
     lost: u64,
     skipped: u64,
 }
@@ -128,6 +131,7 @@ impl Client {
             memory,
             idle: 0,
             is_slow: false,
+            looked_in: 0,
             held: (0, 0),
             facts,
             lanes,
@@ -139,9 +143,20 @@ impl Client {
             head_losses: head_told,
             head_told,
             records: 0,
+            records_before: 0,
             lost: 0,
             skipped: 0,
         }
+    }
+
+    /// Whether its process still has this memory, rather than having become another program.
+    ///
+    /// Where something has come since the last question, it had: so that is not looked for, which takes system calls.
+    pub fn is_in_use(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.records_before, self.records);
+        before != self.records
+            || self.memory.is_at(self.announcement)
+            || self.memory.is_mapped_by(self.announcement.pid)
     }
 
     /// Says that somebody listens, at this time; 0 = nobody does any more.
@@ -503,8 +518,7 @@ impl Tell for Teller<'_> {
         // Threads read the clock by themselves: an end before the begin is a duration of nothing.
         let end_ns = end_ns.max(running.start_ns);
         let threads = self.world.threads(self.facts.pid, &running, end_ns);
-        let told = running.told.as_deref();
-        let own_user = told.and_then(|told: &Told| told.text(Field::User)).map(Arc::from);
+        let own_user = running.notes.user().map(|user| self.world.users.of(&user));
         let user = own_user
             .or_else(|| instance.as_ref()?.user.clone())
             .or_else(|| described.application.user.clone())
@@ -525,12 +539,12 @@ impl Tell for Teller<'_> {
             start_ns,
             duration_ns: end_ns - start_ns,
             queued_ns: running.start_ns - start_ns,
-            blocked_ns: told.map_or(0, |told| told.blocked(start_ns, end_ns).0),
+            blocked_ns: running.notes.as_read().map_or(0, |told| told.blocked(start_ns, end_ns).0),
             updates: running.updates,
             children: running.children,
             user,
             threads,
-            told: running.told,
+            notes: running.notes,
             described,
             instance,
         };
@@ -540,6 +554,10 @@ impl Tell for Teller<'_> {
         }
         self.world.children.push(place);
         None
+    }
+
+    fn buffer(&mut self) -> Vec<u8> {
+        self.world.recent.buffer()
     }
 
     fn gone(&mut self, running: &Running) {
@@ -585,8 +603,8 @@ impl Tell for Teller<'_> {
 impl Teller<'_> {
     /// A transaction's identity: its own, or from its handle; a child is of its parent's trace.
     fn id(&self, running: &Running) -> TransactionId {
-        if let Some(own) = running.own.filter(|own| own.span != 0) {
-            return own.into();
+        if let Some(own) = running.own.as_deref().filter(|own| own.span != 0) {
+            return (*own).into();
         }
         let span = self.memory.token.span(running.handle);
         let trace = running.parent.map_or_else(|| self.memory.token.trace(span), |parent: Identity| parent.trace);

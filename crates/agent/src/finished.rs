@@ -1,6 +1,7 @@
 //! A finished transaction in the agent's own form, and how it is described for others.
 
 use crate::definitions::{Described, Instance, sort_of_format, with_names};
+use crate::notes::Notes;
 use crate::told::Told;
 use crate::transaction::{Details, Metric, MetricSort, MetricValue, Process, Status, Transaction, TransactionId};
 use crate::waits::ThreadTime;
@@ -57,7 +58,7 @@ pub struct Finished {
     /// What its threads did and waited for.
     pub threads: Vec<ThreadTime>,
     /// What else was told.
-    pub told: Option<Box<Told>>,
+    pub notes: Notes,
 }
 
 impl Finished {
@@ -73,18 +74,10 @@ impl Finished {
         self.parent.is_some() || self.correlated
     }
 
-    /// Bytes that only this one takes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + size_of_val(&*self.threads)
-            + self.told.as_ref().map_or(0, |told| size_of::<Told>() + told.bytes())
-    }
-
     /// In words, for others.
     #[must_use]
     pub fn describe(&self, host: &str, unix_offset_ns: i64) -> Transaction {
-        let details = self.told.as_ref().map(|told| details(told, self)).unwrap_or_default();
+        let details = self.notes.read().map(|told| details(&told, self)).unwrap_or_default();
         let application = &self.described.application;
         let properties = application.properties.iter().chain(&self.described.properties).cloned().collect();
         let mut transaction = Transaction {

@@ -59,6 +59,19 @@ impl Cell {
         }
     }
 
+    /// Whether nothing was counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.outcomes.all() == 0
+    }
+
+    /// Counts anew, and keeps the room.
+    fn clear(&mut self) {
+        let Self { outcomes, durations, blocked_ns, queued_ns, parts } = self;
+        durations.clear();
+        (*outcomes, *blocked_ns, *queued_ns, *parts) = (Outcomes::default(), 0, 0, None);
+    }
+
     /// Adds another's.
     pub fn merge(&mut self, other: &Self) {
         self.outcomes.merge(&other.outcomes);
@@ -75,11 +88,17 @@ impl Cell {
 #[derive(Debug, Clone, Default)]
 pub struct Cells {
     cells: HashMap<Whose, Cell, Keyed>,
+    /// Some are there only for their room.
+    has_empty: bool,
 }
 
 impl Cells {
     /// The place of some figures; beyond the bound that of all users of the class together, `true` = it is that.
     pub fn of(&mut self, whose: Whose) -> (&mut Cell, bool) {
+        if self.has_empty && self.cells.len() >= MOST_CELLS {
+            self.cells.retain(|_, cell| !cell.is_empty());
+            self.has_empty = false;
+        }
         let full = self.cells.len() >= MOST_CELLS && whose.user.is_some() && !self.cells.contains_key(&whose);
         let whose = if full { Whose { user: Some(OTHER_USERS.into()), ..whose } } else { whose };
         (self.cells.entry(whose).or_default(), full)
@@ -87,25 +106,30 @@ impl Cells {
 
     /// Adds another's.
     pub fn merge(&mut self, other: &Self) {
-        for (whose, cell) in &other.cells {
+        for (whose, cell) in other.each() {
             self.of(whose.clone()).0.merge(cell);
         }
     }
 
     /// Each with whose it is.
     pub fn each(&self) -> impl Iterator<Item = (&Whose, &Cell)> {
-        self.cells.iter()
+        self.cells.iter().filter(|(_, cell)| !cell.is_empty())
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
+        self.each().next().is_none()
     }
 
-    /// Begins anew, and keeps the room.
+    /// Begins anew, and keeps the room of those that had something to count this time.
     pub fn clear(&mut self) {
-        self.cells.clear();
+        self.cells.retain(|_, cell| {
+            let was_used = !cell.is_empty();
+            cell.clear();
+            was_used
+        });
+        self.has_empty = !self.cells.is_empty();
     }
 
     /// As they are kept, with their names; in an order that does not depend on chance.
@@ -127,8 +151,10 @@ impl Cells {
                 }
             })
             .collect();
-        let key = |fold: &Fold| (fold.minute, fold.application.clone(), fold.transaction.clone(), fold.user.clone());
-        folds.sort_by_cached_key(key);
+        fn key(fold: &Fold) -> (u64, &str, &str, Option<&str>) {
+            (fold.minute, &fold.application, &fold.transaction, fold.user.as_deref())
+        }
+        folds.sort_by(|one, other| key(one).cmp(&key(other)));
         folds
     }
 }

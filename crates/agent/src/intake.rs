@@ -11,7 +11,7 @@ use crate::journal::{self, Journal, Left, Line, MOST_BYTES, Position};
 use crate::keeper::Batch;
 use crate::keeping::Keeping;
 use crate::memory::{Memory, RefusedMemory};
-use crate::pacing::{self, Held, Pace, next_wait};
+use crate::pacing::{self, Held, Pace, Turns, next_wait};
 use crate::protocol::{AgentStatus, Answer, Ask, Counts, SOCKET_NAME};
 use crate::socket::Callers;
 use crate::subscription::Subscriber;
@@ -64,6 +64,7 @@ pub(crate) struct Intake {
     by_announcement: HashMap<Announcement, u32>,
     refused: HashMap<Announcement, Refusal>,
     held: Held,
+    turns: Turns,
     ended: Vec<u32>,
     next_number: u32,
     copied: Vec<Slot>,
@@ -102,6 +103,7 @@ impl Intake {
             by_announcement: HashMap::new(),
             refused: HashMap::new(),
             held: Held::default(),
+            turns: Turns::default(),
             ended: Vec::new(),
             next_number: 0,
             copied: vec![Slot::default(); COPIED_SLOTS],
@@ -191,15 +193,9 @@ impl Intake {
 
     /// Looks at all announcements, and whether clients are still what they were.
     fn look_through(&mut self) {
-        let known: Vec<u32> = self.clients.keys().copied().collect();
-        for number in known {
-            let Some(client) = self.clients.get(&number) else { continue };
-            let there = client.memory.is_at(client.announcement) || client.memory.is_mapped_by(client.announcement.pid);
-            if !there {
-                // The process runs another program.
-                self.ended.push(number);
-            }
-        }
+        // Those that are not in use: their process runs another program.
+        let gone = self.clients.iter_mut().filter_map(|(number, client)| (!client.is_in_use()).then_some(*number));
+        self.ended.extend(gone);
         let (announcements, _) = self.parts.directory.announcements(self.parts.settings.most_processes * 2);
         for announcement in announcements {
             if !self.by_announcement.contains_key(&announcement) && !self.refused.contains_key(&announcement) {
@@ -328,6 +324,7 @@ impl Intake {
         let client = Client::new(number, announcement, process, memory, command, &self.parts.left.positions);
         client.say_listening(host::now_ns());
         self.clients.insert(number, client);
+        self.turns.add(number);
         self.by_announcement.insert(announcement, number);
         Ok(())
     }
@@ -351,18 +348,15 @@ impl Intake {
         }
         let limits = self.held.limits();
         let (mut fill, mut unpublished) = (0f32, 0f32);
-        let mut left_out = Vec::new();
-        for (number, client) in &mut self.clients {
-            if !pace.is_due(self.pass + u64::from(*number), client) {
-                left_out.push(*number);
-                continue;
-            }
+        let Self { turns, clients, world, copied, held, pass: number, .. } = self;
+        turns.take(pace, *number, clients, |client| {
             client.say_listening(now_ns);
-            let look: Look = client.look(&mut self.world, &mut self.copied, limits);
-            self.held.follow(client);
+            client.looked_in = *number;
+            let look: Look = client.look(world, copied, limits);
+            held.follow(client);
             fill = fill.max(look.fill);
             unpublished = unpublished.max(look.unpublished);
-        }
+        });
         let ended: Vec<Client> =
             std::mem::take(&mut self.ended).iter().filter_map(|it| self.clients.remove(it)).collect();
         let ended: Vec<Client> = ended
@@ -374,10 +368,8 @@ impl Intake {
             })
             .collect();
         if self.world.misses_parents() {
-            for number in left_out {
-                if let Some(client) = self.clients.get_mut(&number) {
-                    client.look(&mut self.world, &mut self.copied, limits);
-                }
+            for client in self.clients.values_mut().filter(|client| client.looked_in != self.pass) {
+                client.look(&mut self.world, &mut self.copied, limits);
             }
         }
         self.world.settle();

@@ -42,8 +42,12 @@ pub const OTHER_USERS: &str = "(others)";
 
 fn durations_to_text<S: Serializer>(durations: &Durations, serializer: S) -> Result<S::Ok, S::Error> {
     let bytes = durations.to_bytes();
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    let text: String = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Nothing is looked up and nothing can fail: this is done for each class some times a second.
+        let digit = |half: u8| char::from(if half < 10 { b'0' + half } else { b'a' - 10 + half });
+        text.extend([digit(byte >> 4), digit(byte & 15)]);
+    }
     serializer.serialize_str(&text)
 }
 

@@ -38,11 +38,26 @@ impl KeyedHasher {
 
 impl Hasher for KeyedHasher {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_ne_bytes(word) ^ (chunk.len() as u64) << 56);
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.mix(u64::from_ne_bytes(*word) ^ 8 << 56);
         }
+        if !rest.is_empty() {
+            let word = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            self.mix(word ^ (rest.len() as u64) << 56);
+        }
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.mix(u64::from(number));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.mix(number as u64);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.mix(number as u64);
     }
 
     fn write_u64(&mut self, number: u64) {

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::pairing::Limits;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Looks that find nothing until a client is looked at less often.
@@ -11,7 +12,10 @@ const MANY: usize = 64;
 /// Every how many passes that is: where somebody follows, where nobody does, and at most with very many clients.
 const FOLLOWED_EVERY: u64 = 2;
 const IDLE_EVERY: u64 = 4;
-const MOST_EVERY: u64 = 10;
+const MOST_EVERY: u64 = 20;
+/// Every how many passes it is seen whether one of them has a lane that fills: of each, two lines of memory that hardly
+/// ever are in a cache.
+const FILLING_EVERY: u64 = 5;
 /// After how many beats figures are added up, and at most with very many clients; sooner if a lane needs it.
 const ROUND_OFF_BEATS: u64 = 5;
 const MOST_ROUND_OFF_BEATS: u64 = 20;
@@ -48,17 +52,72 @@ impl Pace {
         Self { every: 1, ..self }
     }
 
-    /// Whether a client is looked at in its so-manieth pass.
-    pub(crate) fn is_due(self, pass: u64, client: &Client) -> bool {
-        let may_wait = client.idle >= IDLE_LOOKS || client.is_slow && are_many(self.clients);
-        // One that suddenly brings much shows it in words that are mapped: that is looked at without a system call.
-        !may_wait || pass.is_multiple_of(self.every) || pass.is_multiple_of(IDLE_EVERY) && client.is_filling()
+    /// Whether a client is looked at in this pass.
+    fn when(self, pass: u64, turn: Turn) -> When {
+        let pass = pass + u64::from(turn.number);
+        let may_wait = turn.is_idle || turn.is_slow && are_many(self.clients);
+        if !may_wait || pass.is_multiple_of(self.every) {
+            When::Now
+        } else if pass.is_multiple_of(FILLING_EVERY) {
+            // One that suddenly brings much shows it in words that are mapped: that is seen without a system call.
+            When::IfFilling
+        } else {
+            When::Later
+        }
     }
 
     /// How long figures may wait to be added up and noted, nanoseconds: each time costs something for each client.
     pub(crate) fn round_off_ns(self, beat: Duration) -> u64 {
         let beats = ((self.clients / MANY) as u64).clamp(ROUND_OFF_BEATS, MOST_ROUND_OFF_BEATS);
         beats * beat.as_nanos() as u64
+    }
+}
+
+enum When {
+    Now,
+    IfFilling,
+    Later,
+}
+
+/// Whose turn it may be, in few bytes: of very many clients hardly any is looked at in a pass, and those that are not
+/// are not touched.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    number: u32,
+    is_idle: bool,
+    is_slow: bool,
+}
+
+/// All clients' turns.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(Vec<Turn>);
+
+impl Turns {
+    /// A client has come.
+    pub(crate) fn add(&mut self, number: u32) {
+        self.0.push(Turn { number, is_idle: false, is_slow: false });
+    }
+
+    /// Looks at each client whose turn it is in this pass, and forgets those that are gone.
+    pub(crate) fn take(
+        &mut self,
+        pace: Pace,
+        pass: u64,
+        clients: &mut BTreeMap<u32, Client>,
+        mut look: impl FnMut(&mut Client),
+    ) {
+        self.0.retain_mut(|turn| {
+            let when = pace.when(pass, *turn);
+            if matches!(when, When::Later) {
+                return true;
+            }
+            let Some(client) = clients.get_mut(&turn.number) else { return false };
+            if matches!(when, When::Now) || client.is_filling() {
+                look(client);
+                (turn.is_idle, turn.is_slow) = (client.idle >= IDLE_LOOKS, client.is_slow);
+            }
+            true
+        });
     }
 }
 
@@ -117,7 +176,7 @@ mod tests {
     #[test]
     fn many_are_looked_at_less_often_unless_somebody_follows() {
         let every = |clients, followed| Pace::of(clients, followed).every;
-        assert_eq!([every(1, false), every(100, false), every(500, false), every(5000, false)], [4, 4, 7, 10]);
+        assert_eq!([every(1, false), every(100, false), every(500, false), every(5000, false)], [4, 4, 7, 20]);
         assert_eq!([every(1, true), every(5000, true)], [2, 2]);
         let beat = Duration::from_millis(100);
         assert_eq!(Pace::of(5000, false).of_all().every, 1);

@@ -5,8 +5,9 @@
 //! waits for a pass, and what has ended stays for a pass, as more may be told of it in another lane.
 
 use crate::keyed::Keyed;
+use crate::notes::Notes;
 use crate::protocol::Counts;
-use crate::told::Told;
+use crate::running::Table;
 use crate::transaction::Status;
 use std::collections::{HashMap, HashSet, VecDeque};
 use weir_measure::account::Reading;
@@ -47,13 +48,13 @@ pub struct Running {
     /// Its parent.
     pub parent: Option<Identity>,
     /// The identity that it was given elsewhere (reported ones only).
-    pub own: Option<Identity>,
+    pub own: Option<Box<Identity>>,
     /// Signs of life.
     pub updates: u32,
     /// Children that ended.
     pub children: u32,
     /// What else was told.
-    pub told: Option<Box<Told>>,
+    pub notes: Notes,
     end: Option<End>,
 }
 
@@ -82,6 +83,11 @@ pub trait Tell {
 
     /// A transaction is over. Returns its parent's handle if that runs in the same process.
     fn ended(&mut self, running: Running, end_ns: u64, status: Status) -> Option<Handle>;
+
+    /// An empty buffer for what is told of a transaction, which has room already if there is one.
+    fn buffer(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
 
     /// A transaction that may have children elsewhere is gone without an end.
     fn gone(&mut self, running: &Running);
@@ -116,7 +122,7 @@ struct Late {
 /// The transactions of one process.
 #[derive(Debug)]
 pub struct Pairing {
-    running: HashMap<u64, Running, Keyed>,
+    running: Table,
     /// Bytes of what is told of them.
     told_bytes: usize,
     late: VecDeque<Late>,
@@ -125,7 +131,7 @@ pub struct Pairing {
     /// Instances that have stopped: pass, number, time.
     stopping: VecDeque<(u64, u16, u64)>,
     /// What was told of transactions whose report is to come, by lane and handle.
-    reported_early: HashMap<(u8, u64), Told, Keyed>,
+    reported_early: HashMap<(u8, u64), Notes, Keyed>,
     recovered: HashSet<u64, Keyed>,
     pass: u64,
     several: bool,
@@ -139,7 +145,7 @@ impl Pairing {
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
-            running: HashMap::default(),
+            running: Table::default(),
             told_bytes: 0,
             late: VecDeque::new(),
             ending: VecDeque::new(),
@@ -155,7 +161,7 @@ impl Pairing {
 
     /// Those that run.
     pub fn running(&self) -> impl Iterator<Item = &Running> {
-        self.running.values()
+        self.running.each()
     }
 
     /// How many run.
@@ -214,8 +220,8 @@ impl Pairing {
         let patient = if self.several { self.pass.saturating_sub(1) } else { self.pass };
         for late in std::mem::take(&mut self.late) {
             let (record, slots) = &late.whole;
-            if self.running.contains_key(&record.a) {
-                self.apply(late.pass, record, slots, tell);
+            if let Some(place) = self.running.find(record.a) {
+                self.apply(place, late.pass, record, slots, tell);
             } else if late.pass <= patient {
                 self.counts.unmatched += 1;
             } else {
@@ -223,16 +229,14 @@ impl Pairing {
             }
         }
         self.finish(patient, tell);
-        if self.running.capacity() > 1024 && self.running.len() < self.running.capacity() / 16 {
-            self.running.shrink_to(self.running.len() * 4);
-        }
+        self.running.shrink();
     }
 
     /// The process is gone: nothing more will come, and what runs is unfinished.
     pub fn end(&mut self, now_ns: u64, tell: &mut impl Tell) {
         self.several = false;
         self.end_pass(tell);
-        let handles: Vec<u64> = self.running.keys().copied().collect();
+        let handles: Vec<u64> = self.running.each().map(|running| running.handle.0).collect();
         for handle in handles {
             let Some(running) = self.remove(handle) else { continue };
             self.counts.finished += 1;
@@ -262,28 +266,29 @@ impl Pairing {
             own: None,
             updates: 0,
             children: 0,
-            told: None,
+            notes: Notes::default(),
             end: None,
         };
         self.counts.started += 1;
         if running.flags & CORRELATED != 0 {
             tell.correlated(&running);
         }
-        if let Some(before) = self.running.insert(record.a, running) {
+        if let Some(before) = self.running.insert(running) {
             // No client of ours gives a handle twice; one that does has lost the first.
             self.counts.damaged += 1;
             self.counts.forgotten += 1;
-            self.told_bytes -= bytes_of(&before);
+            self.told_bytes -= before.notes.bytes();
         }
         if record.flags & BOUND != 0 {
-            self.with_told(record.a, |told| told.bind(record.lane, true, record.time_ns));
+            self.with_notes(record.a, |notes| notes.told().bind(record.lane, true, record.time_ns));
         }
     }
 
     /// A record that belongs to a running transaction.
     fn of_running(&mut self, lane: u8, pass: u64, record: &Record, slots: &[Slot], tell: &mut impl Tell) {
-        if self.running.contains_key(&record.a) || self.recover(Handle(record.a), tell) {
-            self.apply(pass, record, slots, tell);
+        let found = self.running.find(record.a).or_else(|| self.recover(Handle(record.a), tell));
+        if let Some(place) = found {
+            self.apply(place, pass, record, slots, tell);
         } else if self.several && self.late.len() < MOST_LATE {
             self.late.push_back(Late { pass, lane, whole: (*record, slots.to_vec()) });
         } else if record.kind == Kind::ArmDetail as u16 {
@@ -298,17 +303,17 @@ impl Pairing {
         let key = (lane, record.a);
         if self.reported_early.len() >= MOST_REPORTED_EARLY && !self.reported_early.contains_key(&key) {
             self.counts.unmatched += self.reported_early.len() as u64;
-            self.told_bytes -= self.reported_early.drain().map(|(_, told)| told.bytes()).sum::<usize>();
+            self.told_bytes -= self.reported_early.drain().map(|(_, notes)| notes.bytes()).sum::<usize>();
         }
         let room = self.limits.told_bytes.saturating_sub(self.told_bytes);
-        let told = self.reported_early.entry(key).or_default();
-        let before = told.bytes();
-        told.piece(Detail::of_operand(record.b), slots, room);
-        self.told_bytes = self.told_bytes + told.bytes() - before;
+        let notes = self.reported_early.entry(key).or_default();
+        let before = notes.bytes();
+        notes.piece(Detail::of_operand(record.b), slots, room, Vec::new);
+        self.told_bytes = self.told_bytes + notes.bytes() - before;
     }
 
     /// What stands in a lane before a report: it waits among the late ones if the process has several lanes.
-    fn told_early(&mut self, lane: u8, handle: u64) -> Option<Told> {
+    fn told_early(&mut self, lane: u8, handle: u64) -> Option<Notes> {
         let is_of_it = |late: &Late| {
             let record = &late.whole.0;
             late.lane == lane && record.a == handle && record.kind == Kind::ArmDetail as u16
@@ -320,13 +325,14 @@ impl Pairing {
                 self.early(lane, &late.whole.0, &late.whole.1);
             }
         }
-        let told = self.reported_early.remove(&(lane, handle))?;
-        self.told_bytes -= told.bytes();
-        Some(told)
+        let notes = self.reported_early.remove(&(lane, handle))?;
+        self.told_bytes -= notes.bytes();
+        Some(notes)
     }
 
-    fn apply(&mut self, pass: u64, record: &Record, slots: &[Slot], tell: &mut impl Tell) {
-        let Some(running) = self.running.get_mut(&record.a) else { return };
+    /// Takes a record of the transaction that runs at a place of the table.
+    fn apply(&mut self, place: usize, pass: u64, record: &Record, slots: &[Slot], tell: &mut impl Tell) {
+        let Some(running) = self.running.at(place) else { return };
         let time_ns = record.time_ns;
         let status = match Kind::from_code(record.kind) {
             Some(Kind::ArmStop) => Some(Status::of_number(record.b)),
@@ -335,16 +341,19 @@ impl Pairing {
                 running.updates = running.updates.saturating_add(1);
                 return;
             }
-            Some(Kind::ArmBlock) => return self.with_told(record.a, |told| told.wait(record.b, true, time_ns)),
-            Some(Kind::ArmUnblock) => return self.with_told(record.a, |told| told.wait(record.b, false, time_ns)),
-            Some(Kind::ArmBind) => {
-                return self.with_told(record.a, |told| told.bind(record.lane, record.b != 0, time_ns));
-            }
-            _ => {
-                let room = self.limits.told_bytes.saturating_sub(self.told_bytes);
-                return self.with_told(record.a, |told| {
-                    told.piece(Detail::of_operand(record.b), slots, room);
-                });
+            kind => {
+                let before = running.notes.bytes();
+                match kind {
+                    Some(Kind::ArmBlock) => running.notes.told().wait(record.b, true, time_ns),
+                    Some(Kind::ArmUnblock) => running.notes.told().wait(record.b, false, time_ns),
+                    Some(Kind::ArmBind) => running.notes.told().bind(record.lane, record.b != 0, time_ns),
+                    _ => {
+                        let room = self.limits.told_bytes.saturating_sub(self.told_bytes);
+                        running.notes.piece(Detail::of_operand(record.b), slots, room, || tell.buffer());
+                    }
+                }
+                self.told_bytes = self.told_bytes + running.notes.bytes() - before;
+                return;
             }
         };
         if running.end.is_some() {
@@ -361,12 +370,11 @@ impl Pairing {
     }
 
     /// Changes what is told of a running transaction, and keeps count of its bytes.
-    fn with_told(&mut self, handle: u64, change: impl FnOnce(&mut Told)) {
-        let Some(running) = self.running.get_mut(&handle) else { return };
-        let told = running.told.get_or_insert_default();
-        let before = told.bytes();
-        change(told);
-        self.told_bytes = self.told_bytes + told.bytes() - before;
+    fn with_notes(&mut self, handle: u64, change: impl FnOnce(&mut Notes)) {
+        let Some(running) = self.running.get_mut(handle) else { return };
+        let before = running.notes.bytes();
+        change(&mut running.notes);
+        self.told_bytes = self.told_bytes + running.notes.bytes() - before;
     }
 
     /// Ends those whose end was read in a pass up to this one.
@@ -374,7 +382,7 @@ impl Pairing {
         while self.ending.front().is_some_and(|ending| ending.0 <= patient) {
             let Some((_, handle)) = self.ending.pop_front() else { break };
             // Its handle may have been given again, by a client that is no client of ours.
-            let is_over = self.running.get(&handle.0).is_some_and(|running| running.end.is_some());
+            let is_over = self.running.get_mut(handle.0).is_some_and(|running| running.end.is_some());
             if let Some(running) = is_over.then(|| self.remove(handle.0)).flatten() {
                 self.over(running, tell);
             }
@@ -382,7 +390,7 @@ impl Pairing {
         while self.stopping.front().is_some_and(|stopping| stopping.0 <= patient) {
             let Some((_, instance, time_ns)) = self.stopping.pop_front() else { break };
             let of_it = |running: &&Running| running.instance == instance && running.start_ns <= time_ns;
-            let handles: Vec<u64> = self.running.values().filter(of_it).map(|running| running.handle.0).collect();
+            let handles: Vec<u64> = self.running.each().filter(of_it).map(|running| running.handle.0).collect();
             for handle in handles {
                 if let Some(running) = self.remove(handle) {
                     self.counts.discarded += 1;
@@ -401,7 +409,7 @@ impl Pairing {
         };
         self.counts.finished += 1;
         if let Some(parent) = tell.ended(running, time_ns, status)
-            && let Some(parent) = self.running.get_mut(&parent.0)
+            && let Some(parent) = self.running.get_mut(parent.0)
         {
             parent.children = parent.children.saturating_add(1);
         }
@@ -409,14 +417,14 @@ impl Pairing {
 
     /// One more child of a running transaction has ended, in another process.
     pub fn child(&mut self, handle: Handle) {
-        if let Some(parent) = self.running.get_mut(&handle.0) {
+        if let Some(parent) = self.running.get_mut(handle.0) {
             parent.children = parent.children.saturating_add(1);
         }
     }
 
     fn remove(&mut self, handle: u64) -> Option<Running> {
-        let running = self.running.remove(&handle)?;
-        self.told_bytes -= bytes_of(&running);
+        let running = self.running.remove(handle)?;
+        self.told_bytes -= running.notes.bytes();
         Some(running)
     }
 
@@ -429,7 +437,7 @@ impl Pairing {
         let mut rest = rest.iter();
         let parent = (record.flags & HAS_PARENT != 0).then(|| rest.next().map(Identity::of_slot)).flatten();
         let own = (record.flags & HAS_OWN != 0).then(|| rest.next().map(Identity::of_slot)).flatten();
-        let told = self.told_early(lane, record.a);
+        let notes = self.told_early(lane, record.a).unwrap_or_default();
         // The time of the record stands for "now", and for a time that is none.
         let stopped_ns = i64::try_from(stopped_ms).ok().filter(|time| *time > 0);
         let stopped_ns = stopped_ns.and_then(|time| time.checked_mul(1_000_000)?.checked_sub(tell.unix_offset_ns()));
@@ -446,10 +454,10 @@ impl Pairing {
             begun: tell.read(record.lane, start_ns).map(Box::new),
             arrival_ns: 0,
             parent,
-            own: Some(own.unwrap_or_default()),
+            own: Some(Box::new(own.unwrap_or_default())),
             updates: 0,
             children: 0,
-            told: told.map(Box::new),
+            notes,
             end: None,
         };
         self.counts.started += 1;
@@ -461,24 +469,25 @@ impl Pairing {
     }
 
     /// Looks for a begin that a former agent has read: it may still stand in its lane.
-    fn recover(&mut self, handle: Handle, tell: &mut impl Tell) -> bool {
+    fn recover(&mut self, handle: Handle, tell: &mut impl Tell) -> Option<usize> {
         if self.recovered.contains(&handle.0) || self.recovered.len() >= MOST_RECOVERED {
-            return false;
+            return None;
         }
         let found = tell.former(handle);
-        let Some(((record, slots), told)) = found.split_first() else { return false };
+        let ((record, slots), told) = found.split_first()?;
         self.recovered.insert(handle.0);
         self.counts.recovered += 1;
         self.start(record, slots, tell);
         for (record, slots) in told {
-            self.apply(self.pass, record, slots, tell);
+            let place = self.running.find(handle.0)?;
+            self.apply(place, self.pass, record, slots, tell);
         }
-        true
+        self.running.find(handle.0)
     }
 
     /// There is no more room: the older quarter goes.
     fn forget_the_oldest(&mut self, tell: &mut impl Tell) {
-        let mut starts: Vec<(u64, u64)> = self.running.values().map(|one| (one.start_ns, one.handle.0)).collect();
+        let mut starts: Vec<(u64, u64)> = self.running.each().map(|one| (one.start_ns, one.handle.0)).collect();
         let quarter = (starts.len() / 4).max(1).min(starts.len());
         if quarter < starts.len() {
             starts.select_nth_unstable(quarter);
@@ -490,10 +499,6 @@ impl Pairing {
             }
         }
     }
-}
-
-fn bytes_of(running: &Running) -> usize {
-    running.told.as_ref().map_or(0, |told| told.bytes())
 }
 
 /// Lanes are numbered in a byte.

@@ -1,8 +1,7 @@
 //! What is told of a running transaction beside its begin and end: pieces of text and numbers, waits, threads.
 
 use crate::transaction::{Blocked, Bound, MOST_STRETCHES};
-use weir_wire::arm::{DETAIL_BYTES, Detail, Field, MOST_PIECE_BYTES};
-use weir_wire::{SLOT_BYTES, Slot};
+use weir_wire::arm::{Detail, Field, MOST_PIECE_BYTES};
 
 /// The most pieces that are kept of a transaction.
 pub const MOST_PIECES: usize = 128;
@@ -56,30 +55,27 @@ pub struct Told {
 }
 
 impl Told {
-    /// Takes a record's share of a piece. `room` is how many bytes may still be kept; returns how many more are.
-    pub fn piece(&mut self, detail: Detail, payload: &[Slot], room: usize) -> usize {
+    /// Takes a record's share of a piece: no more than is left of the whole. `room` is how many bytes may still be kept; returns how many more are.
+    pub fn piece(&mut self, detail: Detail, share: &[u8], room: usize) -> usize {
         if detail.field == Field::Message as u8 && detail.offset == 0 {
             self.messages = self.messages.saturating_add(1);
         }
-        let rest = (detail.whole_bytes as usize).saturating_sub(usize::from(detail.offset));
-        let length = rest.min(payload.len() * SLOT_BYTES).min(DETAIL_BYTES);
-        let fits = (detail.whole_bytes as usize) <= MOST_PIECE_BYTES && length <= room;
-        if !fits || Field::from_code(detail.field).is_none() || !self.put(detail, payload, length) {
+        let fits = (detail.whole_bytes as usize) <= MOST_PIECE_BYTES && share.len() <= room;
+        if !fits || Field::from_code(detail.field).is_none() || !self.put(detail, share) {
             self.pieces_lost = self.pieces_lost.saturating_add(1);
             return 0;
         }
-        length
+        share.len()
     }
 
-    fn put(&mut self, detail: Detail, payload: &[Slot], length: usize) -> bool {
-        let bytes = payload.iter().flatten().flat_map(|word| word.to_ne_bytes()).take(length);
+    fn put(&mut self, detail: Detail, share: &[u8]) -> bool {
         let at = self.pieces.iter().position(|piece| (piece.field, piece.index) == (detail.field, detail.index));
         if detail.offset > 0 {
             // The rest of what has begun, or of what was lost.
             let Some(piece) = at.map(|at| &mut self.pieces[at]) else { return false };
             let fits = piece.whole_bytes == detail.whole_bytes && piece.bytes.len() == usize::from(detail.offset);
             if fits {
-                piece.bytes.extend(bytes);
+                piece.bytes.extend_from_slice(share);
             }
             return fits;
         }
@@ -87,7 +83,7 @@ impl Told {
             field: detail.field,
             index: detail.index,
             whole_bytes: detail.whole_bytes,
-            bytes: bytes.collect(),
+            bytes: share.to_vec(),
             first: None,
         };
         match at {
@@ -221,20 +217,14 @@ fn cause_of(pieces: &mut Vec<Piece>) -> u8 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weir_wire::arm::DETAIL_BYTES;
 
     /// A piece as a client writes it.
     fn write(told: &mut Told, field: Field, index: u8, piece: &[u8]) {
         for (number, share) in piece.chunks(DETAIL_BYTES).enumerate() {
-            let mut padded = share.to_vec();
-            padded.resize(share.len().div_ceil(SLOT_BYTES) * SLOT_BYTES, 0);
-            let word = |raw: &[u8]| u64::from_ne_bytes(raw.try_into().expect("eight bytes"));
-            let slots: Vec<Slot> = padded
-                .chunks(SLOT_BYTES)
-                .map(|slot| std::array::from_fn(|at| word(&slot[at * 8..at * 8 + 8])))
-                .collect();
             let offset = (number * DETAIL_BYTES) as u16;
             let detail = Detail { field: field as u8, index, offset, whole_bytes: piece.len() as u32 };
-            told.piece(detail, &slots, usize::MAX);
+            told.piece(detail, share, usize::MAX);
         }
     }
 
@@ -274,10 +264,10 @@ mod tests {
         }
 
         #[test]
-        fn nothing_breaks_it(details in proptest::collection::vec((any::<u64>(), 0usize..9), 0..300), times in proptest::collection::vec((0u64..4, any::<bool>(), any::<u64>()), 0..300)) {
+        fn nothing_breaks_it(details in proptest::collection::vec((any::<u64>(), 0..DETAIL_BYTES), 0..300), times in proptest::collection::vec((0u64..4, any::<bool>(), any::<u64>()), 0..300)) {
             let mut told = Told::default();
-            for (operand, slots) in details {
-                told.piece(Detail::of_operand(operand), &vec![[0; 4]; slots], 10_000);
+            for (operand, length) in details {
+                told.piece(Detail::of_operand(operand), &vec![0; length], 10_000);
             }
             for (block, begins, time_ns) in times {
                 told.wait(block, begins, time_ns);

@@ -12,6 +12,7 @@ use crate::spans::{Place, Spans};
 use crate::subscription::Subscriber;
 use crate::switches::Rules;
 use crate::transaction::{Transaction, Wanted};
+use crate::users::Users;
 use crate::waits::{ThreadTime, Waits};
 use std::sync::Arc;
 use weir_measure::account::Reading;
@@ -48,6 +49,8 @@ pub struct World {
     pub room_for_exemplars: usize,
     /// What has finished lately.
     pub recent: Recent,
+    /// Users that were told lately.
+    pub users: Users,
     /// Who follows.
     pub subscribers: Vec<Subscriber>,
     /// Exporters.
@@ -82,6 +85,7 @@ impl World {
             children: Vec::new(),
             room_for_exemplars: MOST_EXEMPLARS,
             recent: Recent::default(),
+            users: Users::default(),
             subscribers: Vec::new(),
             outlet: None,
             waits: None,
@@ -177,7 +181,7 @@ impl World {
                 self.told.push(Arc::new(transaction));
             }
         }
-        self.recent.push(finished.id, Lately::Here(finished));
+        self.recent.push(finished);
     }
 
     /// Keeps a transaction whole, and the first time the relatives that are known.
@@ -186,9 +190,10 @@ impl World {
         self.exemplar(transaction);
         if related && !self.traces.has(trace) {
             self.traces.note(trace);
-            let relatives: Vec<Transaction> =
-                self.recent.find(Wanted::Trace(trace), MOST_RELATIVES).map(|lately| self.described(lately)).collect();
-            relatives.into_iter().for_each(|relative| self.exemplar(relative));
+            for relative in self.recent.find(Wanted::Trace(trace), MOST_RELATIVES) {
+                let described = self.described(&relative);
+                self.exemplar(described);
+            }
         }
     }
 
@@ -219,13 +224,13 @@ impl World {
             if !self.subscribers.is_empty() {
                 self.told.push(Arc::clone(&transaction));
             }
-            self.recent.push(transaction.id, Lately::Elsewhere(transaction));
+            self.recent.push_other(transaction);
         }
     }
 
     /// Whole transactions that are known, by their begin, and how many more there are than `most`.
     #[must_use]
     pub fn find(&self, wanted: Wanted, most: usize) -> Vec<Transaction> {
-        self.recent.find(wanted, most).map(|lately| self.described(lately)).collect()
+        self.recent.find(wanted, most).iter().map(|lately| self.described(lately)).collect()
     }
 }

@@ -73,9 +73,23 @@ impl Durations {
         self.min_ns = if self.counts.is_empty() { other.min_ns } else { self.min_ns.min(other.min_ns) };
         self.max_ns = self.max_ns.max(other.max_ns);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        // Both ascend, and mostly hold the same buckets: so each is found where the last one was, or just behind.
+        let mut at = 0;
         for &(bucket, times) in &other.counts {
-            self.add(bucket, times);
+            while self.counts.get(at).is_some_and(|count| count.0 < bucket) {
+                at += 1;
+            }
+            match self.counts.get_mut(at) {
+                Some(count) if count.0 == bucket => count.1 = count.1.saturating_add(times),
+                _ => self.counts.insert(at, (bucket, times)),
+            }
         }
+    }
+
+    /// Forgets all of them, and keeps the room.
+    pub fn clear(&mut self) {
+        self.counts.clear();
+        (self.sum_ns, self.min_ns, self.max_ns) = (0, 0, 0);
     }
 
     /// How many there are.

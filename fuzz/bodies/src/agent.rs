@@ -27,7 +27,8 @@ impl Tell for Heard {
 
     fn ended(&mut self, running: Running, end_ns: u64, _: Status) -> Option<Handle> {
         self.ended += 1;
-        if let Some(told) = &running.told {
+        let _ = running.notes.user();
+        if let Some(told) = running.notes.read() {
             let start_ns = running.start_ns.min(end_ns);
             assert!(told.blocked(start_ns, end_ns).0 <= end_ns - start_ns, "blocked for longer than it took");
         }

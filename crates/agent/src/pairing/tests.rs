@@ -19,7 +19,7 @@ impl Tell for Heard {
 
     fn ended(&mut self, running: Running, end_ns: u64, status: Status) -> Option<Handle> {
         self.ended.push((running.handle.0, end_ns.saturating_sub(running.start_ns), status, running.updates));
-        self.users.push(running.told.as_ref().and_then(|told| told.text(Field::User)));
+        self.users.push(running.notes.user().map(std::borrow::Cow::into_owned));
         running.parent.map(|parent| Handle(parent.span))
     }
 
@@ -157,8 +157,8 @@ proptest! {
             let counts = pairing.counts;
             let known = counts.finished + counts.discarded + counts.forgotten + pairing.running_count() as u64;
             prop_assert_eq!(counts.started, known);
-            let told: usize = pairing.running.values().map(bytes_of).sum();
-            let early: usize = pairing.reported_early.values().map(Told::bytes).sum();
+            let told: usize = pairing.running.each().map(|running| running.notes.bytes()).sum();
+            let early: usize = pairing.reported_early.values().map(Notes::bytes).sum();
             prop_assert_eq!(pairing.told_bytes(), told + early);
             prop_assert_eq!(heard.ended.len() as u64, counts.finished);
         }

@@ -213,13 +213,13 @@ fn a_malicious_client_harms_nobody() {
     done.expect("the honest client is served");
     // A new one begins where the malicious one has wrecked its own memory, again and again.
     while round < 5 {
+        let damaged = status(&agent).counts.damaged;
         let mut again = Writer::new(folder.path());
         again.scribble(DEFINITIONS_AT, &[0xff; 4096]);
         again.word(HEAD_DEFINED_BYTES).store(u64::MAX, Ordering::Release);
         again.scribble(LANES_AT, &[0xff; 4096]);
         again.word(HEAD_LANES_USED).store(u64::MAX, Ordering::Release);
         again.position(0, LANE_WRITTEN).store(100, Ordering::Release);
-        let damaged = status(&agent).counts.damaged;
         wait_for("it is seen", || status(&agent).counts.damaged > damaged);
         round += 1;
     }

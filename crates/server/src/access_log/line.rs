@@ -111,16 +111,17 @@ impl LogLine {
             out.extend_from_slice(&self.text[from..at]);
             from = at;
             let took = || self.began.map(|began| began.elapsed()).unwrap_or_default();
-            let number = match late {
+            let number: u64 = match late {
                 Late::BodyOrDash if body_bytes == 0 => {
                     out.push(b'-');
                     continue;
                 }
-                Late::BodyOrDash | Late::Body => body_bytes.into(),
-                Late::All => all_bytes.into(),
-                Late::Microseconds => took().as_micros(),
-                Late::Milliseconds => took().as_millis(),
-                Late::Seconds => took().as_secs().into(),
+                Late::BodyOrDash | Late::Body => body_bytes,
+                Late::All => all_bytes,
+                // Half a million years fit.
+                Late::Microseconds => took().as_micros() as u64,
+                Late::Milliseconds => took().as_millis() as u64,
+                Late::Seconds => took().as_secs(),
             };
             let _ = write!(out, "{number}");
         }

@@ -1,0 +1,235 @@
+//! What is told of a transaction, as it came: it is read only where somebody wants to know it.
+//!
+//! Hardly any transaction is shown whole, but all of them bring their details. So what clients tell is put behind each
+//! other, and becomes a [`Told`] where it is shown, grows long, or is about waits and threads.
+
+use crate::told::Told;
+use std::borrow::Cow;
+use weir_wire::arm::{DETAIL_BYTES, Detail, Field, MOST_PIECE_BYTES};
+use weir_wire::{MAX_SLOTS, SLOT_BYTES, Slot};
+
+/// Bytes that are put behind each other; what is longer is read, as later values may take the place of earlier ones.
+const MOST_BYTES: usize = 4096;
+/// Bytes before each share of a piece: the operand of its record, and its length.
+const HEAD: usize = 8;
+/// Where the length stands in them.
+const LENGTH_SHIFT: u32 = 48;
+
+/// What was told of one transaction.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Notes {
+    /// Pieces as they came: the record's operand, then the bytes. Nothing, if they were read.
+    raw: Vec<u8>,
+    /// A user is among them.
+    has_user: bool,
+    told: Option<Box<Told>>,
+}
+
+impl Notes {
+    /// Those that [`Notes::raw`] gave.
+    #[must_use]
+    pub fn of_raw(raw: Vec<u8>) -> Self {
+        let has_user = shares(&raw).any(|(detail, _)| detail.field == Field::User as u8);
+        Self { raw, has_user, told: None }
+    }
+
+    /// As bytes; empty where nothing was told, or where it was read already.
+    #[must_use]
+    pub fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// Takes the bytes away, and leaves what was read.
+    #[must_use]
+    pub fn take_raw(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.raw)
+    }
+
+    /// Whether nothing was told.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.raw.is_empty() && self.told.is_none()
+    }
+
+    /// Takes a record's share of a piece. `room` is how many bytes may still be kept; `buffer` gives an empty one that
+    /// may have room already.
+    pub fn piece(&mut self, detail: Detail, payload: &[Slot], room: usize, buffer: impl FnOnce() -> Vec<u8>) {
+        let share = share(detail, payload);
+        if !self.is_plain(detail, share, room) {
+            self.told().piece(detail, share, room);
+            return;
+        }
+        if self.raw.capacity() == 0 {
+            self.raw = buffer();
+        }
+        self.has_user |= detail.field == Field::User as u8;
+        self.raw.extend_from_slice(&head(detail, share.len()));
+        self.raw.extend_from_slice(share);
+    }
+
+    /// Whether a share can stand there as it came.
+    fn is_plain(&self, detail: Detail, share: &[u8], room: usize) -> bool {
+        let more = HEAD + share.len();
+        self.told.is_none()
+            && self.raw.len() + more <= MOST_BYTES
+            && more <= room
+            && detail.whole_bytes as usize <= MOST_PIECE_BYTES
+            && Field::from_code(detail.field).is_some()
+    }
+
+    /// All of it, read, to add to it what is no piece.
+    pub fn told(&mut self) -> &mut Told {
+        if self.told.is_none() {
+            self.told = Some(Box::new(read(&self.raw)));
+            self.raw = Vec::new();
+        }
+        self.told.get_or_insert_default()
+    }
+
+    /// All of it, read; `None` = nothing was told.
+    #[must_use]
+    pub fn read(&self) -> Option<Cow<'_, Told>> {
+        match &self.told {
+            Some(told) => Some(Cow::Borrowed(told)),
+            None => (!self.raw.is_empty()).then(|| Cow::Owned(read(&self.raw))),
+        }
+    }
+
+    /// What was read already: waits and threads stand nowhere else.
+    #[must_use]
+    pub fn as_read(&self) -> Option<&Told> {
+        self.told.as_deref()
+    }
+
+    /// The user, as text.
+    #[must_use]
+    pub fn user(&self) -> Option<Cow<'_, str>> {
+        if let Some(told) = &self.told {
+            return told.text(Field::User).map(Cow::Owned);
+        }
+        if !self.has_user {
+            return None;
+        }
+        let mut users = shares(&self.raw).filter(|(detail, _)| detail.field == Field::User as u8);
+        let (detail, bytes) = users.next()?;
+        if users.next().is_none() && detail.offset == 0 && bytes.len() == detail.whole_bytes as usize {
+            return Some(String::from_utf8_lossy(bytes));
+        }
+        // Told in shares, or more than once.
+        read(&self.raw).text(Field::User).map(Cow::Owned)
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.raw.len() + self.told.as_ref().map_or(0, |told| told.bytes())
+    }
+}
+
+/// A record's share of a piece, of what follows it.
+fn share(detail: Detail, payload: &[Slot]) -> &[u8] {
+    // SAFETY: the same memory, of which every byte is set.
+    let bytes = unsafe { std::slice::from_raw_parts(payload.as_ptr().cast::<u8>(), size_of_val(payload)) };
+    let rest = (detail.whole_bytes as usize).saturating_sub(usize::from(detail.offset));
+    &bytes[..rest.min(bytes.len()).min(DETAIL_BYTES)]
+}
+
+/// The operand of what is kept as it came, with the length of its share where such pieces have nothing.
+fn head(detail: Detail, length: usize) -> [u8; HEAD] {
+    (detail.operand() | (length as u64) << LENGTH_SHIFT).to_ne_bytes()
+}
+
+/// What stands there: each share with what it is of.
+fn shares(mut raw: &[u8]) -> impl Iterator<Item = (Detail, &[u8])> {
+    std::iter::from_fn(move || {
+        let (head, behind) = raw.split_first_chunk::<HEAD>()?;
+        let head = u64::from_ne_bytes(*head);
+        let (share, rest) = behind.split_at_checked((head >> LENGTH_SHIFT) as usize)?;
+        raw = rest;
+        Some((Detail::of_operand(head & ((1 << LENGTH_SHIFT) - 1)), share))
+    })
+}
+
+fn read(raw: &[u8]) -> Told {
+    let mut told = Told::default();
+    for (detail, share) in shares(raw) {
+        told.piece(detail, share, usize::MAX);
+    }
+    told
+}
+
+/// The length of a whole piece leaves that much of its half of the operand.
+const _: () = assert!(MOST_PIECE_BYTES < 1 << 16 && MAX_SLOTS * SLOT_BYTES < 1 << 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn piece(notes: &mut Notes, field: Field, index: u8, piece: &[u8]) {
+        for (number, share) in piece.chunks(DETAIL_BYTES).enumerate() {
+            let mut slots = vec![Slot::default(); share.len().div_ceil(SLOT_BYTES)];
+            for (at, byte) in share.iter().enumerate() {
+                slots[at / SLOT_BYTES][at % SLOT_BYTES / 8] |=
+                    u64::from_ne_bytes([*byte, 0, 0, 0, 0, 0, 0, 0]) << (at % 8 * 8);
+            }
+            let offset = (number * DETAIL_BYTES) as u16;
+            let detail = Detail { field: field as u8, index, offset, whole_bytes: piece.len() as u32 };
+            notes.piece(detail, &slots, usize::MAX, Vec::new);
+        }
+    }
+
+    #[test]
+    fn the_user_is_known_however_it_was_told() {
+        let long = "u".repeat(DETAIL_BYTES + 1);
+        for users in [&["somebody"][..], &["one", "two"], &[&long]] {
+            let mut notes = Notes::default();
+            piece(&mut notes, Field::Uri, 0, b"/");
+            assert_eq!(notes.user(), None);
+            for user in users {
+                piece(&mut notes, Field::User, 0, user.as_bytes());
+            }
+            let last = users.last().copied();
+            assert_eq!(notes.user().as_deref(), last);
+            assert_eq!(Notes::of_raw(notes.raw().to_vec()).user().as_deref(), last);
+            assert!(!notes.raw().is_empty());
+            notes.told();
+            assert_eq!((notes.user().as_deref(), notes.raw()), (last, &[][..]));
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_told_again_and_again_takes_no_more_room() {
+        let mut notes = Notes::default();
+        for value in 0..100_000u64 {
+            piece(&mut notes, Field::MetricValue, 1, &value.to_ne_bytes());
+            assert!(notes.bytes() <= MOST_BYTES);
+        }
+        let told = notes.read().expect("told").into_owned();
+        let values: Vec<_> = told.pieces(Field::MetricValue).collect();
+        assert_eq!(values, [(1, &99_999u64.to_ne_bytes()[..], Some(&0u64.to_ne_bytes()[..]))]);
+    }
+
+    proptest! {
+        /// Whatever comes: it reads as if each piece had been read when it came.
+        #[test]
+        fn nothing_is_read_otherwise_for_being_read_late(
+            records in proptest::collection::vec((1u8..26, 0u8..2, 0u16..3, 0u32..5000, 0usize..9, any::<u64>()), 0..60),
+        ) {
+            let (mut notes, mut told) = (Notes::default(), Told::default());
+            for (field, index, shares, whole_bytes, slots, word) in records {
+                let detail = Detail { field, index, offset: shares * DETAIL_BYTES as u16, whole_bytes };
+                let payload = vec![[word; 4]; slots];
+                told.piece(detail, share(detail, &payload), usize::MAX);
+                notes.piece(detail, &payload, usize::MAX, Vec::new);
+                if notes.as_read().is_none() {
+                    notes = Notes::of_raw(notes.take_raw());
+                }
+            }
+            prop_assert_eq!(notes.user().map(Cow::into_owned), told.text(Field::User));
+            let empty = told == Told::default();
+            let late = notes.read().map(Cow::into_owned);
+            prop_assert!(late == Some(told) || empty && late.is_none());
+        }
+    }
+}
