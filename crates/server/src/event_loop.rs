@@ -84,11 +84,16 @@ impl EventLoop {
         while !(self.bench.stopping && self.connections.is_empty()) {
             let count = self.epoll.wait(&mut events, self.timeout_ms())?;
             self.bench.clock.tick();
+            // First of all: a listening socket that is still listed from before stands ahead of a change, and the
+            // connection that it brings may ask for what was changed.
+            if events[..count].iter().any(|event| event.u64 == WATCHES) {
+                self.bench.hear();
+            }
             for event in &events[..count] {
                 // The structure is packed, so the token is copied out before it is compared.
                 let token = event.u64;
                 match token {
-                    WATCHES => self.bench.hear(),
+                    WATCHES => {}
                     WAKER => self.take_news(),
                     _ if token > RESERVED => self.accept(token),
                     _ => self.turn(token, Readiness::of(event)),

@@ -19,8 +19,9 @@
 //!
 //! # Staleness
 //!
-//! The kernel tells of changes in the directories of cached files (`watches.rs`), in the order in which they and the
-//! requests came: a request that was sent after a change gets what is there since. Where it does not tell (network
+//! The kernel tells of changes in the directories of cached files (`watches.rs`), and a loop hears them before the
+//! requests that it is told of at the same time: a request that was sent after a change gets what is there since, unless
+//! it comes in while the loop is at work on what came before the change. Where it does not tell (network
 //! file systems, symbolic links, several hard links) a cached file is looked at again at most once a second, and
 //! elsewhere at most once a minute, for writes through a memory mapping, which it does not tell either.
 //!
