@@ -2,6 +2,8 @@
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_server::{
-    AccessLog, ArmRules, BindError, ConfigurationError, Counts, ListenAddr, LogFormat, LogTarget, Options, Reloader,
-    Server, read_configuration,
+    AccessLog, ArmRules, BindError, CertificateFiles, ConfigurationError, Counts, ListenAddr, LogFormat, LogTarget,
+    Options, Reloader, Server, read_configuration,
 };
 
 const EXAMPLES: &str = "\
@@ -23,6 +25,10 @@ Examples:
       at two addresses
   weir serve --listen 127.0.0.1:0 site
       any free port; the line at the start says which
+  weir serve --listen :443 --tls-cert site.pem --tls-key site.key site
+      over TLS, with HTTP/2 and HTTP/1.1; more certificates by more of both
+  weir serve --listen unix:/run/weir.sock site
+      at a Unix socket
   weir serve --access-log access.log --log-queries site
       with a log of all requests, queries included
   weir serve weir.toml
@@ -33,10 +39,15 @@ Examples:
       requests told to `weir agent` as business transactions, by the directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
 
-Files in memory are looked at again at most once a second.
+A changed file is served from the moment of its change.
+Text is sent compressed (br, zstd, gzip) to clients that take it.
 Symbolic links that leave DIR, and absolute ones, are refused.
 SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one
 ends at once.
+HTTP/2 is spoken over TLS where the client agrees, and in the clear with clients
+that begin with it. Changed files of certificates are used within a second.
+Sockets that systemd passes on (LISTEN_FDS) are listened on as well, instead of
+the default address.
 SIGHUP or SIGUSR1 opens the access log again, for log rotation; SIGHUP has the
 configuration read again: for requests from then on, and only if it is without
 mistakes. No connection is closed by it.
@@ -56,10 +67,22 @@ pub(crate) struct Args {
     #[arg(long, exclusive = true)]
     example_config: bool,
 
-    /// Address to listen on: HOST:PORT, :PORT for every interface, port 0 for any free one; repeatable
-    /// [default: 127.0.0.1:8080]
+    /// Address to listen on: HOST:PORT, :PORT for every interface, port 0 for any free one, unix:PATH, fd:N for a
+    /// socket that is open; repeatable [default: 127.0.0.1:8080]
     #[arg(short, long, value_name = "ADDR")]
     listen: Vec<ListenAddr>,
+
+    /// Certificate in PEM, with those that lead to its authority; --listen speaks TLS then. Repeatable: a client gets the one for the name that it asks for, else the first
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Vec<PathBuf>,
+
+    /// The private key in PEM of the certificate at the same place
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Vec<PathBuf>,
+
+    /// Address to listen on in the clear, beside those of TLS; repeatable
+    #[arg(long, value_name = "ADDR")]
+    listen_clear: Vec<ListenAddr>,
 
     /// Event loops, each with a thread of its own [default: the CPUs that may be used]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -93,6 +116,18 @@ pub(crate) struct Args {
     #[arg(long)]
     no_listing: bool,
 
+    /// Send files as they are: neither compressed here nor from FILE.br, FILE.zst or FILE.gz beside them
+    #[arg(long)]
+    no_compression: bool,
+
+    /// Send .shtml files as they are, instead of carrying out their includes
+    #[arg(long)]
+    no_includes: bool,
+
+    /// Media type of files by the ending of their names, such as xyz=chemical/x-xyz; repeatable
+    #[arg(long, value_name = "ENDING=TYPE", value_parser = media_type)]
+    media_type: Vec<(String, String)>,
+
     /// Serve names that begin with a dot, too (/.well-known/ always is)
     #[arg(long)]
     dot_files: bool,
@@ -100,6 +135,10 @@ pub(crate) struct Args {
     /// Open connections of all loops together; more are answered with 503 [default: 16384]
     #[arg(long, value_name = "N")]
     connections_max: Option<u32>,
+
+    /// Open connections of one client's address (of IPv6 its /64), more are answered with 503; 0 = no bound [default: 0]
+    #[arg(long, value_name = "N")]
+    connections_per_address: Option<u32>,
 
     /// Seconds that a connection may be idle between two requests [default: 60]
     #[arg(long, value_name = "SECS")]
@@ -127,6 +166,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     raise_open_files_limit();
+    if args.tls_cert.len() != args.tls_key.len() {
+        eprintln!("weir serve: give one --tls-key for each --tls-cert, in the same order");
+        return Ok(ExitCode::from(2));
+    }
     let rules = match args.arm.as_deref().map(arm_rules).transpose() {
         Ok(rules) => rules,
         Err(wrong) => {
@@ -142,8 +185,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
+    if options.certificates.is_empty() && !options.listen_clear.is_empty() {
+        eprintln!(
+            "weir serve: --listen-clear is for what speaks TLS otherwise; add --tls-cert and --tls-key, or use --listen"
+        );
+        return Ok(ExitCode::from(2));
+    }
     let log_is_stdout = options.access_log.as_ref().is_some_and(|log| log.target == LogTarget::Stdout);
-    let server = match Server::bind(Options { arm: rules.or_else(|| options.arm.clone()), ..options }) {
+    let server = match Server::bind(Options { arm: rules.clone().or(options.arm), ..options }) {
         Ok(server) => server,
         Err(error @ (BindError::RootMissing { .. } | BindError::RootNotDirectory { .. } | BindError::NoAddress)) => {
             eprintln!("weir serve: {error}");
@@ -166,7 +215,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let reloader = server.reloader();
     let counts = server.run_with(&stop, || {
         if hung_up.swap(false, Ordering::Relaxed) {
-            read_again_and_tell(&read_again, &reloader);
+            read_again_and_tell(&read_again, rules.as_ref(), &reloader);
         }
     })?;
     announce(&farewell(&counts), true);
@@ -174,14 +223,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads the configuration again; with mistakes in it, everything stays as it is.
-fn read_again_and_tell(args: &Args, reloader: &Reloader) {
+fn read_again_and_tell(args: &Args, rules: Option<&ArmRules>, reloader: &Reloader) {
     if args.root.is_dir() {
         return;
     }
     let file = args.root.display().to_string();
     match options(args.clone()) {
         Ok(options) => {
-            let after_restart = reloader.reload(options);
+            let after_restart = reloader.reload(Options { arm: rules.cloned().or(options.arm), ..options });
             let rest = match after_restart.as_slice() {
                 [] => String::new(),
                 changed => format!("; only after a restart: {}", changed.join(", ")),
@@ -198,8 +247,26 @@ fn read_again_and_tell(args: &Args, reloader: &Reloader) {
 fn options(args: Args) -> Result<Options, ConfigurationError> {
     let is_file = args.root.metadata().is_ok_and(|metadata| !metadata.is_dir());
     let mut options = if is_file { read_configuration(&args.root)? } else { Options::new(args.root) };
+    let passed_on = systemd_sockets(&std::env::vars_os().collect());
     if !args.listen.is_empty() {
         options.listen = args.listen;
+    } else if !passed_on.is_empty() && options.listen == [ListenAddr::default()] {
+        options.listen.clear();
+    }
+    options.listen.extend(passed_on);
+    if !args.listen_clear.is_empty() {
+        options.listen_clear = args.listen_clear;
+    }
+    if !args.tls_cert.is_empty() {
+        let pairs = args.tls_cert.into_iter().zip(args.tls_key);
+        options.certificates = pairs.map(|(certificate, key)| CertificateFiles { certificate, key }).collect();
+        if !is_file {
+            // What is encrypted is copied anyhow, and from memory it is without a system call.
+            options.cached_file_bytes_max = 1 << 20;
+        }
+    }
+    if let Some(connections) = args.connections_per_address {
+        options.limits.connections_per_address_max = connections as usize;
     }
     if let Some(loops) = args.loops {
         options.loops = usize::from(loops);
@@ -209,6 +276,10 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
     }
     options.listing = !args.no_listing;
     options.dot_files = args.dot_files;
+    options.compression.on_the_fly = !args.no_compression;
+    options.compression.neighbours = !args.no_compression;
+    options.includes = !args.no_includes;
+    options.media_types = args.media_type.into_iter().collect();
     if let Some(connections) = args.connections_max {
         options.limits.connections_max = connections as usize;
     }
@@ -233,6 +304,28 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
     Ok(options)
 }
 
+/// The listening sockets that systemd opened for this process (sd_listen_fds(3)): from descriptor 3 on, if they are
+/// meant for it.
+fn systemd_sockets(environment: &HashMap<OsString, OsString>) -> Vec<ListenAddr> {
+    let number = |name: &str| environment.get(std::ffi::OsStr::new(name))?.to_str()?.parse::<u32>().ok();
+    match (number("LISTEN_PID"), number("LISTEN_FDS")) {
+        (Some(pid), Some(count)) if pid == std::process::id() => {
+            (3..3 + count.min(64)).map(|fd| ListenAddr::Inherited(fd.cast_signed())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// An ending and its media type, which goes into a field as it is.
+fn media_type(text: &str) -> Result<(String, String), String> {
+    let (ending, media_type) = text.split_once('=').ok_or("it has no =")?;
+    let is_type = media_type.contains('/') && media_type.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    if !is_type {
+        return Err(format!("{media_type:?} is no media type"));
+    }
+    Ok((ending.trim_start_matches('.').to_ascii_lowercase(), media_type.to_owned()))
+}
+
 /// Which requests are told, as a file says it.
 fn arm_rules(path: &Path) -> Result<ArmRules, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("--arm {}: {error}", path.display()))?;
@@ -241,7 +334,7 @@ fn arm_rules(path: &Path) -> Result<ArmRules, String> {
 
 /// What is served where, in one line.
 fn greeting(server: &Server) -> String {
-    let urls: Vec<String> = server.local_addrs().iter().map(|addr| format!("http://{addr}/")).collect();
+    let urls: Vec<String> = server.locals().iter().map(ToString::to_string).collect();
     let loops = server.loops();
     let plural = if loops == 1 { "" } else { "s" };
     let hosts: Vec<&str> = server.hosts().collect();
@@ -256,6 +349,9 @@ fn farewell(counts: &Counts) -> String {
     let dropped = [
         (counts.connections_refused, "connections refused"),
         (counts.connections_broken, "connections broken"),
+        (counts.tls_failed, "TLS handshakes failed"),
+        (counts.http2_errors, "connections of HTTP/2 in error"),
+        (counts.http2_abuses, "connections of HTTP/2 that asked for too much in vain"),
         (counts.timeouts, "timeouts"),
         (counts.accept_pauses, "pauses in accepting"),
         (counts.stop_aborted, "responses cut off"),

@@ -44,6 +44,15 @@ fn check(server: &RunningServer, keep_alive: bool, connections: &str, more: &[&s
         let sum = number(&report, &format!("/sum_of_parts_over_response/{end}"));
         assert!((sum - 1.0).abs() < 1e-9, "{what}: the parts are {sum} of the response");
     }
+    // Where all were joined, the stages divide the same mean as the parts.
+    let stages: f64 = ["until_pick_up", "at_server", "until_client"]
+        .map(|name| number(&report, &format!("/stages_ns/{name}")))
+        .iter()
+        .sum();
+    let parts: f64 =
+        report["parts_ns"].as_object().expect("parts").values().filter_map(Value::as_f64).sum();
+    let is_whole = number(&report, "/joined_fraction") == 1.0;
+    assert!(!is_whole || (stages / parts - 1.0).abs() < 1e-6, "{what}: stages {stages}, parts {parts}");
     assert_eq!(report["errors"], serde_json::json!({}), "{what}");
     report
 }

@@ -60,6 +60,9 @@ pub struct Explanation {
     /// Mean parts over all responses.
     #[serde(serialize_with = "parts")]
     pub parts_ns: [f64; Part::COUNT],
+    /// The same mean time, divided by where the request was: absent where none was joined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages_ns: Option<Stages>,
     /// Mean parts of the middle tenth, around the median.
     #[serde(serialize_with = "parts")]
     pub median_parts_ns: [f64; Part::COUNT],
@@ -99,6 +102,19 @@ pub struct Explanation {
     pub examples: Vec<Example>,
     /// What a reader should know before trusting the figures.
     pub warnings: Vec<String>,
+}
+
+/// Where requests were, whatever they waited for there: means over the joined responses, nanoseconds. They add up to the
+/// mean response of these.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Stages {
+    /// From the time that the schedule intended until a task of the server had read of it: connecting, transit, queues, and
+    /// what that task waited for meanwhile, such as its CPU.
+    pub until_pick_up: f64,
+    /// Until the last send of the response: what a server can measure itself.
+    pub at_server: f64,
+    /// Until the client had it all: transit, and the client's own waiting for its CPU.
+    pub until_client: f64,
 }
 
 /// Minimum, mean and maximum of a ratio.

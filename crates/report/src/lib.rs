@@ -13,7 +13,7 @@ mod units;
 pub use compared::{Compared, ComparedCase, ComparedPoint, ComparedResult, ComparedSeries, ComparedSubject};
 pub use explanation::{
     Cause, CpuSpell, Example, ExampleStep, Explanation, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio,
-    ServerCpu, SlowCause, SourceCost, Stack, Transaction, WaitingEdge, Wakeups,
+    ServerCpu, SlowCause, SourceCost, Stack, Stages, Transaction, WaitingEdge, Wakeups,
 };
 pub use html::{colour, compared_html, html, load_html};
 pub use loaded::{Loaded, LoadedPoint, LoadedRate};

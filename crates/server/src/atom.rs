@@ -1,10 +1,15 @@
 //! Content that can be served: a file's bytes or its handle, and the fields that never change for it.
 
 use crate::clock::http_date;
-use crate::response::AtomId;
+use crate::forms::Forms;
+use crate::response::{AtomId, Variant};
+use crate::shelf::{Compressed, Shared, Shelf};
+use crate::template::Template;
+use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
 
 /// How often a file that changes while it is read is read again.
 const ATTEMPTS_MAX: usize = 3;
@@ -12,7 +17,7 @@ const ATTEMPTS_MAX: usize = 3;
 /// Where the bytes are.
 #[derive(Debug)]
 pub(crate) enum Content {
-    Memory(Box<[u8]>),
+    Memory(Arc<[u8]>),
     File(File),
 }
 
@@ -21,20 +26,34 @@ pub(crate) enum Content {
 pub(crate) struct Atom {
     pub(crate) id: AtomId,
     pub(crate) stamp: Stamp,
+    /// Which form of the file's content this is.
+    pub(crate) variant: Variant,
     pub(crate) content: Content,
+    /// Where the file lies, from the root.
+    pub(crate) path: Box<[u8]>,
     pub(crate) content_type: String,
     /// The entity tag with its quotes; it is a strong one.
     pub(crate) etag: String,
     /// Seconds since 1970; none if the file claims to be from the future (RFC 9110 section 8.8.2.1).
     pub(crate) modified_s: Option<u64>,
-    /// `ETag` and `Last-Modified`, line ends included.
+    /// `ETag` and `Last-Modified`, and `Vary` where there are other forms, line ends included.
     pub(crate) validators: Vec<u8>,
     /// The fields of a response with the whole content, line ends included.
     pub(crate) fields: Vec<u8>,
+    /// The other forms of the content, where it may have some.
+    pub(crate) forms: Option<Box<Forms>>,
+    /// Its includes, where it is a page that is assembled.
+    pub(crate) template: Option<OnceCell<Template>>,
+    /// What other loops have of the same content.
+    pub(crate) shared: Arc<Shared>,
+    /// Whether this loop has read the bytes, rather than taken those that another one read.
+    pub(crate) was_read: bool,
+    /// Whether the file changed so shortly before that the same stamp may stand for other content.
+    pub(crate) is_ambiguous: bool,
 }
 
 /// What tells a changed file from an unchanged one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
     id: AtomId,
     /// Changes with every write, even where somebody sets the modification time back.
@@ -54,84 +73,144 @@ impl Stamp {
             ctime_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
         }
     }
+
+    /// Bytes of the file.
+    pub(crate) fn size(self) -> u64 {
+        self.id.size
+    }
+
+    pub(crate) fn ctime_ns(self) -> i64 {
+        self.ctime_ns
+    }
+
+    pub(crate) fn mtime_ns(self) -> i64 {
+        self.id.mtime_ns
+    }
+}
+
+/// What is said of content beside what its file says.
+#[derive(Debug, Clone)]
+pub(crate) struct Description {
+    pub(crate) path: Box<[u8]>,
+    pub(crate) content_type: String,
+    pub(crate) variant: Variant,
+    /// Whether another Accept-Encoding may get another form.
+    pub(crate) varies: bool,
+    pub(crate) now_s: u64,
 }
 
 impl Atom {
-    /// Takes up an open file. `name` is for its media type; up to `memory_bytes_max` the content is read.
-    pub(crate) fn load(file: File, name: &[u8], memory_bytes_max: u64, now_s: u64) -> io::Result<Self> {
+    /// Takes up an open file; up to `memory_bytes_max` the content is held in memory.
+    pub(crate) fn load(file: File, shelf: &Shelf, memory_bytes_max: u64, of: &Description) -> io::Result<Self> {
+        let mut was_read = false;
         for _ in 0..ATTEMPTS_MAX {
             let stamp = Stamp::of(&file.metadata()?);
+            let shared = shelf.take(stamp);
             if stamp.id.size > memory_bytes_max {
-                return Ok(Self::describe(stamp, Content::File(file), name, now_s));
+                return Ok(Self::describe(stamp, Content::File(file), shared, of));
             }
-            // The bound on memory is an option and may be absurd, but then the file is not that large.
-            let mut bytes = vec![0; usize::try_from(stamp.id.size).unwrap_or(usize::MAX)];
-            let complete = file.read_exact_at(&mut bytes, 0);
-            if Stamp::of(&file.metadata()?) == stamp {
-                complete?;
-                return Ok(Self::describe(stamp, Content::Memory(bytes.into()), name, now_s));
+            if let Some(bytes) = shared.fill(&file, stamp, &mut was_read)? {
+                let atom = Self::describe(stamp, Content::Memory(bytes), shared, of);
+                return Ok(Self { was_read, ..atom });
             }
         }
         // It changes all the time; what is sent is then what the file holds when it is sent.
         let stamp = Stamp::of(&file.metadata()?);
-        Ok(Self::describe(stamp, Content::File(file), name, now_s))
+        Ok(Self::describe(stamp, Content::File(file), shelf.take(stamp), of))
     }
 
+    /// The compressed form of content. Its entity tag depends on its bytes, as another version of this program may
+    /// make others of the same file.
+    pub(crate) fn compressed(plain: &Self, variant: Variant, form: &Compressed, now_s: u64) -> Self {
+        let content_type = plain.content_type.clone();
+        let of = Description { path: plain.path.clone(), content_type, variant, varies: true, now_s };
+        let content = Content::Memory(Arc::clone(&form.bytes));
+        let prefix = &form.digest.to_string()[..16];
+        let etag = format!("\"{:x}-{:x}-{prefix}\"", plain.id.mtime_ns, plain.id.size);
+        Self::describe_as(plain.stamp, content, Arc::clone(&plain.shared), &of, etag)
+    }
+
+    /// Bytes of the content in this form.
     pub(crate) fn size(&self) -> u64 {
-        self.id.size
+        match &self.content {
+            Content::Memory(bytes) => bytes.len() as u64,
+            Content::File(_) => self.id.size,
+        }
     }
 
-    fn describe(stamp: Stamp, content: Content, name: &[u8], now_s: u64) -> Self {
+    fn describe(stamp: Stamp, content: Content, shared: Arc<Shared>, of: &Description) -> Self {
         let id = stamp.id;
-        let etag = format!("\"{:x}-{:x}\"", id.mtime_ns, id.size);
-        let modified_s = u64::try_from(id.mtime_ns / 1_000_000_000).ok().filter(|&modified_s| modified_s <= now_s);
+        let coding = of.variant.coding().map(|coding| format!("-{coding}")).unwrap_or_default();
+        let etag = format!("\"{:x}-{:x}{coding}\"", id.mtime_ns, id.size);
+        Self::describe_as(stamp, content, shared, of, etag)
+    }
+
+    fn describe_as(stamp: Stamp, content: Content, shared: Arc<Shared>, of: &Description, etag: String) -> Self {
+        let id = stamp.id;
+        let modified_s = u64::try_from(id.mtime_ns / 1_000_000_000).ok().filter(|&modified_s| modified_s <= of.now_s);
         let mut validators = format!("ETag: {etag}\r\n");
         if let Some(modified_s) = modified_s {
             validators.push_str(&format!("Last-Modified: {}\r\n", http_date(modified_s)));
         }
-        let content_type = content_type(name);
-        let fields = format!(
-            "Content-Type: {content_type}\r\nContent-Length: {}\r\n{validators}Accept-Ranges: bytes\r\n",
-            id.size
-        );
-        Self {
+        if of.varies {
+            validators.push_str("Vary: Accept-Encoding\r\n");
+        }
+        let mut atom = Self {
             id,
             stamp,
+            variant: of.variant,
             content,
-            content_type,
+            path: of.path.clone(),
+            content_type: of.content_type.clone(),
             etag,
             modified_s,
             validators: validators.into_bytes(),
-            fields: fields.into_bytes(),
+            fields: Vec::new(),
+            forms: None,
+            template: None,
+            shared,
+            was_read: false,
+            is_ambiguous: false,
+        };
+        let described = atom.type_and_coding();
+        atom.fields = format!("{described}Content-Length: {}\r\n", atom.size()).into_bytes();
+        atom.fields.extend_from_slice(&atom.validators);
+        atom.fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
+        atom
+    }
+
+    /// `Content-Type` and, where there is one, `Content-Encoding`, line ends included.
+    pub(crate) fn type_and_coding(&self) -> String {
+        format!("Content-Type: {}\r\n{}", self.content_type, self.coding_field())
+    }
+
+    /// `Content-Encoding` with its line end; empty for the plain bytes.
+    pub(crate) fn coding_field(&self) -> String {
+        self.variant.coding().map(|coding| format!("Content-Encoding: {coding}\r\n")).unwrap_or_default()
+    }
+
+    /// Whether the file is still what the head has said of it; costs a system call for content that is not in memory.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        match &self.content {
+            Content::Memory(_) => true,
+            Content::File(file) => file.metadata().is_ok_and(|metadata| Stamp::of(&metadata).same_content(self.stamp)),
         }
     }
 }
 
-/// The media type by the name's extension; text says that it is UTF-8.
-pub(crate) fn content_type(name: &[u8]) -> String {
-    let name = String::from_utf8_lossy(name);
-    let media_type = mime_guess::from_path(name.as_ref()).first_raw().unwrap_or("application/octet-stream");
-    let is_text = media_type.starts_with("text/") || media_type == "application/javascript";
-    if is_text { format!("{media_type}; charset=utf-8") } else { media_type.to_owned() }
+/// Appends up to `len` bytes of a file to `out`, which is cleared first; at the end of the file it stays empty.
+pub(crate) fn read_some(file: &File, start: u64, len: u64, out: &mut Vec<u8>) -> io::Result<()> {
+    // The callers' bounds are far below this type's.
+    out.resize(len as usize, 0);
+    let read = file.read_at(out, start);
+    out.truncate(*read.as_ref().unwrap_or(&0));
+    read.map(drop)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn media_types_follow_the_extension() {
-        for (name, expected) in [
-            ("/a/index.html", "text/html; charset=utf-8"),
-            ("/a.css", "text/css; charset=utf-8"),
-            ("/a.js", "text/javascript; charset=utf-8"),
-            ("/a.PNG", "image/png"),
-            ("/a.json", "application/json"),
-            ("/a.svg", "image/svg+xml"),
-            ("/a.wasm", "application/wasm"),
-            ("/a", "application/octet-stream"),
-        ] {
-            assert_eq!(content_type(name.as_bytes()), expected, "{name}");
-        }
+impl Stamp {
+    /// Whether the content is the same. A change of the file's name, links or mode moves its ctime too, and that alone
+    /// is no reason to cut anybody off: so only what a write changes is compared.
+    fn same_content(self, other: Self) -> bool {
+        self.id == other.id
     }
 }

@@ -1,15 +1,17 @@
-//! The cache of a loop: path to content, without a lock and, for a second at a time, without a system call.
+//! The cache of a loop: path to content, without a lock and without a system call.
 //!
 //! Each loop has its own. A shared one would hold each byte once instead of once a loop, but every hit would
 //! write to cache lines that all cores fight for: behind a reader-writer lock a hit of 20 ns took 40 ns with one
 //! thread and 100 ns with two.
 
-use crate::atom::{Atom, Content, Stamp};
+use crate::atom::{Atom, Content};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// How long content is served without a look at the file.
-pub(crate) const FRESH_MS: u64 = 1000;
+/// How long content is served without a look at the file, where the kernel does not tell of its changes.
+pub(crate) const UNTOLD_MS: u64 = 1000;
+/// The same where it does: for what it does not tell anyhow, as writes through a memory mapping.
+pub(crate) const TOLD_MS: u64 = 60_000;
 /// What an entry costs beside its bytes: the structures and the allocator's share, roughly.
 const ENTRY_BYTES: u64 = 512;
 
@@ -31,8 +33,10 @@ pub(crate) struct Cache {
 struct Entry {
     path: Rc<[u8]>,
     atom: Rc<Atom>,
-    checked_ms: u64,
+    /// Until when it needs no look.
+    fresh_until_ms: u64,
     used: bool,
+    files: usize,
     bytes: u64,
 }
 
@@ -42,7 +46,7 @@ pub(crate) enum Found {
     /// The content.
     Fresh(Rc<Atom>),
     /// It has the content, but the file must be looked at first.
-    Stale(Stamp),
+    Stale(Rc<Atom>),
     /// Nothing.
     Missing,
 }
@@ -66,34 +70,32 @@ impl Cache {
             return Found::Missing;
         };
         entry.used = true;
-        if now_ms.saturating_sub(entry.checked_ms) < FRESH_MS {
-            Found::Fresh(Rc::clone(&entry.atom))
-        } else {
-            Found::Stale(entry.atom.stamp)
+        let atom = Rc::clone(&entry.atom);
+        if now_ms < entry.fresh_until_ms { Found::Fresh(atom) } else { Found::Stale(atom) }
+    }
+
+    /// Takes note that the file is what it was.
+    pub(crate) fn confirm(&mut self, path: &[u8], fresh_until_ms: u64) {
+        if let Some(entry) = self.index.get(path).and_then(|&slot| self.slots[slot].as_mut()) {
+            entry.fresh_until_ms = fresh_until_ms;
         }
     }
 
-    /// Takes note that the file is what it was, and gives its content.
-    pub(crate) fn confirm(&mut self, path: &[u8], now_ms: u64) -> Option<Rc<Atom>> {
-        let entry = self.index.get(path).and_then(|&slot| self.slots[slot].as_mut())?;
-        entry.checked_ms = now_ms;
-        Some(Rc::clone(&entry.atom))
-    }
-
     /// Adds content, and returns how many entries had to go for it. Content that never fits is not added.
-    pub(crate) fn insert(&mut self, path: &[u8], atom: &Rc<Atom>, now_ms: u64) -> u64 {
+    pub(crate) fn insert(&mut self, path: &[u8], atom: &Rc<Atom>, fresh_until_ms: u64) -> u64 {
         self.remove(path);
         let in_memory = match &atom.content {
             Content::Memory(bytes) => bytes.len() as u64,
             Content::File(_) => 0,
         };
-        let bytes = in_memory + atom.fields.len() as u64 + 2 * path.len() as u64 + ENTRY_BYTES;
-        let is_file = is_file(atom);
-        if bytes > self.bytes_max || (is_file && self.files_max == 0) {
+        let of_forms = atom.forms.as_ref().map_or(0, |forms| forms.memory_bytes());
+        let bytes = in_memory + of_forms + atom.fields.len() as u64 + 2 * path.len() as u64 + ENTRY_BYTES;
+        let files = usize::from(is_file(atom)) + atom.forms.as_ref().map_or(0, |forms| forms.files());
+        if bytes > self.bytes_max || files > self.files_max {
             return 0;
         }
         let mut evicted = 0;
-        while self.bytes + bytes > self.bytes_max || (is_file && self.files >= self.files_max) {
+        while self.bytes + bytes > self.bytes_max || self.files + files > self.files_max.max(files) {
             let only_files = self.bytes + bytes <= self.bytes_max;
             if !self.evict_one(only_files) {
                 return evicted;
@@ -101,7 +103,8 @@ impl Cache {
             evicted += 1;
         }
         let path: Rc<[u8]> = path.into();
-        let entry = Entry { path: Rc::clone(&path), atom: Rc::clone(atom), checked_ms: now_ms, used: false, bytes };
+        let atom = Rc::clone(atom);
+        let entry = Entry { path: Rc::clone(&path), atom, fresh_until_ms, used: false, files, bytes };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -109,8 +112,32 @@ impl Cache {
         self.slots[slot] = Some(entry);
         self.index.insert(path, slot);
         self.bytes += bytes;
-        self.files += usize::from(is_file);
+        self.files += files;
         evicted
+    }
+
+    /// Counts what a path's content takes more than before, and returns how many entries had to go for it.
+    pub(crate) fn grow(&mut self, path: &[u8], bytes: u64) -> u64 {
+        let Some(entry) = self.index.get(path).and_then(|&slot| self.slots[slot].as_mut()) else { return 0 };
+        entry.bytes += bytes;
+        self.bytes += bytes;
+        let mut evicted = 0;
+        while self.bytes > self.bytes_max && self.evict_one(false) {
+            evicted += 1;
+        }
+        evicted
+    }
+
+    /// Removes everything below a directory, whose path ends with a slash; how many entries that were.
+    pub(crate) fn remove_below(&mut self, directory: &[u8]) -> u64 {
+        let is_below = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| entry.path.starts_with(directory));
+        let slots: Vec<usize> = (0..self.slots.len()).filter(|&slot| is_below(&self.slots[slot])).collect();
+        slots.into_iter().map(|slot| u64::from(self.clear(slot))).sum()
+    }
+
+    /// Has every file looked at before it is served again.
+    pub(crate) fn doubt_all(&mut self) {
+        self.slots.iter_mut().flatten().for_each(|entry| entry.fresh_until_ms = 0);
     }
 
     /// Removes a path; whether it was there.
@@ -125,7 +152,7 @@ impl Cache {
             let slot = self.hand % self.slots.len();
             self.hand = slot + 1;
             let Some(entry) = &mut self.slots[slot] else { continue };
-            if only_files && !is_file(&entry.atom) {
+            if only_files && entry.files == 0 {
                 continue;
             }
             if !std::mem::take(&mut entry.used) {
@@ -140,7 +167,7 @@ impl Cache {
         self.index.remove(&entry.path);
         self.free.push(slot);
         self.bytes -= entry.bytes;
-        self.files -= usize::from(is_file(&entry.atom));
+        self.files -= entry.files;
         true
     }
 }
@@ -152,12 +179,22 @@ fn is_file(atom: &Atom) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::atom::Description;
+    use crate::response::Variant;
+    use crate::shelf::Shelf;
     use std::io::Write;
 
     fn atom(bytes: usize, memory_bytes_max: u64) -> Rc<Atom> {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(&vec![7; bytes]).expect("writes");
-        Rc::new(Atom::load(file, b"/a.txt", memory_bytes_max, 0).expect("loads"))
+        let of = Description {
+            path: Box::default(),
+            content_type: "text/plain".to_owned(),
+            variant: Variant::Identity,
+            varies: false,
+            now_s: 0,
+        };
+        Rc::new(Atom::load(file, &Shelf::new(), memory_bytes_max, &of).expect("loads"))
     }
 
     #[test]
@@ -165,28 +202,55 @@ mod tests {
         let mut cache = Cache::new(20_000, 3);
         let mut evicted = 0;
         for i in 0..100 {
-            evicted += cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0);
+            evicted += cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 1);
             assert!(cache.bytes <= 20_000);
             assert!(matches!(cache.find(b"/0", 0), Found::Fresh(_)), "the one in use was removed at {i}");
         }
         assert_eq!(evicted as usize + cache.index.len(), 100);
         for i in 0..10 {
-            cache.insert(format!("/file{i}").as_bytes(), &atom(6000, 5000), 0);
+            cache.insert(format!("/file{i}").as_bytes(), &atom(6000, 5000), 1);
             assert!(cache.files <= 3);
         }
-        assert_eq!(cache.insert(b"/large", &atom(30_000, 90_000), 0), 0);
+        assert_eq!(cache.insert(b"/large", &atom(30_000, 90_000), 1), 0);
         assert!(matches!(cache.find(b"/large", 0), Found::Missing));
         let live: u64 = cache.slots.iter().flatten().map(|entry| entry.bytes).sum();
         assert_eq!(live, cache.bytes);
     }
 
     #[test]
-    fn content_is_looked_at_again_after_a_second() {
+    fn content_is_fresh_until_it_was_said() {
         let mut cache = Cache::new(20_000, 3);
-        cache.insert(b"/a", &atom(10, 5000), 500);
+        cache.insert(b"/a", &atom(10, 5000), 1500);
         assert!(matches!(cache.find(b"/a", 1499), Found::Fresh(_)));
         assert!(matches!(cache.find(b"/a", 1500), Found::Stale(_)));
-        assert!(cache.confirm(b"/a", 1500).is_some());
+        cache.confirm(b"/a", 2500);
         assert!(matches!(cache.find(b"/a", 2499), Found::Fresh(_)));
+        cache.doubt_all();
+        assert!(matches!(cache.find(b"/a", 0), Found::Stale(_)));
+    }
+
+    #[test]
+    fn what_lies_below_a_directory_goes_with_it() {
+        let mut cache = Cache::new(20_000, 3);
+        for path in ["/a/", "/a/b", "/a/c/d", "/ab", "/b/a/x"] {
+            cache.insert(path.as_bytes(), &atom(10, 5000), 1);
+        }
+        assert_eq!(cache.remove_below(b"/a/"), 3);
+        assert!(
+            matches!(cache.find(b"/ab", 0), Found::Fresh(_)) && matches!(cache.find(b"/b/a/x", 0), Found::Fresh(_))
+        );
+    }
+
+    #[test]
+    fn what_grows_makes_room() {
+        let mut cache = Cache::new(20_000, 3);
+        for i in 0..8 {
+            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 1);
+        }
+        assert_eq!(cache.grow(b"/none", 50_000), 0);
+        assert!(cache.grow(b"/7", 10_000) > 0);
+        assert!(cache.bytes <= 20_000);
+        assert!(cache.grow(b"/7", 50_000) > 0, "itself, where it does not fit");
+        assert!(cache.bytes <= 20_000);
     }
 }

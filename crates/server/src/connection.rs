@@ -1,141 +1,34 @@
 //! One connection: receives, splits the input into requests, and sends the responses in their order.
 //!
 //! Its life: *head* (waiting for a first request, or within a head) → *idle* (between requests) → *head* → …;
-//! *body* while a request body is read past, *stall* while the client takes no more of a response, and *linger*
-//! after the last response while the client may still be sending. Each has its deadline; none is ever extended
+//! *body* while a request body is read past, *stall* while the client takes no more of a response, *parked* while a
+//! password is being checked, and *linger* after the last response while the client may still be sending. Each has its deadline; none is ever extended
 //! by bytes that trickle in.
 
-use crate::access_log::LogBuffer;
-use crate::arm_requests::{self, ArmRequests, Received};
-use crate::clock::Clock;
-use crate::counters::{Counters, LoopCounters};
+use crate::arm_requests::Received;
+use crate::counters::LoopCounters;
 use crate::drain::Drain;
-use crate::epoll::{self, Interest, Readiness};
+use crate::epoll::Readiness;
 use crate::error_page::{self, Extra};
-use crate::front::Front;
 use crate::head::Persistence;
-use crate::options::{Limits, Options, Timeouts};
+use crate::http2;
+use crate::options::Limits;
 use crate::pending::Pending;
-use crate::reload::Reloads;
 use crate::request::{self, Framing, Head, Request};
-use crate::send::{self, Sent, Socket};
+use crate::send::Sent;
 use crate::static_probe::static_probe;
+use crate::transport::Transport;
+use crate::workbench::{BATCH_MAX, Workbench};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
 use std::time::Duration;
 
-/// Pipelined responses that go out together.
-const BATCH_MAX: usize = 16;
 /// Rounds of receiving and answering before other connections have their turn.
 const ROUNDS_MAX: usize = 16;
+/// How long a server that is stopped waits for the first request of a connection.
+const FIRST_REQUEST_MS: u64 = 1000;
 /// Bytes that are read for nothing from a client that does not notice the close.
 const LINGER_BYTES_MAX: usize = 1 << 20;
-
-/// What the connections of a loop share; all of it is memory that is used again and again.
-#[derive(Debug)]
-pub(crate) struct Workbench {
-    pub(crate) clock: Clock,
-    pub(crate) front: Front,
-    pub(crate) log: Option<LogBuffer>,
-    pub(crate) arm: Option<ArmRequests>,
-    pub(crate) limits: Limits,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) counters: Counters,
-    /// Which of the counters are this loop's.
-    pub(crate) index: usize,
-    pub(crate) stopping: bool,
-    /// Where another configuration comes from, and which one holds.
-    pub(crate) reloads: Arc<Reloads>,
-    generation: u64,
-    files_max: usize,
-    input: Box<[u8]>,
-    batch: Vec<Pending>,
-    copied: Vec<u8>,
-}
-
-impl Workbench {
-    pub(crate) fn new(
-        front: Front,
-        log: Option<LogBuffer>,
-        arm: Option<ArmRequests>,
-        options: &Options,
-        counters: Counters,
-        index: usize,
-        (reloads, files_max): (Arc<Reloads>, usize),
-    ) -> Self {
-        let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
-        // Twice the largest head, so that what is left of one input always leaves room for more.
-        let input_bytes = (2 * limits.head_bytes_max).max(64 << 10);
-        Self {
-            clock: Clock::new(),
-            front,
-            log,
-            arm,
-            limits,
-            timeouts,
-            counters,
-            index,
-            stopping: false,
-            reloads,
-            generation: 0,
-            files_max,
-            input: vec![0; input_bytes].into(),
-            batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
-            copied: Vec::new(),
-        }
-    }
-
-    pub(crate) fn counts(&self) -> &LoopCounters {
-        &self.counters.0[self.index]
-    }
-
-    /// Takes up what came from other threads; whether connections that are parked have something to go on with.
-    pub(crate) fn take_news(&mut self) -> bool {
-        if let Some(options) = self.reloads.newer(&mut self.generation) {
-            self.limits = Limits { connections_max: self.limits.connections_max, ..options.limits.clone() };
-            // The memory for input was made for the first bound.
-            self.limits.head_bytes_max = self.limits.head_bytes_max.min(self.input.len() / 2);
-            self.timeouts = options.timeouts.clone();
-            if let (Some(log), Some(wanted)) = (&mut self.log, &options.access_log) {
-                log.change(wanted);
-            }
-            if let Some(rules) = &options.hosts
-                && self.front.reload(Arc::clone(&rules.0), &options, self.files_max).is_err()
-            {
-                self.counts().reload_failed.add(1);
-            }
-            // What they wait for may be another password now.
-            self.front.take_mail(&self.clock);
-            return true;
-        }
-        self.front.take_mail(&self.clock)
-    }
-
-    /// Takes a response off the way: counts and logs it, and makes its place free for the next one.
-    fn settle(&mut self, place: usize) {
-        // In its place: to move it out and in again would cost more than all the rest.
-        let counts = &self.counters.0[self.index];
-        settle_in(&mut self.log, counts, &mut self.batch[place]);
-    }
-
-    fn settle_one(&mut self, pending: &mut Pending) {
-        settle_in(&mut self.log, &self.counters.0[self.index], pending);
-    }
-}
-
-fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, pending: &mut Pending) {
-    if let Some(log) = log
-        && !log.end(&pending.log, pending.body_sent_bytes(), pending.response.offset)
-    {
-        counts.log_dropped.add_shared(1);
-    }
-    if pending.arm.is_told() {
-        arm_requests::end(pending);
-    }
-    pending.reset();
-}
 
 /// What the loop does with a connection after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +37,8 @@ pub(crate) enum Turn {
     Wait,
     /// Give it another turn without waiting.
     Again,
+    /// The client speaks HTTP/2.
+    Upgrade,
     /// Close it.
     Close,
 }
@@ -155,6 +50,8 @@ enum After {
     Close,
     /// Close, but let the client read the last response although it may still be sending.
     Linger,
+    /// Give the connection to HTTP/2.
+    Upgrade,
 }
 
 /// What a connection waits for.
@@ -172,7 +69,7 @@ enum Phase {
 /// A client's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: OwnedFd,
+    transport: Transport,
     peer: SocketAddr,
     /// Input that is not used up yet.
     saved: Vec<u8>,
@@ -195,14 +92,12 @@ pub(crate) struct Connection {
     /// The socket may have room for output.
     room: bool,
     lingered_bytes: Option<usize>,
-    /// What the event queue was told.
-    pub(crate) registered: Option<Interest>,
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, peer: SocketAddr, bench: &Workbench) -> Self {
+    pub(crate) fn new(transport: Transport, peer: SocketAddr, bench: &Workbench) -> Self {
         let mut connection = Self {
-            socket,
+            transport,
             peer,
             saved: Vec::new(),
             saved_since_ns: 0,
@@ -217,20 +112,14 @@ impl Connection {
             ended: false,
             room: true,
             lingered_bytes: None,
-            registered: None,
         };
         connection.enter(Phase::Head, bench);
         connection
     }
 
-    pub(crate) fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
-    }
-
-    /// What the connection must be told about next.
-    pub(crate) fn interest(&self) -> Interest {
-        let blocked = !self.queue.is_empty() || self.registered == Some(Interest::InputAndRoom);
-        if blocked { Interest::InputAndRoom } else { Interest::Input }
+    /// What is left for another protocol: the transport and what was received of it.
+    pub(crate) fn into_parts(self) -> (Transport, Vec<u8>) {
+        (self.transport, self.saved)
     }
 
     pub(crate) fn is_due(&self, now_ms: u64) -> bool {
@@ -239,7 +128,7 @@ impl Connection {
 
     /// Whether a response is being sent.
     pub(crate) fn is_sending(&self) -> bool {
-        !self.queue.is_empty()
+        !self.queue.is_empty() || self.transport.holds_output()
     }
 
     /// Whether it waits for a password to be checked.
@@ -285,11 +174,12 @@ impl Connection {
         for mut pending in std::mem::take(&mut self.queue) {
             bench.settle_one(&mut pending);
         }
+        self.transport.say_goodbye();
     }
 
     fn work(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
         for _ in 0..ROUNDS_MAX {
-            if !self.queue.is_empty() {
+            if self.is_sending() {
                 match self.send_queue(bench)? {
                     Sent::All => {}
                     Sent::Blocked => return Ok(Turn::Wait),
@@ -300,6 +190,7 @@ impl Connection {
                 After::Continue => {}
                 After::Close => return Ok(Turn::Close),
                 After::Linger => return self.linger(bench),
+                After::Upgrade => return Ok(Turn::Upgrade),
             }
             if self.is_parked {
                 return Ok(Turn::Wait);
@@ -307,8 +198,16 @@ impl Connection {
             let filled = if self.saved_is_ready { self.take_saved(bench) } else { self.receive(bench)? };
             match filled {
                 Input::Bytes { filled, scanned } => self.answer(filled, scanned, bench)?,
-                Input::Nothing if bench.stopping && self.is_between_requests() => return Ok(Turn::Close),
+                Input::Nothing if bench.stopping && self.is_between_requests() => {
+                    if self.phase == Phase::Idle {
+                        return Ok(Turn::Close);
+                    }
+                    // It was accepted just now, and its first request is on its way.
+                    self.deadline_ms = self.deadline_ms.min(bench.clock.now_ms + FIRST_REQUEST_MS);
+                    return Ok(Turn::Wait);
+                }
                 Input::Nothing => return Ok(Turn::Wait),
+                Input::Other => return Ok(Turn::Upgrade),
                 Input::End => return Ok(Turn::Close),
             }
         }
@@ -334,7 +233,7 @@ impl Connection {
             return Ok(Input::Nothing);
         }
         let saved = self.saved.len();
-        let received = match epoll::receive(self.fd(), &mut bench.input[saved..]) {
+        let received = match self.transport.receive(&mut bench.input[saved..]) {
             Ok(0) => return Ok(Input::End),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -351,6 +250,10 @@ impl Connection {
         if saved > 0 {
             bench.input[..saved].copy_from_slice(&self.saved);
             self.saved.clear();
+        }
+        if self.transport.agreed_on_http2() {
+            self.saved.extend_from_slice(&bench.input[..filled]);
+            return Ok(Input::Other);
         }
         Ok(Input::Bytes { filled, scanned: saved })
     }
@@ -426,6 +329,14 @@ impl Connection {
                     batch += 1;
                 }
                 Head::Partial => break,
+                Head::Rejected(505) if at == 0 && !self.transport.is_secure() && http2::begins(&input[..filled]) => {
+                    // Its preface looks like a request of a version that HTTP/1.1 does not know.
+                    if filled >= http2::PREFACE.len() {
+                        self.after = After::Upgrade;
+                        self.saved.extend_from_slice(&input[..filled]);
+                    }
+                    break;
+                }
                 Head::Rejected(status) => {
                     self.refuse(status, batch, bench);
                     batch += 1;
@@ -477,8 +388,7 @@ impl Connection {
             return Ok(Sent::Blocked);
         }
         static_probe!("send");
-        let mut socket = Socket { fd: self.socket.as_raw_fd(), copied: &mut bench.copied };
-        let (outcome, bytes) = send::flush(&mut bench.batch[..batch], &mut socket);
+        let (outcome, bytes) = self.transport.flush(&mut bench.batch[..batch], &mut bench.copied);
         bench.counts().bytes_sent.add(bytes);
         for place in 0..batch {
             if matches!(outcome, Ok(Sent::All)) || bench.batch[place].response.is_finished() {
@@ -501,8 +411,18 @@ impl Connection {
             return Ok(Sent::Blocked);
         }
         static_probe!("send");
-        let mut socket = Socket { fd: self.socket.as_raw_fd(), copied: &mut bench.copied };
-        let (outcome, bytes) = send::flush(&mut self.queue, &mut socket);
+        match self.transport.push() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.room = false;
+                return Ok(Sent::Blocked);
+            }
+            pushed => pushed?,
+        }
+        if self.queue.is_empty() {
+            self.settle_phase(true, bench);
+            return Ok(Sent::All);
+        }
+        let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut bench.copied);
         bench.counts().bytes_sent.add(bytes);
         let finished = self.queue.iter().take_while(|pending| pending.response.is_finished()).count();
         for mut pending in self.queue.drain(..finished) {
@@ -522,13 +442,13 @@ impl Connection {
     /// Ends our side, then reads until the client ends its own.
     fn linger(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
         if self.lingered_bytes.is_none() {
-            epoll::end_output(self.fd());
+            self.transport.end_output();
             self.unread = true;
             self.enter(Phase::Linger, bench);
         }
         let mut lingered = self.lingered_bytes.unwrap_or(0);
         while self.unread && lingered < LINGER_BYTES_MAX {
-            match epoll::receive(self.fd(), &mut bench.input) {
+            match self.transport.receive(&mut bench.input) {
                 Ok(0) => return Ok(Turn::Close),
                 Ok(received) => lingered += received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,
@@ -574,12 +494,17 @@ impl Connection {
 
 /// What there is to be answered.
 enum Input {
-    Bytes { filled: usize, scanned: usize },
+    Bytes {
+        filled: usize,
+        scanned: usize,
+    },
     Nothing,
+    /// It is not of HTTP/1.
+    Other,
     End,
 }
 
-fn count(status: u16, counts: &LoopCounters) {
+pub(crate) fn count(status: u16, counts: &LoopCounters) {
     counts.requests.add(1);
     match status {
         400..=499 => counts.client_errors.add(1),

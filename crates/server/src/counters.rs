@@ -40,6 +40,18 @@ counters! {
     accept_pauses,
     /// Connections closed because a client was too slow, idle ones between two requests included.
     timeouts,
+    /// Handshakes of TLS that succeeded.
+    tls_handshakes,
+    /// Those of them that resumed a session.
+    tls_resumed,
+    /// Handshakes of TLS that failed.
+    tls_failed,
+    /// Connections that spoke HTTP/2.
+    http2_connections,
+    /// Connections of HTTP/2 closed because the client broke the protocol.
+    http2_errors,
+    /// Connections of HTTP/2 closed because the client asked for much work in vain: resets, pings, settings.
+    http2_abuses,
     /// Connections lost to an error, or closed by the client in the middle of a response.
     connections_broken,
     /// Connections closed at the end of the stop timeout with their response unfinished.
@@ -56,10 +68,24 @@ counters! {
     cache_hits,
     /// Requests for content that had to be opened.
     cache_misses,
+    /// Files read into memory; of many loops that want one, one reads it.
+    cache_fills,
     /// Cache entries removed to make room.
     cache_evictions,
     /// Cache entries removed because the file had changed or gone.
     cache_stale,
+    /// Responses with a compressed form.
+    coded_responses,
+    /// Compressed forms that were put off, because too many waited to be made.
+    forms_refused,
+    /// Changes in watched directories that the kernel has told.
+    watch_events,
+    /// Times that it could not tell all of them, so that every file was looked at again.
+    watch_overflows,
+    /// Directories that could not be watched for a lack of watches.
+    watches_refused,
+    /// Directives of pages that could not be carried out, includes that lead nowhere or in a circle among them.
+    include_errors,
     /// Requests answered with 429 because their network made too many.
     rate_refused,
     /// Requests that no rate was held against, because its table was full.

@@ -1,6 +1,6 @@
 //! The few system calls of the loop that the standard library does not offer.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -149,6 +149,18 @@ pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most the slice's length into it.
     let n = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sends some of the pieces without waiting.
+pub(crate) fn send(fd: RawFd, pieces: &[IoSlice<'_>], flags: i32) -> io::Result<usize> {
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    // An IoSlice has the layout of an iovec, and sendmsg does not write through it.
+    message.msg_iov = pieces.as_ptr().cast_mut().cast();
+    message.msg_iovlen = pieces.len();
+    // SAFETY: the structure and the pieces live over the call, which only reads them.
+    let taken = unsafe { libc::sendmsg(fd, &raw const message, flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+    usize::try_from(taken).map_err(|_| io::Error::last_os_error())
 }
 
 /// Ends our side of a connection; the peer still can send.

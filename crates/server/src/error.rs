@@ -37,6 +37,22 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// The system refused a Unix socket.
+    #[error("cannot listen on {path}: {source}; give a path that no other server uses, in a directory that may be written", path = path.display())]
+    ListenUnix {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A descriptor that was given to this process is no listening socket.
+    #[error("cannot listen on descriptor {fd}: {source}; give the number of a listening socket")]
+    Inherited {
+        /// The number that was given.
+        fd: i32,
+        /// What is wrong.
+        source: io::Error,
+    },
     /// The directory to serve does not exist.
     #[error("{path} does not exist; give a directory to serve", path = path.display())]
     RootMissing {
@@ -65,11 +81,53 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// A certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The system gives no event queue, thread or descriptor.
     #[error("cannot set up an event loop: {source}; raise the limit of open files (ulimit -n)")]
     EventLoop {
         /// What the system said.
         source: io::Error,
+    },
+}
+
+/// Why certificates cannot be used; see [`crate::Options::certificates`].
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// A file cannot be read, or is not PEM of the right kind.
+    #[error("cannot take a certificate or key from {path}: {source}; give files in PEM", path = path.display())]
+    Unreadable {
+        /// The file as given.
+        path: PathBuf,
+        /// What is wrong.
+        source: rustls_pki_types::pem::Error,
+    },
+    /// A file holds no certificate.
+    #[error("{path} holds no certificate; give one in PEM, followed by those that lead to its authority", path = path.display())]
+    NoCertificate {
+        /// The file as given.
+        path: PathBuf,
+    },
+    /// Certificate and key do not belong together, or are of a kind that is not known here.
+    #[error("cannot use {certificate} with the key {key}: {source}; give the key that the certificate was made for",
+        certificate = certificate.display(), key = key.display())]
+    Unusable {
+        /// The certificate as given.
+        certificate: PathBuf,
+        /// The key as given.
+        key: PathBuf,
+        /// What rustls said.
+        source: rustls::Error,
+    },
+    /// There is no certificate at all.
+    #[error("no certificate; give at least one")]
+    None,
+    /// The system gives no randomness.
+    #[error("cannot set up TLS: {source}")]
+    Setup {
+        /// What rustls said.
+        source: rustls::Error,
     },
 }
 

@@ -1,9 +1,14 @@
 //! The loop of one core: waits for readiness and gives each connection its turn.
 
-use crate::connection::{Connection, Turn, Workbench};
+use crate::client::Client;
+use crate::connection::Turn;
 use crate::epoll::{self, Epoll, Interest, Readiness, Waker};
+use crate::listen::Listener;
+use crate::per_address::PerAddress;
 use crate::slab::Slab;
-use socket2::Socket;
+use crate::tls::Session;
+use crate::transport::Transport;
+use crate::workbench::Workbench;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -21,6 +26,8 @@ const SWEEP_MS: u64 = 500;
 const PAUSE_MS: u64 = 200;
 /// The token of the waker; those of the listening sockets are below it.
 const WAKER: u64 = u64::MAX;
+/// The token of what tells of changed files.
+const WATCHES: u64 = u64::MAX - 4095;
 /// Tokens from here up are not connections.
 const RESERVED: u64 = u64::MAX - 4096;
 /// What a client is told for whom there is no room.
@@ -34,30 +41,40 @@ const READABLE: Readiness = Readiness { readable: true, ..NONE };
 /// One loop with its connections.
 pub(crate) struct EventLoop {
     epoll: Epoll,
-    listeners: Vec<Socket>,
+    listeners: Vec<Listener>,
+    tls: Option<Arc<rustls::ServerConfig>>,
     connections: Slab,
     bench: Workbench,
     /// Connections that have more to do without waiting.
     again: Vec<u64>,
     /// The connections of all loops.
-    open: Arc<AtomicUsize>,
+    open: Arc<Open>,
     connections_max: usize,
     paused_until_ms: Option<u64>,
     next_sweep_ms: u64,
     stop_deadline_ms: u64,
 }
 
+/// The connections of all loops.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) count: AtomicUsize,
+    pub(crate) per_address: PerAddress,
+}
+
 impl EventLoop {
     pub(crate) fn new(
         epoll: Epoll,
-        listeners: Vec<Socket>,
+        listeners: Vec<Listener>,
+        tls: Option<Arc<rustls::ServerConfig>>,
         bench: Workbench,
-        open: Arc<AtomicUsize>,
+        open: Arc<Open>,
         connections_max: usize,
     ) -> Self {
         Self {
             epoll,
             listeners,
+            tls,
             connections: Slab::default(),
             bench,
             again: Vec::new(),
@@ -73,16 +90,25 @@ impl EventLoop {
     pub(crate) fn run(mut self, waker: &Waker, stop: &AtomicBool) -> io::Result<()> {
         self.epoll.add(waker.as_raw_fd(), WAKER, Interest::Input)?;
         for (i, listener) in self.listeners.iter().enumerate() {
-            self.epoll.add(listener.as_raw_fd(), listener_token(i), Interest::Level)?;
+            self.epoll.add(listener.socket.as_raw_fd(), listener_token(i), Interest::Level)?;
+        }
+        if let Some(fd) = self.bench.watcher.fd() {
+            self.epoll.add(fd, WATCHES, Interest::Level)?;
         }
         let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         while !(self.bench.stopping && self.connections.is_empty()) {
             let count = self.epoll.wait(&mut events, self.timeout_ms())?;
             self.bench.clock.tick();
+            // First of all: a listening socket that is still listed from before stands ahead of a change, and the
+            // connection that it brings may ask for what was changed.
+            if events[..count].iter().any(|event| event.u64 == WATCHES) {
+                self.bench.hear();
+            }
             for event in &events[..count] {
                 // The structure is packed, so the token is copied out before it is compared.
                 let token = event.u64;
                 match token {
+                    WATCHES => {}
                     WAKER => self.take_news(),
                     _ if token > RESERVED => self.accept(token),
                     _ => self.turn(token, Readiness::of(event)),
@@ -109,7 +135,7 @@ impl EventLoop {
         if !self.bench.take_news() {
             return;
         }
-        for token in self.connections.tokens(Connection::is_parked) {
+        for token in self.connections.tokens(Client::is_parked) {
             if let Some(connection) = self.connections.get(token) {
                 connection.resume();
             }
@@ -154,24 +180,41 @@ impl EventLoop {
     fn close(&mut self, token: u64) {
         if let Some(mut connection) = self.connections.remove(token) {
             connection.give_up(&mut self.bench);
-            self.open.fetch_sub(1, Ordering::Relaxed);
+            self.open.count.fetch_sub(1, Ordering::Relaxed);
+            self.open.per_address.leave(connection.peer.ip());
         }
     }
 
     /// Accepts what waits; each connection has its first turn at once, because its request is mostly here.
     fn accept(&mut self, listener: u64) {
         for _ in 0..ACCEPTS_MAX {
-            let Some(socket) = self.listeners.get(listener_index(listener)) else { return };
-            match epoll::accept(socket) {
+            let Some(listener) = self.listeners.get(listener_index(listener)) else { return };
+            match epoll::accept(&listener.socket) {
                 Ok((socket, peer)) => {
                     self.bench.counts().connections.add(1);
-                    if self.open.fetch_add(1, Ordering::Relaxed) >= self.connections_max {
-                        self.open.fetch_sub(1, Ordering::Relaxed);
+                    let is_secure = listener.is_secure;
+                    if self.open.count.fetch_add(1, Ordering::Relaxed) >= self.connections_max
+                        || !self.open.per_address.enter(peer.ip())
+                    {
+                        self.open.count.fetch_sub(1, Ordering::Relaxed);
                         self.bench.counts().connections_refused.add(1);
-                        refuse(socket.into());
+                        if !is_secure {
+                            refuse(socket.into());
+                        }
                         continue;
                     }
-                    let token = self.connections.insert(Connection::new(socket, peer, &self.bench));
+                    let session = match self.tls.as_ref().filter(|_| is_secure) {
+                        Some(config) => Session::new(config, &self.bench.counters, self.bench.index).ok().map(Box::new),
+                        None => None,
+                    };
+                    if session.is_none() && is_secure {
+                        // A session of a configuration that was accepted begins; without it nothing may be sent.
+                        self.open.count.fetch_sub(1, Ordering::Relaxed);
+                        self.open.per_address.leave(peer.ip());
+                        continue;
+                    }
+                    let transport = Transport::new(socket, session);
+                    let token = self.connections.insert(Client::new(transport, peer, &self.bench));
                     self.turn(token, READABLE);
                 }
                 Err(error) => match error.raw_os_error() {
@@ -196,7 +239,7 @@ impl EventLoop {
     fn listen(&self, interest: Interest) {
         for (i, listener) in self.listeners.iter().enumerate() {
             // Modifying what is registered allocates nothing, so it does not fail.
-            let _ = self.epoll.modify(listener.as_raw_fd(), listener_token(i), interest);
+            let _ = self.epoll.modify(listener.socket.as_raw_fd(), listener_token(i), interest);
         }
     }
 
@@ -230,7 +273,7 @@ impl EventLoop {
     /// Takes what has arrived already, then no more; idle connections close, the others finish their response.
     fn begin_stop(&mut self) {
         self.bench.stopping = true;
-        for i in 0..self.listeners.len() {
+        for i in (0..self.listeners.len()).filter(|&i| !self.listeners[i].is_inherited).collect::<Vec<_>>() {
             // As much as the kernel's queue can hold; without anything in it a call costs next to nothing.
             (0..BACKLOG_MAX / ACCEPTS_MAX).for_each(|_| self.accept(listener_token(i)));
         }

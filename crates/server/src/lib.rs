@@ -1,4 +1,5 @@
-//! A fast static web server: one event loop a core, shared-nothing, over epoll.
+//! A fast static web server: one event loop a core, shared-nothing, over epoll; HTTP/1 and HTTP/2, in the clear and
+//! over TLS.
 //!
 //! # The way of a request
 //!
@@ -12,6 +13,9 @@
 //! 6. `head.rs` renders the status line and the fields that change from response to response;
 //! 7. `send.rs` writes head and content in one system call, or remembers how far it came.
 //!
+//! The bytes pass `transport.rs`, and over TLS `tls/`; `client.rs` gives the connection to `http2/` where the client
+//! speaks that, which asks the same `front/` and `site.rs` and has files of its own for the other steps.
+//! What all connections of a loop share is in `workbench.rs`.
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
 //! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log/`) or business
@@ -19,8 +23,11 @@
 //!
 //! # Staleness
 //!
-//! A cached file is looked at again at most once a second, so a change on disk becomes visible after one
-//! second at the latest.
+//! The kernel tells of changes in the directories of cached files (`watches.rs`), and a loop hears them before the
+//! requests that it is told of at the same time: a request that was sent after a change gets what is there since, unless
+//! it comes in while the loop is at work on what came before the change. Where it does not tell (network
+//! file systems, symbolic links, several hard links) a cached file is looked at again at most once a second, and
+//! elsewhere at most once a minute, for writes through a memory mapping, which it does not tell either.
 //!
 //! # Example
 //!
@@ -39,10 +46,14 @@
 mod access_log;
 mod arm_requests;
 mod arm_rules;
+mod assembly;
 mod atom;
 mod basic_user;
 mod cache;
+mod client;
 mod clock;
+mod coding;
+mod compress;
 mod conditional;
 mod config;
 mod connection;
@@ -52,32 +63,48 @@ mod epoll;
 mod error;
 mod error_page;
 mod event_loop;
+mod forms;
 mod front;
 mod head;
+mod http2;
+mod inotify;
 mod listen;
 mod listing;
+mod media_type;
 mod options;
 mod pending;
+mod per_address;
 mod range;
 mod reload;
 mod request;
 mod response;
+mod resume;
 mod root;
 mod send;
 mod server;
+mod shelf;
 mod site;
 mod slab;
 mod static_probe;
 mod target;
+mod template;
+mod tls;
+mod transport;
+mod watcher;
+mod watches;
+mod workbench;
 
 pub use arm_rules::{ArmRules, ArmRulesError};
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,
 };
 pub use counters::{Counters, Counts};
-pub use error::{BindError, ListenAddrError, RunError};
-pub use listen::ListenAddr;
-pub use options::{AccessLog, Limits, LogFormat, LogTarget, Options, OwnFormat, Rotation, Timeouts};
+pub use error::{BindError, ListenAddrError, RunError, TlsError};
+pub use listen::{ListenAddr, Local, LocalAddr};
+pub use options::{
+    AccessLog, CertificateFiles, Compression, Limits, LogFormat, LogTarget, Options, OwnFormat, Rotation, Timeouts,
+};
 pub use reload::Reloader;
-pub use response::{AtomId, Part, Piece, Response, Variant};
+pub use response::{AtomId, Digest, Part, Piece, Response, Variant};
+pub use resume::{Resumed, Resumer, Unfinished};
 pub use server::Server;

@@ -1,17 +1,22 @@
-//! Addresses to listen on, and the listening sockets: one for each loop and address.
+//! Addresses to listen on, and the listening sockets: one for each loop and address. Sockets of files and those that
+//! were open already are shared by all loops.
 
 use crate::error::{BindError, ListenAddrError};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{FromRawFd, RawFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 /// Connections that the kernel holds for a loop that is busy; the kernel may lower it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// An address to listen on: `127.0.0.1:8080`, `[::1]:80`, `localhost:8080`, or `:8080` for every interface.
+/// An address to listen on: `127.0.0.1:8080`, `[::1]:80`, `localhost:8080`, `:8080` for every interface, `unix:PATH` for a
+/// socket in the file system, or `fd:3` for a listening socket that this process was started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddr {
     /// Every interface, over IPv6 and IPv4 where the machine has both.
@@ -21,6 +26,56 @@ pub enum ListenAddr {
     },
     /// These addresses; a name may stand for several.
     Each(Vec<SocketAddr>),
+    /// A Unix socket of this path. What is left there by a server that has gone is removed first.
+    Unix(PathBuf),
+    /// A listening socket that is open already, by its number. It is used as it is, and belongs to the server then.
+    Inherited(RawFd),
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Local {
+    /// The address, with the port that the system chose for port 0.
+    pub addr: LocalAddr,
+    /// Whether TLS is spoken there.
+    pub is_secure: bool,
+}
+
+/// An address of a listening socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LocalAddr {
+    /// An address and a port.
+    Tcp(SocketAddr),
+    /// A Unix socket's path.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.addr {
+            LocalAddr::Tcp(addr) => write!(f, "{}://{addr}/", if self.is_secure { "https" } else { "http" }),
+            LocalAddr::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A listening socket of one loop.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) socket: Socket,
+    /// Whether TLS is spoken.
+    pub(crate) is_secure: bool,
+    /// Others have the socket too: whoever waits there can be left to them.
+    pub(crate) is_inherited: bool,
+}
+
+impl Listener {
+    pub(crate) fn local_addr(&self) -> Option<Local> {
+        let addr = self.socket.local_addr().ok()?;
+        let unix = || addr.as_pathname().map(|path| LocalAddr::Unix(path.to_owned()));
+        let addr = addr.as_socket().map(LocalAddr::Tcp).or_else(unix)?;
+        Some(Local { addr, is_secure: self.is_secure })
+    }
 }
 
 impl Default for ListenAddr {
@@ -45,6 +100,8 @@ impl fmt::Display for ListenAddr {
                 }
                 Ok(())
             }
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Inherited(fd) => write!(f, "fd:{fd}"),
         }
     }
 }
@@ -55,6 +112,12 @@ impl FromStr for ListenAddr {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(addr) = text.parse::<SocketAddr>() {
             return Ok(addr.into());
+        }
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            return Ok(Self::Unix(path.into()));
+        }
+        if let Some(fd) = text.strip_prefix("fd:").and_then(|fd| fd.parse().ok()).filter(|&fd: &RawFd| fd > 2) {
+            return Ok(Self::Inherited(fd));
         }
         let bad_port = || ListenAddrError::Port { text: text.to_owned() };
         let (host, port) = text.rsplit_once(':').ok_or_else(bad_port)?;
@@ -71,35 +134,56 @@ impl FromStr for ListenAddr {
     }
 }
 
-/// Opens the sockets of `loops` loops; the result has a list for each loop, in the order of `listen`.
-pub(crate) fn open(listen: &[ListenAddr], loops: usize) -> Result<Vec<Vec<Socket>>, BindError> {
-    let mut sockets: Vec<Vec<Socket>> = (0..loops).map(|_| Vec::new()).collect();
-    for wanted in listen {
+/// Opens the sockets of `loops` loops; the result has a list for each loop, in the order of `listen`, which says of each
+/// address whether TLS is spoken there.
+pub(crate) fn open(listen: &[(&ListenAddr, bool)], loops: usize) -> Result<Vec<Vec<Listener>>, BindError> {
+    let mut opened: Vec<Vec<Listener>> = (0..loops).map(|_| Vec::new()).collect();
+    for (wanted, is_secure) in listen {
+        let mut sockets: Vec<Vec<Socket>> = Vec::new();
         match wanted {
             ListenAddr::Every { port } => {
                 let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-                match open_one(both, &mut sockets) {
+                sockets.push(match open_each(both, loops) {
                     // A machine without IPv6 says one of these; then IPv4 alone is every interface.
                     Err(BindError::Listen { .. } | BindError::AddressNotHere { .. }) => {
-                        open_one(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)), &mut sockets)?;
+                        open_each(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)), loops)?
                     }
                     outcome => outcome?,
-                }
+                });
             }
             ListenAddr::Each(addrs) => {
                 for addr in addrs {
-                    open_one(*addr, &mut sockets)?;
+                    sockets.push(open_each(*addr, loops)?);
                 }
+            }
+            ListenAddr::Unix(path) => {
+                let failed = |source| BindError::ListenUnix { path: path.clone(), source };
+                let socket = open_unix(path).map_err(failed)?;
+                sockets.push(share(socket, loops).map_err(failed)?);
+            }
+            ListenAddr::Inherited(fd) => {
+                let failed = |source| BindError::Inherited { fd: *fd, source };
+                sockets.push(take_inherited(*fd).and_then(|socket| share(socket, loops)).map_err(failed)?);
+            }
+        }
+        for of_address in sockets {
+            for (of_loop, socket) in opened.iter_mut().zip(of_address) {
+                of_loop.push(Listener {
+                    socket,
+                    is_secure: *is_secure,
+                    is_inherited: matches!(wanted, ListenAddr::Inherited(_)),
+                });
             }
         }
     }
-    if sockets.first().is_none_or(Vec::is_empty) {
+    if opened.first().is_none_or(Vec::is_empty) {
         return Err(BindError::NoAddress);
     }
-    Ok(sockets)
+    Ok(opened)
 }
 
-fn open_one(addr: SocketAddr, sockets: &mut [Vec<Socket>]) -> Result<(), BindError> {
+/// A socket for each loop at one address.
+fn open_each(addr: SocketAddr, loops: usize) -> Result<Vec<Socket>, BindError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => BindError::AddressTaken { addr },
         io::ErrorKind::PermissionDenied => BindError::NoPermission { addr },
@@ -107,15 +191,54 @@ fn open_one(addr: SocketAddr, sockets: &mut [Vec<Socket>]) -> Result<(), BindErr
         _ => BindError::Listen { addr, source },
     };
     let mut bound = addr;
-    for (i, of_loop) in sockets.iter_mut().enumerate() {
+    let mut sockets = Vec::new();
+    for i in 0..loops {
         let socket = open_socket(bound, i == 0).map_err(failed)?;
         if i == 0 {
             // Port 0 is resolved once; the other loops share the port that the system chose.
             bound = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(addr);
         }
-        of_loop.push(socket);
+        sockets.push(socket);
     }
-    Ok(())
+    Ok(sockets)
+}
+
+/// The same socket for each loop: whichever comes first accepts.
+fn share(socket: Socket, loops: usize) -> io::Result<Vec<Socket>> {
+    let mut sockets: Vec<Socket> = (1..loops).map(|_| socket.try_clone()).collect::<io::Result<_>>()?;
+    sockets.push(socket);
+    Ok(sockets)
+}
+
+fn open_unix(path: &Path) -> io::Result<Socket> {
+    let addr = SockAddr::unix(path)?;
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+        // Nobody listens: a server that was killed has left it.
+        std::fs::remove_file(path)?;
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.bind(&addr)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+fn take_inherited(fd: RawFd) -> io::Result<Socket> {
+    let mut listens: i32 = 0;
+    let mut len = size_of::<i32>() as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_ACCEPTCONN);
+    // SAFETY: the kernel writes at most `len` bytes into `listens`; both live over the call.
+    crate::epoll::check(unsafe { libc::getsockopt(fd, level, name, (&raw mut listens).cast(), &raw mut len) })?;
+    if listens == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it does not listen"));
+    }
+    // A copy of our own, so that a number that is given twice is closed once by each of its owners.
+    // SAFETY: the call takes no pointers; the descriptor is new and owned by nobody else.
+    let socket = unsafe { Socket::from_raw_fd(crate::epoll::check(libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3))?) };
+    socket.set_nonblocking(true)?;
+    // Of a Unix socket this is refused, and needs not be.
+    let _ = socket.set_tcp_nodelay(true);
+    Ok(socket)
 }
 
 fn open_socket(addr: SocketAddr, first: bool) -> io::Result<Socket> {
@@ -168,9 +291,9 @@ mod tests {
     #[test]
     fn a_port_that_another_server_shares_is_reported_as_taken() {
         let any: ListenAddr = "127.0.0.1:0".parse().expect("an address");
-        let ours = open(&[any], 2).expect("two loops");
-        let addr = ours[0][0].local_addr().expect("bound").as_socket().expect("TCP");
-        assert_eq!(ours[1][0].local_addr().expect("bound").as_socket(), Some(addr));
-        assert!(matches!(open(&[addr.into()], 2), Err(BindError::AddressTaken { .. })));
+        let ours = open(&[(&any, false)], 2).expect("two loops");
+        let addr = ours[0][0].socket.local_addr().expect("bound").as_socket().expect("TCP");
+        assert_eq!(ours[1][0].socket.local_addr().expect("bound").as_socket(), Some(addr));
+        assert!(matches!(open(&[(&addr.into(), false)], 2), Err(BindError::AddressTaken { .. })));
     }
 }

@@ -4,6 +4,7 @@ use crate::access_log::format::Format;
 use crate::arm_rules::ArmRules;
 use crate::config::HostRules;
 use crate::listen::ListenAddr;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -20,8 +21,19 @@ pub struct Options {
     pub loops: usize,
     /// Bytes of file content held in memory by all loops together; each loop has an equal share. Default: 256 MiB.
     pub cache_bytes_max: u64,
-    /// Files up to this size are held in memory; larger ones are sent from their descriptor. Default: 1 MiB.
+    /// Files up to this size are held in memory; larger ones are sent from their descriptor, which in the clear spares
+    /// the kernel a copy. Where most is encrypted, 1 MiB is better. Default: 24 KiB.
     pub cached_file_bytes_max: u64,
+    /// Compressed forms of files. Default: both ways are on.
+    pub compression: Compression,
+    /// Whether the includes of `.shtml` files are carried out (mod_include's include, echo, set and if; ESI's include).
+    /// They lead to what the site serves anyhow, and run nothing. Default: yes.
+    pub includes: bool,
+    /// Directories that each loop watches for changes (inotify), so that files in memory need no look. Those beyond
+    /// it, and where the kernel does not tell of changes, are looked at once a second. 0 = none. Default: 8192.
+    pub watches_max: usize,
+    /// Media types by the ending of a name, without its dot and in lower case, before the built-in ones.
+    pub media_types: HashMap<String, String>,
     /// Whether a directory without `index.html` is listed; otherwise it is answered with 403. Default: yes.
     pub listing: bool,
     /// Names of files that stand for their directory, in the order in which they are looked for. Default: `index.html`.
@@ -34,7 +46,13 @@ pub struct Options {
     pub access_log: Option<AccessLog>,
     /// Which requests are told as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
-    /// Who is told of what happens while the server runs, such as a log that cannot be written. Default: nobody.
+    /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
+    /// of `listen` speak TLS. Default: none.
+    pub certificates: Vec<CertificateFiles>,
+    /// Addresses that speak in the clear although there are certificates. Default: none.
+    pub listen_clear: Vec<ListenAddr>,
+    /// Who is told of what happens while the server runs: certificates that were changed, a log that cannot be
+    /// written. Default: nobody.
     pub notice: fn(&str),
     /// How long to wait for a slow client.
     pub timeouts: Timeouts,
@@ -50,17 +68,51 @@ impl Options {
             root: root.into(),
             loops: std::thread::available_parallelism().map_or(1, usize::from),
             cache_bytes_max: 256 << 20,
-            cached_file_bytes_max: 1 << 20,
+            cached_file_bytes_max: 24 << 10,
+            compression: Compression::default(),
+            includes: true,
+            watches_max: 8192,
+            media_types: HashMap::new(),
             listing: true,
             index: vec!["index.html".to_owned()],
             dot_files: false,
             hosts: None,
             access_log: None,
             arm: None,
+            certificates: Vec::new(),
+            listen_clear: Vec::new(),
             notice: |_| {},
             timeouts: Timeouts::default(),
             limits: Limits::default(),
         }
+    }
+}
+
+/// The files of a certificate, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, then those that lead from it to an authority.
+    pub certificate: PathBuf,
+    /// Its private key: PKCS #8, PKCS #1 or SEC 1.
+    pub key: PathBuf,
+}
+
+/// Which compressed forms clients that take them get (RFC 9110 section 12.5.3).
+#[derive(Debug, Clone)]
+pub struct Compression {
+    /// Send `file.br`, `file.zst` or `file.gz` in place of `file`, if it is not older. Default: yes.
+    pub neighbours: bool,
+    /// Compress what is text, once, in a thread beside the loops, and keep it in memory. Default: yes.
+    pub on_the_fly: bool,
+    /// Bytes from which on that is done. Default: 1 KiB.
+    pub bytes_min: u64,
+    /// Bytes up to which that is done. Default: 1 MiB.
+    pub bytes_max: u64,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self { neighbours: true, on_the_fly: true, bytes_min: 1 << 10, bytes_max: 1 << 20 }
     }
 }
 
@@ -107,6 +159,11 @@ pub struct Limits {
     /// Bytes of a request body that are read and ignored to keep the connection; with a larger one the connection
     /// closes after the response. Default: 64 KiB.
     pub body_bytes_max: u64,
+    /// Requests that a client of HTTP/2 may have under way over one connection; more are refused. Default: 128.
+    pub streams_max: usize,
+    /// Open connections of one client's address (IPv6: of its /64), in all loops together; more are answered with 503
+    /// and closed. 0 = as many as there may be. Default: 0.
+    pub connections_per_address_max: usize,
     /// Ranges in one request; with more of them the whole file is sent (RFC 9110 section 14.2). Default: 16.
     pub ranges_max: usize,
     /// Entries shown in a directory listing; the page says when there are more. Default: 4096.
@@ -120,6 +177,8 @@ impl Default for Limits {
             head_bytes_max: 16 << 10,
             target_bytes_max: 8 << 10,
             body_bytes_max: 64 << 10,
+            streams_max: 128,
+            connections_per_address_max: 0,
             ranges_max: 16,
             listing_entries_max: 4096,
         }

@@ -37,6 +37,11 @@ impl Pending {
         }
     }
 
+    /// Whether the content is still what the head has said of it.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.atom.as_ref().is_none_or(|atom| atom.is_unchanged())
+    }
+
     /// Bytes of the body that the socket has taken.
     pub(crate) fn body_sent_bytes(&self) -> u64 {
         self.response.offset.saturating_sub(self.head_bytes)

@@ -20,18 +20,24 @@ impl Reloader {
         Self(Arc::new(Reloads { generation: AtomicU64::new(0), options: Mutex::new(Arc::clone(options)) }))
     }
 
-    /// Has every loop take up hosts, paths, limits, times and the log of `options`, for the requests from then on.
-    /// No connection is closed by it. Returns what was changed but holds only after a restart.
+    /// Has every loop take up hosts, paths, limits, times, certificates and the log of `options`, for the
+    /// requests and handshakes from then on. No connection is closed by it. Returns what was changed but holds only after a restart.
     pub fn reload(&self, mut options: Options) -> Vec<&'static str> {
         let mut current = self.0.options.lock().unwrap_or_else(PoisonError::into_inner);
         let before = &**current;
         let changed = [
             ("listen", before.listen != options.listen),
+            ("tls (whether there is any)", before.certificates.is_empty() != options.certificates.is_empty()),
+            ("tls.listen_clear", before.listen_clear != options.listen_clear),
             ("loops", before.loops != options.loops.max(1)),
             ("cache", before.cache_bytes_max != options.cache_bytes_max),
             ("arm", before.arm != options.arm),
             ("log (whether there is one)", before.access_log.is_some() != options.access_log.is_some()),
             ("limits.connections", before.limits.connections_max != options.limits.connections_max),
+            (
+                "limits.connections_per_address",
+                before.limits.connections_per_address_max != options.limits.connections_per_address_max,
+            ),
         ];
         options.loops = before.loops;
         options.cache_bytes_max = before.cache_bytes_max;

@@ -29,7 +29,7 @@ pub(crate) struct Request<'b> {
     pub(crate) method: Method,
     pub(crate) method_text: &'b str,
     pub(crate) target: &'b str,
-    /// The minor version: 0 or 1.
+    /// The minor version: 0 or 1; 2 stands for HTTP/2.
     pub(crate) minor: u8,
     pub(crate) keep_alive: bool,
     pub(crate) framing: Framing,
@@ -40,6 +40,7 @@ pub(crate) struct Request<'b> {
     /// The field Host.
     pub(crate) host: Option<&'b [u8]>,
     pub(crate) range: Option<&'b [u8]>,
+    pub(crate) accept_encoding: Option<&'b [u8]>,
     pub(crate) if_range: Option<&'b [u8]>,
     pub(crate) if_match: Option<&'b [u8]>,
     pub(crate) if_none_match: Option<&'b [u8]>,
@@ -85,17 +86,32 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
     if head_bytes > limits.head_bytes_max {
         return Head::Rejected(431);
     }
+    match of_fields(method_text, target, minor, parsed.headers) {
+        Ok(request) => Head::Complete(request, head_bytes),
+        Err(status) => Head::Rejected(status),
+    }
+}
+
+/// What a request is that was taken apart already, or the status that refuses it.
+#[inline(always)]
+pub(crate) fn of_fields<'b>(
+    method_text: &'b str,
+    target: &'b str,
+    minor: u8,
+    fields: &[httparse::Header<'b>],
+) -> Result<Request<'b>, u16> {
     let mut request = Request {
         method: method(method_text),
         method_text,
         target,
         minor,
-        keep_alive: minor == 1,
+        keep_alive: minor >= 1,
         framing: Framing::None,
         expects_continue: false,
         is_conditional: false,
         host: None,
         range: None,
+        accept_encoding: None,
         if_range: None,
         if_match: None,
         if_none_match: None,
@@ -107,10 +123,8 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
         arm_correlator: None,
         authorization: None,
     };
-    match request.read_fields(parsed.headers) {
-        Ok(()) => Head::Complete(request, head_bytes),
-        Err(status) => Head::Rejected(status),
-    }
+    request.read_fields(fields)?;
+    Ok(request)
 }
 
 /// Says whether more input could still make a head of acceptable size.
@@ -136,6 +150,15 @@ fn method(text: &str) -> Method {
 }
 
 impl<'b> Request<'b> {
+    /// The version as logs have it.
+    pub(crate) fn version(&self) -> &'static str {
+        match self.minor {
+            0 => "HTTP/1.0",
+            1 => "HTTP/1.1",
+            _ => "HTTP/2.0",
+        }
+    }
+
     fn read_fields(&mut self, fields: &[httparse::Header<'b>]) -> Result<(), u16> {
         let mut hosts = 0;
         let mut length: Option<u64> = None;
@@ -162,7 +185,7 @@ impl<'b> Request<'b> {
                     if !value.eq_ignore_ascii_case(b"100-continue") {
                         return Err(417);
                     }
-                    self.expects_continue = self.minor == 1;
+                    self.expects_continue = self.minor >= 1;
                 }
                 7 if is("referer") => self.referrer = Some(value),
                 8 if is("if-match") => self.condition(|request| &mut request.if_match, value),
@@ -180,6 +203,7 @@ impl<'b> Request<'b> {
                     }
                     length = Some(bytes);
                 }
+                15 if is("accept-encoding") => self.accept_encoding(value),
                 17 if is("if-modified-since") => self.condition(|request| &mut request.if_modified_since, value),
                 17 if is("transfer-encoding") => {
                     transfer_codings += 1;
@@ -193,7 +217,7 @@ impl<'b> Request<'b> {
                 _ => {}
             }
         }
-        if hosts != 1 && (self.minor == 1 || hosts > 1) {
+        if hosts != 1 && (self.minor >= 1 || hosts > 1) {
             return Err(400);
         }
         if ranges > 1 {
@@ -216,6 +240,13 @@ impl<'b> Request<'b> {
         let field = field(self);
         if field.is_none() {
             *field = Some(value);
+        }
+    }
+
+    /// Keeps the only line; of a list over several lines the first counts, as no browser writes one.
+    fn accept_encoding(&mut self, value: &'b [u8]) {
+        if self.accept_encoding.is_none() {
+            self.accept_encoding = Some(value);
         }
     }
 

@@ -1,6 +1,7 @@
 //! A response as a value: everything that is needed to go on with it, here or elsewhere.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// An unfinished response: plain data that can be kept, sent to another process and continued there.
 ///
@@ -35,6 +36,16 @@ pub struct AtomId {
     pub size: u64,
 }
 
+/// A SHA-256 of content, shown as 64 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 /// The form in which content is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -42,6 +53,34 @@ pub enum Variant {
     /// The bytes as they are in the file.
     #[default]
     Identity,
+    /// Compressed by gzip (RFC 1952).
+    Gzip,
+    /// Compressed by Brotli (RFC 7932).
+    Brotli,
+    /// Compressed by Zstandard (RFC 8878, windows of at most 8 MiB as RFC 9659 has it).
+    Zstd,
+}
+
+impl Variant {
+    /// The name in Content-Encoding; none for the plain bytes.
+    pub fn coding(self) -> Option<&'static str> {
+        match self {
+            Self::Identity => None,
+            Self::Gzip => Some("gzip"),
+            Self::Brotli => Some("br"),
+            Self::Zstd => Some("zstd"),
+        }
+    }
+
+    /// The ending of a file that holds this form of the file without it.
+    pub(crate) fn suffix(self) -> &'static [u8] {
+        match self {
+            Self::Identity => b"",
+            Self::Gzip => b".gz",
+            Self::Brotli => b".br",
+            Self::Zstd => b".zst",
+        }
+    }
 }
 
 /// A range of the content, sent after a portion of the head bytes.

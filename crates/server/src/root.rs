@@ -6,6 +6,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -72,6 +73,15 @@ impl Root {
     /// Opens just for a look at what it is.
     pub(crate) fn open_for_stat(&self, path: &[u8]) -> io::Result<File> {
         self.open_below(path, libc::O_PATH)
+    }
+
+    /// Whether an open file lies where its path says, with no symbolic link on the way. False where /proc is missing.
+    pub(crate) fn is_straight(&self, file: &File, path: &[u8]) -> bool {
+        let at = |file: &File| std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
+        let (Some(top), Some(found)) = (at(&self.directory), at(file)) else { return false };
+        let trimmed = |path: &[u8]| path.strip_suffix(b"/").unwrap_or(path).to_vec();
+        let expected = [trimmed(top.as_os_str().as_bytes()), trimmed(path)].concat();
+        trimmed(found.as_os_str().as_bytes()) == expected
     }
 
     #[cfg(test)]

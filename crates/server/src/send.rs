@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
 
 /// Pieces in one system call.
-const PIECES_MAX: usize = 32;
+pub(crate) const PIECES_MAX: usize = 32;
 /// Bytes given to one connection before the others have their turn.
 const TURN_BYTES_MAX: u64 = 512 << 10;
 /// Bytes in one system call.
@@ -117,6 +117,10 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
         return Ok(if is_last { Step::Last { bytes } } else { Step::Took { bytes, full } });
     }
     let Some((handle, start, len)) = file else { return Ok(Step::Nothing) };
+    if !queue.iter().find(|pending| !pending.response.is_finished()).is_some_and(Pending::is_unchanged) {
+        // Bytes of two versions must never look like one file.
+        return Err(io::ErrorKind::StaleNetworkFileHandle.into());
+    }
     let taken = sink.send_file(handle, start, len.min(CALL_BYTES_MAX as u64))?;
     if taken == 0 {
         // The file became shorter than the head has promised, so there is no honest way to go on.
@@ -182,13 +186,7 @@ impl Sink for Socket<'_> {
             // SAFETY: the kernel reads only the slice, which lives over the call.
             unsafe { libc::send(self.fd, whole.as_ptr().cast(), whole.len(), flags) }
         } else {
-            // SAFETY: all zeros is a valid value of this plain structure.
-            let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-            // An IoSlice has the layout of an iovec, and sendmsg does not write through it.
-            message.msg_iov = pieces.as_ptr().cast_mut().cast();
-            message.msg_iovlen = pieces.len();
-            // SAFETY: the structure and the pieces live over the call, which only reads them.
-            unsafe { libc::sendmsg(self.fd, &raw const message, flags) }
+            return crate::epoll::send(self.fd, pieces, flags);
         };
         usize::try_from(taken).map_err(|_| io::Error::last_os_error())
     }
@@ -205,17 +203,21 @@ impl Sink for Socket<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::atom::Description;
     use crate::clock::Clock;
     use crate::counters::LoopCounters;
     use crate::head::Persistence;
     use crate::options::Options;
     use crate::request::{self, Head};
-    use crate::response::Response;
+    use crate::response::{Response, Variant};
     use crate::root::Root;
-    use crate::site::Site;
+    use crate::shelf::Shelf;
+    use crate::site::{Share, Site};
+    use crate::watcher::Watcher;
     use proptest::prelude::*;
     use std::os::unix::fs::FileExt;
     use std::rc::Rc;
+    use std::sync::Arc;
 
     /// A sink that has room for so many bytes.
     #[derive(Default)]
@@ -250,7 +252,10 @@ mod tests {
 
     fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> Pending {
         let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
-        let mut site = Site::new(Root::open_directory(directory).expect("opens"), &options, 4);
+        let root = Root::open_directory(directory).expect("opens");
+        let watcher = Rc::new(Watcher::deaf());
+        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4 };
+        let mut site = Site::new(root, &options, &share);
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
         let mut pending = Pending::default();
         site.respond(&request, Persistence::Stays, &Clock::new(), &LoopCounters::default(), &mut pending);
@@ -291,7 +296,8 @@ mod tests {
             let response: Response = serde_json::from_slice(&carried).expect("restores");
             // Elsewhere the content is found again by its identity.
             let file = File::open(directory.path().join("f.bin")).expect("opens");
-            let atom = Atom::load(file, b"f.bin", memory(there), 0).expect("loads");
+            let of = Description { path: Box::default(), content_type: String::new(), variant: Variant::Identity, varies: false, now_s: 0 };
+            let atom = Atom::load(file, &Shelf::new(), memory(there), &of).expect("loads");
             prop_assert!(response.atom.is_none_or(|id| id == atom.id));
             let mut resumed = [Pending { response, atom: Some(Rc::new(atom)), ..Pending::default() }];
             bytes.extend(run(&mut resumed, usize::MAX));

@@ -3,25 +3,31 @@
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::arm_requests::{ArmRequests, Names};
 use crate::config::HostRules;
-use crate::connection::Workbench;
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
-use crate::error::{BindError, RunError};
-use crate::event_loop::EventLoop;
+use crate::error::{BindError, RunError, TlsError};
+use crate::event_loop::{EventLoop, Open};
 use crate::front::{Front, Hosts};
-use crate::listen;
+use crate::listen::{self, Listener, Local, LocalAddr};
 use crate::options::{Limits, Options};
+use crate::per_address::PerAddress;
 use crate::reload::{Reloader, Reloads};
 use crate::root::Root;
-use crate::site::Site;
-use socket2::Socket;
+use crate::shelf::Shelf;
+use crate::site::{Share, Site};
+use crate::tls::Certificates;
+use crate::watcher::Watcher;
+use crate::workbench::Workbench;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// How often the caller's stop flag is looked at.
 const STOP_POLL: Duration = Duration::from_millis(50);
+/// Looks at the caller's stop flag from one look at the files of certificates to the next: a second.
+const CERTIFICATE_POLLS: u32 = 20;
 /// Descriptors that are neither connections nor cached files.
 const SPARE_DESCRIPTORS: usize = 64;
 
@@ -29,8 +35,10 @@ const SPARE_DESCRIPTORS: usize = 64;
 #[derive(Debug)]
 pub struct Server {
     options: Arc<Options>,
-    local_addrs: Vec<SocketAddr>,
+    locals: Vec<Local>,
     parts: Vec<LoopParts>,
+    certificates: Option<Certificates>,
+    tls: Option<Arc<rustls::ServerConfig>>,
     log: Option<LogWriter>,
     counters: Counters,
     reopen: Arc<AtomicBool>,
@@ -44,7 +52,7 @@ pub struct Server {
 struct LoopParts {
     epoll: Epoll,
     waker: Waker,
-    listeners: Vec<Socket>,
+    listeners: Vec<Listener>,
     root: Root,
 }
 
@@ -63,9 +71,14 @@ impl Server {
         let reopen = Arc::new(AtomicBool::new(false));
         let log = options.access_log.as_ref().map(|log| LogWriter::open(log, Arc::clone(&reopen), options.notice));
         let log = log.transpose()?;
-        let sockets = listen::open(&options.listen, options.loops)?;
-        let of_first = sockets.first().into_iter().flatten();
-        let local_addrs = of_first.filter_map(|socket| socket.local_addr().ok()?.as_socket()).collect();
+        let is_secure = !options.certificates.is_empty();
+        let certificates = is_secure.then(|| Certificates::load(&options.certificates)).transpose()?;
+        let tls = certificates.as_ref().map(|certificates| certificates.config().map(Arc::new)).transpose();
+        let tls = tls.map_err(|source| TlsError::Setup { source })?;
+        let listen = options.listen.iter().map(|addr| (addr, is_secure));
+        let listen = listen.chain(options.listen_clear.iter().map(|addr| (addr, false)));
+        let sockets = listen::open(&listen.collect::<Vec<_>>(), options.loops)?;
+        let locals = sockets.first().into_iter().flatten().filter_map(Listener::local_addr).collect();
         let failed = |source| BindError::EventLoop { source };
         let parts = sockets.into_iter().map(|listeners| {
             let root = root.try_clone().map_err(failed)?;
@@ -75,16 +88,34 @@ impl Server {
         let parts = parts.collect::<Result<Vec<_>, BindError>>()?;
         let counters = Counters((0..options.loops).map(|_| LoopCounters::default()).collect());
         let descriptors = open_files_max();
-        let files_max = (descriptors / 8 / options.loops).clamp(4, 1024);
+        let files_max = (descriptors / 8 / options.loops).clamp(4, 8192);
         let connections_max = connections_max(&options.limits, descriptors, files_max * options.loops);
         let options = Arc::new(options);
         let reloader = Reloader::new(&options);
-        Ok(Self { reloader, options, local_addrs, parts, log, counters, reopen, connections_max, files_max })
+        Ok(Self {
+            reloader,
+            options,
+            locals,
+            parts,
+            certificates,
+            tls,
+            log,
+            counters,
+            reopen,
+            connections_max,
+            files_max,
+        })
     }
 
-    /// The addresses that the server listens on, with the ports that the system chose for port 0.
-    pub fn local_addrs(&self) -> &[SocketAddr] {
-        &self.local_addrs
+    /// The addresses of TCP that the server listens on, with the ports that the system chose for port 0.
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        let tcp = |local: &Local| if let LocalAddr::Tcp(addr) = local.addr { Some(addr) } else { None };
+        self.locals.iter().filter_map(tcp).collect()
+    }
+
+    /// Everything that the server listens on.
+    pub fn locals(&self) -> &[Local] {
+        &self.locals
     }
 
     /// The number of event loops.
@@ -133,13 +164,17 @@ impl Server {
     ///
     /// As for [`run`](Self::run).
     pub fn run_with(self, stop: &AtomicBool, mut beside: impl FnMut()) -> Result<Counts, RunError> {
-        let Self { options, parts, mut log, counters, connections_max, files_max, reopen, reloader, .. } = self;
+        let Self { options, parts, mut certificates, tls, mut log, counters, reopen, reloader, .. } = self;
+        let (connections_max, files_max) = (self.connections_max, self.files_max);
         let log_wanted = log.as_ref().map(LogWriter::wanted);
         let buffers: Vec<_> = parts.iter().map(|_| log.as_ref().map(LogWriter::buffer)).collect();
         let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
         let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
-        let open = Arc::new(AtomicUsize::new(0));
+        let per_address = PerAddress::new(options.limits.connections_per_address_max);
+        let open = Arc::new(Open { count: AtomicUsize::new(0), per_address });
         let names = Arc::new(Names::default());
+        let shelf = Arc::new(Shelf::new());
+        shelf.start().map_err(|source| RunError::Thread { source })?;
         let rules = options.arm.clone().map(Arc::new);
         let stopping = AtomicBool::new(false);
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
@@ -149,7 +184,8 @@ impl Server {
             wakers.push(Arc::clone(&waker));
             let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
             let reloads = Arc::clone(&reloader.0);
-            threads.push(Start { reloads, index, epoll, waker, listeners, root, log, arm });
+            let (tls, shelf) = (tls.clone(), Arc::clone(&shelf));
+            threads.push(Start { reloads, index, epoll, waker, listeners, root, tls, log, arm, shelf });
         }
         let outcome = std::thread::scope(|scope| {
             let mut running = Vec::new();
@@ -165,7 +201,7 @@ impl Server {
             }
             // A loop that ends early has failed, and half a server is worse than a clear end.
             let is_running = || running.iter().all(|thread| !thread.is_finished());
-            let mut generation = 0;
+            let (mut polls, mut generation) = (0_u32, 0);
             while outcome.is_ok() && !stop.load(Ordering::Relaxed) && is_running() {
                 std::thread::park_timeout(STOP_POLL);
                 beside();
@@ -174,7 +210,13 @@ impl Server {
                         wanted.lock().unwrap_or_else(PoisonError::into_inner).clone_from(log);
                         reopen.store(true, Ordering::Relaxed);
                     }
+                    let replaced = certificates.as_mut().and_then(|used| used.replace(&newer.certificates));
+                    tell_of_certificates(replaced, newer.notice);
                     wakers.iter().for_each(|waker| waker.wake());
+                }
+                polls = polls.wrapping_add(1);
+                if let Some(certificates) = certificates.as_mut().filter(|_| polls.is_multiple_of(CERTIFICATE_POLLS)) {
+                    tell_of_certificates(certificates.reload(), options.notice);
                 }
             }
             stopping.store(true, Ordering::Relaxed);
@@ -193,16 +235,26 @@ impl Server {
     }
 }
 
+fn tell_of_certificates(changed: Option<Result<(), TlsError>>, notice: fn(&str)) {
+    match changed {
+        Some(Ok(())) => notice("certificates were changed and are in use"),
+        Some(Err(error)) => notice(&format!("changed certificates are not used: {error}")),
+        None => {}
+    }
+}
+
 /// A loop on its way into its thread.
 struct Start {
     reloads: Arc<Reloads>,
     index: usize,
     epoll: Epoll,
     waker: Arc<Waker>,
-    listeners: Vec<Socket>,
+    listeners: Vec<Listener>,
     root: Root,
+    tls: Option<Arc<rustls::ServerConfig>>,
     log: Option<LogBuffer>,
     arm: Option<ArmRequests>,
+    shelf: Arc<Shelf>,
 }
 
 impl Start {
@@ -210,20 +262,22 @@ impl Start {
         self,
         options: &Options,
         counters: &Counters,
-        open: &Arc<AtomicUsize>,
+        open: &Arc<Open>,
         stopping: &AtomicBool,
         connections_max: usize,
         files_max: usize,
     ) -> std::io::Result<()> {
+        let watcher = Rc::new(if options.watches_max > 0 { Watcher::new() } else { Watcher::deaf() });
+        let share = Share { shelf: self.shelf, watcher: Rc::clone(&watcher), files_max };
         let front = match &options.hosts {
-            None => Front::Plain(Site::new(self.root, options, files_max)),
+            None => Front::Plain(Site::new(self.root, options, &share)),
             Some(rules) => {
-                Front::Hosts(Box::new(Hosts::new(Arc::clone(&rules.0), Arc::clone(&self.waker), options, files_max)?))
+                Front::Hosts(Box::new(Hosts::new(Arc::clone(&rules.0), Arc::clone(&self.waker), options, share)?))
             }
         };
         let bench =
-            Workbench::new(front, self.log, self.arm, options, counters.clone(), self.index, (self.reloads, files_max));
-        let event_loop = EventLoop::new(self.epoll, self.listeners, bench, Arc::clone(open), connections_max);
+            Workbench::new(front, self.log, self.arm, options, counters.clone(), self.index, (self.reloads, watcher));
+        let event_loop = EventLoop::new(self.epoll, self.listeners, self.tls, bench, Arc::clone(open), connections_max);
         event_loop.run(&self.waker, stopping)
     }
 }

@@ -1,32 +1,54 @@
 //! What a request for something below the root is answered with.
 
-use crate::atom::{Atom, Stamp};
-use crate::cache::{Cache, Found};
+use crate::assembly;
+use crate::atom::{Atom, Description, Stamp};
+use crate::cache::{Cache, Found, TOLD_MS, UNTOLD_MS};
 use crate::clock::Clock;
+use crate::coding::{CODINGS, LastAccepted};
 use crate::conditional::{self, Verdict};
 use crate::counters::LoopCounters;
 use crate::error_page::{self, Extra};
+use crate::forms::{self, Forms};
 use crate::head::{self, Persistence};
+use crate::inotify::Event;
 use crate::listing;
-use crate::options::Options;
+use crate::media_type;
+use crate::options::{Compression, Options};
 use crate::pending::Pending;
 use crate::range::{self, Ranges};
 use crate::request::{Method, Request};
 use crate::response::{Part, Variant};
 use crate::root::Root;
+use crate::shelf::Shelf;
 use crate::target::{self, BadTarget};
+use crate::watcher::Watcher;
+use crate::watches::{Change, Watches};
+use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The Allow field, the same for everything that is served.
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+/// How long after a change another one may leave the file looking the same.
+const AMBIGUOUS: Duration = Duration::from_millis(50);
+
 /// A root directory with its cache, as one loop serves it.
 #[derive(Debug)]
 pub(crate) struct Site {
     root: Root,
     cache: Cache,
+    watches: Watches,
+    changes: Vec<Change>,
+    shelf: Arc<Shelf>,
+    accepted: LastAccepted,
+    compression: Compression,
+    includes: bool,
+    media_types: media_type::Overrides,
     memory_bytes_max: u64,
     listing: Option<listing::Shown>,
     dot_files: bool,
@@ -37,6 +59,17 @@ pub(crate) struct Site {
     /// Makes boundaries that nobody can put into a file beforehand.
     boundaries: RandomState,
     boundary_count: u64,
+}
+
+/// What a site has together with others.
+#[derive(Debug, Clone)]
+pub(crate) struct Share {
+    /// The bytes of files that all loops have read.
+    pub(crate) shelf: Arc<Shelf>,
+    /// The loop's.
+    pub(crate) watcher: Rc<Watcher>,
+    /// Descriptors of files that are kept open.
+    pub(crate) files_max: usize,
 }
 
 /// What a path leads to.
@@ -59,12 +92,19 @@ enum Resource {
 }
 
 impl Site {
-    pub(crate) fn new(root: Root, options: &Options, files_max: usize) -> Self {
+    pub(crate) fn new(root: Root, options: &Options, share: &Share) -> Self {
         let bytes_max = options.cache_bytes_max / options.loops.max(1) as u64;
         let entries_max = options.limits.listing_entries_max;
         Self {
             root,
-            cache: Cache::new(bytes_max, files_max),
+            cache: Cache::new(bytes_max, share.files_max),
+            watches: Watches::new(Rc::clone(&share.watcher), options.watches_max),
+            changes: Vec::new(),
+            shelf: Arc::clone(&share.shelf),
+            accepted: LastAccepted::default(),
+            compression: options.compression.clone(),
+            includes: options.includes,
+            media_types: options.media_types.clone(),
             memory_bytes_max: options.cached_file_bytes_max,
             listing: options.listing.then_some(listing::Shown { dot_files: options.dot_files, entries_max }),
             dot_files: options.dot_files,
@@ -99,9 +139,15 @@ impl Site {
         let mut decoded = std::mem::take(&mut self.decoded);
         match target::resolve(request.target, self.dot_files, &mut decoded) {
             Ok(found) => match self.resource(found.path, clock, counters) {
-                Resource::Atom(atom) => self.content(request, atom, clock, persistence, out),
+                Resource::Atom(atom) if atom.template.is_some() => {
+                    self.assembled(request, &atom, clock, persistence, counters, out);
+                }
+                Resource::Atom(atom) => {
+                    let atom = self.form(request, found.path, atom, clock, counters);
+                    self.content(request, atom, clock, persistence, out);
+                }
                 Resource::Directory(directory) => {
-                    self.directory(directory, found.path, extra, clock, persistence, out);
+                    self.directory(directory, &found, extra, clock, persistence, out);
                 }
                 Resource::Redirect => redirect(&found, extra, clock, persistence, out),
                 Resource::Failed(status) => error_page::write(out, status, extra, clock, persistence),
@@ -112,6 +158,55 @@ impl Site {
         self.decoded = decoded;
     }
 
+    /// Another bound on the directories that are watched.
+    pub(crate) fn limit_watches(&mut self, directories_max: usize) {
+        self.watches.limit(directories_max);
+    }
+
+    /// Hears an event of the loop's watches; it has its effect when all of them are [settled](Self::settle).
+    pub(crate) fn hear(&mut self, event: Event<'_>) {
+        self.watches.hear(event, &mut self.changes);
+    }
+
+    /// Takes note of the files that have changed.
+    pub(crate) fn settle(&mut self, counters: &LoopCounters) {
+        let mut changes = std::mem::take(&mut self.changes);
+        let mut gone = 0;
+        for change in &changes {
+            match change {
+                Change::Path(path) => gone += self.forget(path),
+                Change::Below(directory) => gone += self.cache.remove_below(directory),
+                Change::Everything => counters.watch_overflows.add(1),
+            }
+        }
+        counters.cache_stale.add(gone);
+        self.settle_watches(counters);
+        changes.clear();
+        self.changes = changes;
+    }
+
+    /// Removes what a changed name has to do with: the file, the directory that it is the index of, and the file that
+    /// it is a form of.
+    fn forget(&mut self, path: &[u8]) -> u64 {
+        let mut gone = u64::from(self.cache.remove(path));
+        if let Some(slash) = memchr::memrchr(b'/', path) {
+            let (directory, name) = path.split_at(slash + 1);
+            gone += u64::from(self.index.iter().any(|index| index == name) && self.cache.remove(directory));
+        }
+        for plain in CODINGS.iter().filter_map(|coding| path.strip_suffix(coding.suffix())) {
+            gone += self.forget(plain);
+        }
+        gone
+    }
+
+    /// Has everything looked at again whose watches were given up, and counts what had no watch.
+    fn settle_watches(&mut self, counters: &LoopCounters) {
+        if self.watches.take_lost() {
+            self.cache.doubt_all();
+        }
+        counters.watches_refused.add(std::mem::take(&mut self.watches.refused));
+    }
+
     /// Finds content in the cache, or on disk and then in the cache.
     fn resource(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Resource {
         let stale = match self.cache.find(path, clock.now_ms) {
@@ -119,38 +214,133 @@ impl Site {
                 counters.cache_hits.add(1);
                 return Resource::Atom(atom);
             }
-            Found::Stale(stamp) => Some(stamp),
+            Found::Stale(atom) => Some(atom),
             Found::Missing => None,
         };
+        // Before the look at the file, so that no change falls between the two.
+        let device = self.watches.cover(&self.root, path, clock.now_ms);
+        self.settle_watches(counters);
         let located = self.locate(path);
-        let is_usable = stale.is_some_and(|stamp| match &located {
-            Ok(Located::File(_, metadata) | Located::Index(_, metadata, _)) => Stamp::of(metadata) == stamp,
-            Ok(_) => false,
-            // Without descriptors or memory for a look, the content of a second ago is better than an error.
-            Err(error) => status_of(error) >= 500,
-        });
-        if is_usable && let Some(atom) = self.cache.confirm(path, clock.now_ms) {
-            counters.cache_hits.add(1);
-            return Resource::Atom(atom);
-        }
-        if self.cache.remove(path) {
+        let name = match &located {
+            Ok(Located::Index(_, _, number)) => [path, &self.index[*number]].concat(),
+            _ => path.to_vec(),
+        };
+        let fresh_ms = located.as_ref().map_or(UNTOLD_MS, |located| self.fresh_ms(located, &name, device));
+        if let Some(atom) = stale {
+            let is_same = match &located {
+                Ok(Located::File(_, metadata) | Located::Index(_, metadata, _)) => self.is_same(&atom, &name, metadata),
+                Ok(_) => false,
+                // Without descriptors or memory for a look, the content of a second ago is better than an error.
+                Err(error) => status_of(error) >= 500,
+            };
+            if is_same {
+                self.cache.confirm(path, clock.now_ms + fresh_ms);
+                counters.cache_hits.add(1);
+                return Resource::Atom(atom);
+            }
+            self.cache.remove(path);
             counters.cache_stale.add(1);
         }
         counters.cache_misses.add(1);
-        let name = match &located {
-            Ok(Located::Index(_, _, number)) => &self.index[*number],
-            _ => path,
-        };
         let loaded = located.and_then(|located| match located {
             Located::Redirect => Ok(Resource::Redirect),
             Located::Directory(directory) => Ok(Resource::Directory(directory)),
-            Located::File(file, _) | Located::Index(file, ..) => {
-                let atom = Rc::new(Atom::load(file, name, self.memory_bytes_max, clock.unix_s)?);
-                counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms));
+            Located::File(file, metadata) | Located::Index(file, metadata, _) => {
+                let atom = Rc::new(self.load(file, &metadata, &name, clock.unix_s)?);
+                counters.cache_fills.add(u64::from(atom.was_read));
+                counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms + fresh_ms));
                 Ok(Resource::Atom(atom))
             }
         });
         loaded.unwrap_or_else(|error| Resource::Failed(status_of(&error)))
+    }
+
+    /// Whether a file and its compressed neighbours are what they were.
+    fn is_same(&self, atom: &Atom, name: &[u8], metadata: &Metadata) -> bool {
+        let stamp = Stamp::of(metadata);
+        let neighbours = forms::neighbours(&self.root, name, stamp, &self.compression);
+        stamp == atom.stamp
+            && *atom.path == *name
+            && !atom.is_ambiguous
+            && (atom.template.is_some()
+                || neighbours == atom.forms.as_ref().map_or_else(Default::default, |forms| forms.neighbours()))
+    }
+
+    /// How long a file needs no look: long where the kernel tells of every change that it can tell of.
+    fn fresh_ms(&self, located: &Located, name: &[u8], device: Option<u64>) -> u64 {
+        let (Located::File(file, metadata) | Located::Index(file, metadata, _)) = located else { return UNTOLD_MS };
+        let is_told = device == Some(metadata.dev()) && metadata.nlink() == 1 && self.root.is_straight(file, name);
+        if is_told { TOLD_MS } else { UNTOLD_MS }
+    }
+
+    fn load(&self, file: File, metadata: &Metadata, name: &[u8], now_s: u64) -> io::Result<Atom> {
+        let stamp = Stamp::of(metadata);
+        let content_type = media_type::of(name, &self.media_types);
+        let neighbours = forms::neighbours(&self.root, name, stamp, &self.compression);
+        let makes = forms::makes(&content_type, stamp.size(), &self.compression);
+        let is_page = self.includes && assembly::is_page(name);
+        let varies = !is_page && (makes || neighbours.iter().any(Option::is_some));
+        let of = Description { path: name.into(), content_type, variant: Variant::Identity, varies, now_s };
+        let mut atom = Atom::load(file, &self.shelf, self.memory_bytes_max, &of)?;
+        atom.is_ambiguous = atom.stamp.is_ambiguous(AMBIGUOUS);
+        atom.template = is_page.then(OnceCell::new);
+        if varies {
+            let (root, shelf) = (&self.root, &*self.shelf);
+            let forms = Forms::load(root, name, neighbours, makes, shelf, self.memory_bytes_max, &of);
+            atom.forms = Some(Box::new(forms));
+        }
+        Ok(atom)
+    }
+
+    /// A page with its includes: made for this request, so without validators and ranges.
+    fn assembled(
+        &mut self,
+        request: &Request<'_>,
+        atom: &Rc<Atom>,
+        clock: &Clock,
+        persistence: Persistence,
+        counters: &LoopCounters,
+        out: &mut Pending,
+    ) {
+        let page = assembly::assemble(self, atom, request, clock, counters);
+        let fields = format!("{}Content-Length: {}\r\n", atom.type_and_coding(), page.len());
+        out.status = 200;
+        head::other(&mut out.response.head, 200, &[fields.as_bytes()], clock, persistence);
+        out.head_bytes = out.response.head.len() as u64;
+        if request.method != Method::Head {
+            out.response.head.extend_from_slice(&page);
+        }
+    }
+
+    /// A file as a part of a page, by its URL; none where a request for it would not get a file.
+    pub(crate) fn part(&mut self, url: &str, clock: &Clock, counters: &LoopCounters) -> Option<Rc<Atom>> {
+        let mut decoded = Vec::new();
+        let found = target::resolve(url, self.dot_files, &mut decoded).ok()?;
+        match self.resource(found.path, clock, counters) {
+            Resource::Atom(atom) => Some(atom),
+            _ => None,
+        }
+    }
+
+    /// The form of the content that suits the client best.
+    fn form(
+        &mut self,
+        request: &Request<'_>,
+        path: &[u8],
+        atom: Rc<Atom>,
+        clock: &Clock,
+        counters: &LoopCounters,
+    ) -> Rc<Atom> {
+        let (Some(forms), Some(field)) = (&atom.forms, request.accept_encoding) else { return atom };
+        let mut grown = 0;
+        let chosen = forms.choose(&atom, self.accepted.read(field), &self.shelf, clock.unix_s, &mut grown);
+        if grown > 0 {
+            counters.cache_evictions.add(self.cache.grow(path, grown));
+        }
+        counters.forms_refused.add(self.shelf.take_refused());
+        let Some(form) = chosen else { return atom };
+        counters.coded_responses.add(1);
+        form
     }
 
     fn locate(&self, path: &[u8]) -> io::Result<Located> {
@@ -225,7 +415,7 @@ impl Site {
         }
         if !out.response.parts.is_empty() {
             out.response.atom = Some(atom.id);
-            out.response.variant = Variant::Identity;
+            out.response.variant = atom.variant;
             out.atom = Some(atom);
         }
     }
@@ -244,12 +434,8 @@ impl Site {
         out.status = 206;
         let response = &mut out.response;
         if let [(start, end)] = *ranges {
-            let fields = format!(
-                "Content-Type: {}\r\nContent-Length: {}\r\n{}",
-                atom.content_type,
-                end - start,
-                content_range((start, end))
-            );
+            let fields =
+                format!("{}Content-Length: {}\r\n{}", atom.type_and_coding(), end - start, content_range((start, end)));
             head::other(&mut response.head, 206, &[fields.as_bytes(), &atom.validators], clock, persistence);
             out.head_bytes = response.head.len() as u64;
             response.parts.push(Part { head_end: out.head_bytes, start, end });
@@ -268,7 +454,8 @@ impl Site {
         let literal: usize = between.iter().map(String::len).sum::<usize>() + end.len();
         let content: u64 = ranges.iter().map(|(start, end)| end - start).sum();
         let fields = format!(
-            "Content-Type: multipart/byteranges; boundary={boundary}\r\nContent-Length: {}\r\n",
+            "Content-Type: multipart/byteranges; boundary={boundary}\r\n{}Content-Length: {}\r\n",
+            atom.coding_field(),
             content + literal as u64
         );
         head::other(&mut response.head, 206, &[fields.as_bytes(), &atom.validators], clock, persistence);
@@ -283,7 +470,7 @@ impl Site {
     fn directory(
         &self,
         directory: File,
-        path: &[u8],
+        found: &target::Target<'_>,
         extra: Extra<'_>,
         clock: &Clock,
         persistence: Persistence,
@@ -292,7 +479,20 @@ impl Site {
         let Some(shown) = self.listing else {
             return error_page::write(out, 403, extra, clock, persistence);
         };
-        match listing::page(&self.root, directory, path, shown) {
+        if listing::wants_style(found.query) {
+            out.status = 200;
+            let fields = format!(
+                "Content-Type: text/css; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: max-age=86400\r\n",
+                listing::STYLE.len()
+            );
+            head::other(&mut out.response.head, 200, &[fields.as_bytes()], clock, persistence);
+            out.head_bytes = out.response.head.len() as u64;
+            if !extra.head_only {
+                out.response.head.extend_from_slice(listing::STYLE.as_bytes());
+            }
+            return;
+        }
+        match listing::page(&self.root, directory, found.path, listing::Order::read(found.query), shown) {
             Ok(page) => error_page::write_html(out, 200, &page, extra, clock, persistence),
             Err(error) => error_page::write(out, status_of(&error), extra, clock, persistence),
         }

@@ -1,6 +1,6 @@
 //! The connections of a loop, each under a token that is never given to another one.
 
-use crate::connection::Connection;
+use crate::client::Client;
 
 /// Connections by token.
 #[derive(Debug, Default)]
@@ -14,11 +14,11 @@ pub(crate) struct Slab {
 struct Slot {
     /// Moves on with each occupant, so that an event for a former one finds nobody.
     generation: u32,
-    connection: Option<Connection>,
+    connection: Option<Client>,
 }
 
 impl Slab {
-    pub(crate) fn insert(&mut self, connection: Connection) -> u64 {
+    pub(crate) fn insert(&mut self, connection: Client) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, connection: None });
             // The bound on connections is far below this type's.
@@ -31,11 +31,11 @@ impl Slab {
         token(index, slot.generation)
     }
 
-    pub(crate) fn get(&mut self, token: u64) -> Option<&mut Connection> {
+    pub(crate) fn get(&mut self, token: u64) -> Option<&mut Client> {
         self.slot(token)?.connection.as_mut()
     }
 
-    pub(crate) fn remove(&mut self, token: u64) -> Option<Connection> {
+    pub(crate) fn remove(&mut self, token: u64) -> Option<Client> {
         let connection = self.slot(token)?.connection.take()?;
         // The lower half is the index.
         self.free.push(token as u32);
@@ -48,7 +48,7 @@ impl Slab {
     }
 
     /// The tokens of the connections that `wanted` says yes to.
-    pub(crate) fn tokens(&self, wanted: impl Fn(&Connection) -> bool) -> Vec<u64> {
+    pub(crate) fn tokens(&self, wanted: impl Fn(&Client) -> bool) -> Vec<u64> {
         let with_index = self.slots.iter().enumerate();
         with_index
             .filter(|(_, slot)| slot.connection.as_ref().is_some_and(&wanted))

@@ -318,6 +318,12 @@ fn every_mistake_is_told_with_its_place_and_a_remedy() {
     assert!(only(&format!("cache = \"5 MB\"\n{HOST}")).starts_with("1:9: `cache` is no size"));
     assert!(only(&format!("[limits]\nhead = \"2 KiB\"\n{HOST}")).contains("`target` is more than `head`"));
     assert!(only(&format!("[log]\nformat = \"common\"\n{HOST}")).starts_with("1:1: the log has no file"));
+    let tls = |text: &str| only(&format!("[tls]\n{text}\n{HOST}"));
+    assert!(tls("").starts_with("1:1: there are no certificates; add certificates = [{"));
+    let missing = "certificates = [{ certificate = \"none.pem\", key = \"none.key\" }]";
+    assert!(tls(missing).starts_with("2:17: cannot take a certificate or key from "));
+    assert!(tls("certificates = [{ certificate = \"none.pem\" }]").contains("there is no `key`"));
+    assert!(only(&format!("[limits]\nconnections_per_adress = 5\n{HOST}")).contains("`connections_per_address`?"));
     assert!(only("x = \n").starts_with("1:5: "));
     assert!(only("[[host]]\nroot = \"sites\"").starts_with("2:8: "));
     assert!(only("[[host]]\nnames = [\"a.org\"]").contains("has nothing to serve"));
@@ -372,6 +378,7 @@ fn the_example_is_without_mistakes_even_with_all_that_is_commented_out() {
         let text = if name == "users" { USERS } else { b"" };
         std::fs::write(folder.path().join(name), text).expect("writes");
     }
+    harness::certificate::make(folder.path(), "site", &["localhost"]);
     // Comments that are settings: what begins with a key or a table.
     let is_setting = |line: &str| {
         let first = line.split([' ', '=']).next().unwrap_or_default();

@@ -2,10 +2,12 @@
 
 use crate::Choices;
 use crate::basic_user;
+use crate::coding::{Accepted, LastAccepted};
 use crate::drain::Drain;
 use crate::range::{self, Ranges};
 use crate::request::{self, Head};
 use crate::target;
+use crate::template::{self, Step, Template};
 use weir_load::http2::frames::{Event, Reader};
 use weir_load::http2::hpack::Decoder;
 use weir_load::response::Parser;
@@ -160,6 +162,34 @@ pub fn url(input: &[u8]) {
         assert_eq!(text.lines().count(), 4, "{text:?}");
         assert_eq!(text.lines().next().map(|line| line.split(' ').count()), Some(3), "{text:?}");
     }
+}
+
+/// Reads any bytes as a page with includes: texts are bytes of the page in their order, and conditions can be asked.
+pub fn page_template(input: &[u8]) {
+    let mut at = 0;
+    for step in &Template::parse(input).steps {
+        match step {
+            Step::Text(range) => {
+                assert!(range.start >= at && range.start < range.end && range.end <= input.len());
+                at = range.end;
+            }
+            Step::If(condition) | Step::ElseIf(condition) => {
+                let fill = |text: &str| template::fill_in(text, |name| Some(format!("{name}$")));
+                condition.holds(&fill);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads any bytes as an Accept-Encoding field: no coding comes twice, plain bytes are none, and it may be kept.
+pub fn accept_encoding(input: &[u8]) {
+    let accepted = Accepted::read(input);
+    let codings: Vec<_> = accepted.iter().collect();
+    assert!(codings.iter().all(|coding| coding.coding().is_some()));
+    assert!((1..codings.len()).all(|i| !codings[..i].contains(&codings[i])));
+    let mut last = LastAccepted::default();
+    assert!(last.read(input) == accepted && last.read(input) == accepted);
 }
 
 /// Reads any bytes as a Range field of a file of any size.

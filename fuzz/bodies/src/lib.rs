@@ -12,6 +12,7 @@ mod load;
 mod programs;
 mod proxy;
 mod recording;
+mod server_http2;
 mod sessions;
 
 pub use agent::{agent_lines, arm_memory};
@@ -19,16 +20,20 @@ pub use comparison::{comparison_history, comparison_plan};
 pub use configuration::{arm_directives, server_configuration, sql, weir_configuration};
 pub use dropin::dropin_arguments;
 pub use exporters::exporter_answers;
-pub use http::{http_request, http_response, http2_frames, ranges, url, url_file};
+pub use http::{accept_encoding, http_request, http_response, http2_frames, page_template, ranges, url, url_file};
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use programs::{containers, probe_notes, program, query_text};
 pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
+pub use server_http2::server_http2;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files.
 #[path = "../../../crates/server/src/basic_user.rs"]
 mod basic_user;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/coding.rs"]
+mod coding;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/drain.rs"]
 mod drain;
@@ -41,6 +46,9 @@ mod request;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/target.rs"]
 mod target;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/template.rs"]
+mod template;
 
 // The command is a program without a library, so these are compiled a second time, too.
 #[allow(dead_code, reason = "not all of it is fuzzed")]
@@ -53,6 +61,10 @@ mod statements;
 /// What these files expect of the server's crate.
 mod options {
     pub(crate) use weir_server::Limits;
+}
+
+mod response {
+    pub(crate) use weir_server::Variant;
 }
 
 /// Takes bytes off the input as choices of the fuzzer; zeros when it is used up.

@@ -253,7 +253,7 @@ fn table_of_responses(text: &mut String, found: &Found<'_>) {
         ("Apache's own `%D`", "", &|found| found.apache_ms),
         ("mod_arm's note in the log, without an agent", "", &|found| found.note_ms),
         ("mod_arm", "mod_arm", &|found| found.mod_arm_ms),
-        ("mod_arm and what was captured before it", "", &Responses::with_queue_ms),
+        ("mod_arm and what was captured before and behind it", "", &Responses::with_queue_ms),
         ("phparm", "phparm", &|found| found.phparm_ms),
     ];
     for (name, module, of) in rows {
@@ -261,10 +261,12 @@ fn table_of_responses(text: &mut String, found: &Found<'_>) {
     }
     for (name, found) in [("open", found.open), ("congested", found.congested)] {
         if let Some(found) = found {
-            let (pages, queued) = (found.pages, found.queued_ms);
+            let (pages, queued, way_back) = (found.pages, found.queued_ms, found.way_back_ms);
             line(
                 text,
-                &format!("\n{name}: {pages} pages, of which {queued:.2} ms each passed before Apache had them."),
+                &format!(
+                    "\n{name}: {pages} pages, of which {queued:.2} ms each passed before a process of Apache had read of them, and {way_back:.2} ms when it had sent them."
+                ),
             );
         }
     }
@@ -298,7 +300,8 @@ fn asked(text: &mut String, found: &Found<'_>) {
     row(text, "phparm: at most +1 us a transaction", shown, php.map(|it| between(it, PHPARM_MOST_US)));
     for (name, found) in [("open", found.open), ("congested", found.congested)] {
         let error = found.and_then(|found| Some(found.error_percent(found.with_queue_ms()?)));
-        let words = format!("mod_arm with what was captured before it: within 1 % of the client's mean ({name})");
+        let words =
+            format!("mod_arm with what was captured before and behind it: within 1 % of the client's mean ({name})");
         let shown = error.map(|error| format!("{error:.2} % off"));
         row(text, &words, shown, error.map(|error| Some(error.abs() <= ERROR_MOST)));
     }

@@ -7,17 +7,17 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Parts of a response that pass before the server has its first byte.
-const BEFORE: [&str; 4] = ["connect", "request_transit", "accept_queue", "worker_queue"];
-
 /// Mean times of the pages of one run, milliseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Responses {
     /// As the client has it, over the responses that were captured.
     pub(crate) client_ms: f64,
     pub(crate) pages: u64,
-    /// Of the client's, what passed before the server had the first byte, as it was captured.
+    /// Of the client's, what passed before a process of the server had read of it, as it was captured: in queues, and while
+    /// that process waited for its CPU.
     pub(crate) queued_ms: f64,
+    /// Of the client's, what passed when the server had sent all of it: on its way, and while the client waited for its CPU.
+    pub(crate) way_back_ms: f64,
     /// Apache's first byte (`%^FB`) and its whole response (`%D`).
     pub(crate) first_byte_ms: Option<f64>,
     pub(crate) apache_ms: Option<f64>,
@@ -74,7 +74,11 @@ impl Responses {
         ensure!(pages > 0, "no page was captured");
         let ms = |part: &Value| part.as_f64().unwrap_or(0.0) / 1e6;
         let client_ms = parts.values().map(ms).sum();
-        let queued_ms = BEFORE.iter().filter_map(|name| parts.get(*name)).map(ms).sum();
+        let stage = |name: &str| {
+            let stage = explained.get("stages_ns").and_then(|stages| stages.get(name));
+            stage.map(ms).with_context(|| format!("explain.json has no stage {name}"))
+        };
+        let (queued_ms, way_back_ms) = (stage("until_pick_up")?, stage("until_client")?);
 
         // %D, %^FB, the notes of the first and the last byte: microseconds, a dash where there is none.
         let mut fields = [Mean::default(); 4];
@@ -99,6 +103,7 @@ impl Responses {
             client_ms,
             pages,
             queued_ms,
+            way_back_ms,
             first_byte_ms: first_byte.get(),
             apache_ms: apache.get(),
             note_ms: note.get(),
@@ -112,9 +117,9 @@ impl Responses {
         (1.0 - mean_ms / self.client_ms) * 100.0
     }
 
-    /// mod_arm's mean and what was captured before it.
+    /// mod_arm's mean and what was captured before and behind it, which no server can see of itself.
     pub(crate) fn with_queue_ms(&self) -> Option<f64> {
-        Some(self.mod_arm_ms? + self.queued_ms)
+        Some(self.mod_arm_ms? + self.queued_ms + self.way_back_ms)
     }
 }
 
@@ -124,8 +129,8 @@ mod tests {
 
     #[test]
     fn each_instrument_has_its_mean() {
-        let explained =
-            r#"{"requests": 2, "parts_ns": {"connect": 1e6, "accept_queue": 29e6, "run": 15e6, "client_wakeup": 5e6}}"#;
+        let explained = r#"{"requests": 2, "parts_ns": {"connect": 1e6, "accept_queue": 29e6, "run": 15e6, "client_wakeup": 5e6},
+            "stages_ns": {"until_pick_up": 30e6, "at_server": 15e6, "until_client": 5e6}}"#;
         let log = "20000 9000 9100 19000\n20200 9200 - 19200\n";
         let told = r#"{"application":"study","name":"page","duration_ns":19000000}
 {"application":"study","name":"file","duration_ns":1}
@@ -136,6 +141,7 @@ mod tests {
             client_ms: 50.0,
             pages: 2,
             queued_ms: 30.0,
+            way_back_ms: 5.0,
             first_byte_ms: Some(9.1),
             apache_ms: Some(20.1),
             note_ms: Some(19.1),
@@ -143,9 +149,14 @@ mod tests {
             phparm_ms: Some(15.0),
         };
         assert_eq!(found, expected);
-        assert_eq!((found.error_percent(19.5), found.with_queue_ms()), (61.0, Some(49.5)));
+        assert_eq!((found.error_percent(19.5), found.with_queue_ms()), (61.0, Some(54.5)));
         assert!(Responses::of("{}", "", "").is_err());
-        let empty = Responses::of(r#"{"requests": 1, "parts_ns": {"run": 1}}"#, "- -\n", "").expect("a run");
+        let empty = Responses::of(
+            r#"{"requests": 1, "parts_ns": {"run": 1}, "stages_ns": {"until_pick_up": 0, "until_client": 0}}"#,
+            "- -\n",
+            "",
+        )
+        .expect("a run");
         assert_eq!((empty.first_byte_ms, empty.mod_arm_ms, empty.with_queue_ms()), (None, None, None));
     }
 }

@@ -135,6 +135,7 @@ fn the_numbers_of_the_page_are_those_that_were_measured() {
         client_ms: 20.0,
         pages: 500,
         queued_ms: 0.5,
+        way_back_ms: 0.0,
         first_byte_ms: Some(10.0),
         apache_ms: Some(19.0),
         note_ms: Some(19.2),

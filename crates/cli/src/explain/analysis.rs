@@ -20,7 +20,7 @@ use weir_measure::part::Part;
 use weir_measure::response::{Piece, ResponseFold};
 use weir_measure::summary::Summary;
 use weir_measure::trend::TrendFold;
-use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Transaction, Wakeups};
+use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Stages, Transaction, Wakeups};
 use weir_timeline::{Detail, Joiner, Response, Statistics, Unjoinable};
 use weir_trace::{Damage, Entry, RunReader, Source};
 use weir_wire::client::Outcome;
@@ -126,10 +126,36 @@ struct Folds {
     participants: Participants,
     status: BTreeMap<u16, u64>,
     sums: Option<(f64, f64, f64)>,
+    stages: StageSums,
     first_ns: u64,
     pieces: Vec<Piece>,
     work: WorkFolds,
     stacks: StackSection,
+}
+
+/// Sums over joined responses, by where they were.
+#[derive(Debug, Default)]
+struct StageSums {
+    count: u64,
+    ns: [u64; 3],
+}
+
+impl StageSums {
+    fn push(&mut self, response: &Response<'_>) {
+        let Some(server) = response.server else { return };
+        let (from_ns, to_ns) = (response.request.intended_ns, response.request.done_ns);
+        // A response may be sent by the server after the client has all that it wanted of it.
+        let picked_ns = server.picked_ns.clamp(from_ns, to_ns.max(from_ns));
+        let sent_ns = server.sent_ns.clamp(picked_ns, to_ns.max(picked_ns));
+        self.count += 1;
+        let each = [picked_ns - from_ns, sent_ns - picked_ns, to_ns.saturating_sub(sent_ns)];
+        self.ns.iter_mut().zip(each).for_each(|(sum, ns)| *sum += ns);
+    }
+
+    fn means(&self) -> Option<Stages> {
+        let [until_pick_up, at_server, until_client] = self.ns.map(|sum| sum as f64 / self.count.max(1) as f64);
+        (self.count > 0).then_some(Stages { until_pick_up, at_server, until_client })
+    }
 }
 
 impl Folds {
@@ -145,6 +171,7 @@ impl Folds {
             participants: Participants::new(),
             status: BTreeMap::new(),
             sums: None,
+            stages: StageSums::default(),
             first_ns: 0,
             pieces: Vec::new(),
             work: WorkFolds::default(),
@@ -167,6 +194,7 @@ impl Folds {
         let labels = &mut self.labels;
         self.participants.push(response.steps, |detail| labels.of(joiner, detail));
         self.work.push(response);
+        self.stages.push(response);
         let sum: u64 = pieces.iter().map(|piece| piece.ns).sum();
         let ratio = if time_ns == 0 { 1.0 } else { sum as f64 / time_ns as f64 };
         let (least, total, most) = self.sums.unwrap_or((ratio, 0.0, ratio));
@@ -233,6 +261,7 @@ impl Folds {
             rung: reader.rung().unwrap_or("client only").to_owned(),
             sum_of_parts_over_response: Ratio { min: least, mean: total / count.max(1) as f64, max: most },
             noise_floor: self.trend.noise(),
+            stages_ns: self.stages.means(),
             observer_cost: observer(reader),
             server_cpu: ServerCpu::default(),
             parts_ns: all.parts_ns,

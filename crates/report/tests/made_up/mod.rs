@@ -126,6 +126,7 @@ pub(crate) fn hog() -> Explanation {
         rung: "socket tracepoints".to_owned(),
         sum_of_parts_over_response: Ratio { min: 1.0, mean: 1.0, max: 1.0 },
         noise_floor: Some(0.034),
+        stages_ns: None,
         server_cpu: ServerCpu {
             utilisation: 1.04,
             used_ns_per_request: 296.0e3,
@@ -243,6 +244,7 @@ pub(crate) fn worker_queue() -> Explanation {
         joined_fraction: 1.0,
         unjoinable: BTreeMap::new(),
         noise_floor: None,
+        stages_ns: None,
         server_cpu: ServerCpu {
             utilisation: 0.595,
             used_ns_per_request: 143.0e3,
@@ -307,6 +309,7 @@ pub(crate) fn empty() -> Explanation {
         unjoinable: BTreeMap::new(),
         rung: String::new(),
         noise_floor: None,
+        stages_ns: None,
         server_cpu: ServerCpu::default(),
         observer_cost: Observer {
             events: 0,

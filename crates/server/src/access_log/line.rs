@@ -66,7 +66,8 @@ impl LogLine {
                         escape(request.method_text.as_bytes(), out.bytes);
                         out.bytes.push(b' ');
                         out.address(request.target.as_bytes());
-                        let _ = write!(out.bytes, " HTTP/1.{}", request.minor);
+                        out.bytes.push(b' ');
+                        out.bytes.extend_from_slice(request.version().as_bytes());
                     }
                     None => out.bytes.push(b'-'),
                 },
@@ -78,13 +79,7 @@ impl LogLine {
                     escape(query, out.bytes);
                 }
                 Piece::Target => out.quoted_address(request.map(|request| request.target.as_bytes())),
-                Piece::Protocol => match request {
-                    Some(request) => {
-                        let quote = if out.is_json { "\"" } else { "" };
-                        let _ = write!(out.bytes, "{quote}HTTP/1.{}{quote}", request.minor);
-                    }
-                    None => out.text(None),
-                },
+                Piece::Protocol => out.text(request.map(|request| request.version().as_bytes())),
                 Piece::Status => drop(write!(out.bytes, "{status}")),
                 Piece::Host => out.text(self.host.as_ref().map(|host| host.as_bytes())),
                 Piece::AskedHost => out.text(request.and_then(|request| request.host)),

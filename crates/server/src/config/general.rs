@@ -3,7 +3,8 @@
 use super::table::{Table, Value};
 use crate::arm_rules::ArmRules;
 use crate::listen::ListenAddr;
-use crate::options::{AccessLog, LogFormat, LogTarget, Options, Rotation};
+use crate::options::{AccessLog, CertificateFiles, LogFormat, LogTarget, Options, Rotation};
+use crate::tls::Certificates;
 use std::time::Duration;
 
 /// The longest of all times that can be given.
@@ -11,7 +12,10 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
     if let Some(value) = table.get("listen") {
-        options.listen = addresses(&value);
+        options.listen = addresses(&value, &[], "leave `listen` away for 127.0.0.1:8080");
+    }
+    if let Some(tls) = table.get("tls").and_then(|value| value.table("[tls]")) {
+        read_tls(&tls, options);
     }
     if let Some(loops) = table.get("loops").and_then(|value| value.integer(1..=1024)) {
         options.loops = loops as usize;
@@ -36,12 +40,13 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
     }
 }
 
-fn addresses(value: &Value<'_, '_>) -> Vec<ListenAddr> {
+/// Addresses that are not among the `others`; what to do where there are none.
+fn addresses(value: &Value<'_, '_>, others: &[ListenAddr], without: &str) -> Vec<ListenAddr> {
     let mut addresses: Vec<ListenAddr> = Vec::new();
     let items = value.strings();
     for item in &items {
         match item.text().parse::<ListenAddr>() {
-            Ok(address) if addresses.contains(&address) => {
+            Ok(address) if addresses.contains(&address) || others.contains(&address) => {
                 item.wrong(format!("{address} is there twice"), "leave one of them away");
             }
             Ok(address) => addresses.push(address),
@@ -49,9 +54,46 @@ fn addresses(value: &Value<'_, '_>) -> Vec<ListenAddr> {
         }
     }
     if items.is_empty() {
-        value.wrong("there is no address to listen on", "leave `listen` away for 127.0.0.1:8080");
+        value.wrong("there is no address to listen on", without);
     }
     addresses
+}
+
+/// Certificates are tried out, so that those that are served later can be used when the file is accepted.
+fn read_tls(table: &Table<'_, '_>, options: &mut Options) {
+    let list = table.get("certificates").map(|value| value.tables("[[tls.certificates]]")).unwrap_or_default();
+    if list.is_empty() {
+        let remedy = "add certificates = [{ certificate = \"site.pem\", key = \"site.key\" }]";
+        table.wrong("there are no certificates", remedy);
+    }
+    for one in &list {
+        let path = |key| {
+            let value = one.get(key);
+            if value.is_none() {
+                one.wrong(format!("there is no `{key}`"), format!("add {key} = \"FILE\", of a file in PEM"));
+            }
+            value?.path()
+        };
+        let (certificate, key) = (path("certificate"), path("key"));
+        one.finish();
+        let (Some(certificate), Some(key)) = (certificate, key) else { continue };
+        let files = CertificateFiles { certificate, key };
+        if let Err(error) = Certificates::load(std::slice::from_ref(&files)) {
+            let error = error.to_string();
+            let (what, remedy) = error.rsplit_once("; ").unwrap_or((&error, "give another one"));
+            one.wrong(what, remedy);
+        }
+        options.certificates.push(files);
+    }
+    if !options.certificates.is_empty() {
+        // What is encrypted is copied anyhow, and from memory it is without a system call.
+        options.cached_file_bytes_max = 1 << 20;
+    }
+    if let Some(value) = table.get("listen_clear") {
+        let without = "leave `listen_clear` away if nothing is to be served in the clear";
+        options.listen_clear = addresses(&value, &options.listen, without);
+    }
+    table.finish();
 }
 
 fn read_limits(table: &Table<'_, '_>, options: &mut Options) {
@@ -62,6 +104,8 @@ fn read_limits(table: &Table<'_, '_>, options: &mut Options) {
         }
     };
     count("connections", &mut limits.connections_max, 1..=10_000_000);
+    count("connections_per_address", &mut limits.connections_per_address_max, 0..=10_000_000);
+    count("streams", &mut limits.streams_max, 1..=10_000);
     count("ranges", &mut limits.ranges_max, 0..=1000);
     count("listing_entries", &mut limits.listing_entries_max, 1..=1_000_000);
     let size = |key, within| table.get(key).and_then(|value| value.bytes(within));

@@ -24,8 +24,17 @@ const PAGE_BYTES_MAX: u64 = 1 << 20;
 const STATUSES: [u16; 6] = [403, 404, 410, 451, 500, 503];
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 /// Fields that say how a response is framed or made: another value would be a lie.
-const OWN_FIELDS: [&str; 6] =
-    ["connection", "content-length", "content-range", "date", "transfer-encoding", "content-encoding"];
+const OWN_FIELDS: [&str; 9] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "date",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+];
 
 pub(super) fn read(table: &Table<'_, '_>) -> Rules {
     let mut rules = Rules::default();
@@ -370,7 +379,13 @@ fn page(value: &Value<'_, '_>) -> Option<Page> {
     let path = value.path()?;
     let text = read_file(&path, PAGE_BYTES_MAX);
     match text {
-        Ok(text) => Some(Page { content_type: crate::atom::content_type(path.as_os_str().as_encoded_bytes()), text }),
+        Ok(text) => Some(Page {
+            content_type: crate::media_type::of(
+                path.as_os_str().as_encoded_bytes(),
+                &crate::media_type::Overrides::new(),
+            ),
+            text,
+        }),
         Err(what) => {
             value.wrong(format!("{}: {what}", path.display()), "give a file with the page, at most 1 MiB");
             None

@@ -21,8 +21,9 @@ use crate::options::Options;
 use crate::pending::Pending;
 use crate::request::{Method, Request};
 use crate::root::Root;
-use crate::site::Site;
+use crate::site::{Share, Site};
 use crate::target::{self, Target};
+use crate::watcher::Watcher;
 use auth::{Credentials, Judged};
 use rate::Verdict;
 use rules::{Rules, SiteKind};
@@ -82,10 +83,28 @@ impl Front {
         }
     }
 
+    /// Takes note of files that have changed.
+    pub(crate) fn hear(&mut self, watcher: &Watcher, counters: &LoopCounters) {
+        let events = match self {
+            Self::Plain(site) => {
+                let events = watcher.hear(|event| site.hear(event));
+                site.settle(counters);
+                events
+            }
+            Self::Hosts(hosts) => {
+                // Several hosts may serve the same directory.
+                let events = watcher.hear(|event| hosts.sites.iter_mut().for_each(|(_, site)| site.hear(event)));
+                hosts.sites.iter_mut().for_each(|(_, site)| site.settle(counters));
+                events
+            }
+        };
+        counters.watch_events.add(events);
+    }
+
     /// Takes up another configuration; what the sites have in memory stays where it is the same.
-    pub(crate) fn reload(&mut self, rules: Arc<Rules>, options: &Options, files_max: usize) -> io::Result<()> {
+    pub(crate) fn reload(&mut self, rules: Arc<Rules>, options: &Options) -> io::Result<()> {
         match self {
-            Self::Hosts(hosts) => hosts.reload(rules, options, files_max),
+            Self::Hosts(hosts) => hosts.reload(rules, options),
             Self::Plain(_) => Ok(()),
         }
     }
@@ -97,6 +116,7 @@ pub(crate) struct Hosts {
     rules: Arc<Rules>,
     /// In the order of the rules.
     sites: Vec<(SiteKind, Site)>,
+    share: Share,
     /// What holds, by the host and the set of its tables.
     known: HashMap<(u16, u128), Rc<Settings>>,
     /// The host of the last request, by the name that it gave.
@@ -108,43 +128,49 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    pub(crate) fn new(rules: Arc<Rules>, waker: Arc<Waker>, options: &Options, files_max: usize) -> io::Result<Self> {
+    pub(crate) fn new(rules: Arc<Rules>, waker: Arc<Waker>, options: &Options, share: Share) -> io::Result<Self> {
         let mut hosts = Self {
             rules: Arc::default(),
             credentials: Credentials::new(waker).ok_or(io::ErrorKind::Other)?,
             sites: Vec::new(),
+            share,
             known: HashMap::new(),
             last_name: Vec::new(),
             last_host: None,
             decoded: Vec::new(),
             text: Vec::new(),
         };
-        hosts.reload(rules, options, files_max)?;
+        hosts.reload(rules, options)?;
         Ok(hosts)
     }
 
     /// Takes up these rules; what was open already stays, with all that it has in memory.
-    fn reload(&mut self, rules: Arc<Rules>, options: &Options, files_max: usize) -> io::Result<()> {
+    fn reload(&mut self, rules: Arc<Rules>, options: &Options) -> io::Result<()> {
         // All that can fail comes first, so that after a failure everything is as it was.
         let roots = rules.sites.iter().map(|site| Ok(Root::of(site.directory.try_clone()?)));
         let roots = roots.collect::<io::Result<Vec<Root>>>()?;
         let mut before = std::mem::take(&mut self.sites);
-        // Each has an equal share of the memory.
-        let share = rules.sites.len().max(1);
+        // Each has an equal part of the memory, the descriptors and the watches.
+        let parts = rules.sites.len().max(1);
+        let share = Share { files_max: (self.share.files_max / parts).max(1), ..self.share.clone() };
+        let watches_max = options.watches_max.div_ceil(parts);
         for (wanted, root) in rules.sites.iter().zip(roots) {
             // The same path may be another directory by now.
             if let Some(at) = before.iter().position(|(kind, site)| *kind == wanted.how && site.is_same_root(&root)) {
-                self.sites.push(before.swap_remove(at));
+                let mut kept = before.swap_remove(at);
+                kept.1.limit_watches(watches_max);
+                self.sites.push(kept);
                 continue;
             }
             let options = Options {
-                cache_bytes_max: options.cache_bytes_max / share as u64,
+                cache_bytes_max: options.cache_bytes_max / parts as u64,
+                watches_max,
                 listing: wanted.how.listing,
                 dot_files: wanted.how.dot_files,
                 index: wanted.how.index.clone(),
                 ..options.clone()
             };
-            self.sites.push((wanted.how.clone(), Site::new(root, &options, (files_max / share).max(1))));
+            self.sites.push((wanted.how.clone(), Site::new(root, &options, &share)));
         }
         self.rules = rules;
         self.known.clear();

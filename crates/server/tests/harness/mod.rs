@@ -1,13 +1,15 @@
 //! A server on a free port with a directory of its own, and a client that speaks bytes.
 #![allow(dead_code)]
 
+pub(crate) mod certificate;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_server::{Counters, Counts, Options, Reloader, RunError, Server};
 
@@ -15,6 +17,7 @@ use weir_server::{Counters, Counts, Options, Reloader, RunError, Server};
 pub(crate) struct Site {
     pub(crate) directory: TempDir,
     pub(crate) addr: SocketAddr,
+    pub(crate) addrs: Vec<SocketAddr>,
     pub(crate) counters: Counters,
     pub(crate) reopen: Arc<AtomicBool>,
     pub(crate) reloader: Reloader,
@@ -34,14 +37,15 @@ impl Site {
         options.loops = 1;
         change(&mut options);
         let server = Server::bind(options).expect("binds");
-        let addr = server.local_addrs()[0];
+        let addrs = server.local_addrs();
+        let addr = addrs[0];
         let counters = server.counters();
         let reopen = server.reopen_log_flag();
         let reloader = server.reloader();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = Some(std::thread::spawn(move || server.run(&flag)));
-        Self { directory, addr, counters, reopen, reloader, stop, thread }
+        Self { directory, addr, addrs, counters, reopen, reloader, stop, thread }
     }
 
     pub(crate) fn write(&self, name: &str, content: &[u8]) {
@@ -99,6 +103,15 @@ fn write(directory: &Path, name: &str, content: &[u8]) {
     let path = directory.join(name);
     std::fs::create_dir_all(path.parent().expect("has a parent")).expect("creates");
     std::fs::write(path, content).expect("writes");
+}
+
+/// Waits for something that comes soon; a machine that is busy is given its time.
+pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 pub(crate) fn connect(addr: SocketAddr) -> TcpStream {

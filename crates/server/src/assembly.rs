@@ -1,0 +1,198 @@
+//! Pages assembled from atoms: what their includes and variables come to for one request.
+
+use crate::atom::{Atom, Content};
+use crate::clock::{Clock, http_date};
+use crate::counters::LoopCounters;
+use crate::request::Request;
+use crate::site::Site;
+use crate::target;
+use crate::template::{self, CONDITIONS_MAX, Step, Template, VALUE_BYTES_MAX};
+use std::rc::Rc;
+
+/// Pages within each other.
+const DEPTH_MAX: usize = 16;
+/// Includes of one page, those of its parts counted.
+const INCLUDES_MAX: usize = 1000;
+/// Bytes of one page with all its parts.
+const PAGE_BYTES_MAX: usize = 16 << 20;
+/// Variables that a page sets.
+const VARIABLES_MAX: usize = 200;
+/// What stands where a directive could not be carried out, as with mod_include.
+const WRONG: &[u8] = b"[an error occurred while processing this directive]";
+
+/// Whether files of this name are assembled.
+pub(crate) fn is_page(path: &[u8]) -> bool {
+    path.ends_with(b".shtml")
+}
+
+/// One page on its way.
+struct Assembly<'a> {
+    site: &'a mut Site,
+    request: &'a Request<'a>,
+    clock: &'a Clock,
+    counters: &'a LoopCounters,
+    query: String,
+    page: Vec<u8>,
+    variables: Vec<(String, String)>,
+    includes: usize,
+    /// The pages that are within each other here.
+    within: Vec<Vec<u8>>,
+}
+
+/// Assembles a page for a request.
+pub(crate) fn assemble(
+    site: &mut Site,
+    atom: &Rc<Atom>,
+    request: &Request<'_>,
+    clock: &Clock,
+    counters: &LoopCounters,
+) -> Vec<u8> {
+    let query = request.target.split_once('?').map_or("", |(_, query)| query).to_owned();
+    let page = Vec::new();
+    let (variables, within) = (Vec::new(), Vec::new());
+    let mut assembly = Assembly { site, request, clock, counters, query, page, variables, includes: 0, within };
+    assembly.add(atom);
+    assembly.page
+}
+
+impl Assembly<'_> {
+    /// Adds a file: a page with what it includes, anything else as it is.
+    fn add(&mut self, atom: &Rc<Atom>) {
+        let Content::Memory(source) = &atom.content else { return self.wrong() };
+        let Some(template) = &atom.template else { return self.push(source) };
+        let path = &*atom.path;
+        // Whoever includes itself, by whatever way, would never come to an end.
+        if self.within.len() == DEPTH_MAX || self.within.iter().any(|other| *other == path) {
+            return self.wrong();
+        }
+        self.within.push(path.to_vec());
+        let template = template.get_or_init(|| Template::parse(source));
+        // For each condition around here: whether its present branch counts, and whether one has counted already.
+        let mut conditions: Vec<(bool, bool)> = Vec::new();
+        for step in &template.steps {
+            let counts = conditions.iter().all(|(counts, _)| *counts);
+            match step {
+                Step::If(_) if conditions.len() == CONDITIONS_MAX => {
+                    self.wrong();
+                    break;
+                }
+                Step::If(condition) => {
+                    let holds = counts && condition.holds(&|text| self.fill_in(text, atom));
+                    conditions.push((holds, holds));
+                }
+                Step::ElseIf(_) | Step::Else | Step::EndIf if conditions.is_empty() => self.wrong(),
+                Step::ElseIf(condition) => {
+                    let depth = conditions.len() - 1;
+                    let outer = conditions[..depth].iter().all(|(counts, _)| *counts);
+                    let holds = outer && !conditions[depth].1 && condition.holds(&|text| self.fill_in(text, atom));
+                    conditions[depth] = (holds, conditions[depth].1 || holds);
+                }
+                Step::Else => {
+                    let depth = conditions.len() - 1;
+                    conditions[depth] = (!conditions[depth].1, true);
+                }
+                Step::EndIf => drop(conditions.pop()),
+                _ if !counts => {}
+                Step::Text(range) => self.push(&source[range.clone()]),
+                Step::Wrong => self.wrong(),
+                Step::Echo { name, is_raw } => self.echo(name, *is_raw, atom),
+                Step::Set { name, value } => self.set(name, value, atom),
+                Step::Include { path: other, is_name } => {
+                    let other = self.fill_in(other, atom);
+                    self.include(path, &other, *is_name);
+                }
+            }
+        }
+        self.within.pop();
+    }
+
+    fn include(&mut self, page: &[u8], path: &str, is_name: bool) {
+        self.includes += 1;
+        // A name leads nowhere above its page's directory; a URL nowhere above the root, as resolving sees to.
+        let is_wrong_name = is_name && (path.starts_with('/') || path.split('/').any(|segment| segment == ".."));
+        if is_wrong_name || self.includes > INCLUDES_MAX {
+            return self.wrong();
+        }
+        let directory = &page[..memchr::memrchr(b'/', page).map_or(0, |slash| slash + 1)];
+        let url = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            let mut encoded = Vec::new();
+            target::encode(directory, &mut encoded);
+            format!("{}{path}", String::from_utf8_lossy(&encoded))
+        };
+        match self.site.part(&url, self.clock, self.counters) {
+            Some(atom) => self.add(&atom),
+            None => self.wrong(),
+        }
+    }
+
+    fn echo(&mut self, name: &str, is_raw: bool, atom: &Atom) {
+        // As with mod_include: what was never set says so.
+        let value = self.value(name, atom).unwrap_or_else(|| "(none)".to_owned());
+        if is_raw {
+            return self.push(value.as_bytes());
+        }
+        let mut out = String::with_capacity(value.len());
+        for character in value.chars() {
+            match character {
+                '&' => out.push_str("&amp;"),
+                '<' => out.push_str("&lt;"),
+                '>' => out.push_str("&gt;"),
+                '"' => out.push_str("&quot;"),
+                '\'' => out.push_str("&#39;"),
+                _ => out.push(character),
+            }
+        }
+        self.push(out.as_bytes());
+    }
+
+    fn set(&mut self, name: &str, value: &str, atom: &Atom) {
+        let mut value = self.fill_in(value, atom);
+        let end = (0..=VALUE_BYTES_MAX.min(value.len())).rev().find(|&end| value.is_char_boundary(end));
+        value.truncate(end.unwrap_or(0));
+        if let Some((_, before)) = self.variables.iter_mut().find(|(known, _)| known == name) {
+            *before = value;
+        } else if self.variables.len() < VARIABLES_MAX {
+            self.variables.push((name.to_owned(), value));
+        } else {
+            self.wrong();
+        }
+    }
+
+    fn fill_in(&self, text: &str, atom: &Atom) -> String {
+        if text.contains('$') { template::fill_in(text, |name| self.value(name, atom)) } else { text.to_owned() }
+    }
+
+    fn value(&self, name: &str, atom: &Atom) -> Option<String> {
+        if let Some((_, value)) = self.variables.iter().find(|(known, _)| known == name) {
+            return Some(value.clone());
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        // The document is the page that was asked for, and not a part of it.
+        let document = self.within.first().map(Vec::as_slice).unwrap_or_default();
+        match name {
+            "DOCUMENT_URI" => Some(text(document)),
+            "DOCUMENT_NAME" => Some(text(document.rsplit(|&byte| byte == b'/').next().unwrap_or_default())),
+            "DATE_GMT" | "DATE_LOCAL" => Some(http_date(self.clock.unix_s)),
+            "LAST_MODIFIED" => atom.modified_s.map(http_date),
+            "QUERY_STRING" => Some(self.query.clone()),
+            "REQUEST_METHOD" => Some(self.request.method_text.to_owned()),
+            "REQUEST_URI" => Some(self.request.target.to_owned()),
+            "HTTP_USER_AGENT" => self.request.user_agent.map(text),
+            "HTTP_REFERER" => self.request.referrer.map(text),
+            _ => None,
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if self.page.len() + bytes.len() <= PAGE_BYTES_MAX {
+            self.page.extend_from_slice(bytes);
+        }
+    }
+
+    fn wrong(&mut self) {
+        self.counters.include_errors.add(1);
+        self.push(WRONG);
+    }
+}

@@ -1,0 +1,58 @@
+//! What a client may have the server do in vain: a bucket of tokens for each connection.
+//!
+//! Requests that are taken back, pings and settings cost the server more than the client, and nothing else bounds them.
+//! A browser that leaves a page takes back what the page still wanted, a hundred requests at most; a client that goes on
+//! so all the time wants something else (CVE-2023-44487, CVE-2019-9512, CVE-2019-9515).
+
+/// Tokens at the beginning, and the most that there can be.
+const MOST: u64 = 1000;
+/// Tokens that come back in a second.
+const PER_S: u64 = 200;
+
+/// What frames that bring nothing cost, in tokens.
+pub(super) mod cost {
+    /// A frame that is read and forgotten, or answered by one frame.
+    pub(crate) const FRAME: u64 = 1;
+    /// A request that was taken up and taken back, or refused.
+    pub(crate) const REQUEST: u64 = 5;
+}
+
+/// The tokens of a connection.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    tokens: u64,
+    since_ms: u64,
+}
+
+impl Allowance {
+    pub(super) fn new(now_ms: u64) -> Self {
+        Self { tokens: MOST, since_ms: now_ms }
+    }
+
+    /// Takes tokens; whether there were enough.
+    pub(super) fn spend(&mut self, tokens: u64, now_ms: u64) -> bool {
+        let earned = now_ms.saturating_sub(self.since_ms) * PER_S / 1000;
+        if earned > 0 {
+            self.since_ms = now_ms;
+            self.tokens = (self.tokens + earned).min(MOST);
+        }
+        let left = self.tokens.checked_sub(tokens);
+        self.tokens = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_passes_and_a_flood_does_not() {
+        let mut allowance = Allowance::new(5000);
+        assert!((0..MOST / cost::REQUEST).all(|_| allowance.spend(cost::REQUEST, 5000)));
+        assert!(!allowance.spend(cost::FRAME, 5004));
+        // What comes back in a second, and no more after a long rest than at the beginning.
+        assert!((0..PER_S).all(|_| allowance.spend(cost::FRAME, 6004)) && !allowance.spend(cost::FRAME, 6004));
+        assert!(allowance.spend(MOST, 100_000) && !allowance.spend(cost::FRAME, 100_000));
+    }
+}

@@ -1,0 +1,479 @@
+//! A connection of HTTP/2: what it received and sends, and what it waits for.
+//!
+//! Its life: *head* (waiting for the preface, or within a frame) → *idle* (no streams) → *stall* (responses under way,
+//! until the client takes nothing for too long) → *idle* → …; *linger* after an error, while the client may still be
+//! sending. A request whose body does not come in time ends the connection in every phase.
+
+use super::PREFACE;
+use super::allowance::Allowance;
+use super::frame::{self, Code};
+use super::hpack::Decoder;
+use super::stream::{Step, Stream};
+use crate::arm_requests::Received;
+use crate::connection::Turn;
+use crate::epoll::Readiness;
+use crate::pending::Pending;
+use crate::send::Sent;
+use crate::static_probe::static_probe;
+use crate::transport::Transport;
+use crate::workbench::Workbench;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Rounds of receiving and answering before other connections have their turn.
+const ROUNDS_MAX: usize = 16;
+/// Bytes of frames that are made before they are sent.
+const GATHERED_BYTES_MAX: usize = 64 << 10;
+/// Bytes given to one connection before the others have their turn.
+const TURN_BYTES_MAX: usize = 512 << 10;
+/// Bytes of answers to control frames that may wait; beyond them nothing is received.
+const CONTROL_BYTES_MAX: usize = 16 << 10;
+/// Bytes that are read for nothing from a client that does not notice the close.
+const LINGER_BYTES_MAX: usize = 1 << 20;
+/// Windows without a word about them (section 6.9.2).
+pub(super) const WINDOW_BYTES: i64 = 65_535;
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    transport: Transport,
+    pub(super) peer: SocketAddr,
+    pub(super) decoder: Decoder,
+    /// A frame that is not complete yet.
+    saved: Vec<u8>,
+    pub(super) has_preface: bool,
+    pub(super) has_settings: bool,
+    /// A block of fields that goes on in the next frame.
+    pub(super) continued: Option<super::incoming::Continued>,
+    pub(super) streams: Vec<Stream>,
+    /// Where the next turn of streams begins.
+    next: usize,
+    pub(super) spare: Vec<Pending>,
+    /// The last stream that the client has begun.
+    pub(super) last: u32,
+    /// Streams that we ended before the client did, as far as we remember.
+    pub(super) forsaken: VecDeque<u32>,
+    /// Frames about the connection, which go out before all others.
+    pub(super) control: Vec<u8>,
+    /// Frames that the socket had no room for.
+    unsent: Vec<u8>,
+    /// Bytes that the client lets us send.
+    pub(super) window: i64,
+    /// What it lets us send on a new stream.
+    pub(super) stream_window: i64,
+    /// Bytes that we let the client send.
+    pub(super) receive_window: i64,
+    pub(super) allowance: Allowance,
+    /// When what is being taken up was received, for requests that are told.
+    pub(super) received: Received,
+    /// No further streams are taken up.
+    pub(super) is_ending: bool,
+    /// The connection ends with what is in `control`.
+    is_failed: bool,
+    /// Everything was sent that will ever be.
+    is_done: bool,
+    /// Something was found out about passwords since the parked streams were looked at.
+    is_resumed: bool,
+    phase: Phase,
+    phase_deadline_ms: u64,
+    deadline_ms: u64,
+    /// A response was begun or finished since the phase was looked at.
+    pub(super) is_new: bool,
+    unread: bool,
+    ended: bool,
+    room: bool,
+    lingered_bytes: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Head,
+    Idle,
+    Stall,
+    Linger,
+}
+
+impl Connection {
+    /// Takes over a connection of which something was received already.
+    pub(crate) fn new(transport: Transport, peer: SocketAddr, received: Vec<u8>, bench: &Workbench) -> Self {
+        bench.counts().http2_connections.add(1);
+        let limits = &bench.limits;
+        let clamped = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let mut control = Vec::new();
+        // SETTINGS_MAX_CONCURRENT_STREAMS and SETTINGS_MAX_HEADER_LIST_SIZE.
+        frame::settings(&mut control, &[(3, clamped(limits.streams_max)), (6, clamped(limits.head_bytes_max))]);
+        let mut connection = Self {
+            transport,
+            peer,
+            decoder: Decoder::default(),
+            saved: received,
+            has_preface: false,
+            has_settings: false,
+            continued: None,
+            streams: Vec::new(),
+            next: 0,
+            spare: Vec::new(),
+            last: 0,
+            forsaken: VecDeque::new(),
+            control,
+            unsent: Vec::new(),
+            window: WINDOW_BYTES,
+            stream_window: WINDOW_BYTES,
+            receive_window: WINDOW_BYTES,
+            allowance: Allowance::new(bench.clock.now_ms),
+            received: Received::default(),
+            is_ending: false,
+            is_failed: false,
+            is_done: false,
+            is_resumed: false,
+            phase: Phase::Linger,
+            phase_deadline_ms: 0,
+            deadline_ms: 0,
+            is_new: true,
+            unread: true,
+            ended: false,
+            room: true,
+            lingered_bytes: None,
+        };
+        connection.settle_phase(false, bench);
+        connection
+    }
+
+    /// Whether output waits for room.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.unsent.is_empty() || self.transport.holds_output()
+    }
+
+    /// Whether a response is being sent.
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.streams.is_empty() || self.is_blocked()
+    }
+
+    /// Whether a stream waits for a password to be checked.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.streams.iter().any(|stream| stream.parked.is_some())
+    }
+
+    /// Looks at the requests that wait again at its next turn.
+    pub(crate) fn resume(&mut self) {
+        self.is_resumed = true;
+    }
+
+    pub(crate) fn is_due(&self, now_ms: u64) -> bool {
+        self.deadline_ms <= now_ms
+    }
+
+    /// Does what can be done now.
+    pub(crate) fn turn(&mut self, bench: &mut Workbench, readiness: Readiness) -> Turn {
+        self.unread |= readiness.readable;
+        self.ended |= readiness.ended;
+        self.room |= readiness.writable;
+        let turn = self.work(bench).unwrap_or_else(|_| {
+            bench.counts().connections_broken.add(1);
+            Turn::Close
+        });
+        static_probe!("done");
+        turn
+    }
+
+    /// Tells a client whose deadline has passed that this is the end.
+    pub(crate) fn expire(&mut self, bench: &mut Workbench) {
+        if self.phase == Phase::Linger {
+            return;
+        }
+        bench.counts().timeouts.add(1);
+        if !self.is_blocked() {
+            let mut end = Vec::new();
+            frame::go_away(&mut end, self.last, Code::NoError);
+            // Best effort: what does not fit into the socket at once is not worth waiting for.
+            let _ = self.transport.write(&end, &mut bench.copied);
+        }
+    }
+
+    /// Logs what was sent of unfinished responses.
+    pub(crate) fn give_up(&mut self, bench: &mut Workbench) {
+        for stream in &mut self.streams {
+            bench.settle_one(&mut stream.pending);
+        }
+        self.streams.clear();
+        self.transport.say_goodbye();
+    }
+
+    /// Ends the connection with an error of the client's; what was asked for is not answered any more.
+    pub(super) fn fail(&mut self, code: Code, bench: &mut Workbench) {
+        let counts = bench.counts();
+        let counter = if code == Code::EnhanceYourCalm { &counts.http2_abuses } else { &counts.http2_errors };
+        counter.add(1);
+        self.is_failed = true;
+        frame::go_away(&mut self.control, self.last, code);
+        for stream in &mut self.streams {
+            bench.settle_one(&mut stream.pending);
+        }
+        self.streams.clear();
+    }
+
+    fn work(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
+        let mut sent_bytes = 0;
+        if std::mem::take(&mut self.is_resumed) {
+            self.answer_parked(bench);
+        }
+        for _ in 0..ROUNDS_MAX {
+            let sent = self.send(bench, &mut sent_bytes)?;
+            self.settle_phase(sent_bytes > 0, bench);
+            match sent {
+                Sent::Yielded => return Ok(Turn::Again),
+                Sent::Blocked if self.is_failed || self.control.len() > CONTROL_BYTES_MAX => return Ok(Turn::Wait),
+                Sent::Blocked | Sent::All => {}
+            }
+            if self.is_failed || self.is_done {
+                return self.linger(bench);
+            }
+            if bench.stopping && !self.is_ending {
+                self.is_ending = true;
+                frame::go_away(&mut self.control, self.last, Code::NoError);
+                continue;
+            }
+            let is_idle = self.streams.is_empty() && !self.is_blocked();
+            if self.is_ending && is_idle {
+                // What the client says about windows meanwhile must not make the kernel take back what was sent.
+                self.is_done = true;
+                continue;
+            }
+            match self.receive(bench)? {
+                Input::Bytes(filled) => self.take_up(filled, bench),
+                Input::Nothing => return Ok(Turn::Wait),
+                Input::End => {
+                    if !is_idle {
+                        bench.counts().connections_broken.add(1);
+                    }
+                    return Ok(Turn::Close);
+                }
+            }
+        }
+        Ok(Turn::Again)
+    }
+
+    /// Receives once, behind what was left of the last time.
+    fn receive(&mut self, bench: &mut Workbench) -> io::Result<Input> {
+        self.received = Received::default();
+        if !self.has_preface && self.saved.len() >= PREFACE.len() {
+            // What the connection was recognised by is taken up before more is received.
+            let filled = self.saved.len();
+            bench.input[..filled].copy_from_slice(&self.saved);
+            self.saved.clear();
+            return Ok(Input::Bytes(filled));
+        }
+        if !self.unread {
+            return Ok(Input::Nothing);
+        }
+        let saved = self.saved.len();
+        let received = match self.transport.receive(&mut bench.input[saved..]) {
+            Ok(0) => return Ok(Input::End),
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.unread = false;
+                return Ok(Input::Nothing);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            // A client that resets the connection between requests breaks nothing.
+            Err(_) if self.streams.is_empty() => return Ok(Input::End),
+            Err(error) => return Err(error),
+        };
+        let filled = saved + received;
+        self.unread = filled == bench.input.len() || self.ended;
+        bench.input[..saved].copy_from_slice(&self.saved);
+        self.saved.clear();
+        Ok(Input::Bytes(filled))
+    }
+
+    /// Takes all complete frames up, and keeps what is left.
+    fn take_up(&mut self, filled: usize, bench: &mut Workbench) {
+        let input = std::mem::take(&mut bench.input);
+        let taken = self.frames(&input[..filled], bench);
+        if !self.is_failed {
+            self.saved.extend_from_slice(&input[taken..filled]);
+        }
+        bench.input = input;
+    }
+
+    /// Sends what there is to send: control frames, then what the streams have, in turns.
+    fn send(&mut self, bench: &mut Workbench, sent_bytes: &mut usize) -> io::Result<Sent> {
+        loop {
+            if !self.room {
+                return Ok(Sent::Blocked);
+            }
+            match self.transport.push() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.room = false;
+                    return Ok(Sent::Blocked);
+                }
+                pushed => pushed?,
+            }
+            let mut out = std::mem::take(&mut bench.http2.out);
+            out.clear();
+            std::mem::swap(&mut out, &mut self.unsent);
+            if out.is_empty() {
+                out.append(&mut self.control);
+                self.gather(&mut out, bench);
+            }
+            if out.is_empty() {
+                bench.http2.out = out;
+                return Ok(Sent::All);
+            }
+            static_probe!("send");
+            let taken = self.transport.write(&out, &mut bench.copied);
+            let sent = *taken.as_ref().unwrap_or(&0);
+            // A socket in the clear that takes less is full, and says when it is not.
+            self.room = sent == out.len() || self.transport.is_secure();
+            // Idle connections keep no memory for output: what is left is put into theirs.
+            self.unsent.clear();
+            self.unsent.extend_from_slice(&out[sent..]);
+            if self.unsent.is_empty() {
+                self.unsent = Vec::new();
+            }
+            bench.http2.out = out;
+            match taken {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.room = false;
+                    return Ok(Sent::Blocked);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => self.room = true,
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+            bench.counts().bytes_sent.add(sent as u64);
+            *sent_bytes += sent;
+            if *sent_bytes >= TURN_BYTES_MAX {
+                *sent_bytes = 0;
+                return Ok(Sent::Yielded);
+            }
+        }
+    }
+
+    /// Gives each stream its turn, a frame each, until there is enough or none can go on.
+    fn gather(&mut self, out: &mut Vec<u8>, bench: &mut Workbench) {
+        let mut moved = true;
+        while moved && !self.streams.is_empty() && out.len() < GATHERED_BYTES_MAX {
+            moved = false;
+            let count = self.streams.len();
+            let first = self.next % count;
+            for turn in 0..count {
+                let place = (first + turn) % count;
+                let stream = &mut self.streams[place];
+                match stream.step(out, &mut self.window) {
+                    Step::Moved => moved = true,
+                    Step::Waits => {}
+                    Step::Broken => {
+                        // Taken off below, as if it were finished.
+                        stream.pending.response.reset();
+                        stream.head_is_sent = true;
+                        stream.is_received = true;
+                        frame::number(out, frame::kind::RST_STREAM, stream.id, Code::Internal as u32);
+                        moved = true;
+                    }
+                }
+                if stream.is_finished() && !stream.is_received {
+                    // The rest of the body is not wanted (section 8.1).
+                    frame::number(out, frame::kind::RST_STREAM, stream.id, Code::NoError as u32);
+                }
+                self.next = place + 1;
+                if out.len() >= GATHERED_BYTES_MAX {
+                    break;
+                }
+            }
+            if moved {
+                self.take_off_finished(bench);
+            }
+        }
+    }
+
+    fn take_off_finished(&mut self, bench: &mut Workbench) {
+        let mut place = 0;
+        while let Some(stream) = self.streams.get(place) {
+            if stream.is_finished() {
+                self.take_off(place, bench);
+            } else {
+                place += 1;
+            }
+        }
+    }
+
+    /// Takes a stream off the way, whatever became of it.
+    pub(super) fn take_off(&mut self, place: usize, bench: &mut Workbench) {
+        let mut stream = self.streams.remove(place);
+        if place < self.next {
+            self.next -= 1;
+        }
+        if !stream.is_received {
+            self.forsake(stream.id);
+        }
+        bench.settle_one(&mut stream.pending);
+        self.spare.push(stream.pending);
+        if self.streams.is_empty() {
+            // What many streams needed once is not kept for one.
+            self.spare.truncate(4);
+        }
+        self.is_new = true;
+    }
+
+    /// Remembers a stream that the client may still be sending on.
+    pub(super) fn forsake(&mut self, id: u32) {
+        const REMEMBERED_MAX: usize = 256;
+        if self.forsaken.len() == REMEMBERED_MAX {
+            self.forsaken.pop_front();
+        }
+        self.forsaken.push_back(id);
+    }
+
+    /// Ends our side, then reads until the client ends its own.
+    fn linger(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
+        if self.lingered_bytes.is_none() {
+            self.transport.end_output();
+            self.unread = true;
+        }
+        let mut lingered = self.lingered_bytes.unwrap_or(0);
+        while self.unread && lingered < LINGER_BYTES_MAX {
+            match self.transport.receive(&mut bench.input) {
+                Ok(0) => return Ok(Turn::Close),
+                Ok(received) => lingered += received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,
+                Err(_) => return Ok(Turn::Close),
+            }
+        }
+        self.lingered_bytes = Some(lingered);
+        Ok(if lingered < LINGER_BYTES_MAX { Turn::Wait } else { Turn::Close })
+    }
+
+    /// Finds out what the connection waits for now, and until when.
+    fn settle_phase(&mut self, has_sent: bool, bench: &Workbench) {
+        let timeouts = &bench.timeouts;
+        let (phase, timeout) = if self.is_failed || self.is_done {
+            (Phase::Linger, timeouts.linger)
+        } else if self.streams.iter().any(|stream| !stream.is_held) || self.is_blocked() {
+            (Phase::Stall, timeouts.stall)
+        } else if !self.has_settings || self.continued.is_some() || !self.saved.is_empty() {
+            (Phase::Head, timeouts.head)
+        } else {
+            (Phase::Idle, timeouts.idle)
+        };
+        let after = |start_ms: u64, timeout: Duration| {
+            start_ms.saturating_add(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
+        };
+        let is_new = std::mem::take(&mut self.is_new);
+        if phase != self.phase || (phase == Phase::Stall && has_sent) || (phase == Phase::Idle && is_new) {
+            self.phase = phase;
+            self.phase_deadline_ms = after(bench.clock.now_ms, timeout);
+        }
+        let held = self.streams.iter().filter(|stream| stream.is_held).map(|stream| stream.since_ms).min();
+        self.deadline_ms = held.map_or(u64::MAX, |since_ms| after(since_ms, timeouts.body)).min(self.phase_deadline_ms);
+    }
+}
+
+/// What there is to be taken up.
+enum Input {
+    Bytes(usize),
+    Nothing,
+    End,
+}

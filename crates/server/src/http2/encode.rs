@@ -1,0 +1,101 @@
+//! Heads of responses as blocks of fields (RFC 7541): static names and literals only, so that no table is kept for a client
+//! and every block is the same bytes for the same head.
+
+use super::hpack::STATIC;
+
+/// A name in the static table takes its index: found by its length, then compared.
+fn index_of(name: &[u8]) -> Option<usize> {
+    // What this server says, the most frequent first; all others are found in the whole table.
+    const FREQUENT: [usize; 9] = [54, 33, 31, 28, 34, 44, 18, 30, 46];
+    let is = |&index: &usize| STATIC[index - 1].0.eq_ignore_ascii_case(name);
+    FREQUENT.into_iter().find(is).or_else(|| (15..=STATIC.len()).find(is))
+}
+
+/// Appends the block of a head as HTTP/1.1 has it: a status line and fields, up to the empty line.
+///
+/// Connection says something about HTTP/1.1 only, and is left away.
+pub(crate) fn block(head: &[u8], out: &mut Vec<u8>) {
+    status(head.get(9..12).unwrap_or(b"500"), out);
+    let mut lines = head;
+    while let Some(end) = memchr::memchr(b'\n', lines) {
+        let line = lines[..end].trim_ascii_end();
+        lines = &lines[end + 1..];
+        if line.is_empty() {
+            break;
+        }
+        // The status line has a colon in no reason that this server gives.
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii_start());
+        if name.eq_ignore_ascii_case(b"connection") {
+            continue;
+        }
+        match index_of(name) {
+            Some(index) => integer(out, 0, 4, index),
+            None => {
+                out.push(0);
+                integer(out, 0, 7, name.len());
+                out.extend(name.iter().map(u8::to_ascii_lowercase));
+            }
+        }
+        integer(out, 0, 7, value.len());
+        out.extend_from_slice(value);
+    }
+}
+
+fn status(digits: &[u8], out: &mut Vec<u8>) {
+    match STATIC[7..14].iter().position(|(_, status)| *status == digits) {
+        Some(place) => out.push(0x80 | (place as u8 + 8)),
+        None => {
+            out.extend_from_slice(&[8, 3]);
+            out.extend_from_slice(digits);
+        }
+    }
+}
+
+/// An integer behind some bits that mean something else (section 5.1).
+fn integer(out: &mut Vec<u8>, first: u8, prefix_bits: u32, value: usize) {
+    let most = (1_usize << prefix_bits) - 1;
+    if value < most {
+        out.push(first | value as u8);
+        return;
+    }
+    out.push(first | most as u8);
+    let mut rest = value - most;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hpack::{Bounds, Decoder, Fields};
+
+    #[test]
+    fn a_block_says_what_the_head_said() {
+        let long = "x".repeat(300);
+        for status in ["200", "206", "301", "404", "416"] {
+            let head = format!(
+                "HTTP/1.1 {status} What Ever\r\nServer: weir\r\nDate: Mon, 21 Oct 2013 20:13:21 GMT\r\nX-Own:  {long}\r\n\
+                 Connection: close\r\nETag: \"a\"\r\nContent-Length: 5\r\n\r\nX-Body: no"
+            );
+            let mut block = Vec::new();
+            super::block(head.as_bytes(), &mut block);
+            let mut fields = Fields::default();
+            let bounds = Bounds { bytes_max: 10_000, fields_max: 50 };
+            Decoder::default().decode(&block, bounds, &mut fields).expect("well-formed");
+            let text: Vec<String> =
+                fields.iter().map(|(name, value)| [name, b"=", value].concat().escape_ascii().to_string()).collect();
+            let expected = [
+                format!(":status={status}"),
+                "server=weir".to_owned(),
+                "date=Mon, 21 Oct 2013 20:13:21 GMT".to_owned(),
+                format!("x-own={long}"),
+                "etag=\\\"a\\\"".to_owned(),
+                "content-length=5".to_owned(),
+            ];
+            assert_eq!(text, expected);
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! Frames of a client as they are taken up (RFC 9113 sections 5 and 6), each with the errors that it can be.
+
+use super::PREFACE;
+use super::allowance::cost;
+use super::connection::{Connection, WINDOW_BYTES};
+use super::frame::{self, Code, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, WINDOW_MAX, flag, kind};
+use super::hpack::{Bounds, Fields};
+use super::message::{self, FIELDS_MAX, Unfit};
+use super::stream::{Parked, Stream};
+use crate::arm_requests::Received;
+use crate::connection::count;
+use crate::error_page::{self, Extra};
+use crate::head::Persistence;
+use crate::pending::Pending;
+use crate::request::{Framing, Request};
+use crate::static_probe::static_probe;
+use crate::workbench::Workbench;
+
+/// Bytes that were received of which the client is not told at once.
+const UNACKNOWLEDGED_BYTES_MAX: u32 = 16 << 10;
+
+/// A block of fields that goes on.
+#[derive(Debug)]
+pub(super) struct Continued {
+    head: Head,
+    block: Vec<u8>,
+    depends_on: Option<u32>,
+}
+
+impl Connection {
+    /// Takes up the frames that `input` begins with; returns the bytes of them. After an error nothing is left.
+    pub(super) fn frames(&mut self, input: &[u8], bench: &mut Workbench) -> usize {
+        let mut at = 0;
+        if !self.has_preface {
+            if !super::begins(input) {
+                self.fail(Code::Protocol, bench);
+                return input.len();
+            }
+            if input.len() < PREFACE.len() {
+                return 0;
+            }
+            self.has_preface = true;
+            at = PREFACE.len();
+        }
+        while let Some(head) = Head::read(&input[at..]) {
+            if head.len > PAYLOAD_BYTES_MAX {
+                self.fail(Code::FrameSize, bench);
+                return input.len();
+            }
+            let Some(payload) = input.get(at + HEAD_BYTES..at + HEAD_BYTES + head.len) else { break };
+            if let Err(code) = self.frame(head, payload, bench) {
+                self.fail(code, bench);
+                return input.len();
+            }
+            at += HEAD_BYTES + head.len;
+        }
+        at
+    }
+
+    fn frame(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+        if !self.has_settings && (head.kind != kind::SETTINGS || head.has(flag::ACK)) {
+            return Err(Code::Protocol);
+        }
+        if self.continued.is_some() {
+            return self.continuation(head, payload, bench);
+        }
+        match head.kind {
+            kind::DATA => self.data(head, payload, bench),
+            kind::HEADERS => {
+                let (block, depends_on) = frame::headers(&head, payload)?;
+                if head.stream.is_multiple_of(2) {
+                    return Err(Code::Protocol);
+                }
+                if head.has(flag::END_HEADERS) {
+                    return self.headers(head, block, depends_on, bench);
+                }
+                self.continued = Some(Continued { head, block: block.to_vec(), depends_on });
+                Ok(())
+            }
+            kind::PRIORITY => {
+                self.spend(cost::FRAME, bench)?;
+                match payload.len() {
+                    5 if head.stream == 0 => Err(Code::Protocol),
+                    5 if frame::word(payload) & 0x7fff_ffff == head.stream => Err(Code::Protocol),
+                    5 => Ok(()),
+                    _ => Err(Code::FrameSize),
+                }
+            }
+            kind::RST_STREAM => self.reset_by_client(head, payload, bench),
+            kind::SETTINGS => self.settings(head, payload, bench),
+            kind::PING => {
+                self.spend(cost::FRAME, bench)?;
+                match payload.len() {
+                    8 if head.stream != 0 => Err(Code::Protocol),
+                    8 if head.has(flag::ACK) => Ok(()),
+                    8 => {
+                        frame::head(&mut self.control, 8, kind::PING, flag::ACK, 0);
+                        self.control.extend_from_slice(payload);
+                        Ok(())
+                    }
+                    _ => Err(Code::FrameSize),
+                }
+            }
+            kind::GOAWAY if head.stream != 0 => Err(Code::Protocol),
+            kind::GOAWAY if payload.len() < 8 => Err(Code::FrameSize),
+            // The client asks for nothing more, and what it asked for is answered.
+            kind::GOAWAY => self.spend(cost::FRAME, bench),
+            kind::WINDOW_UPDATE => self.window_update(head, payload, bench),
+            kind::PUSH_PROMISE | kind::CONTINUATION => Err(Code::Protocol),
+            // What is unknown means nothing (section 5.5).
+            _ => self.spend(cost::FRAME, bench),
+        }
+    }
+
+    fn spend(&mut self, tokens: u64, bench: &Workbench) -> Result<(), Code> {
+        if self.allowance.spend(tokens, bench.clock.now_ms) { Ok(()) } else { Err(Code::EnhanceYourCalm) }
+    }
+
+    /// More of a block: nothing else may come between (section 6.10).
+    fn continuation(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+        self.spend(cost::FRAME, bench)?;
+        let Some(continued) = self.continued.as_mut() else { return Err(Code::Protocol) };
+        if head.kind != kind::CONTINUATION || head.stream != continued.head.stream {
+            return Err(Code::Protocol);
+        }
+        // Compressed it is hardly ever larger than what it says; what is far too large is not kept for reading.
+        if continued.block.len() + payload.len() > 2 * bench.limits.head_bytes_max.max(PAYLOAD_BYTES_MAX) {
+            return Err(Code::EnhanceYourCalm);
+        }
+        continued.block.extend_from_slice(payload);
+        if head.has(flag::END_HEADERS)
+            && let Some(continued) = self.continued.take()
+        {
+            return self.headers(continued.head, &continued.block, continued.depends_on, bench);
+        }
+        Ok(())
+    }
+
+    /// A complete block: a request, or what comes after its body.
+    fn headers(
+        &mut self,
+        head: Head,
+        block: &[u8],
+        depends_on: Option<u32>,
+        bench: &mut Workbench,
+    ) -> Result<(), Code> {
+        let bounds = Bounds { bytes_max: bench.limits.head_bytes_max, fields_max: FIELDS_MAX };
+        let decoded = self.decoder.decode(block, bounds, &mut bench.http2.fields);
+        decoded.map_err(|_| Code::Compression)?;
+        let id = head.stream;
+        if id <= self.last {
+            return self.trailers(head, bench);
+        }
+        self.last = id;
+        if depends_on == Some(id) {
+            return self.refuse(id, Code::Protocol, bench);
+        }
+        if self.is_ending || self.streams.len() >= bench.limits.streams_max {
+            return self.refuse(id, Code::RefusedStream, bench);
+        }
+        self.open(id, head.has(flag::END_STREAM), bench)
+    }
+
+    fn trailers(&mut self, head: Head, bench: &mut Workbench) -> Result<(), Code> {
+        let Some(place) = self.place(head.stream) else { return self.unknown(head.stream) };
+        if self.streams[place].is_received {
+            return self.reset(place, Code::StreamClosed, bench);
+        }
+        let are_last = head.has(flag::END_STREAM) && message::are_trailers(&bench.http2.fields);
+        if !are_last || !self.streams[place].ends_well() {
+            return self.reset(place, Code::Protocol, bench);
+        }
+        Ok(())
+    }
+
+    /// Takes up a request, and makes its response unless it must wait.
+    fn open(&mut self, id: u32, is_received: bool, bench: &mut Workbench) -> Result<(), Code> {
+        let fields = std::mem::take(&mut bench.http2.fields);
+        let opened = self.open_with(&fields, id, is_received, bench);
+        bench.http2.fields = fields;
+        opened
+    }
+
+    fn open_with(&mut self, fields: &Fields, id: u32, is_received: bool, bench: &mut Workbench) -> Result<(), Code> {
+        let mut pending = self.spare.pop().unwrap_or_default();
+        let (mut body_expected, mut is_held, mut parked) = (None, !is_received, None);
+        match message::request(fields, &bench.limits) {
+            Ok(request) => {
+                if let Framing::Length(bytes) = request.framing {
+                    body_expected = Some(bytes);
+                    // A body that is not wanted is not waited for, nor is one that waits for a word.
+                    is_held &= bytes <= bench.limits.body_bytes_max;
+                }
+                is_held &= !request.expects_continue;
+                if is_received && body_expected.is_some_and(|bytes| bytes > 0) {
+                    self.spare.push(pending);
+                    return self.refuse(id, Code::Protocol, bench);
+                }
+                if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) {
+                    let since_ns = if bench.arm.is_some() { weir_arm::now_ns() } else { 0 };
+                    parked = Some(Box::new(Parked { fields: fields.clone(), since_ns }));
+                } else {
+                    self.answer(&request, &mut pending, bench);
+                }
+            }
+            Err(Unfit::Malformed) => {
+                self.spare.push(pending);
+                return self.refuse(id, Code::Protocol, bench);
+            }
+            Err(Unfit::Status(status)) => self.answer_unfit(status, &mut pending, bench),
+        }
+        self.streams.push(Stream {
+            id,
+            pending,
+            window: self.stream_window,
+            is_held,
+            is_received,
+            body_expected,
+            body_bytes: 0,
+            body_unacknowledged: 0,
+            since_ms: bench.clock.now_ms,
+            head_is_sent: false,
+            parked,
+        });
+        self.is_new = true;
+        Ok(())
+    }
+
+    /// Makes the response to a request, and begins what is said of it elsewhere.
+    #[inline]
+    fn answer(&mut self, request: &Request<'_>, pending: &mut Pending, bench: &mut Workbench) {
+        let Workbench { front, clock, log, arm, counters, index, .. } = bench;
+        let counts = &counters.0[*index];
+        static_probe!("request");
+        front.respond(request, self.peer.ip(), Persistence::Stays, clock, counts, pending);
+        count(pending.status, counts);
+        if let Some(log) = log {
+            log.begin(&mut pending.log, Some(request), self.peer.ip(), pending.status, clock);
+        }
+        if let Some(arm) = arm {
+            pending.arm = arm.begin(request, pending.status, self.peer, &mut self.received);
+        }
+    }
+
+    /// The same for what is no request that could be answered.
+    #[cold]
+    fn answer_unfit(&self, status: u16, pending: &mut Pending, bench: &mut Workbench) {
+        error_page::write(pending, status, Extra::default(), &bench.clock, Persistence::Stays);
+        count(status, bench.counts());
+        if let Some(log) = &mut bench.log {
+            log.begin(&mut pending.log, None, self.peer.ip(), status, &bench.clock);
+        }
+    }
+
+    /// Answers the parked requests whose passwords have been checked.
+    pub(super) fn answer_parked(&mut self, bench: &mut Workbench) {
+        for place in 0..self.streams.len() {
+            let Some(mut parked) = self.streams[place].parked.take() else { continue };
+            let mut pending = std::mem::take(&mut self.streams[place].pending);
+            match message::request(&parked.fields, &bench.limits) {
+                Ok(request) if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) => {
+                    self.streams[place].parked = Some(parked);
+                }
+                Ok(request) => {
+                    self.received = Received::default();
+                    self.received.since(&mut parked.since_ns);
+                    self.answer(&request, &mut pending, bench);
+                }
+                // It was well-formed, but a new configuration may hold it too large.
+                Err(unfit) => {
+                    let status = if let Unfit::Status(status) = unfit { status } else { 400 };
+                    self.answer_unfit(status, &mut pending, bench);
+                }
+            }
+            self.streams[place].pending = pending;
+        }
+    }
+
+    /// Part of a request's body, which is read and ignored.
+    fn data(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+        if head.stream == 0 || self.is_idle(head.stream) {
+            return Err(Code::Protocol);
+        }
+        let data = frame::unpadded(&head, payload)?;
+        // Padding counts too (section 6.9.1).
+        self.receive_window -= head.len as i64;
+        if self.receive_window < 0 {
+            return Err(Code::FlowControl);
+        }
+        if WINDOW_BYTES - self.receive_window >= i64::from(UNACKNOWLEDGED_BYTES_MAX) {
+            // At most the window, which is below this type's most.
+            let back = (WINDOW_BYTES - self.receive_window) as u32;
+            frame::number(&mut self.control, kind::WINDOW_UPDATE, 0, back);
+            self.receive_window = WINDOW_BYTES;
+        }
+        let is_last = head.has(flag::END_STREAM);
+        if data.is_empty() && !is_last {
+            self.spend(cost::FRAME, bench)?;
+        }
+        let Some(place) = self.place(head.stream) else { return self.unknown(head.stream) };
+        let stream = &mut self.streams[place];
+        if stream.is_received {
+            return self.reset(place, Code::StreamClosed, bench);
+        }
+        stream.body_bytes += data.len() as u64;
+        if stream.body_expected.is_some_and(|expected| stream.body_bytes > expected) {
+            return self.reset(place, Code::Protocol, bench);
+        }
+        if is_last {
+            return if stream.ends_well() { Ok(()) } else { self.reset(place, Code::Protocol, bench) };
+        }
+        if stream.body_bytes > bench.limits.body_bytes_max {
+            // Answered now; when the response is sent, the client is told that the rest is not wanted.
+            stream.is_held = false;
+        }
+        stream.body_unacknowledged += head.len as u32;
+        if stream.body_unacknowledged >= UNACKNOWLEDGED_BYTES_MAX && stream.is_held {
+            let back = std::mem::take(&mut stream.body_unacknowledged);
+            frame::number(&mut self.control, kind::WINDOW_UPDATE, head.stream, back);
+        } else if i64::from(stream.body_unacknowledged) > WINDOW_BYTES {
+            return self.reset(place, Code::FlowControl, bench);
+        }
+        Ok(())
+    }
+
+    fn reset_by_client(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+        if payload.len() != 4 {
+            return Err(Code::FrameSize);
+        }
+        if head.stream == 0 || self.is_idle(head.stream) {
+            return Err(Code::Protocol);
+        }
+        match self.place(head.stream) {
+            Some(place) => {
+                // The client sends nothing more on it.
+                self.streams[place].is_received = true;
+                self.take_off(place, bench);
+                self.spend(cost::REQUEST, bench)
+            }
+            None => self.spend(cost::FRAME, bench),
+        }
+    }
+
+    fn settings(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+        if head.stream != 0 {
+            return Err(Code::Protocol);
+        }
+        self.spend(cost::FRAME, bench)?;
+        if head.has(flag::ACK) {
+            return if payload.is_empty() { Ok(()) } else { Err(Code::FrameSize) };
+        }
+        let settings = frame::read_settings(payload)?;
+        if let Some(window) = settings {
+            let difference = window - std::mem::replace(&mut self.stream_window, window);
+            for stream in &mut self.streams {
+                stream.window += difference;
+                if stream.window > WINDOW_MAX {
+                    return Err(Code::FlowControl);
+                }
+            }
+        }
+        self.has_settings = true;
+        frame::head(&mut self.control, 0, kind::SETTINGS, flag::ACK, 0);
+        Ok(())
+    }
+
+    fn window_update(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+        if payload.len() != 4 {
+            return Err(Code::FrameSize);
+        }
+        let more = i64::from(frame::word(payload) & 0x7fff_ffff);
+        if head.stream == 0 {
+            self.window += more;
+            return match more {
+                0 => Err(Code::Protocol),
+                _ if self.window > WINDOW_MAX => Err(Code::FlowControl),
+                _ => Ok(()),
+            };
+        }
+        if self.is_idle(head.stream) {
+            return Err(Code::Protocol);
+        }
+        // Of a stream that is over it comes late, which is no error.
+        let Some(place) = self.place(head.stream) else { return Ok(()) };
+        let stream = &mut self.streams[place];
+        stream.window += more;
+        match more {
+            0 => self.reset(place, Code::Protocol, bench),
+            _ if stream.window > WINDOW_MAX => self.reset(place, Code::FlowControl, bench),
+            _ => Ok(()),
+        }
+    }
+
+    fn place(&self, id: u32) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.id == id)
+    }
+
+    /// Whether nobody has begun the stream; we never begin any.
+    fn is_idle(&self, id: u32) -> bool {
+        id > self.last || id.is_multiple_of(2)
+    }
+
+    /// Something for a stream that is over: no error if we ended it, as the client could not know.
+    fn unknown(&self, id: u32) -> Result<(), Code> {
+        if self.forsaken.contains(&id) { Ok(()) } else { Err(Code::StreamClosed) }
+    }
+
+    /// Ends a stream with an error.
+    fn reset(&mut self, place: usize, code: Code, bench: &mut Workbench) -> Result<(), Code> {
+        let id = self.streams[place].id;
+        frame::number(&mut self.control, kind::RST_STREAM, id, code as u32);
+        // What was sent of its response is logged, and it counts as ended by us.
+        self.streams[place].is_received = false;
+        self.take_off(place, bench);
+        self.spend(cost::REQUEST, bench)
+    }
+
+    /// Ends a stream that was never taken up.
+    fn refuse(&mut self, id: u32, code: Code, bench: &mut Workbench) -> Result<(), Code> {
+        frame::number(&mut self.control, kind::RST_STREAM, id, code as u32);
+        self.forsake(id);
+        self.spend(cost::REQUEST, bench)
+    }
+}
+
+impl Stream {
+    /// Takes the end of the body; whether it was as long as it was said to be.
+    fn ends_well(&mut self) -> bool {
+        self.is_received = true;
+        self.is_held = false;
+        self.body_expected.is_none_or(|expected| expected == self.body_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::{Counters, LoopCounters};
+    use crate::front::Front;
+    use crate::options::Options;
+    use crate::reload::Reloader;
+    use crate::root::Root;
+    use crate::shelf::Shelf;
+    use crate::site::{Share, Site};
+    use crate::transport::Transport;
+    use crate::watcher::Watcher;
+    use proptest::prelude::*;
+    use std::os::unix::net::UnixStream;
+    use std::rc::Rc;
+    use std::sync::Arc;
+
+    fn bench(directory: &std::path::Path) -> Workbench {
+        let options = Options::new(directory);
+        let watcher = Rc::new(Watcher::deaf());
+        let share = Share { shelf: Arc::new(Shelf::new()), watcher: Rc::clone(&watcher), files_max: 4 };
+        let site = Site::new(Root::open_directory(directory).expect("opens"), &options, &share);
+        let counters = Counters([LoopCounters::default()].into_iter().collect());
+        let options = Arc::new(options);
+        let reloads = (Reloader::new(&options).0, watcher);
+        Workbench::new(Front::Plain(site), None, None, &options, counters, 0, reloads)
+    }
+
+    /// A frame of any kind, mostly one that could be meant.
+    fn frame() -> impl Strategy<Value = Vec<u8>> {
+        let post = b"\x83\x86\x84\x01\x01a".to_vec();
+        let get = b"\x82\x86\x04\x02/f\x01\x01a".to_vec();
+        let payload = prop_oneof![
+            Just(get),
+            Just(post),
+            Just(vec![0, 0, 0, 9]),
+            Just(vec![0; 8]),
+            Just(Vec::new()),
+            proptest::collection::vec(any::<u8>(), 0..40),
+        ];
+        let flags = prop_oneof![Just(0_u8), Just(1), Just(4), Just(5), any::<u8>()];
+        let stream = prop_oneof![0_u32..12, Just(7), any::<u32>()];
+        (0_u8..11, flags, stream, payload).prop_map(|(kind, flags, stream, payload)| {
+            let mut out = Vec::new();
+            frame::head(&mut out, payload.len(), kind, flags, stream);
+            out.extend_from_slice(&payload);
+            out
+        })
+    }
+
+    /// Its number, its window, whether it is held, and the bytes of its body.
+    type StreamState = (u32, i64, bool, u64);
+
+    /// What frames lead to, in pieces of this size: what is answered, and what is known of the streams then.
+    fn outcome(directory: &std::path::Path, input: &[u8], piece: usize) -> (Vec<u8>, Vec<StreamState>) {
+        let mut bench = bench(directory);
+        let (socket, _other) = UnixStream::pair().expect("a pair");
+        let peer = "127.0.0.1:1".parse().expect("an address");
+        let mut connection = Connection::new(Transport::new(socket.into(), None), peer, Vec::new(), &bench);
+        let mut saved = Vec::new();
+        for piece in input.chunks(piece) {
+            saved.extend_from_slice(piece);
+            let taken = connection.frames(&saved, &mut bench);
+            assert!(taken <= saved.len());
+            saved.drain(..taken);
+            assert!(connection.streams.len() <= bench.limits.streams_max);
+            if connection.control.windows(9).any(|head| head[..4] == [0, 0, 8, kind::GOAWAY]) {
+                break;
+            }
+        }
+        let streams = &connection.streams;
+        let streams = streams.iter().map(|stream| (stream.id, stream.window, stream.is_held, stream.body_bytes));
+        (connection.control.clone(), streams.collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn frames_mean_the_same_in_any_pieces(frames in proptest::collection::vec(frame(), 0..30), piece in 1_usize..50) {
+            let directory = tempfile::tempdir().expect("a directory");
+            let mut input = PREFACE.to_vec();
+            frame::settings(&mut input, &[(4, 100)]);
+            input.extend(frames.concat());
+            prop_assert_eq!(outcome(directory.path(), &input, usize::MAX), outcome(directory.path(), &input, piece));
+        }
+    }
+}

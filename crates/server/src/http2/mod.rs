@@ -1,0 +1,34 @@
+//! HTTP/2 (RFC 9113), by prior knowledge in the clear and by ALPN over TLS.
+//!
+//! `connection.rs` receives and sends, `incoming.rs` takes frames up, `message.rs` makes a request of fields, and
+//! `stream.rs` puts responses into frames; `frame.rs`, `hpack.rs`, `huffman.rs` and `encode.rs` know bytes only.
+//! All frames of one reception are taken up before anything is sent, so that their responses go out together.
+//! Priorities are read and ignored, as the standard allows; streams take turns, one frame each.
+
+mod allowance;
+mod connection;
+mod encode;
+mod frame;
+mod hpack;
+mod huffman;
+mod incoming;
+mod message;
+mod stream;
+
+pub(crate) use connection::Connection;
+
+/// How every connection begins (section 3.4).
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Whether a connection may begin with its preface, as far as it was received.
+pub(crate) fn begins(input: &[u8]) -> bool {
+    let len = input.len().min(PREFACE.len());
+    input[..len] == PREFACE[..len]
+}
+
+/// Memory that the connections of a loop share.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    fields: hpack::Fields,
+    out: Vec<u8>,
+}

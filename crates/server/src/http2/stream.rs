@@ -1,0 +1,163 @@
+//! A request of HTTP/2 and its response on the way into frames.
+
+use super::encode;
+use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
+use super::hpack::Fields;
+use crate::atom::Content;
+use crate::pending::Pending;
+use crate::response::Piece;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// A stream that is not closed on both sides.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) id: u32,
+    pub(super) pending: Pending,
+    /// Bytes that the client lets us send on it; settings can make it negative.
+    pub(super) window: i64,
+    /// The response waits for the end of the request's body.
+    pub(super) is_held: bool,
+    /// The client has ended its side.
+    pub(super) is_received: bool,
+    /// What the body is said to be, and what came of it.
+    pub(super) body_expected: Option<u64>,
+    pub(super) body_bytes: u64,
+    /// Bytes of the body since we last gave its window back.
+    pub(super) body_unacknowledged: u32,
+    pub(super) since_ms: u64,
+    pub(super) head_is_sent: bool,
+    /// The request, while its password is being checked; there is no response until then.
+    pub(super) parked: Option<Box<Parked>>,
+}
+
+/// A request that waits for its password to be checked.
+#[derive(Debug)]
+pub(super) struct Parked {
+    pub(super) fields: Fields,
+    /// When it was received, for requests that are told; 0 = it is not known.
+    pub(super) since_ns: u64,
+}
+
+/// What became of a stream's turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It put a frame into the output.
+    Moved,
+    /// It waits: for windows, for its request's body, or for a password to be checked.
+    Waits,
+    /// Its content is not what its head said: there is no honest way to go on.
+    Broken,
+}
+
+impl Stream {
+    pub(super) fn is_finished(&self) -> bool {
+        self.head_is_sent && self.pending.response.is_finished()
+    }
+
+    /// Puts the head into the output, or the next piece of content as far as both windows let it.
+    pub(super) fn step(&mut self, out: &mut Vec<u8>, window: &mut i64) -> Step {
+        if self.is_held || self.parked.is_some() {
+            return Step::Waits;
+        }
+        if !self.head_is_sent {
+            self.head(out);
+            if self.pending.response.is_finished() {
+                return Step::Moved;
+            }
+            // Small content goes with its head.
+            return if self.data(out, window) == Step::Broken { Step::Broken } else { Step::Moved };
+        }
+        self.data(out, window)
+    }
+
+    fn head(&mut self, out: &mut Vec<u8>) {
+        let response = &mut self.pending.response;
+        let head_bytes = usize::try_from(self.pending.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
+        response.offset = self.pending.head_bytes;
+        self.head_is_sent = true;
+        let end = if response.is_finished() { flag::END_STREAM } else { 0 };
+        let start = out.len();
+        frame::head(out, 0, kind::HEADERS, end | flag::END_HEADERS, self.id);
+        encode::block(&response.head[..head_bytes], out);
+        let block = out.len() - start - HEAD_BYTES;
+        if block <= PAYLOAD_BYTES_MAX {
+            set_len(out, start, block);
+            return;
+        }
+        // A long address to go to instead; it is rare enough to be copied.
+        let block = out.split_off(start + HEAD_BYTES);
+        out.truncate(start);
+        let mut pieces = block.chunks(PAYLOAD_BYTES_MAX).enumerate().peekable();
+        while let Some((number, piece)) = pieces.next() {
+            let last = if pieces.peek().is_none() { flag::END_HEADERS } else { 0 };
+            let (kind, end) = if number == 0 { (kind::HEADERS, end) } else { (kind::CONTINUATION, 0) };
+            frame::head(out, piece.len(), kind, last | end, self.id);
+            out.extend_from_slice(piece);
+        }
+    }
+
+    fn data(&mut self, out: &mut Vec<u8>, window: &mut i64) -> Step {
+        let most = self.window.min(*window).min(PAYLOAD_BYTES_MAX as i64);
+        let Ok(most @ 1..) = usize::try_from(most) else { return Step::Waits };
+        let start = out.len();
+        frame::head(out, 0, kind::DATA, 0, self.id);
+        let mut room = most;
+        for piece in self.pending.response.rest() {
+            match append(piece, &self.pending, room, out) {
+                Ok(taken) => room -= taken,
+                Err(_) => {
+                    out.truncate(start);
+                    return Step::Broken;
+                }
+            }
+            if room == 0 {
+                break;
+            }
+        }
+        let len = most - room;
+        set_len(out, start, len);
+        self.pending.response.offset += len as u64;
+        self.window -= len as i64;
+        *window -= len as i64;
+        if self.pending.response.is_finished() {
+            out[start + 4] = flag::END_STREAM;
+        } else {
+            self.pending.sent_some();
+        }
+        Step::Moved
+    }
+}
+
+/// Appends up to `room` bytes of a piece; returns how many.
+fn append(piece: Piece<'_>, pending: &Pending, room: usize, out: &mut Vec<u8>) -> io::Result<usize> {
+    let (start, len) = match piece {
+        Piece::Head(bytes) => {
+            let taken = bytes.len().min(room);
+            out.extend_from_slice(&bytes[..taken]);
+            return Ok(taken);
+        }
+        Piece::Content { start, len } => (start, len),
+    };
+    let taken = usize::try_from(len).unwrap_or(usize::MAX).min(room);
+    match pending.atom.as_deref().map(|atom| &atom.content) {
+        Some(Content::Memory(bytes)) => {
+            let start = usize::try_from(start).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+            let bytes = start.checked_add(taken).and_then(|end| bytes.get(start..end));
+            out.extend_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        }
+        Some(Content::File(file)) => {
+            let at = out.len();
+            out.resize(at + taken, 0);
+            file.read_exact_at(&mut out[at..], start)?;
+        }
+        None => return Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+    Ok(taken)
+}
+
+/// Completes a frame's head that was written before its length was known.
+fn set_len(out: &mut [u8], start: usize, len: usize) {
+    // At most PAYLOAD_BYTES_MAX.
+    out[start..start + 3].copy_from_slice(&(len as u32).to_be_bytes()[1..]);
+}

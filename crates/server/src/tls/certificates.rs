@@ -1,0 +1,177 @@
+//! Certificates and keys: chosen by the name that a client asks for, read again when their files change.
+
+use crate::error::TlsError;
+use crate::options::CertificateFiles;
+use rustls::crypto::ring;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::{self, PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Bytes of a file that are read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The certificates of a server with what they were read from.
+#[derive(Debug)]
+pub(crate) struct Certificates {
+    files: Vec<CertificateFiles>,
+    stamps: Vec<Option<[i64; 4]>>,
+    keys: Arc<Keys>,
+}
+
+/// What is being used; the handshakes of all loops look into it.
+#[derive(Debug)]
+pub(crate) struct Keys(RwLock<Arc<ByName>>);
+
+/// Keys by the names in their certificates.
+#[derive(Debug)]
+struct ByName {
+    /// Lower-case names; a wildcard stands there without its asterisk: `.example.org`.
+    names: HashMap<String, Arc<CertifiedKey>>,
+    /// For a client that asks for no name, or for one that no certificate has.
+    first: Arc<CertifiedKey>,
+}
+
+impl Certificates {
+    /// Reads all files.
+    ///
+    /// # Errors
+    ///
+    /// The first file that is missing or wrong.
+    pub(crate) fn load(files: &[CertificateFiles]) -> Result<Self, TlsError> {
+        let stamps = stamps(files);
+        let keys = Arc::new(Keys(RwLock::new(Arc::new(ByName::load(files)?))));
+        Ok(Self { files: files.to_vec(), stamps, keys })
+    }
+
+    /// What handshakes need: TLS 1.3 and 1.2, tickets for resumption, HTTP/2 before HTTP/1.1.
+    ///
+    /// # Errors
+    ///
+    /// Those of rustls where it has no randomness.
+    pub(crate) fn config(&self) -> Result<rustls::ServerConfig, rustls::Error> {
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+        let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        // Tickets that any loop can read, under keys that change every six hours; nothing is kept for a client.
+        config.ticketer = ring::Ticketer::new()?;
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        Ok(config)
+    }
+
+    /// Takes up other files; none = they are the same ones, or there are none, as TLS ends with the server only.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them; what was used before goes on being used.
+    pub(crate) fn replace(&mut self, files: &[CertificateFiles]) -> Option<Result<(), TlsError>> {
+        if files.is_empty() || files == self.files {
+            return None;
+        }
+        let stamps = stamps(files);
+        Some(ByName::load(files).map(|loaded| {
+            self.files = files.to_vec();
+            self.stamps = stamps;
+            self.keys.put(loaded);
+        }))
+    }
+
+    /// Reads the files again if any was changed; none = nothing was.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the changed files; what was used before goes on being used.
+    pub(crate) fn reload(&mut self) -> Option<Result<(), TlsError>> {
+        let stamps = stamps(&self.files);
+        if stamps == self.stamps {
+            return None;
+        }
+        self.stamps = stamps;
+        Some(ByName::load(&self.files).map(|loaded| {
+            self.keys.put(loaded);
+        }))
+    }
+}
+
+impl Keys {
+    fn put(&self, keys: ByName) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+}
+
+impl ByName {
+    fn load(files: &[CertificateFiles]) -> Result<Self, TlsError> {
+        let mut names = HashMap::new();
+        let mut first = None;
+        for files in files {
+            let key = Arc::new(key(files)?);
+            let leaf = key.cert.first().and_then(|der| webpki::EndEntityCert::try_from(der).ok());
+            for name in leaf.iter().flat_map(|leaf| leaf.valid_dns_names()) {
+                let name = name.strip_prefix('*').unwrap_or(name).to_ascii_lowercase();
+                names.entry(name).or_insert_with(|| Arc::clone(&key));
+            }
+            first.get_or_insert(key);
+        }
+        let first = first.ok_or(TlsError::None)?;
+        Ok(Self { names, first })
+    }
+
+    fn find(&self, name: Option<&str>) -> Arc<CertifiedKey> {
+        let found = name.and_then(|name| {
+            // rustls gives names in lower case.
+            let parent = name.find('.').map(|dot| &name[dot..]);
+            self.names.get(name).or_else(|| self.names.get(parent?))
+        });
+        Arc::clone(found.unwrap_or(&self.first))
+    }
+}
+
+impl ResolvesServerCert for Keys {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let by_name = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        Some(by_name.find(hello.server_name()))
+    }
+}
+
+fn key(files: &CertificateFiles) -> Result<CertifiedKey, TlsError> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| TlsError::Unreadable { path, source }
+    };
+    let chain = read(&files.certificate)
+        .and_then(|text| CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>())
+        .map_err(unreadable(&files.certificate))?;
+    if chain.is_empty() {
+        return Err(TlsError::NoCertificate { path: files.certificate.clone() });
+    }
+    let key = read(&files.key).and_then(|text| PrivateKeyDer::from_pem_slice(&text)).map_err(unreadable(&files.key))?;
+    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|source| TlsError::Unusable {
+        certificate: files.certificate.clone(),
+        key: files.key.clone(),
+        source,
+    })
+}
+
+/// No more of a file than any certificate has: it may be named by mistake.
+fn read(path: &Path) -> Result<Vec<u8>, pem::Error> {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut text));
+    read.map(|_| text).map_err(pem::Error::Io)
+}
+
+/// What tells changed files from unchanged ones: inode, size and both times of the last change.
+fn stamps(files: &[CertificateFiles]) -> Vec<Option<[i64; 4]>> {
+    let stamp = |path: &Path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        let (ino, size) = (metadata.ino().cast_signed(), metadata.size().cast_signed());
+        Some([ino, size, metadata.ctime(), metadata.ctime_nsec()])
+    };
+    files.iter().flat_map(|files| [stamp(&files.certificate), stamp(&files.key)]).collect()
+}

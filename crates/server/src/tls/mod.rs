@@ -1,0 +1,254 @@
+//! TLS by rustls: sessions of connections here, certificates and their reload in `certificates.rs`.
+
+mod certificates;
+
+pub(crate) use certificates::Certificates;
+
+use crate::atom;
+use crate::counters::Counters;
+use crate::epoll;
+use crate::send::{PIECES_MAX, Sink};
+use rustls::{HandshakeKind, ServerConnection};
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// Bytes that are made into records at once; what the socket does not take of them stays in memory.
+const SEALED_BYTES_MAX: usize = 64 << 10;
+/// What a client is told that speaks HTTP in the clear where TLS is spoken.
+const IN_THE_CLEAR: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nServer: weir\r\nContent-Type: text/plain\r\nContent-Length: 57\r\n\
+    Connection: close\r\n\r\nThis address speaks TLS: use https:// in place of http://";
+
+/// The TLS of one connection.
+#[derive(Debug)]
+pub(crate) struct Session {
+    tls: ServerConnection,
+    counters: Counters,
+    /// Which of the counters are this loop's.
+    index: usize,
+    state: State,
+    first_byte: Option<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Handshake,
+    Open,
+    /// The peer has said or shown that it is done.
+    Ended,
+    /// The peer does not speak TLS, so that nothing more is said in it.
+    Clear,
+}
+
+impl Session {
+    /// Begins with a connection that was accepted.
+    ///
+    /// # Errors
+    ///
+    /// Those of rustls for a configuration that it cannot use.
+    pub(crate) fn new(
+        config: &Arc<rustls::ServerConfig>,
+        counters: &Counters,
+        index: usize,
+    ) -> Result<Self, rustls::Error> {
+        let mut tls = ServerConnection::new(Arc::clone(config))?;
+        // Bounded by who writes: never more than SEALED_BYTES_MAX while anything is held.
+        tls.set_buffer_limit(None);
+        Ok(Self { tls, counters: counters.clone(), index, state: State::Handshake, first_byte: None })
+    }
+
+    pub(crate) fn agreed_on_http2(&self) -> bool {
+        self.tls.alpn_protocol() == Some(b"h2")
+    }
+
+    pub(crate) fn holds_output(&self) -> bool {
+        self.state != State::Clear && self.tls.wants_write()
+    }
+
+    /// Receives and decrypts until nothing more is there or `buffer` is full; 0 is the end.
+    pub(crate) fn receive(&mut self, fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        let mut is_drained = false;
+        loop {
+            match self.tls.reader().read(&mut buffer[filled..]) {
+                Ok(0) => return Ok(filled),
+                Ok(read) => {
+                    filled += read;
+                    if filled == buffer.len() {
+                        return Ok(filled);
+                    }
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // The peer left without a word: what it had to say is complete or not by HTTP's own framing.
+                Err(_) => return Ok(filled),
+            }
+            if self.state == State::Ended {
+                return Ok(filled);
+            }
+            if is_drained {
+                return if filled > 0 { Ok(filled) } else { Err(io::ErrorKind::WouldBlock.into()) };
+            }
+            let mut input = Input { fd, asked: 0, got: 0, first_byte: &mut self.first_byte };
+            match self.tls.read_tls(&mut input) {
+                Ok(0) => self.state = State::Ended,
+                // As with a socket in the clear: what does not fill the memory was all there is.
+                Ok(_) => is_drained = input.got < input.asked,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => is_drained = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            self.open_records(fd)?;
+        }
+    }
+
+    fn open_records(&mut self, fd: RawFd) -> io::Result<()> {
+        let counts = &self.counters.0[self.index];
+        if let Err(error) = self.tls.process_new_packets() {
+            if self.state == State::Handshake {
+                counts.tls_failed.add(1);
+                if self.first_byte.is_some_and(|byte| byte.is_ascii_uppercase()) {
+                    self.state = State::Clear;
+                    let _ = Output { fd }.write(IN_THE_CLEAR);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+            }
+            // The alert that says what was wrong; if it does not fit, the end of the connection says enough.
+            let _ = self.push(fd);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        if self.state == State::Handshake && !self.tls.is_handshaking() {
+            self.state = State::Open;
+            counts.tls_handshakes.add(1);
+            if self.tls.handshake_kind() == Some(HandshakeKind::Resumed) {
+                counts.tls_resumed.add(1);
+            }
+        }
+        match self.push(fd) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Hands records to the socket, all or until it is full.
+    pub(crate) fn push(&mut self, fd: RawFd) -> io::Result<()> {
+        while self.holds_output() {
+            match self.tls.write_tls(&mut Output { fd }) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn say_goodbye(&mut self, fd: RawFd) {
+        if self.state == State::Open {
+            self.tls.send_close_notify();
+        }
+        let _ = self.push(fd);
+    }
+
+    pub(crate) fn sealing<'s>(&'s mut self, fd: RawFd, copied: &'s mut Vec<u8>) -> Sealing<'s> {
+        Sealing { session: self, fd, copied }
+    }
+}
+
+/// A sink that encrypts. What it has taken may still be held by the session.
+#[derive(Debug)]
+pub(crate) struct Sealing<'s> {
+    session: &'s mut Session,
+    fd: RawFd,
+    copied: &'s mut Vec<u8>,
+}
+
+impl Sealing<'_> {
+    fn seal(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let taken = self.session.tls.writer().write_vectored(pieces)?;
+        match self.session.push(self.fd) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(taken),
+        }
+    }
+}
+
+impl Sink for Sealing<'_> {
+    /// Takes all, as long as the socket takes the records: what takes less would be asked for more only when the socket
+    /// says that it has room again, though it was never full.
+    fn send(&mut self, pieces: &[IoSlice<'_>], _more: bool) -> io::Result<usize> {
+        self.session.push(self.fd)?;
+        let mut taken = 0;
+        let mut rest = pieces;
+        let mut used = 0;
+        while !rest.is_empty() && !self.session.holds_output() {
+            let mut room = SEALED_BYTES_MAX;
+            let mut now = [IoSlice::new(&[]); PIECES_MAX];
+            let mut count = 0;
+            while room > 0 && count < PIECES_MAX {
+                let Some(piece) = rest.first() else { break };
+                let bytes = &piece[used..];
+                let bytes = &bytes[..bytes.len().min(room)];
+                now[count] = IoSlice::new(bytes);
+                count += 1;
+                room -= bytes.len();
+                used += bytes.len();
+                if used == piece.len() {
+                    rest = &rest[1..];
+                    used = 0;
+                }
+            }
+            taken += self.seal(&now[..count])?;
+        }
+        Ok(taken)
+    }
+
+    fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64> {
+        self.session.push(self.fd)?;
+        let mut copied = std::mem::take(self.copied);
+        let read = atom::read_some(file, start, len.min(SEALED_BYTES_MAX as u64), &mut copied);
+        let taken = read.and_then(|()| if copied.is_empty() { Ok(0) } else { self.seal(&[IoSlice::new(&copied)]) });
+        *self.copied = copied;
+        Ok(taken? as u64)
+    }
+}
+
+/// A socket as rustls reads it.
+struct Input<'f> {
+    fd: RawFd,
+    asked: usize,
+    got: usize,
+    first_byte: &'f mut Option<u8>,
+}
+
+impl Read for Input<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.asked = buffer.len();
+        self.got = epoll::receive(self.fd, buffer)?;
+        if self.first_byte.is_none() {
+            *self.first_byte = buffer[..self.got].first().copied();
+        }
+        Ok(self.got)
+    }
+}
+
+/// A socket as rustls writes it.
+struct Output {
+    fd: RawFd,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        epoll::send(self.fd, pieces, 0)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

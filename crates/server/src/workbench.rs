@@ -1,0 +1,134 @@
+//! What the connections of a loop share: what they ask, where they count and log, and memory that is used again.
+
+use crate::access_log::LogBuffer;
+use crate::arm_requests::{self, ArmRequests};
+use crate::clock::Clock;
+use crate::counters::{Counters, LoopCounters};
+use crate::front::Front;
+use crate::http2;
+use crate::options::{Limits, Options, Timeouts};
+use crate::pending::Pending;
+use crate::reload::Reloads;
+use crate::watcher::Watcher;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Pipelined responses that go out together.
+pub(crate) const BATCH_MAX: usize = 16;
+
+/// What the connections of a loop share; all of it is memory that is used again and again.
+#[derive(Debug)]
+pub(crate) struct Workbench {
+    pub(crate) clock: Clock,
+    pub(crate) front: Front,
+    pub(crate) log: Option<LogBuffer>,
+    pub(crate) arm: Option<ArmRequests>,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) counters: Counters,
+    /// Which of the counters are this loop's.
+    pub(crate) index: usize,
+    pub(crate) stopping: bool,
+    /// Where another configuration comes from, and which one holds.
+    pub(crate) reloads: Arc<Reloads>,
+    generation: u64,
+    /// What tells of changed files.
+    pub(crate) watcher: Rc<Watcher>,
+    pub(crate) input: Box<[u8]>,
+    pub(crate) batch: Vec<Pending>,
+    pub(crate) copied: Vec<u8>,
+    pub(crate) http2: http2::Scratch,
+}
+
+impl Workbench {
+    pub(crate) fn new(
+        front: Front,
+        log: Option<LogBuffer>,
+        arm: Option<ArmRequests>,
+        options: &Options,
+        counters: Counters,
+        index: usize,
+        (reloads, watcher): (Arc<Reloads>, Rc<Watcher>),
+    ) -> Self {
+        let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
+        // Twice the largest head, so that what is left of one input always leaves room for more.
+        let input_bytes = (2 * limits.head_bytes_max).max(64 << 10);
+        Self {
+            clock: Clock::new(),
+            front,
+            log,
+            arm,
+            limits,
+            timeouts,
+            counters,
+            index,
+            stopping: false,
+            reloads,
+            generation: 0,
+            watcher,
+            input: vec![0; input_bytes].into(),
+            batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
+            copied: Vec::new(),
+            http2: http2::Scratch::default(),
+        }
+    }
+
+    /// Takes note of files that have changed.
+    pub(crate) fn hear(&mut self) {
+        self.front.hear(&self.watcher, &self.counters.0[self.index]);
+    }
+
+    #[inline]
+    pub(crate) fn counts(&self) -> &LoopCounters {
+        &self.counters.0[self.index]
+    }
+
+    /// Takes up what came from other threads; whether connections that are parked have something to go on with.
+    pub(crate) fn take_news(&mut self) -> bool {
+        if let Some(options) = self.reloads.newer(&mut self.generation) {
+            self.limits = Limits { connections_max: self.limits.connections_max, ..options.limits.clone() };
+            // The memory for input was made for the first bound.
+            self.limits.head_bytes_max = self.limits.head_bytes_max.min(self.input.len() / 2);
+            self.timeouts = options.timeouts.clone();
+            if let (Some(log), Some(wanted)) = (&mut self.log, &options.access_log) {
+                log.change(wanted);
+            }
+            if let Some(rules) = &options.hosts
+                && self.front.reload(Arc::clone(&rules.0), &options).is_err()
+            {
+                self.counts().reload_failed.add(1);
+            }
+            // What they wait for may be another password now.
+            self.front.take_mail(&self.clock);
+            return true;
+        }
+        self.front.take_mail(&self.clock)
+    }
+
+    /// Takes a response off the way: counts and logs it, and makes its place free for the next one.
+    #[inline]
+    pub(crate) fn settle(&mut self, place: usize) {
+        // In its place: to move it out and in again would cost more than all the rest.
+        let counts = &self.counters.0[self.index];
+        settle_in(&mut self.log, counts, &mut self.batch[place]);
+    }
+
+    /// The same of one that has left its place.
+    #[inline]
+    pub(crate) fn settle_one(&mut self, pending: &mut Pending) {
+        settle_in(&mut self.log, &self.counters.0[self.index], pending);
+    }
+}
+
+#[inline]
+fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, pending: &mut Pending) {
+    if let Some(log) = log
+        && !log.end(&pending.log, pending.body_sent_bytes(), pending.response.offset)
+    {
+        counts.log_dropped.add_shared(1);
+    }
+    if pending.arm.is_told() {
+        arm_requests::end(pending);
+    }
+    pending.reset();
+}
