@@ -9,6 +9,9 @@ use crate::response::Piece;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+/// A frame of content with fewer bytes is hardly worth its head.
+const DRIBBLE_BYTES: usize = 256;
+
 /// A stream that is not closed on both sides.
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -44,6 +47,8 @@ pub(super) struct Parked {
 pub(super) enum Step {
     /// It put a frame into the output.
     Moved,
+    /// The same, but the windows let it put hardly anything into that frame.
+    Dribbled,
     /// It waits: for windows, for its request's body, or for a password to be checked.
     Waits,
     /// Its content is not what its head said: there is no honest way to go on.
@@ -60,15 +65,18 @@ impl Stream {
         if self.is_held || self.parked.is_some() {
             return Step::Waits;
         }
-        if !self.head_is_sent {
-            self.head(out);
-            if self.pending.response.is_finished() {
-                return Step::Moved;
-            }
-            // Small content goes with its head.
-            return if self.data(out, window) == Step::Broken { Step::Broken } else { Step::Moved };
+        if self.head_is_sent {
+            return self.data(out, window);
         }
-        self.data(out, window)
+        self.head(out);
+        if self.pending.response.is_finished() {
+            return Step::Moved;
+        }
+        // Small content goes with its head.
+        match self.data(out, window) {
+            Step::Waits => Step::Moved,
+            step => step,
+        }
     }
 
     fn head(&mut self, out: &mut Vec<u8>) {
@@ -122,10 +130,10 @@ impl Stream {
         *window -= len as i64;
         if self.pending.response.is_finished() {
             out[start + 4] = flag::END_STREAM;
-        } else {
-            self.pending.sent_some();
+            return Step::Moved;
         }
-        Step::Moved
+        self.pending.sent_some();
+        if len < DRIBBLE_BYTES { Step::Dribbled } else { Step::Moved }
     }
 }
 
@@ -150,6 +158,11 @@ fn append(piece: Piece<'_>, pending: &Pending, room: usize, out: &mut Vec<u8>) -
             let at = out.len();
             out.resize(at + taken, 0);
             file.read_exact_at(&mut out[at..], start)?;
+            // After the bytes are here, so that no change falls between the look and them: bytes of two versions must
+            // never look like one file.
+            if !pending.is_unchanged() {
+                return Err(io::ErrorKind::StaleNetworkFileHandle.into());
+            }
         }
         None => return Err(io::ErrorKind::UnexpectedEof.into()),
     }
