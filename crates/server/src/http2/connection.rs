@@ -34,6 +34,8 @@ const CONTROL_BYTES_MAX: usize = 16 << 10;
 const LINGER_BYTES_MAX: usize = 1 << 20;
 /// Windows without a word about them (section 6.9.2).
 pub(super) const WINDOW_BYTES: i64 = 65_535;
+/// The bound on the table of header fields without a word about it (section 6.5.2).
+const TABLE_BYTES: u32 = 4096;
 
 /// A connection.
 #[derive(Debug)]
@@ -63,6 +65,10 @@ pub(crate) struct Connection {
     pub(super) window: i64,
     /// What it lets us send on a new stream.
     pub(super) stream_window: i64,
+    /// The bound that the client sets on the table of header fields, in bytes.
+    pub(super) table_bytes: u32,
+    /// The next head begins with the size of our table.
+    pub(super) table_is_due: bool,
     /// Bytes that we let the client send.
     pub(super) receive_window: i64,
     pub(super) allowance: Allowance,
@@ -122,6 +128,8 @@ impl Connection {
             unsent: Vec::new(),
             window: WINDOW_BYTES,
             stream_window: WINDOW_BYTES,
+            table_bytes: TABLE_BYTES,
+            table_is_due: false,
             receive_window: WINDOW_BYTES,
             allowance: Allowance::new(bench.clock.now_ms),
             dribble: Dribble::default(),
@@ -364,7 +372,7 @@ impl Connection {
             for turn in 0..count {
                 let place = (first + turn) % count;
                 let before = out.len();
-                match self.streams[place].step(out, &mut self.window) {
+                match self.streams[place].step(out, &mut self.window, &mut self.table_is_due) {
                     step @ (Step::Moved | Step::Dribbled) => {
                         moved = true;
                         let bytes = (out.len() - before) as u64;

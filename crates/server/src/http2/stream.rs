@@ -60,15 +60,16 @@ impl Stream {
         self.head_is_sent && self.pending.response.is_finished()
     }
 
-    /// Puts the head into the output, or the next piece of content as far as both windows let it.
-    pub(super) fn step(&mut self, out: &mut Vec<u8>, window: &mut i64) -> Step {
+    /// Puts the head into the output, or the next piece of content as far as both windows let it. `table_is_due` says
+    /// that the next head begins with the size of our table.
+    pub(super) fn step(&mut self, out: &mut Vec<u8>, window: &mut i64, table_is_due: &mut bool) -> Step {
         if self.is_held || self.parked.is_some() {
             return Step::Waits;
         }
         if self.head_is_sent {
             return self.data(out, window);
         }
-        self.head(out);
+        self.head(out, std::mem::take(table_is_due));
         if self.pending.response.is_finished() {
             return Step::Moved;
         }
@@ -79,7 +80,7 @@ impl Stream {
         }
     }
 
-    fn head(&mut self, out: &mut Vec<u8>) {
+    fn head(&mut self, out: &mut Vec<u8>, table_is_due: bool) {
         let response = &mut self.pending.response;
         let head_bytes = usize::try_from(self.pending.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
         response.offset = self.pending.head_bytes;
@@ -87,6 +88,9 @@ impl Stream {
         let end = if response.is_finished() { flag::END_STREAM } else { 0 };
         let start = out.len();
         frame::head(out, 0, kind::HEADERS, end | flag::END_HEADERS, self.id);
+        if table_is_due {
+            out.push(encode::EMPTY_TABLE);
+        }
         encode::block(&response.head[..head_bytes], out);
         let block = out.len() - start - HEAD_BYTES;
         if block <= PAYLOAD_BYTES_MAX {
