@@ -84,7 +84,8 @@ pub(crate) struct LogThread {
 }
 
 impl LogThread {
-    /// Waits for the last line, but not for a reader that has stopped reading: what it has not taken is dropped.
+    /// Waits for the last line, but not for a reader that has stopped reading: what it is not known to have taken counts as
+    /// dropped.
     pub(crate) fn join(self) {
         let deadline = Instant::now() + END_WAIT;
         while !self.thread.is_finished() && Instant::now() < deadline {
@@ -160,9 +161,9 @@ impl Writing {
 
     /// Writes a block, counts what of it was written and what was not, and says when that changes.
     fn write(&mut self, block: &Block) {
-        let (written, error) = write_lines(&mut self.output, &block.text, &mut self.torn, &self.waiting);
+        let (written, error) = write_lines(&mut self.output, &block.text, &mut self.torn);
+        self.waiting.fetch_sub(block.lines, Ordering::Relaxed);
         let dropped = block.lines.saturating_sub(written);
-        self.waiting.fetch_sub(dropped, Ordering::Relaxed);
         if let Some(first) = self.counters.0.first() {
             first.log_lines.add_shared(written);
             first.log_dropped.add_shared(dropped);
@@ -197,23 +198,18 @@ fn turn_round(path: &Path, keep: u32) -> io::Result<()> {
     std::fs::rename(path, numbered(1))
 }
 
-/// Writes as many lines as can be written, and takes them off those that wait; returns how many that is and what stood
-/// in the way.
-fn write_lines(output: &mut Output, text: &[u8], torn: &mut bool, waiting: &AtomicU64) -> (u64, Option<io::Error>) {
+/// Writes as many lines as can be written; returns how many that is and what stood in the way.
+fn write_lines(output: &mut Output, text: &[u8], torn: &mut bool) -> (u64, Option<io::Error>) {
     if *torn && let Err(error) = output.write_all(b"\n") {
         return (0, Some(error));
     }
     *torn = false;
-    let (mut at, mut lines) = (0, 0);
+    let mut at = 0;
     let mut failed = None;
     while at < text.len() {
         match output.write(&text[at..]) {
             Ok(0) => failed = Some(io::ErrorKind::WriteZero.into()),
-            Ok(written) => {
-                let more = memchr::memchr_iter(b'\n', &text[at..at + written]).count() as u64;
-                waiting.fetch_sub(more, Ordering::Relaxed);
-                (at, lines) = (at + written, lines + more);
-            }
+            Ok(written) => at += written,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => failed = Some(error),
         }
@@ -224,7 +220,7 @@ fn write_lines(output: &mut Output, text: &[u8], torn: &mut bool, waiting: &Atom
     // What standard output keeps for later belongs to the block too.
     let flushed = output.flush();
     *torn = at > 0 && text[at - 1] != b'\n';
-    (lines, failed.or(flushed.err()))
+    (memchr::memchr_iter(b'\n', &text[..at]).count() as u64, failed.or(flushed.err()))
 }
 
 impl Output {
