@@ -211,6 +211,7 @@ mod tests {
     use crate::request::{self, Head};
     use crate::response::{Response, Variant};
     use crate::root::Root;
+    use crate::front::host_counts::HostLedger;
     use crate::shelf::Shelf;
     use crate::site::{Share, Site};
     use crate::watcher::Watcher;
@@ -254,7 +255,7 @@ mod tests {
         let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
         let root = Root::open_directory(directory).expect("opens");
         let watcher = Rc::new(Watcher::deaf());
-        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4 };
+        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4, hosts: HostLedger::default() };
         let mut site = Site::new(root, &options, &share);
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
         let mut pending = Pending::default();
