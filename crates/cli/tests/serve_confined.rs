@@ -94,7 +94,7 @@ fn every_thread_has_the_filter_and_none_can_get_more_rights() {
     let served = Served::start(folder.path(), &["--access-log", "log/access.log"], &root);
     let line = served.says("the server ");
     assert!(line.contains(&format!("serves only {}", root.display())) && line.contains("system calls"), "{line}");
-    assert!(line.contains("writes in log"), "{line}");
+    assert!(line.contains(&format!("writes in {}", folder.path().join("log").display())), "{line}");
     assert_eq!(served.status("/a.txt"), 200);
     for (field, value) in [("Seccomp", "2"), ("NoNewPrivs", "1")] {
         let all = served.fields(field);

@@ -66,7 +66,7 @@ pub(crate) fn http_date(unix_s: u64) -> String {
 }
 
 /// Year, month (1-12), day, hour, minute, second in UTC.
-fn civil(unix_s: u64) -> (u64, u64, u64, u64, u64, u64) {
+pub(crate) fn civil(unix_s: u64) -> (u64, u64, u64, u64, u64, u64) {
     // Counts days from 1 March of year 0, so that the leap day is the last of its year.
     let day_number = unix_s / 86400 + 719_468;
     let era = day_number / 146_097;

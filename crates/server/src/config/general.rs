@@ -210,7 +210,7 @@ fn read_admin(table: &Table<'_, '_>) -> Option<Admin> {
     };
     match Admin::new(listen.string()?, token) {
         // As all paths of a configuration, from the file's directory.
-        Ok(Admin::Unix { path, token }) => Some(Admin::Unix { path: listen.from_folder(&path), token }),
+        Ok(Admin::Unix { path, token }) => Some(Admin::Unix { path: listen.in_folder(&path), token }),
         Ok(admin) => Some(admin),
         Err(error) => {
             told(&listen, error);

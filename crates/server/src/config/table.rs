@@ -231,7 +231,7 @@ impl<'r, 't> Value<'r, 't> {
     }
 
     /// Another path, likewise.
-    pub(super) fn from_folder(&self, path: &Path) -> PathBuf {
+    pub(super) fn in_folder(&self, path: &Path) -> PathBuf {
         self.reader.folder.join(path)
     }
 

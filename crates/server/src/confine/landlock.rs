@@ -117,7 +117,8 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().expect("a directory");
-        let at = |name: &str| folder.path().join(name);
+        let top = folder.path().to_owned();
+        let at = move |name: &str| top.join(name);
         for name in ["serve", "read", "write", "other"] {
             std::fs::create_dir(at(name)).expect("creates");
             std::fs::write(at(name).join("file"), name).expect("writes");
@@ -143,5 +144,6 @@ mod tests {
             io::Result::Ok(())
         };
         std::thread::spawn(confined).join().expect("no panic").expect("the kernel has it");
+        drop(folder);
     }
 }

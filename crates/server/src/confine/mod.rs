@@ -13,7 +13,6 @@ pub(crate) use user::User;
 use crate::options::{LogTarget, Options};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Directories in which everybody's files lie: of what is read there only the file itself is opened to the server.
@@ -48,23 +47,30 @@ impl Paths {
             paths.read.extend(RESOLVER.map(PathBuf::from));
         }
         if let Some(LogTarget::File(file)) = options.access_log.as_ref().map(|log| &log.target) {
-            // Whoever turns the log round makes it anew in its directory; a device or pipe stays what it is.
-            let is_other = std::fs::metadata(file).is_ok_and(|metadata| {
-                let kind = metadata.file_type();
-                kind.is_char_device() || kind.is_fifo() || kind.is_socket()
-            });
-            paths.write.push(if is_other { file.clone() } else { folder(file).to_owned() });
+            paths.write_around(file);
         }
         if options.arm.is_some() {
             let chosen = std::env::var_os("WEIR_ARM_DIR").map(PathBuf::from);
             paths.write.extend(chosen.into_iter().chain(ARM.map(PathBuf::from)));
         }
         for list in [&mut paths.serve, &mut paths.read, &mut paths.write] {
-            list.retain(|path| path.exists());
+            // What is not there cannot be named to the kernel; links are followed anyhow.
+            *list = list.iter().filter_map(|path| path.canonicalize().ok()).collect();
             list.sort();
             list.dedup();
         }
         paths
+    }
+
+    /// Whoever turns a log round makes it anew in its directory; a device or pipe stays what it is.
+    fn write_around(&mut self, file: &Path) {
+        let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        let is_regular = std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
+        let is_system = |folder: &Path| ["/dev", "/proc"].iter().any(|of| folder.starts_with(of));
+        for file in [file, &real] {
+            let folder = folder(file);
+            self.write.push(if is_regular && !is_system(folder) { folder.to_owned() } else { file.to_owned() });
+        }
     }
 
     /// A file that may be replaced by another one of its name: as it is named, and where links lead to.
