@@ -214,6 +214,7 @@ mod tests {
     use crate::atom::Description;
     use crate::clock::Clock;
     use crate::counters::LoopCounters;
+    use crate::front::host_counts::HostLedger;
     use crate::head::Persistence;
     use crate::options::Options;
     use crate::request::{self, Head};
@@ -263,7 +264,7 @@ mod tests {
         let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
         let root = Root::open_directory(directory).expect("opens");
         let watcher = Rc::new(Watcher::deaf());
-        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4 };
+        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4, hosts: HostLedger::default() };
         let mut site = Site::new(root, &options, &share);
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
         let mut pending = Pending::default();
