@@ -187,8 +187,11 @@ impl EventLoop {
 
     /// Accepts what waits; each connection has its first turn at once, because its request is mostly here.
     fn accept(&mut self, listener: u64) {
-        for _ in 0..ACCEPTS_MAX {
+        for round in 0..ACCEPTS_MAX {
             let Some(listener) = self.listeners.get(listener_index(listener)) else { return };
+            if round > 0 && !epoll::is_awaited(&listener.socket) {
+                return;
+            }
             match epoll::accept(&listener.socket) {
                 Ok((socket, peer)) => {
                     self.bench.counts().connections.add(1);

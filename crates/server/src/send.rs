@@ -1,10 +1,12 @@
 //! Drives responses into a sink: as much as it takes, and no byte twice.
 
 use crate::atom::{Atom, Content};
+use crate::epoll;
 use crate::pending::Pending;
 use crate::response::Piece;
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// Pieces in one system call.
@@ -77,7 +79,7 @@ enum Step {
 
 /// One system call.
 fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
-    let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+    let mut pieces = [const { MaybeUninit::<IoSlice<'_>>::uninit() }; PIECES_MAX];
     let mut count = 0;
     let mut wanted = 0;
     let mut file = None;
@@ -100,7 +102,7 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
             };
             let room = CALL_BYTES_MAX - wanted;
             let (now, later) = bytes.split_at(bytes.len().min(room));
-            pieces[count] = IoSlice::new(now);
+            pieces[count].write(IoSlice::new(now));
             count += 1;
             wanted += now.len();
             if !later.is_empty() {
@@ -110,7 +112,9 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
         }
     }
     if count > 0 {
-        let taken = sink.send(&pieces[..count], file.is_some())?;
+        // SAFETY: the first `count` of them were written, and what may be uninitialised has the layout of what is not.
+        let pieces = unsafe { std::slice::from_raw_parts(pieces.as_ptr().cast::<IoSlice<'_>>(), count) };
+        let taken = sink.send(pieces, file.is_some())?;
         let (bytes, full) = (taken as u64, taken < wanted);
         let is_last = is_last && !full && file.is_none();
         advance(queue, bytes);
@@ -171,32 +175,25 @@ pub(crate) struct Socket<'c> {
 
 impl Sink for Socket<'_> {
     fn send(&mut self, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | if more { libc::MSG_MORE } else { 0 };
+        let flags = if more { libc::MSG_MORE } else { 0 };
+        if let [piece] = pieces {
+            return epoll::send_bytes(self.fd, piece, flags);
+        }
         let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let taken = if pieces.len() == 1 || bytes <= COPIED_BYTES_MAX {
-            let whole: &[u8] = if let [piece] = pieces {
-                piece
-            } else {
-                self.copied.clear();
-                for piece in pieces {
-                    self.copied.extend_from_slice(piece);
-                }
-                self.copied
-            };
-            // SAFETY: the kernel reads only the slice, which lives over the call.
-            unsafe { libc::send(self.fd, whole.as_ptr().cast(), whole.len(), flags) }
-        } else {
-            return crate::epoll::send(self.fd, pieces, flags);
-        };
-        usize::try_from(taken).map_err(|_| io::Error::last_os_error())
+        if bytes > COPIED_BYTES_MAX {
+            return epoll::send(self.fd, pieces, flags);
+        }
+        self.copied.clear();
+        for piece in pieces {
+            self.copied.extend_from_slice(piece);
+        }
+        epoll::send_bytes(self.fd, self.copied, flags)
     }
 
     fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64> {
-        let mut offset = libc::off64_t::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        // SAFETY: the offset lives over the call, which updates it; both descriptors are open.
-        let taken = unsafe { libc::sendfile64(self.fd, file.as_raw_fd(), &raw mut offset, len) };
-        u64::try_from(taken).map_err(|_| io::Error::last_os_error())
+        let start = libc::off64_t::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let taken = epoll::send_file(self.fd, file.as_raw_fd(), start, usize::try_from(len).unwrap_or(usize::MAX))?;
+        Ok(taken as u64)
     }
 }
 
