@@ -20,10 +20,9 @@ fn observer_cost() {
 
 #[test]
 fn bare_clients_and_servers() {
-    for (server, options) in [
-        (env!("CARGO_BIN_EXE_bare-server"), &["--body", "100000"][..]),
-        (env!("CARGO_BIN_EXE_bare-ring-server"), &[]),
-    ] {
+    for (server, options) in
+        [(env!("CARGO_BIN_EXE_bare-server"), &["--body", "100000"][..]), (env!("CARGO_BIN_EXE_bare-ring-server"), &[])]
+    {
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], weir_testkit::free_port()));
         let mut server = Command::new(server)
             .arg(address.to_string())
@@ -69,7 +68,8 @@ fn ten_thousand_idle_connections_fit_into_100_mb() {
     }
     let output = Command::new(env!("CARGO_BIN_EXE_idle-connections")).arg(weir).output().expect("it starts");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if require::or_skip(!stderr.contains("descriptors are not allowed"), "10,000 descriptors are not allowed").is_none() {
+    if require::or_skip(!stderr.contains("descriptors are not allowed"), "10,000 descriptors are not allowed").is_none()
+    {
         return;
     }
     assert!(output.status.success(), "{stderr}");

@@ -91,7 +91,12 @@ fn main() -> anyhow::Result<()> {
     let row = |what: &str, before: u64, after: u64, more: u64| {
         println!("| {what} | {:.1} | {:.1} | {:.0} |", before as f64 / 1024.0, after as f64 / 1024.0, each(more));
     };
-    row("resident memory of the server", before.resident, after.resident, after.resident - before.resident.min(after.resident));
+    row(
+        "resident memory of the server",
+        before.resident,
+        after.resident,
+        after.resident - before.resident.min(after.resident),
+    );
     row("of it its own, without files", before.own, after.own, own);
     row("the kernel's objects, both ends, whole machine", before.objects, after.objects, objects);
     row("TCP's buffers, both ends", before.buffers, after.buffers, buffers);
@@ -114,7 +119,8 @@ fn ask(stream: &mut TcpStream) -> anyhow::Result<()> {
 fn held(pid: u32) -> anyhow::Result<Held> {
     let of = |file: &str, name: &str| -> anyhow::Result<u64> {
         let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{file} has no {name}"))?;
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{file} has no {name}"))?;
         let number = line.split_whitespace().find_map(|word| word.parse().ok());
         number.with_context(|| format!("{file}: {name} has no number"))
     };

@@ -49,8 +49,7 @@ fn check(server: &RunningServer, keep_alive: bool, connections: &str, more: &[&s
         .map(|name| number(&report, &format!("/stages_ns/{name}")))
         .iter()
         .sum();
-    let parts: f64 =
-        report["parts_ns"].as_object().expect("parts").values().filter_map(Value::as_f64).sum();
+    let parts: f64 = report["parts_ns"].as_object().expect("parts").values().filter_map(Value::as_f64).sum();
     let is_whole = number(&report, "/joined_fraction") == 1.0;
     assert!(!is_whole || (stages / parts - 1.0).abs() < 1e-6, "{what}: stages {stages}, parts {parts}");
     assert_eq!(report["errors"], serde_json::json!({}), "{what}");

@@ -30,7 +30,12 @@ const WAYS: [Way; 5] = [
     // It waits, accepts, receives, sends, closes, and looks for others who wait to be accepted.
     Way { name: "new", options: &["--no-keepalive"], instructions: 0.0, calls: 6.0 },
     Way { name: "TLS, kept", options: &["--insecure"], instructions: 0.0, calls: 3.0 },
-    Way { name: "TLS, resumed", options: &["--insecure", "--no-keepalive", "--resume"], instructions: 0.0, calls: 16.0 },
+    Way {
+        name: "TLS, resumed",
+        options: &["--insecure", "--no-keepalive", "--resume"],
+        instructions: 0.0,
+        calls: 16.0,
+    },
     Way { name: "HTTP/2", options: &["--http2"], instructions: 0.0, calls: 3.0 },
 ];
 
@@ -64,7 +69,11 @@ fn a_request_takes_no_more_system_calls_than_it_must() {
             let text = through(&["strace", "-f", "-c", "-e", "trace=!futex", "-o", "{}"], &way, requests);
             let total = text.lines().rev().find(|line| line.trim_end().ends_with("total")).expect("a line of totals");
             // % time, seconds, usecs/call, calls, errors if there were any, "total".
-            total.split_whitespace().nth(3).and_then(|calls| calls.parse::<f64>().ok()).unwrap_or_else(|| panic!("{text}"))
+            total
+                .split_whitespace()
+                .nth(3)
+                .and_then(|calls| calls.parse::<f64>().ok())
+                .unwrap_or_else(|| panic!("{text}"))
         };
         let each = (count(FEW + MORE) - count(FEW)) / MORE as f64;
         eprintln!("{}: {each:.3} system calls a request", way.name);

@@ -199,6 +199,13 @@ pub(crate) fn end_output(fd: RawFd) {
     unsafe { libc::shutdown(fd, libc::SHUT_WR) };
 }
 
+/// Has a socket hold back what is no whole segment, or send it at last. A Unix socket has no segments, and refuses.
+pub(crate) fn cork(fd: RawFd, is_corked: bool) {
+    let (value, len) = (i32::from(is_corked), size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the kernel reads `len` bytes of `value`, which lives over the call.
+    unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CORK, (&raw const value).cast(), len) };
+}
+
 /// Sets an integer socket option.
 pub(crate) fn set_int_option(socket: &impl AsRawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     let len = size_of::<i32>() as libc::socklen_t;
