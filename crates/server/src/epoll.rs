@@ -150,12 +150,14 @@ pub(crate) fn accept(listener: &impl AsRawFd) -> io::Result<(OwnedFd, SocketAddr
     Ok((fd, addr))
 }
 
-/// Whether somebody waits to be accepted. To ask is a tenth of what a call of `accept4` costs that finds nobody, as that
-/// makes a socket and a file before it looks.
-pub(crate) fn is_awaited(listener: &impl AsRawFd) -> bool {
-    let mut asked = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: the kernel reads and writes the one structure, which lives over the call.
-    unsafe { libc::poll(&raw mut asked, 1, 0) > 0 }
+/// Which of the descriptors have something to be read or accepted. To ask is a tenth of what a call of `accept4` costs that
+/// finds nobody, as that makes a socket and a file before it looks.
+pub(crate) fn have_input<const N: usize>(descriptors: [Option<RawFd>; N]) -> [bool; N] {
+    // The kernel passes over negative numbers.
+    let mut asked = descriptors.map(|fd| libc::pollfd { fd: fd.unwrap_or(-1), events: libc::POLLIN, revents: 0 });
+    // SAFETY: the kernel reads and writes the structures, which live over the call. Where it fails nothing is told.
+    unsafe { libc::poll(asked.as_mut_ptr(), N as libc::nfds_t, 0) };
+    asked.map(|asked| asked.revents != 0)
 }
 
 /// Receives into `buffer` without waiting; 0 means that the peer has ended its side.

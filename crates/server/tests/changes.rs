@@ -108,7 +108,10 @@ fn where_the_kernel_does_not_tell_a_look_a_second_does() {
 
 #[test]
 fn of_many_loops_one_reads_a_file() {
-    let site = Site::start(&[("a.txt", &[b'x'; 100_000])], |options| options.loops = 4);
+    let site = Site::start(&[("a.txt", &[b'x'; 100_000])], |options| {
+        options.loops = 4;
+        options.cached_file_bytes_max = 1 << 20;
+    });
     // Shortly after a change two contents could look the same, so nothing is shared then.
     std::thread::sleep(Duration::from_millis(200));
     for _ in 0..64 {
@@ -169,7 +172,7 @@ fn a_file_written_or_truncated_while_it_is_sent_ends_the_connection() {
 
 #[test]
 fn a_file_in_memory_is_sent_whole_whatever_happens_to_it() {
-    let site = Site::start(&[("a.txt", &vec![b'o'; 1 << 20])], |_| {});
+    let site = Site::start(&[("a.txt", &vec![b'o'; 1 << 20])], |options| options.cached_file_bytes_max = 1 << 20);
     let request = "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n".repeat(16);
     let mut stream = site.connect();
     stream.write_all(request.as_bytes()).expect("sends");

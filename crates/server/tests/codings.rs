@@ -44,7 +44,7 @@ fn coded(site: &Site, path: &str, accept: &str, coding: &str) -> Reply {
 #[test]
 fn each_form_is_made_once_and_is_a_representation_of_its_own() {
     let text = text();
-    let site = Site::start(&[("a.html", text.as_bytes())], |_| {});
+    let site = Site::start(&[("a.html", text.as_bytes())], |options| options.cached_file_bytes_max = 1 << 20);
     let plain = site.get("/a.html");
     assert_eq!((plain.text(), plain.field("content-encoding")), (text.clone(), None));
     assert_eq!(plain.field("vary"), Some("Accept-Encoding"), "caches must know, of the plain form too");
@@ -177,7 +177,10 @@ fn forms_stay_within_the_bound_of_the_cache() {
     let text = text();
     let names: Vec<String> = (0..40).map(|i| format!("{i}.html")).collect();
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), text.as_bytes())).collect();
-    let site = Site::start(&files, |options| options.cache_bytes_max = 2 << 20);
+    let site = Site::start(&files, |options| {
+        options.cache_bytes_max = 2 << 20;
+        options.cached_file_bytes_max = 1 << 20;
+    });
     for name in &names {
         coded(&site, &format!("/{name}"), "gzip", "gzip");
     }
