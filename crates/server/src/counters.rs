@@ -57,6 +57,8 @@ counters! {
     http2_errors,
     /// Connections of HTTP/2 closed because the client asked for much work in vain: resets, pings, settings.
     http2_abuses,
+    /// Responses of HTTP/2 that were cut off, because their file changed under way or could not be read.
+    http2_streams_broken,
     /// Connections lost to an error, or closed by the client in the middle of a response.
     connections_broken,
     /// Connections closed at the end of the stop timeout with their response unfinished.

@@ -353,7 +353,11 @@ impl Connection {
             return if payload.is_empty() { Ok(()) } else { Err(Code::FrameSize) };
         }
         let settings = frame::read_settings(payload)?;
-        if let Some(window) = settings {
+        if let Some(bytes) = settings.table_bytes {
+            // Our table is always empty, but a smaller bound wants a word about it (RFC 7541 section 4.2).
+            self.table_is_due |= bytes < std::mem::replace(&mut self.table_bytes, bytes);
+        }
+        if let Some(window) = settings.window {
             let difference = window - std::mem::replace(&mut self.stream_window, window);
             for stream in &mut self.streams {
                 stream.window += difference;
