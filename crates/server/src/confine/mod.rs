@@ -64,7 +64,8 @@ impl Paths {
     /// Whoever turns a log round makes it anew in its directory; a device or pipe stays what it is.
     fn write_around(&mut self, file: &Path) {
         let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-        let is_regular = std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
+        // What is not there yet will be a file.
+        let is_regular = std::fs::metadata(file).map_or(true, |metadata| metadata.is_file());
         let is_system = |folder: &Path| ["/dev", "/proc"].iter().any(|of| folder.starts_with(of));
         for file in [file, &real] {
             let folder = folder(file);
