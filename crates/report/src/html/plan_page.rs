@@ -11,7 +11,7 @@ use crate::units::{bytes, nanoseconds, percent};
 const STYLE: &str = concat!(include_str!("style.css"), include_str!("plot.css"));
 const SCRIPT: &str = include_str!("plot.js");
 /// The looks of lines, in their order.
-const LOOKS: [&str; 6] = ["l2", "l0", "l4", "l1", "l3", "l5"];
+const LOOKS: [&str; 6] = ["l2", "l0", "l1", "l3", "l5", "l4"];
 /// Delays below this are drawn as if they were it: a thousandth of a microsecond tells nobody anything.
 const LEAST_NS: f64 = 1e3;
 
