@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_server::{
-    AccessLog, Admin, AdminError, AdminToken, ArmRules, BindError, CertificateFiles, ConfigurationError, Counts, ListenAddr, LogFormat, LogTarget,
-    Options, Reloader, Server, read_configuration,
+    AccessLog, Admin, AdminError, AdminToken, ArmRules, BindError, CertificateFiles, ConfigurationError, Counts,
+    ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, read_configuration,
 };
 
 const EXAMPLES: &str = "\
@@ -282,7 +282,10 @@ fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) {
         Err(error) => {
             reloader.refused(&error.to_string());
             let hint = confined_hint(args, &error.to_string());
-            announce(&format!("weir serve: {error}\nweir serve: {file} was not taken up; all is as before{hint}"), true);
+            announce(
+                &format!("weir serve: {error}\nweir serve: {file} was not taken up; all is as before{hint}"),
+                true,
+            );
         }
     }
 }

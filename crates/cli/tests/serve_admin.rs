@@ -115,7 +115,10 @@ fn over_tcp_nothing_is_told_without_the_token() {
     assert!(ask("/nothing", &right).0.starts_with("HTTP/1.1 404 "));
     // The page has no figures in it.
     let (head, page) = ask("/", "");
-    assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("Content-Security-Policy: default-src 'none'"), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && head.contains("Content-Security-Policy: default-src 'none'"),
+        "{head}"
+    );
     assert!(page.contains("<title>weir serve</title>") && !page.contains(&server.pid().to_string()));
 }
 
@@ -123,8 +126,12 @@ fn over_tcp_nothing_is_told_without_the_token() {
 fn tcp_without_a_token_and_tokens_that_are_none_are_refused_at_the_start() {
     let folder = tempfile::tempdir().expect("a directory");
     let refused = |args: &[&str], why: &str| {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_weir")).arg("serve").args(args).arg(folder.path()).output().expect("starts");
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("serve")
+            .args(args)
+            .arg(folder.path())
+            .output()
+            .expect("starts");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(text.contains(why), "{text}");
@@ -144,7 +151,8 @@ fn a_configuration_says_it_as_well_and_its_mistakes_have_places() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("weir.toml");
     fs::create_dir(folder.path().join("site")).expect("creates");
-    let write = |admin: &str| fs::write(&path, format!("listen = \"127.0.0.1:0\"\n{admin}\n[[host]]\nroot = \"site\"\n"));
+    let write =
+        |admin: &str| fs::write(&path, format!("listen = \"127.0.0.1:0\"\n{admin}\n[[host]]\nroot = \"site\"\n"));
     let check = || {
         let output = Command::new(env!("CARGO_BIN_EXE_weir")).arg("check").arg(&path).output().expect("starts");
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
@@ -154,7 +162,10 @@ fn a_configuration_says_it_as_well_and_its_mistakes_have_places() {
         ("[admin]\nlisten = \"9100\"", ":3:10: `9100` is neither unix:PATH nor"),
         ("[admin]", ":2:1: it does not say where to listen; add listen = "),
         ("[admin]\nlisten = \"unix:a\"\ntoken_file = \"none\"", ":4:14: cannot read the token in"),
-        ("[admin]\nlisten = \"unix:a\"\ntoken_fil = \"none\"", ":4:1: `token_fil` is not known in [admin]; did you mean `token_file`?"),
+        (
+            "[admin]\nlisten = \"unix:a\"\ntoken_fil = \"none\"",
+            ":4:1: `token_fil` is not known in [admin]; did you mean `token_file`?",
+        ),
     ] {
         write(admin).expect("writes");
         assert!(check().contains(mistake), "{admin}: {}", check());

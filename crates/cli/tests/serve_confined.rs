@@ -43,7 +43,8 @@ impl Served {
     /// The next line with such words in it.
     fn says(&self, words: &str) -> String {
         loop {
-            let line = self.said.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("no word of {words:?}"));
+            let line =
+                self.said.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("no word of {words:?}"));
             eprintln!("{line}");
             if line.contains(words) {
                 return line;
@@ -177,8 +178,7 @@ fn roots_rights_are_given_up_and_the_log_goes_on() {
     let (root, logs) = (site(folder.path()), folder.path().join("logs"));
     fs::create_dir(&logs).expect("creates");
     let log = logs.join("access.log");
-    let served =
-        Served::start(folder.path(), &["--user", "nobody", "--access-log", &log.display().to_string()], &root);
+    let served = Served::start(folder.path(), &["--user", "nobody", "--access-log", &log.display().to_string()], &root);
     assert!(served.says("the server ").contains("runs as nobody"));
     let id = "65534 65534 65534 65534";
     for field in ["Uid", "Gid"] {

@@ -29,9 +29,7 @@ fn a_line_of_the_log_is_few_instructions() {
     if require::program("valgrind").is_none() {
         return;
     }
-    let each = |args: &[&str]| {
-        (total(&counted(args, FEW + MORE)) - total(&counted(args, FEW))) as f64 / MORE as f64
-    };
+    let each = |args: &[&str]| (total(&counted(args, FEW + MORE)) - total(&counted(args, FEW))) as f64 / MORE as f64;
     let plain = each(&[]);
     for (format, most) in LOG_MOST {
         let line = each(&["--access-log", "/dev/null", "--log-format", format]) - plain;

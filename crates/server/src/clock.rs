@@ -8,6 +8,7 @@ const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Au
 /// The current time and its renderings.
 #[derive(Debug)]
 pub(crate) struct Clock {
+    ticked: Duration,
     /// Monotonic milliseconds, for deadlines.
     pub(crate) now_ms: u64,
     /// Seconds since 1970.
@@ -25,6 +26,7 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn new() -> Self {
         let mut clock = Self {
+            ticked: Duration::ZERO,
             now_ms: 0,
             unix_s: 0,
             server_and_date: Vec::new(),
@@ -36,9 +38,14 @@ impl Clock {
         clock
     }
 
-    /// Reads the clocks; the coarse ones, because 4 ms are precise enough for timeouts and a date.
+    /// Reads the clocks; the coarse ones, because 4 ms are precise enough for timeouts and a date. Both of them move on
+    /// together, so that the second needs a look only when the first has moved.
     pub(crate) fn tick(&mut self) {
         let now = read(libc::CLOCK_MONOTONIC_COARSE);
+        if now == self.ticked {
+            return;
+        }
+        self.ticked = now;
         self.now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let unix_s = read(libc::CLOCK_REALTIME_COARSE).as_secs();
         if unix_s != self.unix_s {

@@ -1,13 +1,15 @@
 //! What a server counts: everything that it did, and everything that it dropped.
 
-use std::sync::Arc;
 use crate::census::{Board, Census};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The counts of one loop; only that loop writes them, so that an addition needs no locked instruction.
+        /// The counts of one loop; only that loop writes them, so that an addition needs no locked instruction. No
+        /// two loops' counts share a cache line, or the pair of lines that is fetched together.
         #[derive(Debug, Default)]
+        #[repr(align(128))]
         pub(crate) struct LoopCounters {
             $(pub(crate) $name: Counter,)*
             /// What there is at the moment.

@@ -200,13 +200,20 @@ impl EventLoop {
     fn accept(&mut self, listener: u64) {
         for accepted in 0..ACCEPTS_MAX {
             let Some(listener) = self.listeners.get(listener_index(listener)) else { return };
+            if accepted > 0 {
+                let [is_awaited, is_told] =
+                    epoll::have_input([Some(listener.socket.as_raw_fd()), self.bench.watcher.fd()]);
+                // Who waits may have come after the events of this round, and have just changed what it asks for.
+                if is_told {
+                    self.bench.hear();
+                }
+                if !is_awaited {
+                    return;
+                }
+            }
             match epoll::accept(&listener.socket) {
                 Ok((socket, peer)) => {
                     self.bench.counts().connections.add(1);
-                    // It may have come after the events of this round, by who has just changed what it asks for.
-                    if accepted > 0 {
-                        self.bench.hear();
-                    }
                     let is_secure = listener.is_secure;
                     if self.open.count.fetch_add(1, Ordering::Relaxed) >= self.connections_max
                         || !self.open.per_address.enter(peer.ip())

@@ -77,9 +77,7 @@ impl Server {
         let reopen = Arc::new(AtomicBool::new(false));
         let log = options.access_log.as_ref().map(|log| LogWriter::open(log, Arc::clone(&reopen), options.notice));
         let log = log.transpose()?;
-        let named = |name: &String| {
-            User::named(name).map_err(|source| BindError::User { name: name.clone(), source })
-        };
+        let named = |name: &String| User::named(name).map_err(|source| BindError::User { name: name.clone(), source });
         let user = options.user.as_ref().map(named).transpose()?;
         if let (Some(log), Some(user)) = (&log, &user) {
             log.give_to(user);

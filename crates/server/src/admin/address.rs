@@ -189,7 +189,9 @@ mod tests {
         let token = token("0123456789abcdef\n", 0o600).expect("a token");
         assert!(token.lets_in(Some(b"Bearer 0123456789abcdef")));
         assert!(token.lets_in(Some(b"bearer 0123456789abcdef ")));
-        for bad in ["", "Bearer", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdeg", "Basic 0123456789abcdef"] {
+        for bad in
+            ["", "Bearer", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdeg", "Basic 0123456789abcdef"]
+        {
             assert!(!token.lets_in(Some(bad.as_bytes())), "{bad}");
         }
         assert!(!token.lets_in(Some(b"Bearer 0123456789abcdef0")) && !token.lets_in(None));

@@ -31,7 +31,10 @@ impl Process {
             cpu_s: cpu_s(),
             resident_bytes: self.resident_bytes(),
             // From Linux 6.2 on the directory's size is the number of its entries; before it is 0.
-            open_files: std::fs::metadata("/proc/self/fd").ok().map(|metadata| metadata.size()).filter(|&count| count > 0),
+            open_files: std::fs::metadata("/proc/self/fd")
+                .ok()
+                .map(|metadata| metadata.size())
+                .filter(|&count| count > 0),
             open_files_max: open_files_max(),
         }
     }

@@ -118,9 +118,13 @@ impl AdminServer {
             let (_, is_visited) = (ready.next(), ready.next() == Some(true));
             let mut looks = ready;
             visitors.retain_mut(|visitor| {
-                looks.next() != Some(true) || visitor.go_on(|input| super::answer(input, self.token.as_ref(), view, &history))
+                looks.next() != Some(true)
+                    || visitor.go_on(|input| super::answer(input, self.token.as_ref(), view, &history))
             });
-            if is_visited && let Ok((socket, _)) = self.socket.accept() && socket.set_nonblocking(true).is_ok() {
+            if is_visited
+                && let Ok((socket, _)) = self.socket.accept()
+                && socket.set_nonblocking(true).is_ok()
+            {
                 let until = Instant::now() + VISIT_MAX;
                 visitors.push(Visitor { socket, input: Vec::new(), output: Vec::new(), sent: 0, until });
             }

@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 /// Directories in which everybody's files lie: of what is read there only the file itself is opened to the server.
 const OF_ALL: [&str; 10] = ["/", "/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/var", "/var/tmp"];
 /// What finding an address by its name reads, when a configuration is read again.
-const RESOLVER: [&str; 5] =
-    ["/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf"];
+const RESOLVER: [&str; 5] = ["/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf"];
 /// Where ARM announces itself; the first is in the environment.
 const ARM: [&str; 2] = ["/run/weir/arm", "/dev/shm/weir-arm"];
 
@@ -65,7 +64,8 @@ impl Paths {
     /// Whoever turns a log round makes it anew in its directory; a device or pipe stays what it is.
     fn write_around(&mut self, file: &Path) {
         let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-        let is_regular = std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
+        // What is not there yet will be a file.
+        let is_regular = std::fs::metadata(file).map_or(true, |metadata| metadata.is_file());
         let is_system = |folder: &Path| ["/dev", "/proc"].iter().any(|of| folder.starts_with(of));
         for file in [file, &real] {
             let folder = folder(file);
@@ -131,10 +131,18 @@ impl Confinement {
             Ok(()) => {
                 let list = |paths: &[PathBuf]| {
                     let all: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-                    if all.len() > 4 { format!("{} and {} more", all[..3].join(" "), all.len() - 3) } else { all.join(" ") }
+                    if all.len() > 4 {
+                        format!("{} and {} more", all[..3].join(" "), all.len() - 3)
+                    } else {
+                        all.join(" ")
+                    }
                 };
-                let read: Vec<PathBuf> =
-                    paths.read.iter().filter(|path| !RESOLVER.iter().any(|of| path == &Path::new(of))).cloned().collect();
+                let read: Vec<PathBuf> = paths
+                    .read
+                    .iter()
+                    .filter(|path| !RESOLVER.iter().any(|of| path == &Path::new(of)))
+                    .cloned()
+                    .collect();
                 self.said.push(format!("serves only {}", list(&paths.serve)));
                 for (what, paths) in [("reads", &read), ("writes in", &paths.write)] {
                     if !paths.is_empty() {

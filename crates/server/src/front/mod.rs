@@ -195,7 +195,8 @@ impl Hosts {
             };
             self.sites.push((wanted.how.clone(), Site::new(root, &options, &share)));
         }
-        self.counts = self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());
+        self.counts =
+            self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());
         self.rules = rules;
         self.known.clear();
         self.last_name.clear();

@@ -444,10 +444,10 @@ mod tests {
     use super::*;
     use crate::counters::{Counters, LoopCounters};
     use crate::front::Front;
+    use crate::front::host_counts::HostLedger;
     use crate::options::Options;
     use crate::reload::Reloader;
     use crate::root::Root;
-    use crate::front::host_counts::HostLedger;
     use crate::shelf::Shelf;
     use crate::site::{Share, Site};
     use crate::transport::Transport;
@@ -460,7 +460,12 @@ mod tests {
     fn bench(directory: &std::path::Path) -> Workbench {
         let options = Options::new(directory);
         let watcher = Rc::new(Watcher::deaf());
-        let share = Share { shelf: Arc::new(Shelf::new()), watcher: Rc::clone(&watcher), files_max: 4, hosts: HostLedger::default() };
+        let share = Share {
+            shelf: Arc::new(Shelf::new()),
+            watcher: Rc::clone(&watcher),
+            files_max: 4,
+            hosts: HostLedger::default(),
+        };
         let site = Site::new(Root::open_directory(directory).expect("opens"), &options, &share);
         let counters = Counters([LoopCounters::default()].into_iter().collect());
         let options = Arc::new(options);

@@ -120,13 +120,16 @@ mod tests {
 
     #[test]
     fn both_forms_of_times_are_read() {
-        let of = |tag, text: &str| not_after_unix_s(&certificate(&[(UTC_TIME, "700101000000Z".into()), (tag, text.into())]));
+        let of =
+            |tag, text: &str| not_after_unix_s(&certificate(&[(UTC_TIME, "700101000000Z".into()), (tag, text.into())]));
         assert_eq!(of(UTC_TIME, "700101000000Z"), Some(0));
         assert_eq!(of(UTC_TIME, "491231235959Z"), Some(2_524_607_999));
         assert_eq!(of(UTC_TIME, "500101000000Z"), Some(-631_152_000));
         assert_eq!(of(GENERALIZED_TIME, "99991231235959Z"), Some(253_402_300_799));
         assert_eq!(of(GENERALIZED_TIME, "20240229120000Z"), Some(1_709_208_000));
-        for bad in ["20241301000000Z", "2024010100000Z", "20240101000000", "20240101000000+0100", "20240101240000Z", "x"] {
+        for bad in
+            ["20241301000000Z", "2024010100000Z", "20240101000000", "20240101000000+0100", "20240101240000Z", "x"]
+        {
             assert_eq!(of(GENERALIZED_TIME, bad), None, "{bad}");
         }
         assert_eq!(of(INTEGER, "20240101000000Z"), None);
