@@ -74,14 +74,14 @@ fn a_unix_socket_is_for_its_owner_and_tells_the_truth() {
     assert_eq!(grown("/connections/accepted"), 1);
     assert!(grown("/requests/sent_bytes") > 30 * 1024);
     assert!(grown("/cache/hits") >= 29, "{after:#}");
-    assert_eq!(number(&after, "/connections/open"), 1);
+    wait_for(|| (number(&status(&socket), "/connections/open") == 1).then_some(()));
     // What is open is counted again and again, and once more before the server sleeps.
     wait_for(|| (number(&status(&socket), "/connections/by_state/idle") == 1).then_some(()));
     wait_for(|| (number(&status(&socket), "/cache/entries") >= 1).then_some(()));
     wait_for(|| (number(&status(&socket), "/log/lines") >= 37).then_some(()));
     drop(connection);
     wait_for(|| (number(&status(&socket), "/connections/by_state/idle") == 0).then_some(()));
-    assert_eq!(number(&status(&socket), "/connections/open"), 0);
+    wait_for(|| (number(&status(&socket), "/connections/open") == 0).then_some(()));
     assert!(number(&after, "/process/resident_bytes") > 1 << 20, "{after:#}");
     // The history has a sample for each second.
     let list = wait_for(|| {
@@ -287,8 +287,11 @@ fn the_page_shows_the_figures_and_asks_for_the_token() {
     browser.type_in(TOKEN);
     browser.value("document.querySelector('dialog button').click()");
     browser.wait_for("document.getElementById('live').textContent === 'live'");
+    // A response is counted when it has been sent, which its client may see earlier.
+    browser.wait_for("status.requests.count >= 500");
+    let count = browser.value("status.requests.count");
     let shown = browser.value("document.getElementById('tiles').innerText").to_string();
-    assert!(shown.contains("Requests a second") && shown.contains("501 since the start"), "{shown}");
+    assert!(shown.contains("Requests a second") && shown.contains(&format!("{count} since the start")), "{shown}");
     let cards = browser.value("document.getElementById('cards').innerText").to_string();
     assert!(cards.contains("idle 1") && cards.contains("Configuration"), "{cards}");
     // It goes on by itself.
