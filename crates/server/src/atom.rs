@@ -8,6 +8,7 @@ use crate::template::Template;
 use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
@@ -203,7 +204,9 @@ impl Atom {
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.content {
             Content::Memory(_) => true,
-            Content::File(file) => file.metadata().is_ok_and(|metadata| Stamp::of(&metadata).same_content(self.stamp)),
+            // A change of the file's name, links or mode moves its ctime too, and that alone is no reason to cut anybody
+            // off: so only what a write changes is compared.
+            Content::File(file) => AtomId::of(file).is_ok_and(|id| id == self.id),
         }
     }
 }
@@ -217,10 +220,17 @@ pub(crate) fn read_some(file: &File, start: u64, len: u64, out: &mut Vec<u8>) ->
     read.map(drop)
 }
 
-impl Stamp {
-    /// Whether the content is the same. A change of the file's name, links or mode moves its ctime too, and that alone
-    /// is no reason to cut anybody off: so only what a write changes is compared.
-    fn same_content(self, other: Self) -> bool {
-        self.id == other.id
+impl AtomId {
+    /// The identity of what is open, by `fstat` itself: what the libraries call in its place looks for a path first, and it
+    /// is asked each time that a piece is sent.
+    fn of(file: &File) -> io::Result<Self> {
+        // SAFETY: all zeros is a valid value of this plain structure.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel fills the structure, which is its own on machines of 64 bits and lives over the call.
+        if unsafe { libc::syscall(libc::SYS_fstat, file.as_raw_fd(), &raw mut stat) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mtime_ns = stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec);
+        Ok(Self { dev: stat.st_dev, ino: stat.st_ino, mtime_ns, size: stat.st_size.cast_unsigned() })
     }
 }

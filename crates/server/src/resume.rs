@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::compress;
 use crate::counters::LoopCounters;
 use crate::error::BindError;
+use crate::front::host_counts::HostLedger;
 use crate::head::Persistence;
 use crate::options::Options;
 use crate::pending::Pending;
@@ -68,7 +69,12 @@ impl Resumer {
         let shelf = Arc::new(Shelf::new());
         shelf.start().map_err(failed)?;
         // Nobody would listen, so files are looked at.
-        let share = Share { shelf: Arc::clone(&shelf), watcher: Rc::new(Watcher::deaf()), files_max: 4 };
+        let share = Share {
+            shelf: Arc::clone(&shelf),
+            watcher: Rc::new(Watcher::deaf()),
+            files_max: 4,
+            hosts: HostLedger::default(),
+        };
         let site = Site::new(root.try_clone().map_err(failed)?, &options, &share);
         Ok(Self { root, site, shelf, options, copied: Vec::new(), last: None })
     }
@@ -106,7 +112,7 @@ impl Resumer {
         let atom = self.content(unfinished)?;
         let response = std::mem::take(&mut unfinished.response);
         let mut queue = [Pending { response, atom, ..Pending::default() }];
-        let mut socket = Socket { fd: socket.as_raw_fd(), copied: &mut self.copied };
+        let mut socket = Socket { fd: socket.as_raw_fd(), copied: &mut self.copied, is_corked: None };
         let (outcome, _) = send::flush(&mut queue, &mut socket);
         let [pending] = queue;
         unfinished.response = pending.response;

@@ -9,6 +9,7 @@ use crate::conditional::{self, Verdict};
 use crate::counters::LoopCounters;
 use crate::error_page::{self, Extra};
 use crate::forms::{self, Forms};
+use crate::front::host_counts::HostLedger;
 use crate::head::{self, Persistence};
 use crate::inotify::Event;
 use crate::listing;
@@ -20,6 +21,7 @@ use crate::request::{Method, Request};
 use crate::response::{Part, Variant};
 use crate::root::Root;
 use crate::shelf::Shelf;
+use crate::static_probe::static_probe;
 use crate::target::{self, BadTarget};
 use crate::watcher::Watcher;
 use crate::watches::{Change, Watches};
@@ -68,6 +70,8 @@ pub(crate) struct Share {
     pub(crate) shelf: Arc<Shelf>,
     /// The loop's.
     pub(crate) watcher: Rc<Watcher>,
+    /// What the loop counts of each host.
+    pub(crate) hosts: HostLedger,
     /// Descriptors of files that are kept open.
     pub(crate) files_max: usize,
 }
@@ -166,6 +170,11 @@ impl Site {
         page
     }
 
+    /// Bytes in memory, and entries of the cache.
+    pub(crate) fn fill(&self) -> (u64, u64) {
+        self.cache.fill()
+    }
+
     /// Another bound on the directories that are watched.
     pub(crate) fn limit_watches(&mut self, directories_max: usize) {
         self.watches.limit(directories_max);
@@ -217,6 +226,7 @@ impl Site {
 
     /// Finds content in the cache, or on disk and then in the cache.
     fn resource(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Resource {
+        static_probe!("cache");
         let stale = match self.cache.find(path, clock.now_ms) {
             Found::Fresh(atom) => {
                 counters.cache_hits.add(1);
@@ -225,6 +235,7 @@ impl Site {
             Found::Stale(atom) => Some(atom),
             Found::Missing => None,
         };
+        static_probe!("file");
         // Before the look at the file, so that no change falls between the two.
         let device = self.watches.cover(&self.root, path, clock.now_ms);
         self.settle_watches(counters);

@@ -1,6 +1,7 @@
 //! The thread that writes a log, turns its files round, and says once when it cannot.
 
 use super::{BLOCKS_MAX, Block, END_WAIT, LogBuffer};
+use crate::confine::{self, User};
 use crate::counters::Counters;
 use crate::error::BindError;
 use crate::options::{AccessLog, LogTarget, Rotation};
@@ -45,6 +46,13 @@ impl LogWriter {
         let (sender, receiver) = sync_channel(BLOCKS_MAX);
         let wanted = Arc::new(Mutex::new(options.clone()));
         Ok(Self { wanted, sender, receiver, output, reopen, waiting: Arc::default(), notice })
+    }
+
+    /// Has the file belong to the user who will write it from now on. Where that is refused, what is open stays open.
+    pub(crate) fn give_to(&self, user: &User) {
+        if let Output::File { file, .. } = &self.output {
+            let _ = confine::give_to(file, user);
+        }
     }
 
     pub(crate) fn wanted(&self) -> Wanted {

@@ -4,6 +4,7 @@
 
 pub(crate) mod access;
 pub(crate) mod auth;
+pub(crate) mod host_counts;
 pub(crate) mod host_names;
 mod parts;
 pub(crate) mod pattern;
@@ -28,6 +29,7 @@ use crate::site::{Share, Site};
 use crate::target::{self, Target};
 use crate::watcher::Watcher;
 use auth::{Credentials, Judged};
+use host_counts::HostCounts;
 use parts::Asker;
 use rate::Verdict;
 use rules::{Rules, SiteKind};
@@ -109,6 +111,16 @@ impl Front {
         counters.watch_events.add(events);
     }
 
+    /// Bytes in memory, and entries, of all caches.
+    pub(crate) fn fill(&self) -> (u64, u64) {
+        match self {
+            Self::Plain(site) => site.fill(),
+            Self::Hosts(hosts) => {
+                hosts.sites.iter().map(|(_, site)| site.fill()).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+            }
+        }
+    }
+
     /// Takes up another configuration; what the sites have in memory stays where it is the same.
     pub(crate) fn reload(&mut self, rules: Arc<Rules>, options: &Options) -> io::Result<()> {
         match self {
@@ -122,6 +134,8 @@ impl Front {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     rules: Arc<Rules>,
+    /// What each host has answered, in the order of the rules.
+    counts: Vec<Arc<HostCounts>>,
     /// In the order of the rules.
     sites: Vec<(SiteKind, Site)>,
     share: Share,
@@ -139,6 +153,7 @@ impl Hosts {
     pub(crate) fn new(rules: Arc<Rules>, waker: Arc<Waker>, options: &Options, share: Share) -> io::Result<Self> {
         let mut hosts = Self {
             rules: Arc::default(),
+            counts: Vec::new(),
             credentials: Credentials::new(waker).ok_or(io::ErrorKind::Other)?,
             sites: Vec::new(),
             share,
@@ -180,6 +195,8 @@ impl Hosts {
             };
             self.sites.push((wanted.how.clone(), Site::new(root, &options, &share)));
         }
+        self.counts =
+            self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());
         self.rules = rules;
         self.known.clear();
         self.last_name.clear();
@@ -265,7 +282,7 @@ impl Hosts {
         let mut decoded = std::mem::take(&mut self.decoded);
         let resolved = target::resolve(request.target, true, &mut decoded);
         let settings = self.settings(host, resolved.as_ref().ok().map(|found| found.path));
-        out.log.host = Some(Arc::clone(&self.rules.hosts[usize::from(host)].name));
+        out.log.host = Some(Arc::clone(&self.counts[usize::from(host)]));
         let refusal = self.refusal(&settings, request, client, clock, counters, out);
         match (&settings.action, &resolved) {
             _ if refusal.is_some() => {

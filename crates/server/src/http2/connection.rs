@@ -10,6 +10,7 @@ use super::frame::{self, Code};
 use super::hpack::Decoder;
 use super::stream::{Step, Stream};
 use crate::arm_requests::Received;
+use crate::census::State;
 use crate::connection::Turn;
 use crate::epoll::Readiness;
 use crate::pending::Pending;
@@ -154,6 +155,16 @@ impl Connection {
     /// Whether output waits for room.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.unsent.is_empty() || self.transport.holds_output()
+    }
+
+    /// What it is about, and how many requests are under way.
+    pub(crate) fn state(&self) -> (State, usize) {
+        let state = match () {
+            () if self.is_parked() => State::Password,
+            () if self.is_sending() => State::Sending,
+            () => State::Idle,
+        };
+        (state, self.streams.len())
     }
 
     /// Whether a response is being sent.

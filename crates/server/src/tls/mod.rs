@@ -1,8 +1,9 @@
 //! TLS by rustls: sessions of connections here, certificates and their reload in `certificates.rs`.
 
 mod certificates;
+mod validity;
 
-pub(crate) use certificates::Certificates;
+pub(crate) use certificates::{Certificates, Keys, Told};
 
 use crate::atom;
 use crate::counters::Counters;
