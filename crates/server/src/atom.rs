@@ -190,6 +190,16 @@ impl Atom {
         self.variant.coding().map(|coding| format!("Content-Encoding: {coding}\r\n")).unwrap_or_default()
     }
 
+    /// All bytes of a file that is not in memory; none if there are more than `bytes_max`, or the file is not what it
+    /// was.
+    pub(crate) fn read_whole(&self, bytes_max: usize) -> Option<Vec<u8>> {
+        let Content::File(file) = &self.content else { return None };
+        let size = usize::try_from(self.id.size).ok().filter(|&size| size <= bytes_max)?;
+        let mut bytes = vec![0; size];
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        self.is_unchanged().then_some(bytes)
+    }
+
     /// Whether the file is still what the head has said of it; costs a system call for content that is not in memory.
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.content {

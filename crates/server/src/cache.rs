@@ -68,6 +68,11 @@ impl Cache {
         }
     }
 
+    /// Bytes in memory, and entries.
+    pub(crate) fn fill(&self) -> (u64, u64) {
+        (self.bytes, self.index.len() as u64)
+    }
+
     pub(crate) fn find(&mut self, path: &[u8], now_ms: u64) -> Found {
         let Some(entry) = self.index.get(path).and_then(|&slot| self.slots[slot].as_mut()) else {
             return Found::Missing;

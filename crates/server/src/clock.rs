@@ -19,6 +19,8 @@ pub(crate) struct Clock {
     pub(crate) ok_and_date: Vec<u8>,
     /// The time as an access log writes it, brackets included.
     pub(crate) log_time: Vec<u8>,
+    /// The same as RFC 3339 has it, in quotes.
+    pub(crate) rfc3339: Vec<u8>,
 }
 
 impl Clock {
@@ -30,6 +32,7 @@ impl Clock {
             server_and_date: Vec::new(),
             ok_and_date: Vec::new(),
             log_time: Vec::new(),
+            rfc3339: Vec::new(),
         };
         clock.tick();
         clock
@@ -56,6 +59,9 @@ impl Clock {
         self.server_and_date = format!("Server: weir\r\nDate: {date}\r\n").into_bytes();
         self.ok_and_date = [b"HTTP/1.1 200 OK\r\n".as_slice(), &self.server_and_date].concat();
         self.log_time = log_time(self.unix_s).into_bytes();
+        let (year, month, day, hour, minute, second) = civil(self.unix_s);
+        let time = format!("\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z\"");
+        self.rfc3339 = time.into_bytes();
     }
 }
 

@@ -22,8 +22,12 @@ const COPIED_BYTES_MAX: usize = 4096;
 pub(crate) trait Sink {
     /// Takes some of the pieces; `more` says that content of a file follows at once.
     fn send(&mut self, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize>;
-    /// Takes some of a file; 0 means that the file has ended before.
-    fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64>;
+    /// Takes some of a file, as long as it is unchanged; 0 means that the file has ended before.
+    ///
+    /// # Errors
+    ///
+    /// `StaleNetworkFileHandle` if it has changed: bytes of two versions must never look like one file.
+    fn send_file(&mut self, file: &File, is_unchanged: &dyn Fn() -> bool, start: u64, len: u64) -> io::Result<u64>;
 }
 
 /// How far sending came.
@@ -121,11 +125,11 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
         return Ok(if is_last { Step::Last { bytes } } else { Step::Took { bytes, full } });
     }
     let Some((handle, start, len)) = file else { return Ok(Step::Nothing) };
-    if !queue.iter().find(|pending| !pending.response.is_finished()).is_some_and(Pending::is_unchanged) {
-        // Bytes of two versions must never look like one file.
-        return Err(io::ErrorKind::StaleNetworkFileHandle.into());
-    }
-    let taken = sink.send_file(handle, start, len.min(CALL_BYTES_MAX as u64))?;
+    let is_unchanged = || {
+        let pending = queue.iter().find(|pending| !pending.response.is_finished());
+        pending.is_some_and(Pending::is_unchanged)
+    };
+    let taken = sink.send_file(handle, &is_unchanged, start, len.min(CALL_BYTES_MAX as u64))?;
     if taken == 0 {
         // The file became shorter than the head has promised, so there is no honest way to go on.
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -190,7 +194,11 @@ impl Sink for Socket<'_> {
         epoll::send_bytes(self.fd, self.copied, flags)
     }
 
-    fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64> {
+    fn send_file(&mut self, file: &File, is_unchanged: &dyn Fn() -> bool, start: u64, len: u64) -> io::Result<u64> {
+        // Only before the call: what the kernel has taken lies with it by pages of the file, not as a copy.
+        if !is_unchanged() {
+            return Err(io::ErrorKind::StaleNetworkFileHandle.into());
+        }
         let start = libc::off64_t::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
         let taken = epoll::send_file(self.fd, file.as_raw_fd(), start, usize::try_from(len).unwrap_or(usize::MAX))?;
         Ok(taken as u64)
@@ -203,6 +211,7 @@ mod tests {
     use crate::atom::Description;
     use crate::clock::Clock;
     use crate::counters::LoopCounters;
+    use crate::front::host_counts::HostLedger;
     use crate::head::Persistence;
     use crate::options::Options;
     use crate::request::{self, Head};
@@ -240,7 +249,8 @@ mod tests {
             self.take(&pieces.iter().flat_map(|piece| piece.iter().copied()).collect::<Vec<u8>>())
         }
 
-        fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64> {
+        fn send_file(&mut self, file: &File, is_unchanged: &dyn Fn() -> bool, start: u64, len: u64) -> io::Result<u64> {
+            assert!(is_unchanged());
             let mut bytes = vec![0; len as usize];
             file.read_exact_at(&mut bytes, start)?;
             Ok(self.take(&bytes)? as u64)
@@ -251,11 +261,13 @@ mod tests {
         let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
         let root = Root::open_directory(directory).expect("opens");
         let watcher = Rc::new(Watcher::deaf());
-        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4 };
+        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4, hosts: HostLedger::default() };
         let mut site = Site::new(root, &options, &share);
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
         let mut pending = Pending::default();
-        site.respond(&request, Persistence::Stays, &Clock::new(), &LoopCounters::default(), &mut pending);
+        let (clock, counters) = (Clock::new(), LoopCounters::default());
+        let page = site.respond(&request, Persistence::Stays, &clock, &counters, &mut pending);
+        assert!(page.is_none(), "no page with includes");
         pending
     }
 

@@ -1,5 +1,6 @@
 //! Certificates and keys: chosen by the name that a client asks for, read again when their files change.
 
+use super::validity;
 use crate::error::TlsError;
 use crate::options::CertificateFiles;
 use rustls::SupportedCipherSuite;
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// In our order of preference, whatever the client's: AES with keys of 128 bits is as safe as the certificates are, and
@@ -52,6 +53,17 @@ struct ByName {
     names: HashMap<String, Arc<CertifiedKey>>,
     /// For a client that asks for no name, or for one that no certificate has.
     first: Arc<CertifiedKey>,
+    /// In the order of the configuration.
+    told: Arc<[Told]>,
+}
+
+/// What is told of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) file: PathBuf,
+    pub(crate) names: Vec<String>,
+    /// Until when it is valid, in seconds since 1970; none if that cannot be read.
+    pub(crate) not_after_unix_s: Option<i64>,
 }
 
 impl Certificates {
@@ -66,6 +78,11 @@ impl Certificates {
         Ok(Self { files: files.to_vec(), stamps, keys })
     }
 
+    /// What is being used, now and after the files have changed.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys)
+    }
+
     /// What handshakes need: TLS 1.3 and 1.2, tickets for resumption, HTTP/2 before HTTP/1.1.
     ///
     /// # Errors
@@ -78,7 +95,7 @@ impl Certificates {
         let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
         let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
         config.ignore_client_order = true;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = [&b"h2"[..], b"http/1.1", b"http/1.0"].map(<[u8]>::to_vec).to_vec();
         // Tickets that any loop can read, under keys that change every six hours; nothing is kept for a client.
         config.ticketer = ring::Ticketer::new()?;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
@@ -120,6 +137,10 @@ impl Certificates {
 }
 
 impl Keys {
+    pub(crate) fn told(&self) -> Arc<[Told]> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).told)
+    }
+
     fn put(&self, keys: ByName) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
@@ -129,17 +150,22 @@ impl ByName {
     fn load(files: &[CertificateFiles]) -> Result<Self, TlsError> {
         let mut names = HashMap::new();
         let mut first = None;
+        let mut told = Vec::new();
         for files in files {
             let key = Arc::new(key(files)?);
             let leaf = key.cert.first().and_then(|der| webpki::EndEntityCert::try_from(der).ok());
-            for name in leaf.iter().flat_map(|leaf| leaf.valid_dns_names()) {
+            let in_it: Vec<&str> = leaf.iter().flat_map(|leaf| leaf.valid_dns_names()).collect();
+            let not_after_unix_s = key.cert.first().and_then(|der| validity::not_after_unix_s(der));
+            let names_told = in_it.iter().map(|&name| name.to_owned()).collect();
+            told.push(Told { file: files.certificate.clone(), names: names_told, not_after_unix_s });
+            for name in in_it {
                 let name = name.strip_prefix('*').unwrap_or(name).to_ascii_lowercase();
                 names.entry(name).or_insert_with(|| Arc::clone(&key));
             }
             first.get_or_insert(key);
         }
         let first = first.ok_or(TlsError::None)?;
-        Ok(Self { names, first })
+        Ok(Self { names, first, told: told.into() })
     }
 
     fn find(&self, name: Option<&str>) -> Arc<CertifiedKey> {
