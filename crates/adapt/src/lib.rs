@@ -12,8 +12,10 @@ mod exact;
 pub mod forecast;
 mod glob;
 mod language;
+pub mod log;
 mod policy;
 mod reading;
+mod replay;
 mod series;
 mod state;
 
@@ -23,5 +25,6 @@ pub use engine::{Engine, ForecastErrors};
 pub use language::{Dimension, Mistake, POLICY_BYTES_MAX, format_policy, show_ms};
 pub use policy::Policy;
 pub use reading::{AtomId, NodeId, Of, Reading, Resource, Where};
+pub use replay::{Replay, Told};
 pub use series::Unknown;
 pub use state::{Counts, State};

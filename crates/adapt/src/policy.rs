@@ -229,6 +229,11 @@ impl Policy {
         self.rules.len()
     }
 
+    /// The names of its rules with their lines, by priority and then in the order of the file.
+    pub fn names(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.rules.iter().map(|rule| (&*rule.name, rule.line))
+    }
+
     /// The block of an atom: of the most specific pattern that fits its path.
     pub(crate) fn block_of(&self, path: &str) -> Option<usize> {
         self.blocks.iter().position(|block| block.glob.fits(path))

@@ -46,14 +46,13 @@ pub(super) fn metric(metric: &Metric, at: usize, findings: &mut Findings<'_>) {
 /// Branches that can be taken, and a release that is not where the firing is.
 pub(super) fn conditions(rule: &Rule, findings: &mut Findings<'_>) {
     for (which, branch) in rule.branches.iter().enumerate() {
-        if let Some(condition) = &branch.condition {
-            if boxes(condition, true, Same::Metric).is_some_and(|boxes| boxes.is_empty()) {
-                let mut at = None;
-                condition.each(&mut |test| at = at.or(Some(test.at)));
-                let what = format!("the condition of rule `{}` can never hold", rule.name.text);
-                findings.wrong(at.unwrap_or(rule.name.at), what, "its tests contradict each other");
-                continue;
-            }
+        let never = |condition: &&Condition| boxes(condition, true, Same::Metric).is_some_and(|boxes| boxes.is_empty());
+        if let Some(condition) = branch.condition.as_ref().filter(never) {
+            let mut at = None;
+            condition.each(&mut |test| at = at.or(Some(test.at)));
+            let what = format!("the condition of rule `{}` can never hold", rule.name.text);
+            findings.wrong(at.unwrap_or(rule.name.at), what, "its tests contradict each other");
+            continue;
         }
         if which > 0 && taken(&rule.branches, which, Same::Metric).is_some_and(|boxes| boxes.is_empty()) {
             let what = format!("`{}` in rule `{}` is never reached", branch.acts[0].kind.word(), rule.name.text);

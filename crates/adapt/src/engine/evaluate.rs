@@ -124,10 +124,8 @@ impl Eye<'_> {
     fn value(&mut self, number: usize) -> Result<Value, Unknown> {
         let engine = self.engine;
         let metric = &engine.policy.metrics[number];
-        if metric.scope.is_fixed() {
-            if let Some(value) = self.desk.values[number] {
-                return value;
-            }
+        if let Some(value) = self.desk.values[number].filter(|_| metric.scope.is_fixed()) {
+            return value;
         }
         let value = match metric.scope {
             Scope::Client => {
@@ -168,7 +166,7 @@ impl Eye<'_> {
             }
             let (forecast, readings) = self.forecast(metric, predicted, series)?;
             if let Some(track) = self.track(number) {
-                track.made(now_ms + predicted.in_ms, predicted.in_ms, forecast.value);
+                track.made(now_ms.saturating_add(predicted.in_ms), predicted.in_ms, forecast.value);
             }
             let value = enough(forecast, predicted)?;
             return Ok(Value { value, age_ms, readings, fit: Some(forecast.fit) });
@@ -209,7 +207,9 @@ impl Eye<'_> {
         let forecast = match self.engine.method {
             Method::LeastSquares => least_squares(points, at_s),
             Method::Robust => theil_sen(points, at_s),
-            Method::Seasonal { .. } => series.season().and_then(|season| season.forecast(now_ms + predicted.in_ms)),
+            Method::Seasonal { .. } => {
+                series.season().and_then(|season| season.forecast(now_ms.saturating_add(predicted.in_ms)))
+            }
         };
         Ok((forecast.ok_or(Unknown::NoForecast)?, readings))
     }
@@ -273,7 +273,10 @@ impl Eye<'_> {
 /// The value of a forecast that fits well enough.
 fn enough(forecast: Forecast, predicted: Predicted) -> Result<f64, Unknown> {
     match predicted.fit {
-        Some(asked) if !(forecast.fit >= asked) => Err(Unknown::Unfit { fit: forecast.fit, asked }),
+        // A fit that is no number is none.
+        Some(asked) if forecast.fit < asked || forecast.fit.is_nan() => {
+            Err(Unknown::Unfit { fit: forecast.fit, asked })
+        }
         _ => Ok(forecast.value),
     }
 }

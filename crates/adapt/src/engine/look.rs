@@ -60,16 +60,16 @@ impl<'l> Look<'l> {
         };
         match told {
             None => {}
+            // Told when the reason changes, so that what lasts does not fill the log.
+            Some(Told::NotFired(_, said)) if instance.said == said => {}
             Some(Told::NotFired(outcome, said)) => {
-                // Told when the reason changes, so that what lasts does not fill the log.
-                if std::mem::replace(&mut instance.said, said) != said {
-                    if self.told < TOLD_MAX {
-                        self.told += 1;
-                        let readings = self.cited(rule, None, seen);
-                        self.tell(rule, &whose, outcome, Vec::new(), readings);
-                    } else {
-                        self.state.counts.untold += 1;
-                    }
+                instance.said = said;
+                if self.told < TOLD_MAX {
+                    self.told += 1;
+                    let readings = self.cited(rule, None, seen);
+                    self.tell(rule, &whose, outcome, Vec::new(), readings);
+                } else {
+                    self.state.counts.untold += 1;
                 }
             }
             Some(Told::Fired { branch, orders }) => {
@@ -130,7 +130,7 @@ impl<'l> Look<'l> {
         if now_ms < instance.due_ms {
             return None;
         }
-        instance.due_ms = now_ms + rule.every_ms;
+        instance.due_ms = now_ms.saturating_add(rule.every_ms);
         let branch = match self.branch(rule, seen) {
             Ok(Some(branch)) => branch,
             Ok(None) => {

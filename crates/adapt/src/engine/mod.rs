@@ -20,10 +20,9 @@ mod orders;
 use crate::decision::Decision;
 use crate::forecast::{Errors, Method};
 use crate::policy::{Classes, Policy};
-use crate::reading::{AtomId, NodeId, Of, Reading, Resource, Where};
+use crate::reading::{AtomId, NodeId, Reading, Resource, Where};
 use crate::state::{InForce, Seen, Standing, State};
 pub(crate) use evaluate::Desk;
-use evaluate::Eye;
 use look::{Look, Whose};
 
 /// Firings that were not decisions and are told in a tick; more are counted.

@@ -14,8 +14,12 @@ pub fn theil_sen(points: impl Iterator<Item = (f64, f64)> + Clone, at_s: f64) ->
     }
     let step = all.div_ceil(POINTS_MAX);
     // Counted from the end, so that the last one is always among them.
-    let chosen: Vec<(f64, f64)> =
-        points.clone().enumerate().filter(|(at, _)| (all - 1 - at) % step == 0).map(|(_, point)| point).collect();
+    let chosen: Vec<(f64, f64)> = points
+        .clone()
+        .enumerate()
+        .filter(|(at, _)| (all - 1 - at).is_multiple_of(step))
+        .map(|(_, point)| point)
+        .collect();
     let mut slopes = Vec::with_capacity(chosen.len() * chosen.len() / 2);
     for (at, (t, v)) in chosen.iter().enumerate() {
         for (earlier_t, earlier_v) in &chosen[..at] {
@@ -36,7 +40,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
     }
-    let even = values.len() % 2 == 0;
+    let even = values.len().is_multiple_of(2);
     let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
     let upper = *upper;
     let lower = if even { below.iter().copied().fold(f64::NEG_INFINITY, f64::max) } else { upper };

@@ -95,7 +95,7 @@ pub(crate) fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) 
 }
 
 /// "did you mean `x`?", or what to do otherwise.
-pub(crate) fn meant<'n>(word: &str, known: impl IntoIterator<Item = &'n str>, otherwise: &str) -> String {
+pub(crate) fn meant<'n, N: IntoIterator<Item = &'n str>>(word: &str, known: N, otherwise: &str) -> String {
     nearest(word, known).map_or_else(|| otherwise.to_owned(), |known| format!("did you mean `{known}`?"))
 }
 

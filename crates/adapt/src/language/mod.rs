@@ -16,4 +16,5 @@ pub use format::format_policy;
 pub use mistake::Mistake;
 pub use parse::POLICY_BYTES_MAX;
 pub(crate) use parse::parse;
+pub(crate) use units::value_with_unit;
 pub use units::{Dimension, show_ms};

@@ -108,6 +108,11 @@ pub(crate) fn value(quantity: &str) -> Result<(f64, Dimension), WrongValue> {
     if value.is_finite() { Ok((value, *dimension)) } else { Err(WrongValue::Number) }
 }
 
+/// Reads a value with its unit, in the own unit of its dimension; `None` if it is none.
+pub(crate) fn value_with_unit(quantity: &str) -> Option<(f64, Dimension)> {
+    value(quantity).ok()
+}
+
 /// Reads a duration, in milliseconds.
 pub(crate) fn duration_ms(quantity: &str) -> Result<u64, WrongValue> {
     let (number, unit) = token::split(quantity);
