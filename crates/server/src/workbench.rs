@@ -122,6 +122,9 @@ impl Workbench {
 
 #[inline]
 fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, pending: &mut Pending) {
+    if let Some(host) = &pending.log.host {
+        host.count(pending.status, pending.response.offset);
+    }
     if let Some(log) = log
         && !log.end(&pending.log, pending.body_sent_bytes(), pending.response.offset)
     {

@@ -67,6 +67,7 @@ impl Connection {
         match head.kind {
             kind::DATA => self.data(head, payload, bench),
             kind::HEADERS => {
+                static_probe!("read");
                 let (block, depends_on) = frame::headers(&head, payload)?;
                 if head.stream.is_multiple_of(2) {
                     return Err(Code::Protocol);
@@ -222,6 +223,7 @@ impl Connection {
             head_is_sent: false,
             parked,
         });
+        bench.counts().http2_streams.add(1);
         self.is_new = true;
         Ok(())
     }
@@ -231,7 +233,7 @@ impl Connection {
     fn answer(&mut self, request: &Request<'_>, pending: &mut Pending, bench: &mut Workbench) {
         let Workbench { front, clock, log, arm, counters, index, .. } = bench;
         let counts = &counters.0[*index];
-        static_probe!("request");
+        static_probe!("route");
         front.respond(request, self.peer.ip(), Persistence::Stays, clock, counts, pending);
         count(pending.status, counts);
         if let Some(log) = log {
@@ -239,6 +241,7 @@ impl Connection {
         }
         if let Some(arm) = arm {
             pending.arm = arm.begin(request, pending.status, self.peer, &mut self.received);
+            counts.arm_told.add(u64::from(pending.arm.is_told()));
         }
     }
 
@@ -350,7 +353,11 @@ impl Connection {
             return if payload.is_empty() { Ok(()) } else { Err(Code::FrameSize) };
         }
         let settings = frame::read_settings(payload)?;
-        if let Some(window) = settings {
+        if let Some(bytes) = settings.table_bytes {
+            // Our table is always empty, but a smaller bound wants a word about it (RFC 7541 section 4.2).
+            self.table_is_due |= bytes < std::mem::replace(&mut self.table_bytes, bytes);
+        }
+        if let Some(window) = settings.window {
             let difference = window - std::mem::replace(&mut self.stream_window, window);
             for stream in &mut self.streams {
                 stream.window += difference;
@@ -437,6 +444,7 @@ mod tests {
     use super::*;
     use crate::counters::{Counters, LoopCounters};
     use crate::front::Front;
+    use crate::front::host_counts::HostLedger;
     use crate::options::Options;
     use crate::reload::Reloader;
     use crate::root::Root;
@@ -452,7 +460,12 @@ mod tests {
     fn bench(directory: &std::path::Path) -> Workbench {
         let options = Options::new(directory);
         let watcher = Rc::new(Watcher::deaf());
-        let share = Share { shelf: Arc::new(Shelf::new()), watcher: Rc::clone(&watcher), files_max: 4 };
+        let share = Share {
+            shelf: Arc::new(Shelf::new()),
+            watcher: Rc::clone(&watcher),
+            files_max: 4,
+            hosts: HostLedger::default(),
+        };
         let site = Site::new(Root::open_directory(directory).expect("opens"), &options, &share);
         let counters = Counters([LoopCounters::default()].into_iter().collect());
         let options = Arc::new(options);
