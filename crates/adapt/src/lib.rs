@@ -5,6 +5,7 @@
 //! This crate does not know how pages are served, nor how a decision is carried out.
 
 mod check;
+pub mod crowd;
 mod decision;
 mod engine;
 mod exact;

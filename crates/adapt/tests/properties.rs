@@ -16,7 +16,7 @@ const BOUNDED: &str = "pool main = { n1, n2, n3 };\n\
     rule until priority 2: during if cpu > 60% then switch any of main until cpu < 40% cooldown 9s;\n\
     rule limited: during if cpu > 50% then next down limit 2 per 20s;\n\
     rule up: during if cpu < 30% then next up limit 2 per 20s;\n\
-    rule all priority 1: every 2s if avg cpu@all over 4s > 50% then shed 10% limit 3 per 30s cooldown 4s; }";
+    rule all priority 1: every 2s if avg cpu@all over 4s > 50% then alert \"hot\" limit 3 per 30s cooldown 4s; }";
 
 /// At most so many of the times within each window of a length.
 fn at_most(times: &[u64], most: usize, per_ms: u64) -> bool {

@@ -26,7 +26,7 @@ enum Undo {
     No,
     /// Wherever they stand.
     Anywhere,
-    /// Where they stand in two rules of the same atoms.
+    /// Where they stand in two rules of the same atoms and of the same priority.
     InRulesOfAnAtom,
     /// Where they are done to the same atoms.
     ToAnAtom,
@@ -94,7 +94,10 @@ fn undoes(one: &Done<'_>, other: &Done<'_>) -> bool {
         Undo::No => false,
         Undo::Anywhere => true,
         Undo::ToAnAtom => one.glob == other.glob,
-        Undo::InRulesOfAnAtom => one.glob == other.glob && !same_rule,
+        // Of different priorities it is said which one counts.
+        Undo::InRulesOfAnAtom => {
+            one.glob == other.glob && !same_rule && one.rule.priority == other.rule.priority
+        }
     }
 }
 

@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn a_line_is_found_and_its_fit_told() {
-        // Worked by hand: slope 1.4, through (2.5, 4.5); residuals 0.6, 0.2, -1.2 (…) leave 2.4 of 12.2... checked below.
+        // By hand: slope 1.4 through (2.5, 4.5); 1.2 of the 11 of the squares about the mean is left.
         let points = [(1.0, 3.0), (2.0, 3.0), (3.0, 5.0), (4.0, 7.0)];
         let forecast = least_squares(points.into_iter(), 6.0).expect("four points");
         assert!((forecast.value - 9.4).abs() < 1e-9, "{forecast:?}");
