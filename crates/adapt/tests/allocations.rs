@@ -33,9 +33,14 @@ fn policy() -> String {
     for block in 0..100 {
         text += &format!("atom \"/{block}/*\" {{ variants full > half > small;\n");
         for rule in 0..3 {
-            text += &format!("rule own{rule}: every 5s if max cpu@all over 10s > 9{rule}% then alert \"hot\" hold 5s;\n");
-            text += &format!("rule atom{rule}: every 5s if rate@atom > 50{rule}rps then replicate to 4 on main until rate@atom < 200rps;\n");
-            text += &format!("rule session{rule}: during if avg bandwidth@client over 4s < 8{rule}kbps then next down limit 3 per 60s;\n");
+            text +=
+                &format!("rule own{rule}: every 5s if max cpu@all over 10s > 9{rule}% then alert \"hot\" hold 5s;\n");
+            text += &format!(
+                "rule atom{rule}: every 5s if rate@atom > 50{rule}rps then replicate to 4 on main until rate@atom < 200rps;\n"
+            );
+            text += &format!(
+                "rule session{rule}: during if avg bandwidth@client over 4s < 8{rule}kbps then next down limit 3 per 60s;\n"
+            );
         }
         text += "rule flash: every 5s if rate@atom predicted in 30s fit >= 0.8 > 500rps then shed 5% until rate@atom < 200rps;\n}\n";
     }

@@ -95,9 +95,7 @@ fn undoes(one: &Done<'_>, other: &Done<'_>) -> bool {
         Undo::Anywhere => true,
         Undo::ToAnAtom => one.glob == other.glob,
         // Of different priorities it is said which one counts.
-        Undo::InRulesOfAnAtom => {
-            one.glob == other.glob && !same_rule && one.rule.priority == other.rule.priority
-        }
+        Undo::InRulesOfAnAtom => one.glob == other.glob && !same_rule && one.rule.priority == other.rule.priority,
     }
 }
 

@@ -99,16 +99,21 @@ impl<'t, 'f> Cursor<'t, 'f> {
         if self.take(words[0]) { Ok(()) } else { Err(self.expected(words, "")) }
     }
 
-    /// A name that somebody has chosen.
+    /// A name of a pool, a node or a variant.
     pub(crate) fn name(&mut self, what: &str) -> Parsed<Name> {
+        if self.kind() == Kind::Word && TAKEN.contains(&self.now()) {
+            let what = format!("`{}` cannot be {what}", self.now());
+            return Err(self.wrong(self.place(), what, "choose another name"));
+        }
+        self.any_name(what)
+    }
+
+    /// A name where nothing else could stand.
+    pub(crate) fn any_name(&mut self, what: &str) -> Parsed<Name> {
         if self.kind() != Kind::Word {
             return Err(self.expected_a(what, "names begin with a letter"));
         }
         let name = Name { text: self.now().to_owned(), at: self.place() };
-        if TAKEN.contains(&self.now()) {
-            let at = self.place();
-            return Err(self.wrong(at, format!("`{}` cannot be {what}", name.text), "choose another name"));
-        }
         self.next();
         Ok(name)
     }

@@ -94,7 +94,7 @@ fn list_of_variants(cursor: &mut Cursor<'_, '_>) -> Parsed<Vec<Name>> {
 /// `rule NAME [priority INT]: … ;`
 fn rule(cursor: &mut Cursor<'_, '_>) -> Parsed<Rule> {
     cursor.expect("rule")?;
-    let name = cursor.name("a rule's name")?;
+    let name = cursor.any_name("a rule's name")?;
     let priority = if cursor.take("priority") { cursor.integer(0, 1_000_000)? as i32 } else { 0 };
     cursor.expect_one(&[":", "priority"])?;
     let (when, branches) = if cursor.is("select") {
