@@ -78,10 +78,9 @@ impl Replay {
         match what {
             Recorded::Reading { .. } => {}
             Recorded::Begin { session, atom } => {
-                if let Some(atom) = self.engine.atom(&mut self.state, atom) {
-                    if self.engine.begin(&mut self.state, *session, atom) {
-                        self.begun.push(*session);
-                    }
+                let atom = self.engine.atom(&mut self.state, atom);
+                if atom.is_some_and(|atom| self.engine.begin(&mut self.state, *session, atom)) {
+                    self.begun.push(*session);
                 }
             }
             Recorded::Start { session } => {

@@ -12,7 +12,7 @@ const EXAMPLE: &str = include_str!("example.policy");
 
 const BOUNDED: &str = "pool main = { n1, n2, n3 };\n\
     atom \"/**\" { variants full > half > small;\n\
-    rule held priority 3: during if cpu > 70% then use small for 3s hold 7s;\n\
+    rule held priority 3: during if cpu > 70% then alert \"busy\" for 3s hold 7s;\n\
     rule until priority 2: during if cpu > 60% then switch any of main until cpu < 40% cooldown 9s;\n\
     rule limited: during if cpu > 50% then next down limit 2 per 20s;\n\
     rule up: during if cpu < 30% then next up limit 2 per 20s;\n\

@@ -12,7 +12,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("measure", &[]),
     ("timeline", &["measure", "wire"]),
     ("tiles", &["measure", "timeline", "trace", "wire"]),
-    ("load", &["measure", "wire"]),
+    ("access-log", &[]),
+    ("load", &["access-log", "measure", "wire"]),
+    ("plan", &["access-log", "measure"]),
     ("python", &["load", "measure"]),
     ("capture", &["trace", "wire"]),
     ("server", &["arm"]),
@@ -30,8 +32,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "adapt", "agent", "arm", "capture", "compare", "load", "measure", "report", "server", "session", "store",
-            "tiles", "timeline", "trace", "wire",
+            "adapt", "agent", "arm", "capture", "compare", "load", "measure", "plan", "report", "server", "session",
+            "store", "tiles", "timeline", "trace", "wire",
         ],
     ),
 ];
@@ -43,6 +45,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("report", &["std::fs", "std::net", "std::time::Instant"]),
     // Times and readings are told to it, and what it decides is carried out by others.
     ("adapt", &["std::fs", "std::net", "std::time::", "SystemTime", "libc::", "httparse"]),
+    ("access-log", &["std::fs", "std::net", "std::time"]),
+    ("plan", &["std::fs", "std::net", "std::time::Instant", "SystemTime"]),
     // It runs within other people's threads and signals' handlers.
     ("arm", &["std::fs", "Mutex", "std::thread", "print!", "println!", "panic!", ".unwrap()", ".expect("]),
     ("arm-c", &["weir_wire", "std::fs", "Mutex", "print!", "println!", "panic!", ".unwrap()", ".expect("]),
