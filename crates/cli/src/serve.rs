@@ -36,7 +36,7 @@ Examples:
   weir serve --example-config > weir.toml
       a file with everything in it to begin with; weir check weir.toml checks it
   weir serve --admin unix:admin.sock site
-      with a page about itself: curl --unix-socket admin.sock http://weir/metrics
+      with a page about itself: curl --unix-socket admin.sock http://w/metrics
   weir serve --listen :80 --user www-data /srv/www
       started by root for its port, and without root's rights from then on
   weir serve --arm shop.arm site

@@ -38,6 +38,9 @@ pub(crate) enum Turn {
     Wait,
     /// Give it another turn without waiting.
     Again,
+    /// Give it another turn as soon as the socket has room for much: a socket that is filled to the brim instead has its
+    /// reader woken up for little, again and again.
+    Room,
     /// The client speaks HTTP/2.
     Upgrade,
     /// Close it.
@@ -197,7 +200,7 @@ impl Connection {
                 match self.send_queue(bench)? {
                     Sent::All => {}
                     Sent::Blocked => return Ok(Turn::Wait),
-                    Sent::Yielded => return Ok(Turn::Again),
+                    Sent::Yielded => return Ok(Turn::Room),
                 }
             }
             match self.after {
@@ -211,7 +214,12 @@ impl Connection {
             }
             let filled = if self.saved_is_ready { self.take_saved(bench) } else { self.receive(bench)? };
             match filled {
-                Input::Bytes { filled, scanned } => self.answer(filled, scanned, bench)?,
+                Input::Bytes { filled, scanned } => {
+                    self.answer(filled, scanned, bench)?;
+                    if !self.queue.is_empty() {
+                        return Ok(if self.room { Turn::Room } else { Turn::Wait });
+                    }
+                }
                 Input::Nothing if bench.stopping && self.is_between_requests() => {
                     if self.phase == Phase::Idle {
                         return Ok(Turn::Close);

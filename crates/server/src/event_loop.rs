@@ -174,7 +174,8 @@ impl EventLoop {
             return self.close(token);
         }
         let (fd, interest) = (connection.fd(), connection.interest());
-        if connection.registered != Some(interest) {
+        // To register again asks for the present state, too: if there is room now, the next look tells.
+        if connection.registered != Some(interest) || turn == Turn::Room {
             let is_new = connection.registered.replace(interest).is_none();
             let registered =
                 if is_new { self.epoll.add(fd, token, interest) } else { self.epoll.modify(fd, token, interest) };

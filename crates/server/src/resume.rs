@@ -112,7 +112,7 @@ impl Resumer {
         let atom = self.content(unfinished)?;
         let response = std::mem::take(&mut unfinished.response);
         let mut queue = [Pending { response, atom, ..Pending::default() }];
-        let mut socket = Socket { fd: socket.as_raw_fd(), copied: &mut self.copied, is_corked: None };
+        let mut socket = Socket { fd: socket.as_raw_fd(), copied: &mut self.copied };
         let (outcome, _) = send::flush(&mut queue, &mut socket);
         let [pending] = queue;
         unfinished.response = pending.response;

@@ -18,11 +18,6 @@ const CALL_BYTES_MAX: usize = TURN_BYTES_MAX as usize;
 /// Up to this size several pieces are copied together: a plain send is cheaper than a vector and a copy of this.
 const COPIED_BYTES_MAX: usize = 4096;
 
-/// From this many bytes of a file on a socket is told to send whole segments only, until the end. The kernel hands a file
-/// over by 64 KiB, of which over loopback and on fast cards nearly all is one segment, and the few bytes beyond it would
-/// be another, as nothing is held back otherwise.
-const CORKED_BYTES_MIN: u64 = 128 << 10;
-
 /// Where responses go: a socket, or something that looks like one to a test.
 pub(crate) trait Sink {
     /// Takes some of the pieces; `more` says that content of a file follows at once.
@@ -33,8 +28,6 @@ pub(crate) trait Sink {
     ///
     /// `StaleNetworkFileHandle` if it has changed: bytes of two versions must never look like one file.
     fn send_file(&mut self, file: &File, is_unchanged: &dyn Fn() -> bool, start: u64, len: u64) -> io::Result<u64>;
-    /// Nothing follows for now: what was held back goes out.
-    fn end(&mut self) {}
 }
 
 /// How far sending came.
@@ -72,9 +65,6 @@ pub(crate) fn flush(queue: &mut [Pending], sink: &mut impl Sink) -> (io::Result<
             Err(error) => break Err(error),
         }
     };
-    if matches!(outcome, Ok(Sent::All)) {
-        sink.end();
-    }
     (outcome, total)
 }
 
@@ -185,8 +175,6 @@ pub(crate) struct Socket<'c> {
     pub(crate) fd: RawFd,
     /// Memory to copy small pieces together in.
     pub(crate) copied: &'c mut Vec<u8>,
-    /// Whether it holds back what is no whole segment; none = it never shall.
-    pub(crate) is_corked: Option<&'c mut bool>,
 }
 
 impl Sink for Socket<'_> {
@@ -212,21 +200,8 @@ impl Sink for Socket<'_> {
             return Err(io::ErrorKind::StaleNetworkFileHandle.into());
         }
         let start = libc::off64_t::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
-        if len >= CORKED_BYTES_MIN
-            && let Some(is_corked @ false) = self.is_corked.as_deref_mut()
-        {
-            *is_corked = true;
-            epoll::cork(self.fd, true);
-        }
         let taken = epoll::send_file(self.fd, file.as_raw_fd(), start, usize::try_from(len).unwrap_or(usize::MAX))?;
         Ok(taken as u64)
-    }
-
-    fn end(&mut self) {
-        if let Some(is_corked @ true) = self.is_corked.as_deref_mut() {
-            *is_corked = false;
-            epoll::cork(self.fd, false);
-        }
     }
 }
 
