@@ -1,6 +1,6 @@
 //! A real node beside the simulated one: what `measured` has put into a folder.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::Value;
 use std::path::Path;
 
@@ -9,9 +9,6 @@ pub(crate) struct Measured {
     /// When and on what, a line.
     pub(crate) surroundings: String,
     pub(crate) requests: u64,
-    /// Requests of the log that was simulated.
-    pub(crate) simulated: u64,
-    pub(crate) seeds: u64,
     /// Which requests failed or were dropped.
     pub(crate) failures: u64,
     pub(crate) utilisation: f64,
@@ -36,6 +33,9 @@ pub(crate) fn read(folder: &Path) -> anyhow::Result<Measured> {
     let real = |name: &str| of(&load, &format!("/latency_ns/{name}"));
     let service_mean_ns = simulated("response_mean_ns")? - simulated("waiting_mean_ns")?;
     let requests = of(&load, "/requests")? as u64;
+    if requests as f64 != of(&plan, "/log/requests")? {
+        bail!("the load and the plan are not of the same log");
+    }
     let errors = load["errors"].as_object().map_or(0, |errors| errors.values().filter_map(Value::as_u64).sum());
     // The quantiles of weir load are named by their percentages.
     let p95 = load["latency_curve_ns"].as_array().into_iter().flatten().find(|pair| pair[0] == 95.0);
@@ -43,8 +43,6 @@ pub(crate) fn read(folder: &Path) -> anyhow::Result<Measured> {
     Ok(Measured {
         surroundings: text("surroundings")?.trim().to_owned(),
         requests,
-        simulated: of(&plan, "/log/requests")? as u64,
-        seeds: of(&plan, "/seeds")? as u64,
         failures: errors + load["dropped"].as_u64().unwrap_or(0),
         utilisation: simulated("utilisation_max")?,
         service_mean_ns,

@@ -141,16 +141,14 @@ fn real(out: &mut String, measured: &Measured) {
     let _ = write!(
         out,
         "\n## A real node beside the simulated one\n\n\
-         Apache with one worker, whose page takes 2 ms and 0.1 us a byte, is sent {} requests (Poisson, 160/s) by `weir load`; the simulation has a log of {} requests of the same rate and sizes, and service times measured by `weir load -c 1` (`studies/patia/measured`).\n\
-         {}; {} failed; the simulated node is at work {:.0} % of its time, {} a request; {} seeds.\n\n\
+         Apache with one worker, whose page takes 3 ms and 0.1 us a byte, is sent a log of {} requests (Poisson, 60 s) by `weir load --replay`; the simulation has the same log, and service times measured by `weir load -c 1` (`studies/patia/measured`).\n\
+         {}; {} failed; the simulated node is at work {:.0} % of its time, {} a request.\n\n\
          | | measured | simulated | off |\n|---|---|---|---|\n",
         measured.requests,
-        measured.simulated,
         measured.surroundings,
         measured.failures,
         100.0 * measured.utilisation,
         ms(measured.service_mean_ns),
-        measured.seeds,
     );
     let named = ["mean response", "p50", "p95"].into_iter().zip(measured.response_ns);
     for (name, pair) in named.chain([("mean queueing delay", measured.waiting_ns)]) {
