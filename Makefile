@@ -10,7 +10,7 @@ ARM := $(TARGET)/release/libarm4.so $(TARGET)/release/libarm.so
 export CARGO PREFIX DESTDIR WEIR
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-apache python arm-clients test lint bench study-arm study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
+.PHONY: help deps build demo demo-apache python arm-clients test lint bench study-arm study-patia study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ study-arm: build ## Repeats the paper on ARM in Apache and PHP, under 30 minutes
 	@$(MAKE) --no-print-directory -C native/apache
 	@$(MAKE) --no-print-directory -C native/php
 	@QUICK="$(QUICK)" studies/arm/run
+
+study-patia: ## Simulates the Patia paper's placement of a site's documents again, and writes its page: a minute.
+	@studies/patia/run
 
 study-wasd: build ## Repeats the WASD server's performance paper, under 30 minutes, and writes its page; QUICK=1: two minutes, for trying.
 	@QUICK="$(QUICK)" studies/wasd/run

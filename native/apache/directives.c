@@ -95,7 +95,7 @@ static const char *set_user(cmd_parms *cmd, void *section, const char *name)
 
 static const char *set_transaction(cmd_parms *cmd, void *section, const char *name)
 {
-    fixed_name *made = apr_palloc(cmd->pool, sizeof *made);
+    fixed_name *made = apr_pcalloc(cmd->pool, sizeof *made);
     made->text = name;
     made->hash = hash_of(name);
     read_into(cmd, section)->name = made;

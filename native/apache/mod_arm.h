@@ -26,10 +26,14 @@ typedef struct application {
     arm_app_start_handle_t handle;
 } application;
 
-/* A name of transactions that the configuration has, with its hash. */
+/* A name that was registered; never changed and never freed. */
+struct known;
+
+/* A name of transactions with its hash, and what was found by it last; those that the configuration has stay. */
 typedef struct fixed_name {
     const char *text;
     apr_uint32_t hash;
+    const struct known *volatile last;
 } fixed_name;
 
 /* ArmMatch. */
@@ -74,8 +78,10 @@ typedef struct measured {
     arm_tran_start_handle_t handle;
     const char *name;
     apr_time_t answered;
-    arm_correlator_t *correlator;
-    unsigned is_left_out : 1, is_from_arm_header : 1;
+    const arm_correlator_t *correlator;
+    unsigned is_left_out : 1, is_from_arm_header : 1, was_handed_over : 1;
+    /* The correlator of most: those of weir's own. */
+    arm_uint8_t own[ARM4_DL_OWN_BYTES];
 } measured;
 
 /* The one name that the server looks for. */
@@ -102,11 +108,14 @@ application *application_named(apr_pool_t *pool, const char *name, const char *g
 void register_applications(void);
 apr_uint32_t hash_of(const char *text);
 /* The id of a transaction, registered if it is new; a name without bound goes to names that are kept for all. */
-const arm_id_t *transaction(const application *of, const fixed_name *name, const char *info, int is_bounded);
-/* What a request is called, for as long as the request lives; and whether the configuration bounds such names. */
-fixed_name name_of(const settings *by, request_rec *r, int *is_bounded);
-#define OTHER_NAME "(other)"
-#define OTHER_HASH 0
+const arm_id_t *transaction(const application *of, fixed_name *name, const char *info, int is_bounded);
+/*
+ * What a request is called, for as long as the request lives; and whether the configuration bounds such names. One that
+ * the configuration does not have is put into the place.
+ */
+fixed_name *name_of(const settings *by, request_rec *r, fixed_name *place, int *is_bounded);
+/* What finds no room, and what has no name. */
+extern fixed_name other_name;
 #define DEFAULT_APPLICATION "Apache"
 
 /* requests.c */

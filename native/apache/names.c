@@ -8,7 +8,6 @@
 /* The longest name, in bytes; what is longer is cut. */
 #define MOST_BYTES 127
 
-/* A name that was registered; never changed and never freed. */
 typedef struct known {
     const application *of;
     const char *info;
@@ -17,8 +16,7 @@ typedef struct known {
     char text[];
 } known;
 
-/* What finds no room, and what has no name. */
-static const fixed_name other = {OTHER_NAME, OTHER_HASH};
+fixed_name other_name = {"(other)", 0, NULL};
 
 static known *volatile table[PLACES];
 static volatile apr_uint32_t from_clients;
@@ -79,18 +77,24 @@ static known *find(const application *of, const fixed_name *name, const char *in
     return NULL;
 }
 
-const arm_id_t *transaction(const application *of, const fixed_name *name, const char *info, int is_bounded)
+const arm_id_t *transaction(const application *of, fixed_name *name, const char *info, int is_bounded)
 {
     apr_uint32_t at;
     size_t bytes;
-    known *new, *found = find(of, name, info, &at);
-    if (found)
+    const known *last = name->last;
+    known *new, *found;
+    if (last && last->of == of && last->info == info)
+        return &last->id;
+    found = find(of, name, info, &at);
+    if (found) {
+        name->last = found;
         return &found->id;
-    if (name != &other
+    }
+    if (name != &other_name
         && (at == PLACES || (!is_bounded && apr_atomic_inc32(&from_clients) >= MOST_FROM_CLIENTS))) {
         /* The count stays where it is, so that it never comes round. */
         apr_atomic_set32(&from_clients, MOST_FROM_CLIENTS);
-        return transaction(of, &other, NULL, 1);
+        return transaction(of, &other_name, NULL, 1);
     }
     bytes = strnlen(name->text, MOST_BYTES);
     new = at < PLACES ? calloc(1, sizeof *new + bytes + 1) : NULL;
@@ -145,20 +149,19 @@ void register_applications(void)
             continue;
         if (section->name)
             transaction(of, section->name, section->info, 1);
-        for (const match *one = section->matches; one; one = one->next)
+        for (match *one = section->matches; one; one = one->next)
             if (!one->is_template)
                 transaction(of, &one->name, section->info, 1);
     }
 }
 
-/* The name by patterns; a text of NULL = none matches. */
-static fixed_name name_by_match(const settings *by, request_rec *r, int *is_bounded)
+/* The name by patterns; NULL = none matches. */
+static fixed_name *name_by_match(const settings *by, request_rec *r, fixed_name *place, int *is_bounded)
 {
     const char *path = r->parsed_uri.path ? r->parsed_uri.path : "/", *whole = NULL;
     ap_regmatch_t groups[AP_MAX_REG_MATCH];
-    fixed_name name = {NULL, 0};
     for (; by; by = by->around) {
-        for (const match *one = by->matches; one; one = one->next) {
+        for (match *one = by->matches; one; one = one->next) {
             const char *subject = path;
             if (one->with_query) {
                 if (!whole)
@@ -168,37 +171,37 @@ static fixed_name name_by_match(const settings *by, request_rec *r, int *is_boun
             if (ap_regexec(one->pattern, subject, one->is_template ? AP_MAX_REG_MATCH : 0, groups, 0))
                 continue;
             if (!one->is_template)
-                return one->name;
-            name.text = ap_pregsub(r->pool, one->name.text, subject, AP_MAX_REG_MATCH, groups);
+                return &one->name;
+            place->text = ap_pregsub(r->pool, one->name.text, subject, AP_MAX_REG_MATCH, groups);
             *is_bounded = 0;
-            if (!name.text || !*name.text)
-                return other;
-            name.hash = hash_of(name.text);
-            return name;
+            if (!place->text || !*place->text)
+                return &other_name;
+            place->hash = hash_of(place->text);
+            return place;
         }
     }
-    return name;
+    return NULL;
 }
 
-fixed_name name_of(const settings *by, request_rec *r, int *is_bounded)
+fixed_name *name_of(const settings *by, request_rec *r, fixed_name *place, int *is_bounded)
 {
-    fixed_name name = {NULL, 0};
+    fixed_name *name = NULL;
     size_t bytes;
     *is_bounded = 1;
     if (by->matches || by->around)
-        name = name_by_match(by, r, is_bounded);
-    if (name.text)
+        name = name_by_match(by, r, place, is_bounded);
+    if (name)
         return name;
     if (by->name)
-        return *by->name;
+        return by->name;
     /* What is not there is not called by what the client made up. */
     if (!r->uri || (r->finfo.filetype != APR_REG && r->finfo.filetype != APR_DIR))
-        return other;
+        return &other_name;
     bytes = strlen(r->uri);
     if (r->path_info && bytes > strlen(r->path_info) && r->finfo.filetype == APR_REG)
         bytes -= strlen(r->path_info);
-    name.text = apr_pstrmemdup(r->pool, r->uri, bytes);
-    name.hash = hash_of(name.text);
+    place->text = apr_pstrmemdup(r->pool, r->uri, bytes);
+    place->hash = hash_of(place->text);
     *is_bounded = 0;
-    return name;
+    return place;
 }

@@ -70,15 +70,19 @@ static void start(measured *mine, request_rec *r)
     arm_buffer4_t buffer = {1, told};
     int is_bounded;
     size_t bytes;
-    fixed_name name = name_of(mine->by, r, &is_bounded);
-    mine->name = name.text;
-    arm->start_transaction(app->handle, transaction(app, &name, mine->by->info, is_bounded), of, ARM_FLAG_NONE, &buffer,
+    fixed_name place = {NULL, 0, NULL}, *name = name_of(mine->by, r, &place, &is_bounded);
+    mine->name = name->text;
+    arm->start_transaction(app->handle, transaction(app, name, mine->by->info, is_bounded), of, ARM_FLAG_NONE, &buffer,
                            &mine->handle, &current);
     /* What is not recorded has no correlator of its own: what it starts is its parent's. */
     given = mine->handle ? &current : of;
     bytes = given ? arm4_correlator_bytes(given) : 0;
-    if (bytes)
+    if (bytes == sizeof mine->own) {
+        memcpy(mine->own, given, sizeof mine->own);
+        mine->correlator = (const arm_correlator_t *)mine->own;
+    } else if (bytes) {
         mine->correlator = apr_pmemdup(r->pool, given, bytes);
+    }
 }
 
 /* Called as soon as it is known which directives hold, before anybody asks who the user is. */
@@ -114,14 +118,37 @@ static int has_bytes(const apr_bucket_brigade *brigade)
     return 0;
 }
 
+/*
+ * Over HTTP/2 the server takes a stream off its list when the client has all of it, and calls its connection aborted if
+ * whoever made the response is not ready yet, as a script that is still waited for. So it is noted here when the end of
+ * the response was taken, behind which nothing can be aborted.
+ */
+static apr_status_t end_of_stream(ap_filter_t *filter, apr_bucket_brigade *brigade)
+{
+    measured *mine = filter->ctx;
+    int is_end = 0, was_aborted = filter->c->aborted;
+    apr_status_t taken;
+    for (apr_bucket *bucket = APR_BRIGADE_FIRST(brigade); bucket != APR_BRIGADE_SENTINEL(brigade);
+         bucket = APR_BUCKET_NEXT(bucket))
+        is_end |= APR_BUCKET_IS_EOS(bucket);
+    if (is_end)
+        ap_remove_output_filter(filter);
+    taken = ap_pass_brigade(filter->next, brigade);
+    if (is_end && taken == APR_SUCCESS && !was_aborted)
+        mine->was_handed_over = 1;
+    return taken;
+}
+
 /* The first byte of the response, behind all that holds it back; not of what is said while it is still awaited (1xx). */
 static apr_status_t first_byte(ap_filter_t *filter, apr_bucket_brigade *brigade)
 {
-    if (has_bytes(brigade) && !ap_is_HTTP_INFO(filter->r->status)) {
-        ((measured *)filter->ctx)->answered = apr_time_now();
-        ap_remove_output_filter(filter);
+    measured *mine = filter->ctx;
+    if (!mine->answered && has_bytes(brigade) && !ap_is_HTTP_INFO(filter->r->status)) {
+        mine->answered = apr_time_now();
+        if (!filter->c->master)
+            ap_remove_output_filter(filter);
     }
-    return ap_pass_brigade(filter->next, brigade);
+    return filter->c->master ? end_of_stream(filter, brigade) : ap_pass_brigade(filter->next, brigade);
 }
 
 static void note_id(const measured *mine, request_rec *r)
@@ -235,7 +262,7 @@ static void tell_end(const measured *mine, request_rec *r, request_rec *last, ap
         user.name = last->user ? last->user : r->user;
     if (user.name)
         told[3] = ARM_SB(user);
-    if (r->connection->aborted) {
+    if (r->connection->aborted && !mine->was_handed_over) {
         status = ARM_STATUS_ABORTED;
         why.diag_detail = "the client has gone";
     } else if (ap_is_HTTP_SERVER_ERROR(last->status)) {
@@ -248,8 +275,7 @@ static void tell_end(const measured *mine, request_rec *r, request_rec *last, ap
         arm->stop_transaction(mine->handle, status, ARM_FLAG_NONE, &buffer);
     } else {
         const application *app = application_by(by);
-        fixed_name name = {OTHER_NAME, OTHER_HASH};
-        arm->report_transaction(app->handle, transaction(app, &name, NULL, 1), status,
+        arm->report_transaction(app->handle, transaction(app, &other_name, NULL, 1), status,
                                 since(r->request_time, now) * 1000, ARM_USE_CURRENT_TIME, NULL, NULL, ARM_FLAG_NONE,
                                 &buffer);
     }
@@ -258,13 +284,14 @@ static void tell_end(const measured *mine, request_rec *r, request_rec *last, ap
 /* Called when the last byte has left, before the log is written. */
 static int end(request_rec *r)
 {
-    measured *mine = measured_of(r), early = {0};
+    measured *mine = measured_of(r);
     request_rec *last = r;
     apr_time_t now;
     while (last->next)
         last = last->next;
     if (!mine) {
         /* It ended before its directives were known: it could not be read, or came out of a cache. */
+        measured early = {0};
         early.by = ap_get_module_config(r->per_dir_config, &arm_module);
         if (early.by && early.by->on > 0 && arm && is_wanted(early.by, r))
             tell_end(&early, r, last, apr_time_now());

@@ -7,7 +7,7 @@ use crate::journal::Position;
 use crate::lane::Lane;
 use crate::lane_records;
 use crate::memory::Memory;
-use crate::pairing::{Limits, Pairing, Running, Tell, Whole};
+use crate::pairing::{Limits, Pairing, Running, Tell, Whole, is_detail};
 use crate::protocol::ProcessLine;
 use crate::spans::Place;
 use crate::switches;
@@ -538,8 +538,8 @@ impl Tell for Teller<'_> {
         let mut found: Vec<Whole> = Vec::new();
         let mut ended = false;
         lane_records::take(&copied[..length], |record, payload| {
-            let wanted = if found.is_empty() { Kind::ArmStart } else { Kind::ArmDetail };
-            ended |= record.kind != wanted as u16 || record.a != handle.0;
+            let is_next = if found.is_empty() { record.kind == Kind::ArmStart as u16 } else { is_detail(&record) };
+            ended |= !is_next || record.a != handle.0;
             if !ended {
                 found.push((record, payload.to_vec()));
             }

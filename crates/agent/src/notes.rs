@@ -5,20 +5,21 @@
 
 use crate::told::Told;
 use std::borrow::Cow;
-use weir_wire::arm::{DETAIL_BYTES, Detail, Field, MOST_PIECE_BYTES};
+use weir_wire::arm::{DETAIL_BYTES, Detail, Field, MOST_PIECE_BYTES, PIECE_HEAD, Piece};
 use weir_wire::{MAX_SLOTS, SLOT_BYTES, Slot};
 
 /// Bytes that are put behind each other; what is longer is read, as later values may take the place of earlier ones.
 const MOST_BYTES: usize = 4096;
-/// Bytes before each share of a piece: the operand of its record, and its length.
-const HEAD: usize = 8;
-/// Where the length stands in them.
-const LENGTH_SHIFT: u32 = 48;
+/// Added to the field of what is a share of a piece: behind its head stand where in the piece it begins and how long that
+/// is, two bytes each.
+const IS_SHARE: u8 = 0x80;
+/// Bytes before a share.
+const SHARE_HEAD: usize = PIECE_HEAD + 4;
 
 /// What was told of one transaction.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Notes {
-    /// Pieces as they came: the record's operand, then the bytes. Nothing, if they were read.
+    /// Pieces as they came, and shares of longer ones. Nothing, if they were read.
     raw: Vec<u8>,
     /// A user is among them.
     has_user: bool,
@@ -63,13 +64,37 @@ impl Notes {
             self.raw = buffer();
         }
         self.has_user |= detail.field == Field::User as u8;
-        self.raw.extend_from_slice(&head(detail, share.len()));
-        self.raw.extend_from_slice(share);
+        put(&mut self.raw, detail, share);
+    }
+
+    /// Takes a record's short pieces, which stand behind each other, with `room` and `buffer` as for one.
+    pub fn pieces(&mut self, payload: &[Slot], room: usize, buffer: impl FnOnce() -> Vec<u8>) {
+        let bytes = bytes_of(payload);
+        let (mut rest, mut are_known, mut has_user) = (bytes, true, false);
+        while let Some((piece, behind)) = Piece::read(rest).filter(|(piece, _)| piece.field != 0) {
+            are_known &= Field::from_code(piece.field).is_some();
+            has_user |= piece.field == Field::User as u8;
+            rest = behind;
+        }
+        let whole = &bytes[..bytes.len() - rest.len()];
+        if are_known && self.told.is_none() && self.raw.len() + whole.len() <= MOST_BYTES && whole.len() <= room {
+            if self.raw.capacity() == 0 {
+                self.raw = buffer();
+            }
+            self.has_user |= has_user;
+            self.raw.extend_from_slice(whole);
+            return;
+        }
+        let (mut rest, mut room) = (whole, room);
+        while let Some((piece, behind)) = Piece::read(rest) {
+            room -= self.told().piece(whole_of(piece), piece.bytes, room).min(room);
+            rest = behind;
+        }
     }
 
     /// Whether a share can stand there as it came.
     fn is_plain(&self, detail: Detail, share: &[u8], room: usize) -> bool {
-        let more = HEAD + share.len();
+        let more = SHARE_HEAD + share.len();
         self.told.is_none()
             && self.raw.len() + more <= MOST_BYTES
             && more <= room
@@ -126,27 +151,52 @@ impl Notes {
     }
 }
 
+/// What follows a record.
+fn bytes_of(payload: &[Slot]) -> &[u8] {
+    // SAFETY: the same memory, of which every byte is set.
+    unsafe { std::slice::from_raw_parts(payload.as_ptr().cast::<u8>(), size_of_val(payload)) }
+}
+
 /// A record's share of a piece, of what follows it.
 fn share(detail: Detail, payload: &[Slot]) -> &[u8] {
-    // SAFETY: the same memory, of which every byte is set.
-    let bytes = unsafe { std::slice::from_raw_parts(payload.as_ptr().cast::<u8>(), size_of_val(payload)) };
+    let bytes = bytes_of(payload);
     let rest = (detail.whole_bytes as usize).saturating_sub(usize::from(detail.offset));
     &bytes[..rest.min(bytes.len()).min(DETAIL_BYTES)]
 }
 
-/// The operand of what is kept as it came, with the length of its share where such pieces have nothing.
-fn head(detail: Detail, length: usize) -> [u8; HEAD] {
-    (detail.operand() | (length as u64) << LENGTH_SHIFT).to_ne_bytes()
+/// What a piece is that came in one.
+fn whole_of(piece: Piece<'_>) -> Detail {
+    Detail { field: piece.field, index: piece.index, offset: 0, whole_bytes: piece.bytes.len() as u32 }
+}
+
+/// Puts a share of a piece, or a whole one, behind the others.
+fn put(raw: &mut Vec<u8>, detail: Detail, share: &[u8]) {
+    let is_whole = detail.offset == 0 && detail.whole_bytes as usize == share.len();
+    let [low, high] = (share.len() as u16).to_ne_bytes();
+    raw.extend_from_slice(&[detail.field | if is_whole { 0 } else { IS_SHARE }, detail.index, low, high]);
+    if !is_whole {
+        raw.extend_from_slice(&detail.offset.to_ne_bytes());
+        raw.extend_from_slice(&(detail.whole_bytes as u16).to_ne_bytes());
+    }
+    raw.extend_from_slice(share);
 }
 
 /// What stands there: each share with what it is of.
 fn shares(mut raw: &[u8]) -> impl Iterator<Item = (Detail, &[u8])> {
     std::iter::from_fn(move || {
-        let (head, behind) = raw.split_first_chunk::<HEAD>()?;
-        let head = u64::from_ne_bytes(*head);
-        let (share, rest) = behind.split_at_checked((head >> LENGTH_SHIFT) as usize)?;
-        raw = rest;
-        Some((Detail::of_operand(head & ((1 << LENGTH_SHIFT) - 1)), share))
+        if raw.first()? & IS_SHARE == 0 {
+            let (piece, behind) = Piece::read(raw)?;
+            raw = behind;
+            return Some((whole_of(piece), piece.bytes));
+        }
+        let ([field, index, low, high, from @ .., c, d], behind) = raw.split_first_chunk::<SHARE_HEAD>()?;
+        let (share, behind) = behind.split_at_checked(usize::from(u16::from_ne_bytes([*low, *high])))?;
+        raw = behind;
+        let whole_bytes = u32::from(u16::from_ne_bytes([*c, *d]));
+        Some((
+            Detail { field: field & !IS_SHARE, index: *index, offset: u16::from_ne_bytes(*from), whole_bytes },
+            share,
+        ))
     })
 }
 
@@ -158,7 +208,7 @@ fn read(raw: &[u8]) -> Told {
     told
 }
 
-/// The length of a whole piece leaves that much of its half of the operand.
+/// Lengths and places stand in two bytes each.
 const _: () = assert!(MOST_PIECE_BYTES < 1 << 16 && MAX_SLOTS * SLOT_BYTES < 1 << 16);
 
 #[cfg(test)]
@@ -211,6 +261,41 @@ mod tests {
     }
 
     proptest! {
+        /// However pieces come, they are the same; and whatever is none is counted.
+        #[test]
+        fn short_pieces_are_read_as_if_each_had_come_by_itself(
+            pieces in proptest::collection::vec((1u8..30, 0u8..2, proptest::collection::vec(any::<u8>(), 0..20)), 0..10),
+            is_read_at_once: bool,
+        ) {
+            let (mut notes, mut told, mut packed) = (Notes::default(), Told::default(), Vec::new());
+            for (field, index, bytes) in &pieces {
+                if packed.len() + PIECE_HEAD + bytes.len() <= MAX_SLOTS * SLOT_BYTES {
+                    packed.extend([*field, *index, bytes.len() as u8, 0]);
+                    packed.extend(bytes);
+                    told.piece(whole_of(Piece { field: *field, index: *index, bytes }), bytes, usize::MAX);
+                }
+            }
+            packed.resize(packed.len().next_multiple_of(SLOT_BYTES), 0);
+            let slots: Vec<Slot> = packed.as_chunks::<SLOT_BYTES>().0.iter()
+                .map(|slot| std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|byte| slot[word * 8 + byte]))))
+                .collect();
+            if is_read_at_once {
+                notes.told();
+            }
+            notes.pieces(&slots, usize::MAX, Vec::new);
+            prop_assert_eq!(notes.user().map(Cow::into_owned), told.text(Field::User));
+            prop_assert_eq!(notes.read().map(Cow::into_owned).unwrap_or_default(), told);
+        }
+
+        #[test]
+        fn no_payload_breaks_it(slots in proptest::collection::vec(any::<[u64; 4]>(), 0..9), room in 0usize..300) {
+            let mut notes = Notes::default();
+            notes.pieces(&slots, room, Vec::new);
+            notes.pieces(&slots, room, Vec::new);
+            let _ = (notes.user(), notes.read().map(Cow::into_owned));
+            prop_assert!(notes.raw().len() <= 2 * MAX_SLOTS * SLOT_BYTES);
+        }
+
         /// Whatever comes: it reads as if each piece had been read when it came.
         #[test]
         fn nothing_is_read_otherwise_for_being_read_late(

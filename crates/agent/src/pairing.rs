@@ -205,7 +205,8 @@ impl Pairing {
                 | Kind::ArmBlock
                 | Kind::ArmUnblock
                 | Kind::ArmBind
-                | Kind::ArmDetail,
+                | Kind::ArmDetail
+                | Kind::ArmPieces,
             ) => self.of_running(lane, self.pass, record, slots, tell),
             // An instance that begins; a correlator, which tells of itself when it is reported; kinds of later versions.
             _ => {}
@@ -291,7 +292,7 @@ impl Pairing {
             self.apply(place, pass, record, slots, tell);
         } else if self.several && self.late.len() < MOST_LATE {
             self.late.push_back(Late { pass, lane, whole: (*record, slots.to_vec()) });
-        } else if record.kind == Kind::ArmDetail as u16 {
+        } else if is_detail(record) {
             self.early(lane, record, slots);
         } else {
             self.counts.unmatched += 1;
@@ -308,7 +309,7 @@ impl Pairing {
         let room = self.limits.told_bytes.saturating_sub(self.told_bytes);
         let notes = self.reported_early.entry(key).or_default();
         let before = notes.bytes();
-        notes.piece(Detail::of_operand(record.b), slots, room, Vec::new);
+        note(notes, record, slots, room, Vec::new);
         self.told_bytes = self.told_bytes + notes.bytes() - before;
     }
 
@@ -316,7 +317,7 @@ impl Pairing {
     fn told_early(&mut self, lane: u8, handle: u64) -> Option<Notes> {
         let is_of_it = |late: &Late| {
             let record = &late.whole.0;
-            late.lane == lane && record.a == handle && record.kind == Kind::ArmDetail as u16
+            late.lane == lane && record.a == handle && is_detail(record)
         };
         if self.late.iter().any(is_of_it) {
             let (of_it, others): (VecDeque<Late>, _) = std::mem::take(&mut self.late).into_iter().partition(is_of_it);
@@ -349,7 +350,7 @@ impl Pairing {
                     Some(Kind::ArmBind) => running.notes.told().bind(record.lane, record.b != 0, time_ns),
                     _ => {
                         let room = self.limits.told_bytes.saturating_sub(self.told_bytes);
-                        running.notes.piece(Detail::of_operand(record.b), slots, room, || tell.buffer());
+                        note(&mut running.notes, record, slots, room, || tell.buffer());
                     }
                 }
                 self.told_bytes = self.told_bytes + running.notes.bytes() - before;
@@ -360,6 +361,11 @@ impl Pairing {
             // It was ended twice: the first counts.
             self.counts.unmatched += 1;
             return;
+        }
+        if !slots.is_empty() {
+            let (before, room) = (running.notes.bytes(), self.limits.told_bytes.saturating_sub(self.told_bytes));
+            running.notes.pieces(slots, room, || tell.buffer());
+            self.told_bytes = self.told_bytes + running.notes.bytes() - before;
         }
         running.end = Some(End { pass, time_ns, thread: record.lane, status });
         if self.several {
@@ -498,6 +504,20 @@ impl Pairing {
                 tell.gone(&running);
             }
         }
+    }
+}
+
+/// Whether a record tells of a transaction without doing anything to it.
+pub(crate) fn is_detail(record: &Record) -> bool {
+    record.kind == Kind::ArmDetail as u16 || record.kind == Kind::ArmPieces as u16
+}
+
+/// Notes what such a record tells.
+fn note(notes: &mut Notes, record: &Record, slots: &[Slot], room: usize, buffer: impl FnOnce() -> Vec<u8>) {
+    if record.kind == Kind::ArmPieces as u16 {
+        notes.pieces(slots, room, buffer);
+    } else {
+        notes.piece(Detail::of_operand(record.b), slots, room, buffer);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is told of a running transaction beside its begin and end: pieces of text and numbers, waits, threads.
 
 use crate::transaction::{Blocked, Bound, MOST_STRETCHES};
-use weir_wire::arm::{Detail, Field, MOST_PIECE_BYTES};
+use weir_wire::arm::{Detail, Field, MOST_PIECE_BYTES, Metric};
 
 /// The most pieces that are kept of a transaction.
 pub const MOST_PIECES: usize = 128;
@@ -57,6 +57,9 @@ pub struct Told {
 impl Told {
     /// Takes a record's share of a piece: no more than is left of the whole. `room` is how many bytes may still be kept; returns how many more are.
     pub fn piece(&mut self, detail: Detail, share: &[u8], room: usize) -> usize {
+        if detail.field == Field::MetricNumber as u8 {
+            return self.number(detail, share, room);
+        }
         if detail.field == Field::Message as u8 && detail.offset == 0 {
             self.messages = self.messages.saturating_add(1);
         }
@@ -66,6 +69,19 @@ impl Told {
             return 0;
         }
         share.len()
+    }
+
+    /// A metric's value in few bytes is kept as any other.
+    fn number(&mut self, detail: Detail, share: &[u8], room: usize) -> usize {
+        let metric =
+            (detail.offset == 0 && detail.whole_bytes as usize == share.len()).then(|| Metric::of_number(share));
+        let Some(metric) = metric.flatten() else {
+            self.pieces_lost = self.pieces_lost.saturating_add(1);
+            return 0;
+        };
+        let value = metric.to_value();
+        let detail = Detail { field: Field::MetricValue as u8, whole_bytes: value.len() as u32, ..detail };
+        self.piece(detail, &value, room)
     }
 
     fn put(&mut self, detail: Detail, share: &[u8]) -> bool {

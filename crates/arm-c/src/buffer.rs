@@ -9,7 +9,7 @@ use crate::types::{
     MetricValues, PreparationStatistics, Property, SystemAddress, Time, TranContext, TranIdentity, User, format,
 };
 use std::ffi::c_char;
-use weir_arm::{Field, Sort};
+use weir_arm::{Field, Sort, Telling};
 
 /// Sub-buffers, and entries of their lists, that are looked at.
 const MOST_ENTRIES: usize = 64;
@@ -18,11 +18,50 @@ const MOST_PROPERTIES: usize = 20;
 /// Slots of metrics; only the last may hold a text.
 const SLOTS: u8 = 7;
 
-/// Takes a piece: what it is, its place in a list, its bytes.
+/// Takes a piece of a definition: what it is, its place in a list, its bytes.
 pub(crate) type Tell<'a> = dyn FnMut(Field, u8, &[u8]) + 'a;
 
 /// Takes a property: its place in the list, its name, its value.
 type TellPair<'a> = dyn FnMut(u8, &[u8], &[u8]) + 'a;
+
+/// Takes what is told with a transaction, or of one.
+trait Take {
+    fn piece(&mut self, field: Field, index: u8, bytes: &[u8]);
+
+    fn number(&mut self, slot: u8, metric: weir_arm::Metric) {
+        self.piece(Field::MetricValue, slot, &metric.to_value());
+    }
+}
+
+impl<F: FnMut(Field, u8, &[u8]) + ?Sized> Take for F {
+    fn piece(&mut self, field: Field, index: u8, bytes: &[u8]) {
+        self(field, index, bytes);
+    }
+}
+
+impl Take for Telling<'_> {
+    #[inline(always)]
+    fn piece(&mut self, field: Field, index: u8, bytes: &[u8]) {
+        Telling::piece(self, field, index, bytes);
+    }
+
+    #[inline(always)]
+    fn number(&mut self, slot: u8, metric: weir_arm::Metric) {
+        Telling::number(self, slot, metric);
+    }
+}
+
+/// Sub-buffers that are told with a running transaction, the first of each.
+#[derive(Default)]
+struct Details<'a> {
+    user: Option<&'a User>,
+    context: Option<&'a TranContext>,
+    metrics: Option<&'a MetricValues>,
+    diagnosis: Option<&'a DiagDetail>,
+    address: Option<&'a SystemAddress>,
+    /// There are others, which ARM 4.1 brought.
+    has_later: bool,
+}
 
 /// The sub-buffers of a call.
 #[derive(Clone, Copy)]
@@ -88,42 +127,75 @@ impl<'a> Buffers<'a> {
     }
 
     /// What is told with a running transaction.
-    pub(crate) fn details(self, tell: &mut Tell<'_>, verdict: &mut Verdict) {
-        if let Some(user) = self.first::<User>(format::USER) {
+    #[inline(always)]
+    pub(crate) fn details(self, tell: &mut Telling<'_>, verdict: &mut Verdict) {
+        if self.0.is_empty() {
+            return;
+        }
+        let found = self.find_details();
+        if let Some(user) = found.user {
             tell_text(Field::User, 0, user.name, NAME, tell, verdict);
             if user.id_valid != 0 {
-                tell(Field::UserId, 0, &user.id.0);
+                tell.piece(Field::UserId, 0, &user.id.0);
             }
         }
-        if let Some(told) = self.first::<TranContext>(format::TRAN_CONTEXT) {
+        if let Some(told) = found.context {
             tell_context(&told.context, tell, verdict);
             tell_text(Field::Uri, 0, told.uri, LONG, tell, verdict);
         }
-        if let Some(metrics) = self.first::<MetricValues>(format::METRIC_VALUES) {
+        if let Some(metrics) = found.metrics {
             tell_metrics(metrics, tell, verdict);
         }
-        if let Some(diagnosis) = self.first::<DiagDetail>(format::DIAG_DETAIL) {
+        if let Some(diagnosis) = found.diagnosis {
             tell_text(Field::Diagnosis, 0, diagnosis.detail, LONG, tell, verdict);
         }
         // The standard has it for an application's system; with a transaction it is its client's.
-        if let Some(client) = self.first::<SystemAddress>(format::SYSTEM_ADDRESS) {
+        if let Some(client) = found.address {
             tell_address(client, tell, verdict);
         }
-        self.later_details(tell, verdict);
+        if found.has_later {
+            self.later_details(tell, verdict);
+        }
+    }
+
+    /// All entries are looked at once: this is done for every request of a web server.
+    #[inline(always)]
+    fn find_details(self) -> Details<'a> {
+        let mut found = Details::default();
+        for entry in self.0 {
+            // SAFETY: entries are null or point to sub-buffers, which begin with their format, and that names their type.
+            unsafe {
+                let Some(header) = entry.as_ref() else { continue };
+                match header.format {
+                    format::USER => found.user = found.user.or(entry.cast::<User>().as_ref()),
+                    format::TRAN_CONTEXT => found.context = found.context.or(entry.cast::<TranContext>().as_ref()),
+                    format::METRIC_VALUES => found.metrics = found.metrics.or(entry.cast::<MetricValues>().as_ref()),
+                    format::DIAG_DETAIL => found.diagnosis = found.diagnosis.or(entry.cast::<DiagDetail>().as_ref()),
+                    format::SYSTEM_ADDRESS => found.address = found.address.or(entry.cast::<SystemAddress>().as_ref()),
+                    format::MESSAGE_RECEIVED..=format::PREPARATION_STATISTICS | format::DIAG_PROPERTIES => {
+                        found.has_later = true;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
     }
 
     /// What ARM 4.1 adds to that.
-    fn later_details(self, tell: &mut Tell<'_>, verdict: &mut Verdict) {
+    #[cold]
+    #[inline(never)]
+    fn later_details(self, tell: &mut Telling<'_>, verdict: &mut Verdict) {
         for (number, kind) in [(format::MESSAGE_RECEIVED, 1), (format::MESSAGE_SENT, 2)] {
             if let Some(message) = self.first::<Message>(number) {
                 let mut bytes = [kind; 9];
                 bytes[1..].copy_from_slice(&message.bytes.to_ne_bytes());
-                tell(Field::Message, kind, &bytes);
+                tell.piece(Field::Message, kind, &bytes);
             }
         }
         if let Some(cause) = self.first::<Choice>(format::BLOCK_CAUSE) {
             match cause.choice {
-                1 | 2 => tell(Field::BlockCause, 0, &[cause.choice as u8]),
+                1 | 2 => tell.piece(Field::BlockCause, 0, &[cause.choice as u8]),
                 _ => verdict.note(Outcome::Number),
             }
         }
@@ -134,13 +206,13 @@ impl<'a> Buffers<'a> {
         let figures = figures.into_iter().flatten().zip(1..);
         let sum = figures.clone().nth(1).map(|figure| figure.0);
         for (figure, index) in time.or(sum).map(|time| (time, 0)).into_iter().chain(figures) {
-            tell(Field::PreparationTime, index, &figure.to_ne_bytes());
+            tell.piece(Field::PreparationTime, index, &figure.to_ne_bytes());
         }
         if let Some(diagnosis) = self.first::<DiagProperties>(format::DIAG_PROPERTIES) {
             // SAFETY: a list of C.
             let properties = unsafe { list(diagnosis.array, diagnosis.count, MOST_PROPERTIES, verdict) };
             tell_properties(properties, verdict, &mut |index, name, value| {
-                tell(Field::DiagnosisProperty, index, &[name, &[0], value].concat());
+                tell.piece(Field::DiagnosisProperty, index, &[name, &[0], value].concat());
             });
         }
     }
@@ -150,13 +222,8 @@ impl<'a> Buffers<'a> {
         if let Some(arrival) = self.first::<Time>(format::ARRIVAL_TIME) {
             return u64::try_from(arrival.time).unwrap_or(0);
         }
-        let Some(arrival) = self.first::<Time>(format::ARRIVAL_TIME_US) else { return 0 };
-        let mut real = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the place is this function's own.
-        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut real) };
-        let now = real.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(real.tv_nsec);
-        let ago = now.saturating_sub(arrival.time.saturating_mul(1000)).max(0) as u64;
-        weir_arm::now_ns().saturating_sub(ago)
+        let arrival = self.first::<Time>(format::ARRIVAL_TIME_US);
+        arrival.map_or(0, |arrival| weir_arm::at_unix_ns(arrival.time.saturating_mul(1000)))
     }
 
     /// Whether a transaction, or one instance of it, is not to be recorded at all.
@@ -174,20 +241,36 @@ pub(crate) fn is_supported(charset: i32) -> bool {
     matches!(charset, 3 | 106)
 }
 
-fn tell_text(field: Field, index: u8, told: *const c_char, most: usize, tell: &mut Tell<'_>, verdict: &mut Verdict) {
+#[inline(always)]
+fn tell_text(
+    field: Field,
+    index: u8,
+    told: *const c_char,
+    most: usize,
+    tell: &mut (impl Take + ?Sized),
+    verdict: &mut Verdict,
+) {
     // SAFETY: a text of C.
     if let Some(bytes) = unsafe { text(told, most, verdict) } {
-        tell(field, index, bytes);
+        tell.piece(field, index, bytes);
     }
 }
 
-fn tell_address(system: &SystemAddress, tell: &mut Tell<'_>, verdict: &mut Verdict) {
+#[inline(always)]
+fn tell_address(system: &SystemAddress, tell: &mut (impl Take + ?Sized), verdict: &mut Verdict) {
     // SAFETY: a list of C.
     let address = unsafe { list(system.address, i32::from(system.length), 253, verdict) };
-    let mut bytes = [0; 255];
-    bytes[..2].copy_from_slice(&system.format.to_ne_bytes());
-    bytes[2..2 + address.len()].copy_from_slice(address);
-    tell(Field::Address, 0, &bytes[..2 + address.len()]);
+    let format = system.format.to_ne_bytes();
+    // An address of IPv4 with its port, or of IPv6, as nearly all are.
+    let mut short = [0; 20];
+    match short.get_mut(2..2 + address.len()) {
+        Some(room) => {
+            room.copy_from_slice(address);
+            short[..2].copy_from_slice(&format);
+            tell.piece(Field::Address, 0, &short[..2 + address.len()]);
+        }
+        None => tell.piece(Field::Address, 0, &[&format[..], address].concat()),
+    }
 }
 
 fn tell_identity(identity: &Identity, tell: &mut Tell<'_>, verdict: &mut Verdict) {
@@ -231,7 +314,8 @@ fn tell_properties(properties: &[Property], verdict: &mut Verdict, tell: &mut Te
     }
 }
 
-fn tell_context(context: &Context, tell: &mut Tell<'_>, verdict: &mut Verdict) {
+#[inline(always)]
+fn tell_context(context: &Context, tell: &mut (impl Take + ?Sized), verdict: &mut Verdict) {
     // SAFETY: a list of C.
     let values = unsafe { list(context.array, context.values, MOST_PROPERTIES, verdict) };
     for (index, value) in values.iter().enumerate() {
@@ -254,7 +338,8 @@ fn tell_bindings(bindings: &MetricBindings, tell: &mut Tell<'_>, verdict: &mut V
     }
 }
 
-fn tell_metrics(metrics: &MetricValues, tell: &mut Tell<'_>, verdict: &mut Verdict) {
+#[inline(always)]
+fn tell_metrics(metrics: &MetricValues, tell: &mut (impl Take + ?Sized), verdict: &mut Verdict) {
     let mut seen = 0_u8;
     // SAFETY: a list of C.
     for metric in unsafe { list(metrics.array, metrics.count, MOST_ENTRIES, verdict) } {
@@ -268,27 +353,34 @@ fn tell_metrics(metrics: &MetricValues, tell: &mut Tell<'_>, verdict: &mut Verdi
 }
 
 /// `false` = its format is unknown, or a text stands in a slot for numbers.
-fn tell_metric(metric: &Metric, tell: &mut Tell<'_>, verdict: &mut Verdict) -> bool {
-    let mut bytes = [0; 8 + 3 * METRIC];
-    bytes[..3].copy_from_slice(&[metric.format, u8::try_from(metric.usage).unwrap_or(0), u8::from(metric.valid != 0)]);
-    let mut used = 16;
+#[inline(always)]
+fn tell_metric(metric: &Metric, tell: &mut (impl Take + ?Sized), verdict: &mut Verdict) -> bool {
+    let (format, usage) = (metric.format, u8::try_from(metric.usage).unwrap_or(0));
+    let mut head = [format, usage, u8::from(metric.valid != 0), 0, 0, 0, 0, 0];
     // SAFETY: the format says which part of the union is set; any bits are a number.
-    unsafe {
-        match metric.format {
-            1 | 4 | 7 => bytes[8..16].copy_from_slice(&i64::from(metric.value.narrow[0]).to_ne_bytes()),
+    let value = unsafe {
+        match format {
+            1 | 4 | 7 => i64::from(metric.value.narrow[0]),
             3 | 6 => {
-                bytes[4..8].copy_from_slice(&metric.value.narrow[1].to_ne_bytes());
-                bytes[8..16].copy_from_slice(&i64::from(metric.value.narrow[0]).to_ne_bytes());
+                head[4..].copy_from_slice(&metric.value.narrow[1].to_ne_bytes());
+                i64::from(metric.value.narrow[0])
             }
-            2 | 5 | 8 => bytes[8..16].copy_from_slice(&metric.value.wide.to_ne_bytes()),
+            2 | 5 | 8 => metric.value.wide,
             10 if metric.slot == SLOTS - 1 => {
                 let told = text(metric.value.text, METRIC, verdict).unwrap_or_default();
-                used = 8 + told.len();
-                bytes[8..used].copy_from_slice(told);
+                tell.piece(Field::MetricValue, metric.slot, &[&head[..], told].concat());
+                return true;
             }
             _ => return false,
         }
+    };
+    if metric.valid != 0 && !matches!(format, 3 | 6) {
+        tell.number(metric.slot, weir_arm::Metric { format, usage, value: value as u64 });
+    } else {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&head);
+        bytes[8..].copy_from_slice(&value.to_ne_bytes());
+        tell.piece(Field::MetricValue, metric.slot, &bytes);
     }
-    tell(Field::MetricValue, metric.slot, &bytes[..used]);
     true
 }

@@ -75,6 +75,23 @@ impl Subject {
     pub(crate) unsafe fn of(app_handle: i64, tran_id: *const Id) -> Self {
         // SAFETY: as the caller promises.
         let id = unsafe { tran_id.as_ref() };
+        let transaction = id.map_or(0, |id| weir_arm::live_number_of(Sort::Transaction, &id.0));
+        let instance = weir_arm::running_instance(app_handle);
+        if transaction != 0 && instance != 0 {
+            return Self { transaction, instance, outcome: Outcome::Done, state: State::Live };
+        }
+        // SAFETY: as the caller promises.
+        unsafe { Self::of_other(app_handle, tran_id) }
+    }
+
+    /// What is wrong with it, where something is; and ids that the application chose.
+    ///
+    /// # Safety
+    /// As for [`Subject::of`].
+    #[cold]
+    unsafe fn of_other(app_handle: i64, tran_id: *const Id) -> Self {
+        // SAFETY: as the caller promises.
+        let id = unsafe { tran_id.as_ref() };
         let transaction = id.map_or(0, |id| weir_arm::number_of(Sort::Transaction, &id.0));
         let instance = weir_arm::instance_of(app_handle);
         let state = weir_arm::state_of(transaction);
@@ -170,7 +187,7 @@ pub(crate) fn known_status(status: i32, verdict: &mut Verdict) -> u32 {
 }
 
 pub(crate) fn details(buffers: Buffers<'_>, telling: &mut Telling<'_>, verdict: &mut Verdict) {
-    buffers.details(&mut |field, index, bytes| telling.piece(field, index, bytes), verdict);
+    buffers.details(telling, verdict);
 }
 
 fn note_handle(is_ours: bool, verdict: &mut Verdict) {

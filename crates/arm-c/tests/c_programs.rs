@@ -71,7 +71,13 @@ fn layout() -> Vec<String> {
         ("ARM_DETAIL", Kind::ArmDetail as u64),
         ("ARM_CORRELATOR", Kind::ArmCorrelator as u64),
     ];
-    let more = [("ARM_INSTANCE", Kind::ArmInstance as u64), ("MEMORY_BYTES", arm::MEMORY_BYTES as u64)];
+    let more = [
+        ("ARM_INSTANCE", Kind::ArmInstance as u64),
+        ("ARM_PIECES", Kind::ArmPieces as u64),
+        ("FIELD_METRIC_VALUE", arm::Field::MetricValue as u64),
+        ("FIELD_METRIC_NUMBER", arm::Field::MetricNumber as u64),
+        ("MEMORY_BYTES", arm::MEMORY_BYTES as u64),
+    ];
     // Numbers of the layout are int in C, but for the few that are longer.
     let written = |(name, number): &(&str, u64)| {
         let suffix = if *number > i32::MAX as u64 { "u" } else { "" };

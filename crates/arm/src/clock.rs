@@ -5,7 +5,7 @@
 //! A thread's time never goes back: where it is found to differ from the clock, it runs a little faster or slower until
 //! they agree.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 /// Ticks after which the clock is asked again: 0.5 to 2 ms.
 const MOST_TICKS: u64 = 1 << 21;
@@ -15,6 +15,9 @@ const MOST_TICKS_OF_ASKING: u64 = 1 << 10;
 const QUESTIONS: usize = 3;
 /// Vain questions in a row after which the counter is left alone: it may be slow here, as in some virtual machines.
 const MOST_VAIN: u32 = 16;
+/// How old the difference to the real time may be, nanoseconds: where that is set anew, what is told by it is wrong for
+/// as long.
+const MOST_OFFSET_AGE: u64 = 10_000_000;
 /// Nanoseconds that may be made up for by running faster or slower.
 const MOST_DIFFERENCE: u64 = 10_000;
 
@@ -36,6 +39,9 @@ pub(crate) struct Clock {
     /// The last that was shown was not what all had found before.
     doubts: AtomicBool,
     vain: AtomicU32,
+    /// The real time less this one, and when that was asked; 0 = never.
+    unix_offset_ns: AtomicI64,
+    unix_asked_ns: AtomicU64,
 }
 
 impl Clock {
@@ -48,6 +54,8 @@ impl Clock {
             asked_ns: AtomicU64::new(0),
             doubts: AtomicBool::new(false),
             vain: AtomicU32::new(0),
+            unix_offset_ns: AtomicI64::new(0),
+            unix_asked_ns: AtomicU64::new(0),
         }
     }
 
@@ -62,6 +70,30 @@ impl Clock {
             }
         }
         self.ask()
+    }
+
+    /// CLOCK_MONOTONIC at a real time that has passed, both in nanoseconds; a time that is still to come is now.
+    pub(crate) fn at_unix_ns(&self, unix_ns: i64) -> u64 {
+        let now_ns = self.now_ns();
+        if now_ns.wrapping_sub(self.unix_asked_ns.load(Ordering::Relaxed)) > MOST_OFFSET_AGE {
+            self.ask_unix();
+        }
+        let at_ns = unix_ns.saturating_sub(self.unix_offset_ns.load(Ordering::Relaxed));
+        u64::try_from(at_ns).unwrap_or(0).min(now_ns)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask_unix(&self) {
+        let mut real = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let now_ns = exact_ns();
+        // SAFETY: the place is this function's own. CLOCK_REALTIME exists everywhere, so it cannot fail.
+        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut real) };
+        let unix_ns = real.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(real.tv_nsec);
+        self.unix_offset_ns.store(unix_ns.saturating_sub(now_ns as i64), Ordering::Relaxed);
+        // A signal's handler that finds no difference of now asks for itself.
+        compiler_fence(Ordering::SeqCst);
+        self.unix_asked_ns.store(now_ns, Ordering::Relaxed);
     }
 
     /// Asks the clock, and sets the counter's pace by it.
@@ -207,6 +239,26 @@ mod tests {
         }
         // Almost always it is right to 100 ns and the length of the questions themselves.
         assert!(by_counter > 1000 && far * 50 < by_counter, "{far} of {by_counter}");
+    }
+
+    #[test]
+    fn a_real_time_is_found_on_it() {
+        find_out();
+        let clock = Clock::new();
+        let unix_ns = || {
+            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            since.map_or(0, |since| since.as_nanos() as i64)
+        };
+        for pause_ms in [0, 1, 12, 0, 0] {
+            std::thread::sleep(std::time::Duration::from_millis(pause_ms));
+            let (before, real, after) = (exact_ns(), unix_ns(), exact_ns());
+            let found = clock.at_unix_ns(real);
+            assert!(found + 1_000_000 > before && found < after + 1_000_000, "{before} {found} {after}");
+            let earlier = clock.at_unix_ns(real - 2_000_000_000);
+            assert!(found.abs_diff(earlier).abs_diff(2_000_000_000) < 1_000_000, "{found} {earlier}");
+        }
+        assert!(clock.at_unix_ns(i64::MAX) <= exact_ns() + 20_000);
+        assert_eq!((clock.at_unix_ns(i64::MIN), clock.at_unix_ns(0)), (0, 0));
     }
 
     #[test]

@@ -120,7 +120,9 @@ fn start_timed(
         if begin.arrival_ns != 0 {
             place.put([begin.arrival_ns, 0, 0, 0]);
         }
-        tell(&mut Telling { place, handle, time_ns });
+        let mut telling = Telling::new(place, handle, time_ns);
+        tell(&mut telling);
+        telling.flush();
         handle
     })
     .unwrap_or(Handle(0))
@@ -204,9 +206,14 @@ fn event_numbered(
     }
     let time_ns = clock();
     let _ = lane::write(process, head, |place| {
-        tell(&mut Telling { place, handle, time_ns });
-        let own = place.handle();
-        if place.record(time_ns, kind, 0, handle.0, b(own), &[]) {
+        let mut telling = Telling::new(place, handle, time_ns);
+        tell(&mut telling);
+        // What is told with an end is in the end's own record.
+        if kind != Kind::ArmStop {
+            telling.flush();
+        }
+        let own = telling.place.handle();
+        if telling.record(kind, b(own)) {
             recorded(own);
         }
     });
@@ -251,4 +258,11 @@ fn left_out(process: &Process, head: *mut AtomicU64) -> Handle {
 #[must_use]
 pub fn now_ns() -> u64 {
     lane::mine().clock.now_ns()
+}
+
+/// That clock at a real time in nanoseconds since 1970 that has passed: exact to microseconds, and wrong for 10 ms where
+/// the real time was set anew. A time that is still to come is now.
+#[must_use]
+pub fn at_unix_ns(unix_ns: i64) -> u64 {
+    lane::mine().clock.at_unix_ns(unix_ns)
 }

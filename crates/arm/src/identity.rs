@@ -48,7 +48,9 @@ pub fn generate(begin: &Begin, tell: impl FnOnce(&mut Telling<'_>)) -> Identity 
             let time_ns = now_ns();
             let is_written = place.record(time_ns, Kind::ArmCorrelator, flags, own.0, of, parent.as_slice());
             if is_written {
-                tell(&mut Telling { place, handle: own, time_ns });
+                let mut telling = Telling::new(place, own, time_ns);
+                tell(&mut telling);
+                telling.flush();
             }
             is_written.then_some(own)
         });
@@ -96,7 +98,9 @@ pub fn report_with(report: &Report, tell: impl FnOnce(&mut Telling<'_>)) -> bool
     let written = lane::write(process, head, |place| {
         let handle = place.handle();
         let time_ns = now_ns();
-        tell(&mut Telling { place, handle, time_ns });
+        let mut telling = Telling::new(place, handle, time_ns);
+        tell(&mut telling);
+        telling.flush();
         place.record(time_ns, Kind::ArmReport, flags, handle.0, of, &slots[..used])
     });
     written == Some(true)

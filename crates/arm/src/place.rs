@@ -1,9 +1,11 @@
 //! A place in a lane where one call writes its records.
 
+use std::mem::MaybeUninit;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_wire::arm::{
     DETAIL_BYTES, Detail, Field, Handle, LANE_DROPPED, LANE_READ, LANE_SKIPPED, LANE_SLOTS, LANE_WRITTEN,
-    MOST_PIECE_BYTES,
+    MOST_PACKED_BYTES, MOST_PIECE_BYTES, Metric, PIECE_HEAD, piece_head,
 };
 use weir_wire::{Kind, SLOT_BYTES, Slot};
 
@@ -101,21 +103,122 @@ fn look_again(positions: *mut AtomicU64, end: u64) -> Option<u64> {
 }
 
 /// What is told with a transaction: user, context, metrics and the like.
+///
+/// Short pieces stand behind each other in one record: what comes with an end is in the end's own.
 pub struct Telling<'a> {
     pub(crate) place: &'a mut Place,
     pub(crate) handle: Handle,
     pub(crate) time_ns: u64,
+    /// Bytes of `packed` that are set.
+    used: usize,
+    /// Pieces that are not in the lane yet, with room for one slot of zeros behind them.
+    packed: MaybeUninit<[u8; MOST_PACKED_BYTES + SLOT_BYTES]>,
 }
 
-impl Telling<'_> {
+impl<'a> Telling<'a> {
+    #[inline(always)]
+    pub(crate) fn new(place: &'a mut Place, handle: Handle, time_ns: u64) -> Self {
+        Self { place, handle, time_ns, used: 0, packed: MaybeUninit::uninit() }
+    }
+
     /// Tells one piece; `index` is its place in a list. Bytes beyond 4,096 are cut; pieces without room are counted.
+    #[inline]
     pub fn piece(&mut self, field: Field, index: u8, bytes: &[u8]) {
+        if field == Field::MetricValue
+            && let Some(metric) = Metric::of_value(bytes)
+        {
+            self.number(index, metric);
+        } else if bytes.len() <= MOST_PACKED_BYTES - PIECE_HEAD {
+            self.pack(field, index, bytes);
+        } else {
+            self.long_piece(field, index, bytes);
+        }
+    }
+
+    /// A piece that finds room in a record with others.
+    #[inline(always)]
+    fn pack(&mut self, field: Field, index: u8, bytes: &[u8]) {
+        let whole = PIECE_HEAD + bytes.len();
+        if self.used + whole > MOST_PACKED_BYTES {
+            self.flush();
+        }
+        let at = self.packed.as_mut_ptr().cast::<u8>();
+        // SAFETY: a piece is no longer than the most, so behind a flush, and else as was compared, it ends within that.
+        unsafe {
+            let at = at.add(self.used);
+            at.cast::<[u8; PIECE_HEAD]>().write(piece_head(field, index, bytes.len()));
+            ptr::copy_nonoverlapping(bytes.as_ptr(), at.add(PIECE_HEAD), bytes.len());
+        }
+        self.used += whole;
+    }
+
+    /// Tells the value of a metric. All its bytes are copied, and those that are zeros are written over by the next piece.
+    #[inline(always)]
+    pub fn number(&mut self, index: u8, metric: Metric) {
+        let (number, length) = metric.to_number();
+        if self.used + PIECE_HEAD + number.len() > MOST_PACKED_BYTES {
+            self.flush();
+        }
+        // SAFETY: as was just compared, all of it ends within the most.
+        unsafe {
+            let at = self.packed.as_mut_ptr().cast::<u8>().add(self.used);
+            at.cast::<[u8; PIECE_HEAD]>().write(piece_head(Field::MetricNumber, index, length));
+            at.add(PIECE_HEAD).cast::<[u8; 10]>().write(number);
+        }
+        self.used += PIECE_HEAD + length;
+    }
+
+    /// Writes the pieces that are not in the lane yet.
+    #[inline(always)]
+    pub(crate) fn flush(&mut self) {
+        if self.used > 0 {
+            self.flush_some();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn flush_some(&mut self) {
+        let _ = self.record(Kind::ArmPieces, 0);
+        self.used = 0;
+    }
+
+    /// Writes a record with the pieces behind it; `false` = it has no room, not even without them.
+    #[inline(always)]
+    pub(crate) fn record(&mut self, kind: Kind, b: u64) -> bool {
+        let mut slots = self.used.div_ceil(SLOT_BYTES);
+        if !self.place.has_room(1 + slots as u64) {
+            if slots == 0 || !self.place.has_room(1) {
+                return false;
+            }
+            slots = 0;
+        }
+        let head = kind as u64 | (slots as u64) << 24 | self.place.task;
+        self.place.put([self.time_ns, head, self.handle.0, b]);
+        if slots == 0 {
+            return true;
+        }
+        let packed = self.packed.as_mut_ptr().cast::<u8>();
+        // SAFETY: what is set ends a slot before the end at the latest, so the zeros and all words of these slots are
+        // within it; the words need not be aligned.
+        unsafe {
+            packed.add(self.used).cast::<[u8; SLOT_BYTES]>().write([0; SLOT_BYTES]);
+            for slot in 0..slots {
+                self.place.put(packed.add(slot * SLOT_BYTES).cast::<Slot>().read_unaligned());
+            }
+        }
+        true
+    }
+
+    /// A piece that needs records of its own.
+    #[cold]
+    #[inline(never)]
+    fn long_piece(&mut self, field: Field, index: u8, bytes: &[u8]) {
+        self.flush();
         let whole = &bytes[..bytes.len().min(MOST_PIECE_BYTES)];
-        let mut offset = 0;
-        loop {
-            let share = &whole[offset..whole.len().min(offset + DETAIL_BYTES)];
-            let operand =
-                Detail { field: field as u8, index, offset: offset as u16, whole_bytes: whole.len() as u32 }.operand();
+        for (number, share) in whole.chunks(DETAIL_BYTES).enumerate() {
+            let offset = (number * DETAIL_BYTES) as u16;
+            let operand = Detail { field: field as u8, index, offset, whole_bytes: whole.len() as u32 }.operand();
             let slots = share.len().div_ceil(SLOT_BYTES) as u64;
             if self.place.has_room(1 + slots) {
                 let head = Kind::ArmDetail as u64 | slots << 24 | self.place.task;
@@ -124,16 +227,11 @@ impl Telling<'_> {
                     self.place.put(slot_of(bytes));
                 }
             }
-            offset += share.len();
-            if offset >= whole.len() {
-                break;
-            }
         }
     }
 }
 
 /// Up to a slot's bytes as a slot, with zeros behind.
-#[inline(always)]
 fn slot_of(bytes: &[u8]) -> Slot {
     let mut whole = [0; SLOT_BYTES];
     whole[..bytes.len()].copy_from_slice(bytes);

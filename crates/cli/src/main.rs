@@ -14,6 +14,7 @@ mod load_run;
 mod manual;
 mod output;
 mod pane;
+mod plan;
 mod privacy;
 mod probe_options;
 mod progress;
@@ -47,6 +48,8 @@ Start here:
       the whole run in the browser, down to single events
   weir load http://127.0.0.1/
       how much load does it take?
+  weir plan access.log --service 2ms --slo 'p95<200ms'
+      how many nodes does the site need, and what where?
   weir compare --a 'SERVER' --b 'SERVER' --url URL
       which one is faster, really?
   weir arm top
@@ -71,6 +74,7 @@ enum Command {
     Explain(Box<explain::Args>),
     Advise(Box<advise::Args>),
     Load(Box<load::Args>),
+    Plan(Box<plan::Args>),
     Record(Box<record::Args>),
     View(view::Args),
     Serve(serve::Args),
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
     }
     exit_code(match Cli::parse().command {
         Command::Load(args) => load::run(*args),
+        Command::Plan(args) => plan::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Advise(args) => advise::run(*args),

@@ -12,7 +12,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("measure", &[]),
     ("timeline", &["measure", "wire"]),
     ("tiles", &["measure", "timeline", "trace", "wire"]),
-    ("load", &["measure", "wire"]),
+    ("access-log", &[]),
+    ("load", &["access-log", "measure", "wire"]),
+    ("plan", &["access-log", "measure"]),
     ("python", &["load", "measure"]),
     ("capture", &["trace", "wire"]),
     ("server", &["arm"]),
@@ -29,8 +31,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "agent", "arm", "capture", "compare", "load", "measure", "report", "server", "session", "store", "tiles",
-            "timeline", "trace", "wire",
+            "agent", "arm", "capture", "compare", "load", "measure", "plan", "report", "server", "session", "store",
+            "tiles", "timeline", "trace", "wire",
         ],
     ),
 ];
@@ -40,6 +42,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("measure", &["std::fs", "std::net", "std::time::Instant", "SystemTime", "libc::"]),
     ("timeline", &["std::fs", "std::time::Instant", "SystemTime", "hdrhistogram"]),
     ("report", &["std::fs", "std::net", "std::time::Instant"]),
+    ("access-log", &["std::fs", "std::net", "std::time"]),
+    ("plan", &["std::fs", "std::net", "std::time::Instant", "SystemTime"]),
     // It runs within other people's threads and signals' handlers.
     ("arm", &["std::fs", "Mutex", "std::thread", "print!", "println!", "panic!", ".unwrap()", ".expect("]),
     ("arm-c", &["weir_wire", "std::fs", "Mutex", "print!", "println!", "panic!", ".unwrap()", ".expect("]),

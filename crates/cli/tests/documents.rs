@@ -503,6 +503,7 @@ pages_run! {
     load_many_urls_runs: "docs/load-many-urls.md",
     slow_clients_run: "docs/slow-clients.md",
     realistic_workloads_runs: "docs/realistic-workloads.md",
+    plan_capacity_runs: "docs/plan-capacity.md",
     is_it_faster_runs: "docs/is-it-faster.md",
     compare_servers_runs: "docs/compare-servers.md",
     record_a_running_server_runs: "docs/record-a-running-server.md",

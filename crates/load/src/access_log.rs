@@ -1,13 +1,11 @@
-//! A server's access log as what to ask, and when: Common and Combined Log Format.
+//! A server's access log as what to ask, and when: Common and Combined Log Format, or objects of JSON.
 
-use crate::calendar::days_since_1970;
 use crate::{Ask, Request, Url};
 use std::collections::HashMap;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 use std::sync::Arc;
+use weir_access_log::{Entry, Lines};
 
-/// The longest line that is read, in bytes.
-pub const LINE_BYTES_MAX: usize = 64 * 1024;
 /// The most requests of a log: their times and places take 24 bytes each while it is read.
 pub const ENTRIES_MAX: usize = 100_000_000;
 /// How many of the lines that cannot be read are told of.
@@ -39,19 +37,13 @@ impl AccessLog {
     ///
     /// # Errors
     /// Where it cannot be read at all, or has more than [`ENTRIES_MAX`] requests.
-    pub fn read(mut log: impl BufRead) -> io::Result<Self> {
+    pub fn read(log: impl BufRead) -> io::Result<Self> {
         let mut out = Self::default();
         let mut places: HashMap<(String, String), u32> = HashMap::new();
         let mut entries: Vec<(i64, u32)> = Vec::new();
-        let (mut line, mut number) = (Vec::new(), 0);
-        while next_line(&mut log, &mut line)? {
-            number += 1;
-            let text = line.trim_ascii();
-            if text.is_empty() {
-                continue;
-            }
-            let parsed = if line.len() > LINE_BYTES_MAX { Err("it is too long") } else { parse_line(text) };
-            let (second, method, target) = match parsed {
+        let mut lines = Lines::new(log);
+        while let Some((number, line)) = lines.next_line()? {
+            let Entry { second, method, target, .. } = match line.and_then(Entry::parse) {
                 Ok(entry) => entry,
                 Err(problem) => {
                     out.malformed += 1;
@@ -64,9 +56,9 @@ impl AccessLog {
             if entries.len() == ENTRIES_MAX {
                 return Err(io::Error::other("it has more than 100000000 requests; take a part of it"));
             }
-            out.without_body += u64::from(matches!(method.as_str(), "POST" | "PUT" | "PATCH"));
+            out.without_body += u64::from(matches!(&*method, "POST" | "PUT" | "PATCH"));
             let next = out.requests.len() as u32;
-            let place = *places.entry((method, target)).or_insert_with_key(|request| {
+            let place = *places.entry((method.into_owned(), target.into_owned())).or_insert_with_key(|request| {
                 out.requests.push(request.clone());
                 next
             });
@@ -97,16 +89,6 @@ impl AccessLog {
     }
 }
 
-/// Takes the next line, its end included; of a line that is too long, so much that this is seen.
-fn next_line(log: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
-    line.clear();
-    log.by_ref().take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', line)?;
-    if line.len() > LINE_BYTES_MAX && !line.ends_with(b"\n") {
-        log.skip_until(b'\n')?;
-    }
-    Ok(!line.is_empty())
-}
-
 /// Nanoseconds since the first second, those within one second spread evenly.
 fn spread(entries: &[(i64, u32)]) -> Vec<u64> {
     let first = entries.first().map_or(0, |(second, _)| *second);
@@ -118,73 +100,6 @@ fn spread(entries: &[(i64, u32)]) -> Vec<u64> {
             (0..same.len() as u64).map(move |place| begin_ns.saturating_add(place * SECOND_NS / same.len() as u64))
         })
         .collect()
-}
-
-/// The second since 1970, the method and the target of a line.
-fn parse_line(line: &[u8]) -> Result<(i64, String, String), &'static str> {
-    const FORM: &str = "it is not HOST IDENT USER [TIME] \"METHOD PATH PROTOCOL\" STATUS BYTES";
-    let line = std::str::from_utf8(line).map_err(|_| "it is no text")?;
-    let (_, rest) = line.split_once(" [").ok_or(FORM)?;
-    let (time, rest) = rest.split_once(']').ok_or(FORM)?;
-    let second = log_time(time).ok_or("its time is not like 10/Oct/2000:13:55:36 -0700")?;
-    let request = rest.strip_prefix(" \"").ok_or(FORM)?;
-    let end = closing_quote(request).ok_or(FORM)?;
-    let mut words = request[..end].split(' ');
-    let (Some(method), Some(target), protocol, None) = (words.next(), words.next(), words.next(), words.next()) else {
-        return Err("it holds no request, as of a connection that was closed without one");
-    };
-    if protocol.is_some_and(|protocol| !protocol.starts_with("HTTP/")) {
-        return Err("its request has no HTTP version");
-    }
-    if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) || method == "CONNECT" {
-        return Err("its method cannot be asked");
-    }
-    // A proxy's log has whole URLs; the path is what is asked of the server that is loaded.
-    let target = match target.split_once("://") {
-        Some((_, rest)) if !target.starts_with('/') => rest.find('/').map_or("/", |slash| &rest[slash..]),
-        _ => target,
-    };
-    if !target.starts_with('/') {
-        return Err("its path does not begin with /");
-    }
-    Ok((second, method.to_owned(), target.replace("\\\"", "%22")))
-}
-
-/// Where a quoted text ends whose own quotes have a backslash in front.
-fn closing_quote(text: &str) -> Option<usize> {
-    let mut escaped = false;
-    text.bytes().position(|byte| {
-        let closes = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        closes
-    })
-}
-
-/// `10/Oct/2000:13:55:36 -0700` in seconds since 1970.
-fn log_time(text: &str) -> Option<i64> {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (local, zone) = text.split_once(' ').unwrap_or((text, "+0000"));
-    let (date, clock) = local.split_once(':')?;
-    let number = |text: &str, digits: usize| {
-        (text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse::<i64>().ok())?
-    };
-    let mut parts = date.split('/');
-    let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
-    let month = MONTHS.iter().position(|name| *name == month)? as i64 + 1;
-    let (day, year) = (number(day, 2)?, number(year, 4)?);
-    let mut parts = clock.split(':').map(|part| number(part, 2));
-    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
-    if parts.next().is_some() || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    let sign = match zone.get(..1)? {
-        "+" => 1,
-        "-" => -1,
-        _ => return None,
-    };
-    let (hours, minutes) = (number(zone.get(1..3)?, 2)?, number(zone.get(3..)?, 2)?);
-    let local = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
-    Some(local - sign * (hours * 3600 + minutes * 60))
 }
 
 #[cfg(test)]
@@ -221,13 +136,13 @@ nonsense
     }
 
     #[test]
-    fn zones_and_long_lines() {
-        assert_eq!(log_time("10/Oct/2000:13:55:36 -0700"), Some(971_211_336));
-        assert_eq!(log_time("10/Oct/2000:13:55:36"), Some(971_186_136));
-        assert_eq!(log_time("10/Okt/2000:13:55:36 +0000"), None);
-        let long = format!("{}\n{LOG}", "x".repeat(3 * LINE_BYTES_MAX));
+    fn long_lines_are_counted_and_objects_of_json_understood() {
+        let long = format!("{}\n{LOG}", "x".repeat(3 * weir_access_log::LINE_BYTES_MAX));
         let log = AccessLog::read(long.as_bytes()).expect("it can be read");
         assert_eq!((log.order.len(), log.malformed, log.told[0]), (4, 4, (1, "it is too long")));
+        let json = r#"{"ts":5.5,"method":"GET","uri":"/a"}"#;
+        let log = AccessLog::read(json.as_bytes()).expect("it can be read");
+        assert_eq!((log.requests.len(), log.malformed), (1, 0));
     }
 
     #[test]

@@ -193,7 +193,7 @@ fn cookie_date(text: &[u8]) -> Option<i64> {
     if !(1..=31).contains(&day) || year < 1601 || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    Some(crate::calendar::days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
+    Some(weir_access_log::calendar::days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
 #[cfg(test)]

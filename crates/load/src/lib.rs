@@ -14,7 +14,6 @@
 pub mod access_log;
 mod account;
 mod asks;
-mod calendar;
 mod chunked;
 mod clients;
 mod connection;

@@ -17,12 +17,13 @@ pub(crate) mod headline;
 mod load_page;
 mod page;
 pub(crate) mod palette;
+mod plan_page;
 mod plot;
 mod rows;
 mod tables;
 mod work;
 
-use crate::{Compared, Explanation, Loaded};
+use crate::{Compared, Explanation, Loaded, Planned};
 use weir_measure::part::Part;
 
 /// The report as one HTML file that loads nothing.
@@ -45,6 +46,12 @@ pub fn load_html(loaded: &Loaded) -> String {
 #[must_use]
 pub fn compared_html(compared: &Compared) -> String {
     compare_page::page(compared)
+}
+
+/// A plan, as one HTML file that loads nothing; it reads without JavaScript, which adds cursors.
+#[must_use]
+pub fn planned_html(planned: &Planned) -> String {
+    plan_page::page(planned)
 }
 
 /// The colour of a part in every view, as CSS writes it: `#00974d`.

@@ -7,6 +7,7 @@ mod compared;
 mod explanation;
 mod html;
 mod loaded;
+mod planned;
 mod terminal;
 mod units;
 
@@ -15,7 +16,8 @@ pub use explanation::{
     Cause, CpuSpell, Example, ExampleStep, Explanation, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio,
     ServerCpu, SlowCause, SourceCost, Stack, Stages, Transaction, WaitingEdge, Wakeups,
 };
-pub use html::{colour, compared_html, html, load_html};
+pub use html::{colour, compared_html, html, load_html, planned_html};
 pub use loaded::{Loaded, LoadedPoint, LoadedRate};
+pub use planned::{Planned, PlannedCurve, PlannedPoint, PlannedRow};
 pub use terminal::{Style, clean, hanging, terminal};
-pub use units::{count, nanoseconds};
+pub use units::{bytes, count, nanoseconds, percent};

@@ -44,7 +44,8 @@ pub(crate) fn figure(number: f64) -> String {
 }
 
 /// A size in decimal units.
-pub(crate) fn bytes(bytes: u64) -> String {
+#[must_use]
+pub fn bytes(bytes: u64) -> String {
     let size = bytes as f64;
     let (value, unit) = match size {
         size if size < 999.5 => return format!("{bytes} B"),
@@ -57,7 +58,8 @@ pub(crate) fn bytes(bytes: u64) -> String {
 }
 
 /// A share from 0 to 1, as a person says it.
-pub(crate) fn percent(share: f64) -> String {
+#[must_use]
+pub fn percent(share: f64) -> String {
     match share {
         share if !share.is_finite() => "-".to_owned(),
         0.0 => "0 %".to_owned(),

@@ -73,6 +73,20 @@ impl Told {
         found
     }
 
+    /// What comes up to the end of one of this name, by the time of their begin.
+    ///
+    /// # Panics
+    /// Where it does not come within 20 seconds.
+    pub fn up_to(&self, name: &str) -> Vec<Transaction> {
+        let mut found = Vec::new();
+        wait_for(name, || {
+            found.append(&mut self.take(Duration::from_millis(20)));
+            found.iter().any(|one: &Transaction| one.name == name)
+        });
+        found.sort_by_key(|one| one.start_ns);
+        found
+    }
+
     /// The names of what has come besides.
     pub fn rest(&self) -> Vec<String> {
         thread::sleep(Duration::from_millis(150));

@@ -69,6 +69,7 @@ enum weir_kind {
 	WEIR_ARM_DETAIL = 0x0609, /* A piece of what is told with an ARM transaction: user, address, context, metric, diagnosis; after its start, or before its stop or update. */
 	WEIR_ARM_CORRELATOR = 0x060a, /* A correlator is made for a transaction that will be measured elsewhere; flags: 1 = the parent's slot follows. */
 	WEIR_ARM_INSTANCE = 0x060b, /* An instance of an application begins (1) or stops (0), which discards its running transactions. */
+	WEIR_ARM_PIECES = 0x060c, /* Several short pieces of what is told with an ARM transaction, one behind the other; after its start, or before its update or report. */
 };
 
 #endif

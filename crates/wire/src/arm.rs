@@ -370,9 +370,12 @@ pub enum Field {
     PreparationTime = 23,
     /// The command line of the process that made the memory.
     CommandLine = 24,
+    /// A metric's value that is valid and has no divisor, in few bytes: its format, its usage, then the value without
+    /// the zeros in its upper bytes, the lowest first; the index is the slot.
+    MetricNumber = 25,
 }
 
-const FIELDS: [Field; 24] = [
+const FIELDS: [Field; 25] = [
     Field::Name,
     Field::Id,
     Field::Uri,
@@ -397,6 +400,7 @@ const FIELDS: [Field; 24] = [
     Field::BlockCause,
     Field::PreparationTime,
     Field::CommandLine,
+    Field::MetricNumber,
 ];
 
 impl Field {
@@ -413,8 +417,6 @@ pub const MOST_PIECE_BYTES: usize = 4 << 10;
 pub const MOST_DEFINITION_BYTES: usize = 32 << 10;
 /// Bytes before a definition's pieces.
 const DEFINITION_HEAD: usize = 8;
-/// Bytes before a piece's own.
-const PIECE_HEAD: usize = 4;
 
 /// A definition as it stands in the region of definitions: its length (4 bytes), sort, version of the standard (2 or
 /// 4), the number of what it belongs to (2 bytes), then pieces: field, index, length (2 bytes), bytes. Padded to 8.
@@ -440,8 +442,7 @@ impl DefinitionWriter {
         if self.bytes.len() + PIECE_HEAD + piece.len() > MOST_DEFINITION_BYTES - 8 {
             return false;
         }
-        self.bytes.extend_from_slice(&[field as u8, index]);
-        self.bytes.extend_from_slice(&(piece.len() as u16).to_ne_bytes());
+        self.bytes.extend_from_slice(&piece_head(field, index, piece.len()));
         self.bytes.extend_from_slice(piece);
         true
     }
@@ -487,12 +488,11 @@ impl<'a> Definition<'a> {
     pub fn pieces(&self) -> impl Iterator<Item = (Field, u8, &'a [u8])> {
         let mut rest = self.pieces;
         let every = std::iter::from_fn(move || {
-            let (head, behind) = rest.split_at_checked(PIECE_HEAD)?;
-            let (piece, behind) = behind.split_at_checked(usize::from(u16::from_ne_bytes([head[2], head[3]])))?;
+            let (piece, behind) = Piece::read(rest)?;
             rest = behind;
-            Some((Field::from_code(head[0]), head[1], piece))
+            Some(piece)
         });
-        every.filter_map(|(field, index, piece)| Some((field?, index, piece)))
+        every.filter_map(|piece| Some((Field::from_code(piece.field)?, piece.index, piece.bytes)))
     }
 
     /// The first piece of a field, as text.
@@ -539,6 +539,10 @@ impl Detail {
         }
     }
 }
+
+mod pieces;
+
+pub use pieces::{MOST_PACKED_BYTES, Metric, PIECE_HEAD, Piece, piece_head};
 
 #[cfg(test)]
 mod tests;

@@ -143,7 +143,7 @@ kinds! {
 
     ArmStart = 0x0601, bpf 0, "arm_start", since (1, 0), a "handle", b "transaction | instance << 16 | one_in << 32", payload "parent, arrival_ns",
         "An ARM transaction begins: numbers of its definition and of its application's instance, and of how many it stands for (0 = one); flags: 1 = the parent's slot follows, 2 = an arrival time follows, 4 = tracing was asked for, 8 = bound to its thread, 16 = its correlator was given out, 32 = by ARM 2.0.";
-    ArmStop = 0x0602, bpf 0, "arm_stop", since (1, 0), a "handle", b "status", payload "",
+    ArmStop = 0x0602, bpf 0, "arm_stop", since (1, 0), a "handle", b "status", payload "pieces, as in arm_pieces",
         "An ARM transaction ends; status: 0 = good, 1 = aborted, 2 = failed, 3 = unknown.";
     ArmUpdate = 0x0603, bpf 0, "arm_update", since (1, 0), a "handle", b "", payload "",
         "A sign of life of an ARM transaction; what it told stands before in arm_detail.";
@@ -163,6 +163,8 @@ kinds! {
         "A correlator is made for a transaction that will be measured elsewhere; flags: 1 = the parent's slot follows.";
     ArmInstance = 0x060b, bpf 0, "arm_instance", since (1, 0), a "instance", b "running", payload "",
         "An instance of an application begins (1) or stops (0), which discards its running transactions.";
+    ArmPieces = 0x060c, bpf 0, "arm_pieces", since (1, 0), a "handle", b "", payload "pieces: field, index, two bytes of length, bytes; a field of 0 ends them",
+        "Several short pieces of what is told with an ARM transaction, one behind the other; after its start, or before its update or report.";
 }
 
 impl Kind {

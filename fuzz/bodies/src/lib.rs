@@ -9,6 +9,7 @@ mod dropin;
 mod exporters;
 mod http;
 mod load;
+mod plan;
 mod programs;
 mod proxy;
 mod recording;
@@ -25,6 +26,7 @@ pub use http::{
     url_file,
 };
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
+pub use plan::{plan_policy, planned_log};
 pub use programs::{containers, probe_notes, program, query_text};
 pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};

@@ -1,6 +1,7 @@
 //! Every body on its seeds, on seeds that were changed, and on bytes without any sense, without a fuzzer.
 //!
-//! The inputs are the same every time; a failing one is printed, and belongs to the seeds then.
+//! The inputs are the same every time; a failing one is printed, and belongs to the seeds then. With `BODY_ROUNDS` in the
+//! environment so many rounds of other inputs are tried.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,8 +46,13 @@ fn changed(choice: &mut Choice, seeds: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn check(name: &str, body: fn(&[u8])) {
+    let rounds = std::env::var("BODY_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
+    (0..rounds).for_each(|round| check_round(name, body, 42 + round));
+}
+
+fn check_round(name: &str, body: fn(&[u8]), seed: u64) {
     let seeds = seeds(name);
-    let mut choice = Choice::from_seed(42);
+    let mut choice = Choice::from_seed(seed);
     let mut inputs = seeds.clone();
     inputs.push(Vec::new());
     inputs.extend((0..CHANGED).map(|_| changed(&mut choice, &seeds)));
@@ -70,6 +76,7 @@ bodies! {
     access_log nul_list rate_profile flash_crowd session_list proxy_answer places pins_and_objectives web_tests
     monkeywrench_sessions http_archive web_page comparison_plan comparison_history dropin_arguments exporter_answers
     arm_memory agent_lines arm_directives certificate_validity server_http2 weir_configuration
+    planned_log plan_policy
 }
 
 /// Each body is a target of the fuzzer as well, and the other way round.

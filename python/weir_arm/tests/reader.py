@@ -48,11 +48,21 @@ def records():
 
 
 def details(told):
-    """{(field, index): bytes} of the details among records."""
+    """{(field, index): bytes} of what was told in detail, among records."""
     found = {}
     for kind, _, _, b, payload in told:
         if kind == 0x0609:
             key = b & 0xFF, b >> 8 & 0xFF
             offset = b >> 16 & 0xFFFF
             found[key] = found.get(key, b"")[:offset] + payload[: (b >> 32) - offset]
+        if kind in (0x0602, 0x060C):
+            at = 0
+            while at + 4 <= len(payload) and payload[at]:
+                field, index, length = struct.unpack_from("=BBH", payload, at)
+                piece = payload[at + 4 : at + 4 + length]
+                if field == 25:
+                    # A metric without the zeros of its value.
+                    field, piece = 17, piece[:2] + b"\1\0\0\0\0\0" + piece[2:].ljust(8, b"\0")
+                found[field, index] = piece
+                at += 4 + length
     return found

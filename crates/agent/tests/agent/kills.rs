@@ -17,7 +17,7 @@ const FOLDER: &str = "WEIR_AGENT_TEST_FOLDER";
 const STATE: &str = "WEIR_AGENT_TEST_STATE";
 
 /// This program again, in another role.
-fn process(role: &str, folder: &Path, state: &Path) -> Child {
+pub(crate) fn process(role: &str, folder: &Path, state: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["kills::in_another_role", "--exact", "--nocapture", "--test-threads=1"]);
     command.env(ROLE, role).env(FOLDER, folder).env(STATE, state);
@@ -25,7 +25,7 @@ fn process(role: &str, folder: &Path, state: &Path) -> Child {
 }
 
 /// Waits for the line with which a process says that it is where it should be.
-fn ready(child: &mut Child) {
+pub(crate) fn ready(child: &mut Child) {
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     assert!(lines.map_while(Result::ok).any(|line| line.contains("ready")), "it is never ready");
 }

@@ -4,6 +4,7 @@ mod damage;
 mod figures;
 mod kills;
 mod library;
+mod memory;
 mod notes;
 mod transactions;
 mod writer;

@@ -95,9 +95,44 @@ static void slot_at(int lane, uint64_t slot, void *to)
     CHECK(got == 32);
 }
 
-/* Takes the next record of a lane; 0 = there is none. */
+/* What was told in pieces behind each other, and has not been taken yet; and the end that it came with. */
+static struct record packed;
+static int packed_at, has_packed;
+
+/* Takes the next piece as if it were a detail by itself, and then the end that brought it; 0 = there is none. */
+static int take_piece(struct record *record)
+{
+    const uint8_t *bytes = (const uint8_t *)packed.payload;
+    uint16_t length;
+    if (!has_packed) return 0;
+    *record = packed;
+    record->slots = 0;
+    memset(record->payload, 0, sizeof record->payload);
+    if (packed_at + 4 > packed.slots * 32 || !bytes[packed_at]) {
+        has_packed = 0;
+        return packed.kind == ARM_STOP;
+    }
+    memcpy(&length, bytes + packed_at + 2, sizeof length);
+    CHECK(packed_at + 4 + length <= packed.slots * 32);
+    record->kind = ARM_DETAIL;
+    record->b = bytes[packed_at] | (uint64_t)bytes[packed_at + 1] << 8 | (uint64_t)length << 32;
+    memcpy(record->payload, bytes + packed_at + 4, length);
+    if (bytes[packed_at] == FIELD_METRIC_NUMBER) {
+        uint8_t *value = (uint8_t *)record->payload;
+        CHECK(length >= 2 && length <= 10);
+        memmove(value + 8, value + 2, 8);
+        memset(value + 6 + length, 0, 10 - length);
+        memcpy(value + 2, "\1\0\0\0\0", 6);
+        record->b = FIELD_METRIC_VALUE | (uint64_t)bytes[packed_at + 1] << 8 | (uint64_t)16 << 32;
+    }
+    packed_at += 4 + length;
+    return 1;
+}
+
+/* Takes the next record of a lane; 0 = there is none. Pieces that came together are taken one by one. */
 static int take_of(int lane, struct record *record)
 {
+    if (take_piece(record)) return 1;
     uint64_t read = *position(lane, LANE_READ);
     uint64_t written = __atomic_load_n(position(lane, LANE_WRITTEN), __ATOMIC_ACQUIRE);
     if (read == written) return 0;
@@ -107,6 +142,12 @@ static int take_of(int lane, struct record *record)
     CHECK(record->slots <= 8 && read + 1 + record->slots <= written);
     for (int slot = 0; slot < record->slots; slot++) slot_at(lane, read + 1 + slot, record->payload[slot]);
     __atomic_store_n(position(lane, LANE_READ), read + 1 + record->slots, __ATOMIC_RELEASE);
+    if (record->kind == ARM_PIECES || (record->kind == ARM_STOP && record->slots)) {
+        packed = *record;
+        packed_at = 0;
+        has_packed = 1;
+        return take_piece(record);
+    }
     return 1;
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use weir_wire::arm::{
     DEFINITION_BYTES, DEFINITIONS_AT, Definition, Detail, Field, HEAD_DEFINED_BYTES, HEAD_HEARTBEAT, LANE_BYTES,
-    LANE_READ, LANE_SLOTS, LANE_WRITTEN, LANES, LANES_AT, POSITION_WORDS, POSITIONS_AT,
+    LANE_READ, LANE_SLOTS, LANE_WRITTEN, LANES, LANES_AT, Metric, POSITION_WORDS, POSITIONS_AT, Piece,
 };
 use weir_wire::{Kind, Record, SLOT_BYTES, Slot};
 
@@ -152,14 +152,29 @@ impl Memory {
         self.records().into_iter().filter(|(record, _)| record.kind == kind as u16).collect()
     }
 
-    /// What was told in detail: (handle, field, index, bytes).
+    /// What was told in detail: (handle, field, index, bytes); metrics in the longer of their forms.
     pub(crate) fn details(&self) -> Vec<(u64, Option<Field>, u8, Vec<u8>)> {
-        let read = |(record, slots): (Record, Vec<Slot>)| {
-            let detail = Detail::of_operand(record.b);
-            let mut bytes: Vec<u8> = slots.iter().flatten().flat_map(|word| word.to_ne_bytes()).collect();
-            bytes.truncate((detail.whole_bytes as usize).saturating_sub(usize::from(detail.offset)));
-            (record.a, Field::from_code(detail.field), detail.index, bytes)
-        };
-        self.of(Kind::ArmDetail).into_iter().map(read).collect()
+        let mut found = Vec::new();
+        for (record, slots) in self.records() {
+            let bytes: Vec<u8> = slots.iter().flatten().flat_map(|word| word.to_ne_bytes()).collect();
+            if record.kind == Kind::ArmDetail as u16 {
+                let detail = Detail::of_operand(record.b);
+                let rest = (detail.whole_bytes as usize).saturating_sub(usize::from(detail.offset));
+                found.push((record.a, Field::from_code(detail.field), detail.index, bytes[..rest].to_vec()));
+            }
+            let is_packed = [Kind::ArmPieces, Kind::ArmStop].iter().any(|kind| record.kind == *kind as u16);
+            let mut rest = if is_packed { &bytes[..] } else { &[] };
+            while let Some((piece, behind)) = Piece::read(rest).filter(|(piece, _)| piece.field != 0) {
+                rest = behind;
+                found.push(match Field::from_code(piece.field) {
+                    Some(Field::MetricNumber) => {
+                        let metric = Metric::of_number(piece.bytes).expect("it is one");
+                        (record.a, Some(Field::MetricValue), piece.index, metric.to_value().to_vec())
+                    }
+                    field => (record.a, field, piece.index, piece.bytes.to_vec()),
+                });
+            }
+        }
+        found
     }
 }

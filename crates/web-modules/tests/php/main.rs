@@ -1,5 +1,6 @@
 //! The extension arm in Debian's PHP, on the command line and in servers, with an agent that reads what it tells.
 
+mod application;
 mod automatic;
 mod calls;
 mod cost;

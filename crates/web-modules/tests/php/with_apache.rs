@@ -10,7 +10,7 @@ use weir_testkit::{Apache, require};
 use weir_web_modules::{Told, arm_directory, tree};
 
 /// mod_arm as its own Makefile builds it.
-static MOD_ARM: LazyLock<PathBuf> = LazyLock::new(|| {
+pub(crate) static MOD_ARM: LazyLock<PathBuf> = LazyLock::new(|| {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../native/apache");
     let folder = built().1;
     let output = Command::new("make").arg("-C").arg(source).arg(format!("BUILD={}", folder.display())).output();

@@ -49,6 +49,26 @@ proptest! {
     }
 
     #[test]
+    fn metrics_come_back_in_either_form(format: u8, usage: u8, value: u64, short in 0u32..64) {
+        let metric = Metric { format, usage, value: value >> short };
+        let (bytes, used) = metric.to_number();
+        prop_assert!(bytes[used..].iter().all(|byte| *byte == 0));
+        prop_assert_eq!(Metric::of_number(&bytes[..used]), Some(metric));
+        let is_number = [1, 2, 4, 5, 7, 8].contains(&format);
+        prop_assert_eq!(Metric::of_value(&metric.to_value()), is_number.then_some(metric));
+    }
+
+    #[test]
+    fn no_bytes_are_a_piece_beyond_their_end(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = (Metric::of_number(&bytes), Metric::of_value(&bytes));
+        let mut rest = &bytes[..];
+        while let Some((piece, behind)) = Piece::read(rest) {
+            prop_assert_eq!(PIECE_HEAD + piece.bytes.len() + behind.len(), rest.len());
+            rest = behind;
+        }
+    }
+
+    #[test]
     fn definitions_come_back(pieces in proptest::collection::vec((1u8..24, any::<u8>(), proptest::collection::vec(any::<u8>(), 0..300)), 0..20)) {
         let mut writer = DefinitionWriter::new(Sort::Transaction, 4, 7);
         for (field, index, piece) in &pieces {

@@ -2,7 +2,8 @@
 
 /// Days from 1970-01-01 to a date; months and days are counted from 1 (after Hinnant, "chrono-compatible low-level
 /// date algorithms").
-pub(crate) fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+#[must_use]
+pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     // Years begin with March, so that the leap day is a year's last.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

@@ -1,0 +1,177 @@
+//! A plan in words.
+
+use super::{Planned, table};
+use weir_plan::{Discipline, Log, Over, Policy, Tried};
+use weir_report::{bytes, clean, count, hanging, nanoseconds, percent};
+
+/// Above this share of lines that cannot be read the figures mean little.
+const MALFORMED_SHARE: f64 = 0.01;
+
+/// What is to be said of a log before its figures.
+pub(super) fn of_log(log: &Log) -> Vec<String> {
+    let mut said = Vec::new();
+    if log.malformed() > 0 {
+        let (name, at, what) = log.told().first().cloned().unwrap_or_default();
+        let share = log.malformed() as f64 / (log.malformed() + log.requests()) as f64;
+        let much = if share > MALFORMED_SHARE { ", which is much" } else { "" };
+        let lines = if log.malformed() == 1 { "line is no request" } else { "lines are no requests" };
+        let first = format!("{}:{at}: {what}", clean(&name));
+        said.push(format!("{} {lines}, {} of all{much}; the first: {first}", count(log.malformed()), percent(share)));
+    }
+    said
+}
+
+/// The answer in a sentence.
+pub(super) fn answer(planned: &Planned<'_>) -> String {
+    let Some(limits) = planned.limits else {
+        let nodes = planned.found.tried.first().map_or(0, |tried| tried.nodes);
+        return format!("{} policies on {}", planned.found.tried.len(), of_nodes(nodes));
+    };
+    let Some(best) = planned.best() else {
+        let best = planned
+            .found
+            .tried
+            .iter()
+            .min_by(|one, other| one.figures.missed_share.high.total_cmp(&other.figures.missed_share.high));
+        let nearest = best.map_or(String::new(), |best| {
+            let missed = percent(best.figures.missed_share.high);
+            format!("; {}, {}, misses it for {missed} of the requests", of_nodes(best.nodes), what_where(&best.policy))
+        });
+        let objective = planned.objective.as_deref().unwrap_or_default();
+        return format!("no plan of up to {} meets {objective}{nearest}", of_nodes(limits.nodes_max));
+    };
+    let full = best.nodes as f64 * planned.log.bytes() as f64;
+    let storage = best.figures.storage.mean;
+    let instead = if storage < 0.995 * full { format!(" instead of {}", bytes(full as u64)) } else { String::new() };
+    format!(
+        "{}; {}: {} {}, {}{instead}",
+        of_nodes(best.nodes),
+        what_where(&best.policy),
+        name_of(limits.share),
+        nanoseconds(best.figures.response_asked_ns.mean),
+        bytes(storage as u64),
+    )
+}
+
+/// `p95` for 0.95.
+pub(super) fn name_of(share: f64) -> String {
+    let percent = format!("{:.3}", share * 100.0);
+    format!("p{}", percent.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn of_nodes(nodes: u32) -> String {
+    if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") }
+}
+
+/// What lies where, in words.
+pub(super) fn what_where(policy: &Policy) -> String {
+    match policy {
+        Policy::Full => "everything on each".to_owned(),
+        Policy::Partition(_) => "each object on one".to_owned(),
+        Policy::HotNode(_) => "the first has everything, the others a part each".to_owned(),
+        Policy::Replicas { copies, .. } => format!("each object on {copies}"),
+        Policy::Top { share, copies, .. } => {
+            let on = copies.map_or("all".to_owned(), |copies| copies.to_string());
+            format!("the {} most asked objects on {on}, the rest on one each", percent(*share))
+        }
+        Policy::ByType => "each kind of object on a node of its own".to_owned(),
+        Policy::Lard(lard) if lard.is_replicated => "LARD with replicas".to_owned(),
+        Policy::Lard(_) => "LARD".to_owned(),
+        Policy::Hash { bound: None } => "consistent hashing".to_owned(),
+        Policy::Hash { bound: Some(bound) } => format!("consistent hashing within {bound} times the mean"),
+    }
+}
+
+/// Key and words of what a plan rests on.
+pub(super) fn evidence(planned: &Planned<'_>) -> Vec<(&'static str, String)> {
+    let (log, cluster) = (planned.log, &planned.cluster);
+    let asked = log.objects().iter().skip(1).filter(|object| object.requests > 0).count();
+    let rate = log.requests() as f64 / log.duration_s().max(1) as f64;
+    let growth = if planned.growth == 1.0 { String::new() } else { format!(", {} times as fast", planned.growth) };
+    let workers = if cluster.servers == 1 { "1 worker".to_owned() } else { format!("{} workers", cluster.servers) };
+    let order = match cluster.discipline {
+        Discipline::Fifo => "first come, first served",
+        Discipline::Shared => "all at once",
+    };
+    let variation = if planned.service.variation > 0.0 {
+        format!(", coefficient of variation {}", planned.service.variation)
+    } else {
+        String::new()
+    };
+    vec![
+        (
+            "log",
+            format!(
+                "{} requests in {} s, {rate:.1}/s{growth}; {} objects, {}",
+                count(log.requests()),
+                count(log.duration_s()),
+                count(asked as u64),
+                bytes(log.bytes())
+            ),
+        ),
+        ("service", format!("{}{variation}", planned.service_words)),
+        ("nodes", format!("{workers} each, {order}, at most {} requests", count(u64::from(cluster.queue_max)))),
+        (
+            "chance",
+            if planned.seeds == 1 {
+                "1 seed".to_owned()
+            } else {
+                format!("{} seeds; ranges are over these", planned.seeds)
+            },
+        ),
+    ]
+}
+
+/// A figure with its range, if it has one that shows.
+pub(super) fn ranged(over: Over, words: impl Fn(f64) -> String) -> String {
+    let (low, high) = (words(over.low), words(over.high));
+    if low == high { words(over.mean) } else { format!("{} ({low} to {high})", words(over.mean)) }
+}
+
+/// The whole report for a terminal.
+pub(super) fn report(planned: &Planned<'_>, columns: usize) -> String {
+    let mut out = hanging(&format!("{}.", answer(planned)), 0, columns) + "\n\n";
+    if let Some(best) = planned.best() {
+        out += &details(best, columns);
+        out += "\n";
+    }
+    out += &table::of(planned);
+    out += "\n";
+    for (key, words) in evidence(planned) {
+        out += &keyed(key, &words, columns);
+    }
+    for warning in &planned.warnings {
+        out += &keyed("warning", warning, columns);
+    }
+    out
+}
+
+fn keyed(key: &str, words: &str, columns: usize) -> String {
+    hanging(&format!("{key:<9} {words}"), 10, columns) + "\n"
+}
+
+fn details(best: &Tried, columns: usize) -> String {
+    let figures = &best.figures;
+    let queueing = format!(
+        "{} on average, {} of the responses; p95 {}, p99 {}",
+        ranged(figures.waiting_mean_ns, nanoseconds),
+        ranged(figures.waiting_share, percent),
+        ranged(figures.waiting_p95_ns, nanoseconds),
+        ranged(figures.waiting_p99_ns, nanoseconds)
+    );
+    let response = format!(
+        "p50 {}, p95 {}, p99 {}",
+        ranged(figures.response_p50_ns, nanoseconds),
+        ranged(figures.response_p95_ns, nanoseconds),
+        ranged(figures.response_p99_ns, nanoseconds)
+    );
+    let busy = format!(
+        "{} on average, the busiest {}; {} on the fullest",
+        percent(figures.utilisation_mean.mean),
+        ranged(figures.utilisation_max, percent),
+        bytes(figures.storage_max.mean as u64)
+    );
+    [("queueing", queueing), ("response", response), ("nodes", busy)]
+        .map(|(key, words)| keyed(key, &words, columns))
+        .concat()
+}
