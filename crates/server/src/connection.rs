@@ -302,7 +302,18 @@ impl Connection {
                 received.waited();
             }
             let Workbench {
-                input, batch: places, front, clock, log, arm, alt_svc, limits, counters, index, stopping, ..
+                input,
+                batch: places,
+                front,
+                clock,
+                log,
+                arm,
+                alt_svc,
+                limits,
+                counters,
+                index,
+                stopping,
+                ..
             } = bench;
             let counts = &counters.0[*index];
             match request::parse(&input[at..filled], limits) {

@@ -74,12 +74,7 @@ pub(crate) fn is_of_http2(kind: u64) -> bool {
 pub(crate) fn is_kept(kind: u64) -> bool {
     matches!(
         kind,
-        kind::HEADERS
-            | kind::CANCEL_PUSH
-            | kind::SETTINGS
-            | kind::PUSH_PROMISE
-            | kind::GOAWAY
-            | kind::MAX_PUSH_ID
+        kind::HEADERS | kind::CANCEL_PUSH | kind::SETTINGS | kind::PUSH_PROMISE | kind::GOAWAY | kind::MAX_PUSH_ID
     )
 }
 

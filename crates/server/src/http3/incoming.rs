@@ -36,10 +36,7 @@ impl Connection {
             Event::ConnectionLost { reason } => self.lost(&reason, bench),
             // What came before an error is not taken up after it.
             Event::Stream(event) if !self.is_closed => return self.hear_of_stream(event, bench),
-            Event::Stream(_)
-            | Event::HandshakeDataReady
-            | Event::DatagramReceived
-            | Event::DatagramsUnblocked => {}
+            Event::Stream(_) | Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked => {}
         }
         Ok(())
     }

@@ -7,9 +7,7 @@ use crate::event_loop::Open;
 use crate::http3;
 use crate::workbench::Workbench;
 use bytes::BytesMut;
-use quinn_proto::{
-    ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig, Transmit,
-};
+use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig, Transmit};
 use quinn_udp::RecvMeta;
 use std::collections::BTreeSet;
 use std::io::{self, IoSliceMut};
@@ -176,8 +174,7 @@ impl Endpoint {
         match self.quic.accept(incoming, now, &mut answer, None) {
             Ok((handle, connection)) => {
                 let connection = http3::Connection::new(connection, peer, bench);
-                let slot =
-                    Slot { connection, timer: None, is_due: false, is_shaking_hands: true, is_open: true };
+                let slot = Slot { connection, timer: None, is_due: false, is_shaking_hands: true, is_open: true };
                 if self.connections.len() <= handle.0 {
                     self.connections.resize_with(handle.0 + 1, || None);
                 }

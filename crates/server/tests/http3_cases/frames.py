@@ -167,7 +167,7 @@ async def connection_errors():
     bodied = head(method="POST")
     for name, code, *sent in [
         ("DATA before HEADERS", UNEXPECTED, (0, frame(DATA, b"a"), False)),
-        ("HEADERS after trailers", UNEXPECTED, (0, bodied + head() + head(), False)),
+        ("HEADERS after trailers", UNEXPECTED, (0, bodied + 2 * frame(HEADERS, block([("a", "b")])), False)),
         ("DATA after trailers", UNEXPECTED, (0, bodied + frame(HEADERS, block([("a", "b")])) + frame(DATA, b"a"), False)),
         *((f"frame {kind} within a request", UNEXPECTED, (0, bodied + frame(kind, b"\0"), False))
           for kind in (CANCEL_PUSH, SETTINGS, PUSH_PROMISE, GOAWAY, MAX_PUSH_ID, 2, 6, 8, 9)),
