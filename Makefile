@@ -10,7 +10,7 @@ ARM := $(TARGET)/release/libarm4.so $(TARGET)/release/libarm.so
 export CARGO PREFIX DESTDIR WEIR
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-apache python arm-clients test lint bench study-arm study-wasd study-truth soak soak-load fuzz soak-arm install install-apache install-php clean
+.PHONY: help deps build demo demo-apache python arm-clients test lint bench study-arm study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ soak-load: build ## Asks for REQUESTS (10000000) without a pause: the memory of 
 
 soak-arm: deps ## ARM in Apache and PHP: RELOADS (1000) under load by each model, CHILDREN (100000) of one connection each, php-fpm.
 	@scripts/soak-arm
+
+soak-serve: build ## Asks weir serve for REQUESTS (10000000) of every sort: neither its memory nor its descriptors grow.
+	@scripts/soak-serve
 
 fuzz: deps ## Fuzzes each parser for FUZZ_SECONDS (60).
 	@scripts/fuzz

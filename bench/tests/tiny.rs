@@ -1,7 +1,7 @@
 //! The benchmarks run, on an input too small to mean anything.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use weir_testkit::require;
 
 #[test]
@@ -19,35 +19,63 @@ fn observer_cost() {
 }
 
 #[test]
-fn bare_client_and_server() {
-    let address = std::net::SocketAddr::from(([127, 0, 0, 1], weir_testkit::free_port()));
-    let mut server = Command::new(env!("CARGO_BIN_EXE_bare-server"))
-        .args([&address.to_string(), "--body", "100000"])
-        .spawn()
-        .expect("the server starts");
-    let there = (0..100).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        std::net::TcpStream::connect(address).is_ok()
-    });
-    let clients = [env!("CARGO_BIN_EXE_bare-client"), env!("CARGO_BIN_EXE_bare-ring-client")];
-    let outputs = clients.map(|client| {
-        let client =
-            Command::new(client).args([&address.to_string(), "--connections", "3", "--seconds", "0.2"]).output();
-        client.expect("the client starts")
-    });
-    // It fails only where it has ended by itself.
-    let _ = server.kill();
-    let _ = server.wait();
-    for output in outputs {
-        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+fn bare_clients_and_servers() {
+    for (server, options) in
+        [(env!("CARGO_BIN_EXE_bare-server"), &["--body", "100000"][..]), (env!("CARGO_BIN_EXE_bare-ring-server"), &[])]
+    {
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], weir_testkit::free_port()));
+        let mut server = Command::new(server)
+            .arg(address.to_string())
+            .args(options)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let there = (0..100).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::net::TcpStream::connect(address).is_ok()
+        });
+        let clients = [env!("CARGO_BIN_EXE_bare-client"), env!("CARGO_BIN_EXE_bare-ring-client")];
+        let outputs = clients.map(|client| {
+            let client =
+                Command::new(client).args([&address.to_string(), "--connections", "3", "--seconds", "0.2"]).output();
+            client.expect("the client starts")
+        });
+        // It fails only where it has ended by itself.
+        let _ = server.kill();
+        let said = server.wait_with_output().expect("it ends").stderr;
         // A kernel may have no io_uring, or forbid it.
-        if stderr.contains("io_uring_setup") {
+        if String::from_utf8_lossy(&said).contains("io_uring_setup") {
             continue;
         }
-        assert!(there && output.status.success(), "{stderr}");
-        let first = stdout.strip_prefix("{\"requests\": ").and_then(|rest| rest.split(',').next());
-        assert!(first.and_then(|requests| requests.parse::<u64>().ok()) > Some(10), "{stdout}");
+        for output in outputs {
+            let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            if stderr.contains("io_uring_setup") {
+                continue;
+            }
+            assert!(there && output.status.success(), "{stderr}");
+            let first = stdout.strip_prefix("{\"requests\": ").and_then(|rest| rest.split(',').next());
+            assert!(first.and_then(|requests| requests.parse::<u64>().ok()) > Some(10), "{stdout}");
+        }
     }
+}
+
+/// Not on a tiny input: this is the promise itself, and takes a second.
+#[test]
+fn ten_thousand_idle_connections_fit_into_100_mb() {
+    let weir = Path::new(env!("CARGO_BIN_EXE_idle-connections")).with_file_name("weir");
+    if require::or_skip(weir.is_file(), "weir itself is not built: test the whole workspace").is_none() {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_idle-connections")).arg(weir).output().expect("it starts");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if require::or_skip(!stderr.contains("descriptors are not allowed"), "10,000 descriptors are not allowed").is_none()
+    {
+        return;
+    }
+    assert!(output.status.success(), "{stderr}");
+    let resident = stdout.lines().find(|line| line.contains("resident memory")).map(cells).expect("a row");
+    let (before, with) = (resident[1].parse::<f64>().expect("MB"), resident[2].parse::<f64>().expect("MB"));
+    assert!(before > 1.0 && with > before && with < 100.0, "{stdout}");
 }
 
 #[test]

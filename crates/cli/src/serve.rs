@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_server::{
-    AccessLog, ArmRules, BindError, CertificateFiles, ConfigurationError, Counts, ListenAddr, LogFormat, LogTarget,
-    Options, Reloader, Server, read_configuration,
+    AccessLog, Admin, AdminError, AdminToken, ArmRules, BindError, CertificateFiles, ConfigurationError, Counts,
+    ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, read_configuration,
 };
 
 const EXAMPLES: &str = "\
@@ -37,6 +37,10 @@ Examples:
       hosts, paths, headers, redirects and more, as a file says
   weir serve --example-config > weir.toml
       a file with everything in it to begin with; weir check weir.toml checks it
+  weir serve --admin unix:admin.sock site
+      with a page about itself: curl --unix-socket admin.sock http://weir/metrics
+  weir serve --listen :80 --user www-data /srv/www
+      started by root for its port, and without root's rights from then on
   weir serve --arm shop.arm site
       requests told to `weir agent` as business transactions, by the directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
@@ -123,6 +127,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     arm: Option<PathBuf>,
 
+    /// Tell of itself at ADDR, to people (a page at /), programs (/status.json) and Prometheus (/metrics): unix:PATH,
+    /// for its owner only, or ADDRESS:PORT with a token
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<String>,
+
+    /// The file with the token that is needed there: Authorization: Bearer TOKEN
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    admin_token: Option<PathBuf>,
+
+    /// Run as this user, with its groups, once everything is open; for a start as root
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+
+    /// Keep all files and system calls within reach, instead of those only that the server needs
+    #[arg(long)]
+    no_sandbox: bool,
+
     /// Answer 403 for a directory without index.html instead of listing it
     #[arg(long)]
     no_listing: bool,
@@ -188,6 +209,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
+    let admin = match admin(&args) {
+        Ok(admin) => admin,
+        Err(wrong) => {
+            eprintln!("weir serve: {wrong}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let own = Own { rules, admin };
     let read_again = args.clone();
     let options = match options(args) {
         Ok(options) => options,
@@ -203,7 +232,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let log_is_stdout = options.access_log.as_ref().is_some_and(|log| log.target == LogTarget::Stdout);
-    let server = match Server::bind(Options { arm: rules.clone().or(options.arm), ..options }) {
+    let server = match Server::bind(own.over(options)) {
         Ok(server) => server,
         Err(
             error @ (BindError::RootMissing { .. }
@@ -232,22 +261,35 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let reloader = server.reloader();
     let counts = server.run_with(&stop, || {
         if hung_up.swap(false, Ordering::Relaxed) {
-            read_again_and_tell(&read_again, rules.as_ref(), &reloader);
+            read_again_and_tell(&read_again, &own, &reloader);
         }
     })?;
     announce(&farewell(&counts), true);
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the command line says in files of its own, which are read once.
+struct Own {
+    rules: Option<ArmRules>,
+    admin: Option<Admin>,
+}
+
+impl Own {
+    /// It counts more than a configuration.
+    fn over(&self, options: Options) -> Options {
+        Options { arm: self.rules.clone().or(options.arm), admin: self.admin.clone().or(options.admin), ..options }
+    }
+}
+
 /// Reads the configuration again; with mistakes in it, everything stays as it is.
-fn read_again_and_tell(args: &Args, rules: Option<&ArmRules>, reloader: &Reloader) {
+fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) {
     if args.root.is_dir() {
         return;
     }
     let file = args.root.display().to_string();
     match options(args.clone()) {
         Ok(options) => {
-            let after_restart = reloader.reload(Options { arm: rules.cloned().or(options.arm), ..options });
+            let after_restart = reloader.reload(own.over(options));
             let rest = match after_restart.as_slice() {
                 [] => String::new(),
                 changed => format!("; only after a restart: {}", changed.join(", ")),
@@ -255,7 +297,12 @@ fn read_again_and_tell(args: &Args, rules: Option<&ArmRules>, reloader: &Reloade
             announce(&format!("weir serve: {file} was read again and holds{rest}"), true);
         }
         Err(error) => {
-            announce(&format!("weir serve: {error}\nweir serve: {file} was not taken up; all is as before"), true);
+            reloader.refused(&error.to_string());
+            let hint = confined_hint(args, &error.to_string());
+            announce(
+                &format!("weir serve: {error}\nweir serve: {file} was not taken up; all is as before{hint}"),
+                true,
+            );
         }
     }
 }
@@ -321,6 +368,8 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
         ..AccessLog::new(if path.as_os_str() == "-" { LogTarget::Stdout } else { LogTarget::File(path) })
     });
     options.access_log = log.or(options.access_log);
+    options.user = args.user.or(options.user);
+    options.sandbox = Some(!args.no_sandbox && options.sandbox != Some(false));
     options.notice = |notice| announce(&format!("weir serve: {notice}"), true);
     Ok(options)
 }
@@ -353,6 +402,21 @@ fn arm_rules(path: &Path) -> Result<ArmRules, String> {
     text.parse().map_err(|error| format!("--arm {}, {error}", path.display()))
 }
 
+/// What a refusal has to do with what the server has taken away from itself.
+fn confined_hint(args: &Args, error: &str) -> &'static str {
+    if args.no_sandbox || !error.contains("ermission denied") {
+        return "";
+    }
+    "; what was not named at the start is out of reach until a restart"
+}
+
+/// Where the server tells of itself, as the command line says it.
+fn admin(args: &Args) -> Result<Option<Admin>, AdminError> {
+    let Some(addr) = &args.admin else { return Ok(None) };
+    let token = args.admin_token.as_deref().map(AdminToken::read).transpose()?;
+    Admin::new(addr, token).map(Some)
+}
+
 /// What is served where, in one line.
 fn greeting(server: &Server) -> String {
     let urls: Vec<String> = server.locals().iter().map(ToString::to_string).collect();
@@ -363,7 +427,8 @@ fn greeting(server: &Server) -> String {
         [] => server.root().display().to_string(),
         hosts => hosts.join(", "),
     };
-    format!("serving {what} at {} with {loops} loop{plural}", urls.join(" "))
+    let told = server.admin_local().map_or_else(String::new, |local| format!("; it tells of itself at {local}"));
+    format!("serving {what} at {} with {loops} loop{plural}{told}", urls.join(" "))
 }
 
 fn farewell(counts: &Counts) -> String {

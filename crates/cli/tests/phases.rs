@@ -98,9 +98,20 @@ fn an_event_loop_is_in_the_phase_of_the_request_that_it_is_at() {
     assert!((count / requests - 1.0).abs() < 0.02, "each request passes it once: {count} of {requests}");
     let weir = WeirServe::new(env!("CARGO_BIN_EXE_weir")).start().expect("it starts");
     let report = phases(&weir, "/1k.txt", "weir", "8");
-    let (count, requests) = (number(phase(&report, "weir", "handle"), "/count"), number(&report, "/requests"));
-    assert!((count / requests - 1.0).abs() < 0.02, "each request passes it once: {count} of {requests}");
-    assert_eq!(order(&report, "weir"), ["handle", "send"]);
+    let requests = number(&report, "/requests");
+    for name in ["read", "route", "cache", "send"] {
+        let count = number(phase(&report, "weir", name), "/count");
+        assert!((count / requests - 1.0).abs() < 0.02, "each request passes {name} once: {count} of {requests}");
+    }
+    let mut seen = order(&report, "weir");
+    seen.retain(|name| name != "file");
+    assert_eq!(seen, ["read", "route", "cache", "send"]);
+    // Where nothing is kept in memory, each request opens its file.
+    let uncached = WeirServe::new(env!("CARGO_BIN_EXE_weir")).args(["--cache-mib", "0"]).start().expect("it starts");
+    let report = phases(&uncached, "/1k.txt", "weir", "8");
+    let (count, requests) = (number(phase(&report, "weir", "file"), "/count"), number(&report, "/requests"));
+    assert!((count / requests - 1.0).abs() < 0.02, "each request passes file once: {count} of {requests}");
+    assert_eq!(order(&report, "weir"), ["read", "route", "cache", "file", "send"]);
 }
 
 /// A directory with one page, which php-fpm may read whoever it runs as.

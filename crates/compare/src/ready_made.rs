@@ -128,12 +128,6 @@ impl ReadyMade {
         needs(self.entry().needs)
     }
 
-    /// Whether it can speak TLS.
-    #[must_use]
-    pub fn takes_tls(&self) -> bool {
-        self.entry().texts().any(|(_, text)| text.contains("{tls}"))
-    }
-
     /// The version that is installed, as it says itself; `None` where it is not, or says nothing.
     #[must_use]
     pub fn version(&self, weir: &str) -> Option<String> {
@@ -158,15 +152,12 @@ impl ReadyMade {
     /// The server as a plan has it; `{own}` and `{site}` are filled in when it is started.
     ///
     /// # Errors
-    /// That it takes no settings, or speaks no TLS.
+    /// That it takes no settings.
     pub fn server(&self, name: &str, filling: &Filling<'_>) -> Result<ServerSpec, String> {
         let entry = self.entry();
         let takes_settings = entry.files.values().any(|text| text.contains("{settings}"));
         if !filling.settings.is_empty() && !takes_settings {
             return Err(format!("the subject {name:?} is from {:?}, which takes no settings", self.name));
-        }
-        if filling.tls && !self.takes_tls() {
-            return Err(format!("the subject {name:?} is from {:?}, which speaks no TLS", self.name));
         }
         let mut files: BTreeMap<String, String> =
             entry.texts().map(|(name, text)| (name.to_owned(), filling.filled(text))).collect();
@@ -279,8 +270,8 @@ mod tests {
     fn all_can_be_read_and_nothing_is_left_to_be_filled_in() {
         for subject in ready_made() {
             let plain = [filling(true, 2), filling(false, 1)];
-            let with_tls = subject.takes_tls().then_some(Filling { tls: true, ..filling(true, 2) });
-            for filling in plain.into_iter().chain(with_tls) {
+            let with_tls = Filling { tls: true, ..filling(true, 2) };
+            for filling in plain.into_iter().chain([with_tls]) {
                 let server = subject.server("it", &filling).expect(subject.name);
                 let texts = server.files.values().chain(server.environment.values()).cloned();
                 for text in texts.chain([server.command.to_string()]) {
@@ -300,16 +291,13 @@ mod tests {
                         .contains(&line)
                     })
                 });
-                let drops = !server.files.is_empty() && subject.name != "caddy";
+                let drops = !["caddy", "weir"].contains(&subject.name);
                 assert_eq!(says_nobody, filling.is_root && drops, "{}", subject.name);
                 let has_key = server.files.get("key.pem").is_some_and(|text| text == "{tls_key}");
                 assert_eq!(has_key, filling.tls, "{}", subject.name);
             }
             assert!(!subject.summary().is_empty() && subject.shown().contains("command ="));
             assert_eq!(subject.needs().is_empty(), subject.name == "weir");
-            assert_eq!(subject.takes_tls(), subject.name != "weir");
-            let refused = subject.server("it", &Filling { tls: true, ..filling(true, 2) }).err();
-            assert_eq!(refused.is_some_and(|why| why.contains("speaks no TLS")), !subject.takes_tls());
         }
     }
 

@@ -3,7 +3,9 @@
 use crate::atom::{Atom, Content};
 use crate::clock::{Clock, http_date};
 use crate::counters::LoopCounters;
-use crate::request::Request;
+use crate::head::{self, Persistence};
+use crate::pending::Pending;
+use crate::request::{Method, Request};
 use crate::site::Site;
 use crate::target;
 use crate::template::{self, CONDITIONS_MAX, Step, Template, VALUE_BYTES_MAX};
@@ -15,6 +17,8 @@ const DEPTH_MAX: usize = 16;
 const INCLUDES_MAX: usize = 1000;
 /// Bytes of one page with all its parts.
 const PAGE_BYTES_MAX: usize = 16 << 20;
+/// Pages up to this size are held in memory, however small the bound for other files: they are read for each request.
+pub(crate) const HELD_BYTES_MAX: u64 = 1 << 20;
 /// Variables that a page sets.
 const VARIABLES_MAX: usize = 200;
 /// What stands where a directive could not be carried out, as with mod_include.
@@ -25,9 +29,44 @@ pub(crate) fn is_page(path: &[u8]) -> bool {
     path.ends_with(b".shtml")
 }
 
+/// Where the parts of a page come from: whatever the client that asked for it would get by a request of its own.
+pub(crate) trait Parts {
+    /// The file that a target leads to; none where a request for it would not get a file.
+    fn part(&mut self, target: &str) -> Option<Part>;
+}
+
+/// A file for a page, or a page.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) atom: Rc<Atom>,
+    /// What its site's root stands for in the paths of the host, without a slash at the end; mostly nothing.
+    pub(crate) mount: Vec<u8>,
+}
+
+impl Part {
+    /// Where it lies, decoded, as requests have it.
+    fn path(&self) -> Vec<u8> {
+        [&self.mount, &*self.atom.path].concat()
+    }
+}
+
+/// One site alone, where nobody is kept from anything.
+struct OneSite<'s> {
+    site: &'s mut Site,
+    clock: &'s Clock,
+    counters: &'s LoopCounters,
+}
+
+impl Parts for OneSite<'_> {
+    fn part(&mut self, target: &str) -> Option<Part> {
+        let atom = self.site.part(target, self.clock, self.counters)?;
+        Some(Part { atom, mount: Vec::new() })
+    }
+}
+
 /// One page on its way.
 struct Assembly<'a> {
-    site: &'a mut Site,
+    parts: &'a mut dyn Parts,
     request: &'a Request<'a>,
     clock: &'a Clock,
     counters: &'a LoopCounters,
@@ -41,26 +80,71 @@ struct Assembly<'a> {
 
 /// Assembles a page for a request.
 pub(crate) fn assemble(
-    site: &mut Site,
-    atom: &Rc<Atom>,
+    parts: &mut dyn Parts,
+    page: &Part,
     request: &Request<'_>,
     clock: &Clock,
     counters: &LoopCounters,
 ) -> Vec<u8> {
     let query = request.target.split_once('?').map_or("", |(_, query)| query).to_owned();
-    let page = Vec::new();
     let (variables, within) = (Vec::new(), Vec::new());
-    let mut assembly = Assembly { site, request, clock, counters, query, page, variables, includes: 0, within };
-    assembly.add(atom);
+    let mut assembly =
+        Assembly { parts, request, clock, counters, query, page: Vec::new(), variables, includes: 0, within };
+    assembly.add(page);
     assembly.page
+}
+
+/// Makes the response to a request for a page of a site that stands alone.
+#[cold]
+pub(crate) fn respond_from_one_site(
+    site: &mut Site,
+    atom: Rc<Atom>,
+    request: &Request<'_>,
+    persistence: Persistence,
+    clock: &Clock,
+    counters: &LoopCounters,
+    out: &mut Pending,
+) {
+    let page = Part { atom, mount: Vec::new() };
+    let assembled = assemble(&mut OneSite { site, clock, counters }, &page, request, clock, counters);
+    write(&page, &assembled, request.method, persistence, clock, out);
+}
+
+/// Makes the response of an assembled page: it was made for this request, so it has no validators and no ranges.
+pub(crate) fn write(
+    page: &Part,
+    assembled: &[u8],
+    method: Method,
+    persistence: Persistence,
+    clock: &Clock,
+    out: &mut Pending,
+) {
+    let fields = format!("{}Content-Length: {}\r\n", page.atom.type_and_coding(), assembled.len());
+    out.status = 200;
+    head::other(&mut out.response.head, 200, &[fields.as_bytes()], clock, persistence);
+    out.head_bytes = out.response.head.len() as u64;
+    if method != Method::Head {
+        out.response.head.extend_from_slice(assembled);
+    }
 }
 
 impl Assembly<'_> {
     /// Adds a file: a page with what it includes, anything else as it is.
-    fn add(&mut self, atom: &Rc<Atom>) {
-        let Content::Memory(source) = &atom.content else { return self.wrong() };
+    fn add(&mut self, part: &Part) {
+        let (atom, room) = (&*part.atom, PAGE_BYTES_MAX - self.page.len());
+        let read;
+        let source: &[u8] = match &atom.content {
+            Content::Memory(bytes) => bytes,
+            Content::File(_) => match atom.read_whole(room) {
+                Some(bytes) => {
+                    read = bytes;
+                    &read
+                }
+                None => return self.wrong(),
+            },
+        };
         let Some(template) = &atom.template else { return self.push(source) };
-        let path = &*atom.path;
+        let path = &*part.path();
         // Whoever includes itself, by whatever way, would never come to an end.
         if self.within.len() == DEPTH_MAX || self.within.iter().any(|other| *other == path) {
             return self.wrong();
@@ -114,15 +198,18 @@ impl Assembly<'_> {
             return self.wrong();
         }
         let directory = &page[..memchr::memrchr(b'/', page).map_or(0, |slash| slash + 1)];
-        let url = if path.starts_with('/') {
-            path.to_owned()
-        } else {
-            let mut encoded = Vec::new();
+        let mut encoded = Vec::new();
+        if !path.starts_with('/') {
             target::encode(directory, &mut encoded);
-            format!("{}{path}", String::from_utf8_lossy(&encoded))
-        };
-        match self.site.part(&url, self.clock, self.counters) {
-            Some(atom) => self.add(&atom),
+        }
+        if is_name {
+            // It is written as the file is called, which may hold what means something in a URL.
+            target::encode(path.as_bytes(), &mut encoded);
+        } else {
+            encoded.extend_from_slice(path.as_bytes());
+        }
+        match self.parts.part(&String::from_utf8_lossy(&encoded)) {
+            Some(part) => self.add(&part),
             None => self.wrong(),
         }
     }
@@ -188,11 +275,16 @@ impl Assembly<'_> {
     fn push(&mut self, bytes: &[u8]) {
         if self.page.len() + bytes.len() <= PAGE_BYTES_MAX {
             self.page.extend_from_slice(bytes);
+        } else {
+            self.wrong();
         }
     }
 
     fn wrong(&mut self) {
         self.counters.include_errors.add(1);
-        self.push(WRONG);
+        // At the bound there may be no room for the word either.
+        if self.page.len() + WRONG.len() <= PAGE_BYTES_MAX {
+            self.page.extend_from_slice(WRONG);
+        }
     }
 }

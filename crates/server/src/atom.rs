@@ -8,6 +8,7 @@ use crate::template::Template;
 use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
@@ -189,11 +190,23 @@ impl Atom {
         self.variant.coding().map(|coding| format!("Content-Encoding: {coding}\r\n")).unwrap_or_default()
     }
 
+    /// All bytes of a file that is not in memory; none if there are more than `bytes_max`, or the file is not what it
+    /// was.
+    pub(crate) fn read_whole(&self, bytes_max: usize) -> Option<Vec<u8>> {
+        let Content::File(file) = &self.content else { return None };
+        let size = usize::try_from(self.id.size).ok().filter(|&size| size <= bytes_max)?;
+        let mut bytes = vec![0; size];
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        self.is_unchanged().then_some(bytes)
+    }
+
     /// Whether the file is still what the head has said of it; costs a system call for content that is not in memory.
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.content {
             Content::Memory(_) => true,
-            Content::File(file) => file.metadata().is_ok_and(|metadata| Stamp::of(&metadata).same_content(self.stamp)),
+            // A change of the file's name, links or mode moves its ctime too, and that alone is no reason to cut anybody
+            // off: so only what a write changes is compared.
+            Content::File(file) => AtomId::of(file).is_ok_and(|id| id == self.id),
         }
     }
 }
@@ -207,10 +220,17 @@ pub(crate) fn read_some(file: &File, start: u64, len: u64, out: &mut Vec<u8>) ->
     read.map(drop)
 }
 
-impl Stamp {
-    /// Whether the content is the same. A change of the file's name, links or mode moves its ctime too, and that alone
-    /// is no reason to cut anybody off: so only what a write changes is compared.
-    fn same_content(self, other: Self) -> bool {
-        self.id == other.id
+impl AtomId {
+    /// The identity of what is open, by `fstat` itself: what the libraries call in its place looks for a path first, and it
+    /// is asked each time that a piece is sent.
+    fn of(file: &File) -> io::Result<Self> {
+        // SAFETY: all zeros is a valid value of this plain structure.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel fills the structure, which is its own on machines of 64 bits and lives over the call.
+        if unsafe { libc::syscall(libc::SYS_fstat, file.as_raw_fd(), &raw mut stat) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mtime_ns = stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec);
+        Ok(Self { dev: stat.st_dev, ino: stat.st_ino, mtime_ns, size: stat.st_size.cast_unsigned() })
     }
 }

@@ -5,6 +5,7 @@
 //! thread and 100 ns with two.
 
 use crate::atom::{Atom, Content};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -18,7 +19,9 @@ const ENTRY_BYTES: u64 = 512;
 /// Content by path, within a bound of bytes and of descriptors.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    index: HashMap<Rc<[u8]>, usize>,
+    /// Not by SipHash, which would take longer than all else here: to make paths collide takes files of such names, and
+    /// the seed.
+    index: HashMap<Rc<[u8]>, usize, RandomState>,
     slots: Vec<Option<Entry>>,
     free: Vec<usize>,
     /// Where the search for an entry to remove goes on (the CLOCK algorithm).
@@ -54,7 +57,7 @@ pub(crate) enum Found {
 impl Cache {
     pub(crate) fn new(bytes_max: u64, files_max: usize) -> Self {
         Self {
-            index: HashMap::new(),
+            index: HashMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
             hand: 0,
@@ -63,6 +66,11 @@ impl Cache {
             files: 0,
             files_max,
         }
+    }
+
+    /// Bytes in memory, and entries.
+    pub(crate) fn fill(&self) -> (u64, u64) {
+        (self.bytes, self.index.len() as u64)
     }
 
     pub(crate) fn find(&mut self, path: &[u8], now_ms: u64) -> Found {

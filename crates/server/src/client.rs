@@ -1,5 +1,6 @@
 //! A client's connection, whichever version of HTTP it speaks.
 
+use crate::census::Census;
 use crate::connection::{Connection, Turn};
 use crate::epoll::{Interest, Readiness};
 use crate::http2;
@@ -71,6 +72,18 @@ impl Client {
                 Protocol::Changing => false,
             };
         if blocked { Interest::InputAndRoom } else { Interest::Input }
+    }
+
+    /// Adds itself to a census.
+    pub(crate) fn count(&self, census: &mut Census) {
+        match &self.protocol {
+            Protocol::Http1(connection) => census.count(connection.state(), None),
+            Protocol::Http2(connection) => {
+                let (state, streams) = connection.state();
+                census.count(state, Some(streams));
+            }
+            Protocol::Changing => {}
+        }
     }
 
     pub(crate) fn is_due(&self, now_ms: u64) -> bool {

@@ -8,6 +8,7 @@ const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Au
 /// The current time and its renderings.
 #[derive(Debug)]
 pub(crate) struct Clock {
+    ticked: Duration,
     /// Monotonic milliseconds, for deadlines.
     pub(crate) now_ms: u64,
     /// Seconds since 1970.
@@ -18,19 +19,33 @@ pub(crate) struct Clock {
     pub(crate) ok_and_date: Vec<u8>,
     /// The time as an access log writes it, brackets included.
     pub(crate) log_time: Vec<u8>,
+    /// The same as RFC 3339 has it, in quotes.
+    pub(crate) rfc3339: Vec<u8>,
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        let mut clock =
-            Self { now_ms: 0, unix_s: 0, server_and_date: Vec::new(), ok_and_date: Vec::new(), log_time: Vec::new() };
+        let mut clock = Self {
+            ticked: Duration::ZERO,
+            now_ms: 0,
+            unix_s: 0,
+            server_and_date: Vec::new(),
+            ok_and_date: Vec::new(),
+            log_time: Vec::new(),
+            rfc3339: Vec::new(),
+        };
         clock.tick();
         clock
     }
 
-    /// Reads the clocks; the coarse ones, because 4 ms are precise enough for timeouts and a date.
+    /// Reads the clocks; the coarse ones, because 4 ms are precise enough for timeouts and a date. Both of them move on
+    /// together, so that the second needs a look only when the first has moved.
     pub(crate) fn tick(&mut self) {
         let now = read(libc::CLOCK_MONOTONIC_COARSE);
+        if now == self.ticked {
+            return;
+        }
+        self.ticked = now;
         self.now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let unix_s = read(libc::CLOCK_REALTIME_COARSE).as_secs();
         if unix_s != self.unix_s {
@@ -44,6 +59,9 @@ impl Clock {
         self.server_and_date = format!("Server: weir\r\nDate: {date}\r\n").into_bytes();
         self.ok_and_date = [b"HTTP/1.1 200 OK\r\n".as_slice(), &self.server_and_date].concat();
         self.log_time = log_time(self.unix_s).into_bytes();
+        let (year, month, day, hour, minute, second) = civil(self.unix_s);
+        let time = format!("\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z\"");
+        self.rfc3339 = time.into_bytes();
     }
 }
 

@@ -6,6 +6,7 @@
 //! by bytes that trickle in.
 
 use crate::arm_requests::Received;
+use crate::census::State;
 use crate::counters::LoopCounters;
 use crate::drain::Drain;
 use crate::epoll::Readiness;
@@ -133,6 +134,19 @@ impl Connection {
     /// Whether a response is being sent.
     pub(crate) fn is_sending(&self) -> bool {
         !self.queue.is_empty() || self.transport.holds_output()
+    }
+
+    /// What it is about.
+    pub(crate) fn state(&self) -> State {
+        match self.phase {
+            _ if self.is_sending() => State::Sending,
+            Phase::Head => State::Reading,
+            Phase::Idle => State::Idle,
+            Phase::Body => State::Body,
+            Phase::Stall => State::Sending,
+            Phase::Linger => State::Closing,
+            Phase::Parked => State::Password,
+        }
     }
 
     /// Whether it waits for a password to be checked.
@@ -301,6 +315,7 @@ impl Connection {
                 }
                 received.waited();
             }
+            static_probe!("read");
             let Workbench {
                 input,
                 batch: places,
@@ -330,7 +345,7 @@ impl Connection {
                         let is_quiet = at == filled && self.drain.is_done() && self.after == After::Continue;
                         self.after = if is_quiet { After::Close } else { After::Linger };
                     }
-                    static_probe!("request");
+                    static_probe!("route");
                     let pending = &mut places[batch];
                     let persistence = Persistence::of(request.minor, stays);
                     front.respond(&request, self.peer.ip(), persistence, clock, counts, pending);
@@ -344,6 +359,7 @@ impl Connection {
                     if let Some(arm) = arm {
                         received.since(&mut self.saved_since_ns);
                         pending.arm = arm.begin(&request, pending.status, self.peer, &mut received);
+                        counts.arm_told.add(u64::from(pending.arm.is_told()));
                     }
                     batch += 1;
                 }
@@ -526,6 +542,7 @@ enum Input {
 pub(crate) fn count(status: u16, counts: &LoopCounters) {
     counts.requests.add(1);
     match status {
+        300..=399 => counts.redirections.add(1),
         400..=499 => counts.client_errors.add(1),
         500..=599 => counts.server_errors.add(1),
         _ => {}

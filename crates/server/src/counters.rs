@@ -1,14 +1,19 @@
 //! What a server counts: everything that it did, and everything that it dropped.
 
+use crate::census::{Board, Census};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The counts of one loop; only that loop writes them, so that an addition needs no locked instruction.
+        /// The counts of one loop; only that loop writes them, so that an addition needs no locked instruction. No
+        /// two loops' counts share a cache line, or the pair of lines that is fetched together.
         #[derive(Debug, Default)]
+        #[repr(align(128))]
         pub(crate) struct LoopCounters {
             $(pub(crate) $name: Counter,)*
+            /// What there is at the moment.
+            pub(crate) board: Board,
         }
 
         /// A sum over all loops, as of the moment it was read; every count only grows.
@@ -23,7 +28,7 @@ macro_rules! counters {
             pub fn read(&self) -> Counts {
                 let mut sum = Counts::default();
                 for of_loop in self.0.iter() {
-                    $(sum.$name += of_loop.$name.0.load(Ordering::Relaxed);)*
+                    $(sum.$name += of_loop.$name.read();)*
                 }
                 sum
             }
@@ -48,12 +53,18 @@ counters! {
     tls_failed,
     /// Connections that spoke HTTP/2.
     http2_connections,
+    /// Requests that came over HTTP/2.
+    http2_streams,
     /// Connections of HTTP/2 closed because the client broke the protocol.
     http2_errors,
     /// Connections of HTTP/2 closed because the client asked for much work in vain: resets, pings, settings.
     http2_abuses,
     /// Connections that spoke HTTP/3.
     http3_connections,
+    /// Requests that came over HTTP/3.
+    http3_streams,
+    /// Responses of HTTP/3 that were cut off, because their file changed under way or could not be read.
+    http3_streams_broken,
     /// Connections of HTTP/3 closed because the client broke the protocol.
     http3_errors,
     /// Connections of HTTP/3 closed because the client asked for much work in vain.
@@ -62,12 +73,16 @@ counters! {
     quic_retries,
     /// Datagrams of QUIC that the system refused to send, or had no room for where nobody waits for them.
     quic_unsent,
+    /// Responses of HTTP/2 that were cut off, because their file changed under way or could not be read.
+    http2_streams_broken,
     /// Connections lost to an error, or closed by the client in the middle of a response.
     connections_broken,
     /// Connections closed at the end of the stop timeout with their response unfinished.
     stop_aborted,
     /// Requests answered, with whatever status.
     requests,
+    /// Requests answered with 3xx.
+    redirections,
     /// Requests answered with 4xx.
     client_errors,
     /// Requests answered with 5xx.
@@ -94,6 +109,8 @@ counters! {
     watch_overflows,
     /// Directories that could not be watched for a lack of watches.
     watches_refused,
+    /// Requests told as business transactions (ARM).
+    arm_told,
     /// Directives of pages that could not be carried out, includes that lead nowhere or in a circle among them.
     include_errors,
     /// Requests answered with 429 because their network made too many.
@@ -119,6 +136,15 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
+    /// For what is no sum.
+    pub(crate) fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// For the few counts that several threads write.
     pub(crate) fn add_shared(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
@@ -128,3 +154,23 @@ impl Counter {
 /// A view on the counts of a server, also while it runs; see [`crate::Server::counters`].
 #[derive(Debug, Clone)]
 pub struct Counters(pub(crate) Arc<[LoopCounters]>);
+
+impl Counters {
+    /// What all loops have at the moment.
+    pub(crate) fn census(&self) -> Census {
+        let mut sum = Census::default();
+        self.0.iter().for_each(|of_loop| sum.add(&of_loop.board.read()));
+        sum
+    }
+}
+
+impl Counts {
+    /// Responses by the class of their status: 2xx, 3xx, 4xx, 5xx.
+    #[must_use]
+    pub fn classes(&self) -> [u64; 4] {
+        let others = [self.redirections, self.client_errors, self.server_errors];
+        // The counts are not read at one moment, so that the rest may be behind.
+        let good = self.requests.saturating_sub(others.iter().sum());
+        [good, others[0], others[1], others[2]]
+    }
+}

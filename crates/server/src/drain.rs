@@ -19,7 +19,9 @@ pub(crate) enum Drain {
 pub(crate) enum Chunk {
     /// In the digits of a size: the size so far and how many digits.
     Size { size: u64, digits: u8 },
-    /// After the digits, up to the end of the line.
+    /// In blanks after the digits.
+    Blank { size: u64 },
+    /// After a semicolon, up to the end of the line.
     Extension { size: u64 },
     /// After a carriage return that ends the size line.
     SizeEnd { size: u64 },
@@ -27,8 +29,10 @@ pub(crate) enum Chunk {
     Data(u64),
     /// Before the carriage return, then the line feed, that end a chunk.
     DataEnd { seen_cr: bool },
-    /// In the trailer section: bytes in the current line.
-    Trailer { line_bytes: u32 },
+    /// In the trailer section: whether the current line has any bytes.
+    Trailer { is_begun: bool },
+    /// After a carriage return that ends such a line.
+    TrailerEnd { is_begun: bool },
 }
 
 /// Why a body cannot be read past.
@@ -103,20 +107,21 @@ impl Chunk {
                 Self::Size { size: size * 16 + digit, digits: digits + 1 }
             }
             (Self::Size { size, digits: 1.. }, b'\r') => Self::SizeEnd { size },
-            (Self::Size { size, digits: 1.. }, b';' | b' ' | b'\t') => Self::Extension { size },
-            (Self::Extension { size }, b'\r') => Self::SizeEnd { size },
-            (Self::Extension { .. }, b'\n' | 0) => return Err(DrainError::Malformed),
-            (Self::Extension { size }, _) => Self::Extension { size },
-            (Self::SizeEnd { size: 0 }, b'\n') => Self::Trailer { line_bytes: 0 },
+            // Lines end with both characters: who takes one of them alone for an end sees other requests than who does not.
+            (Self::Size { size, digits: 1.. } | Self::Blank { size }, b';') => Self::Extension { size },
+            (Self::Size { size, digits: 1.. } | Self::Blank { size }, b' ' | b'\t') => Self::Blank { size },
+            (Self::Blank { size } | Self::Extension { size }, b'\r') => Self::SizeEnd { size },
+            (Self::Extension { size }, b'\t' | b' '..=b'~' | 0x80..) => Self::Extension { size },
+            (Self::SizeEnd { size: 0 }, b'\n') => Self::Trailer { is_begun: false },
             (Self::SizeEnd { size }, b'\n') => Self::Data(size),
             (Self::Data(left), _) if left > taken => Self::Data(left - taken),
             (Self::Data(_), _) => Self::DataEnd { seen_cr: false },
             (Self::DataEnd { seen_cr: false }, b'\r') => Self::DataEnd { seen_cr: true },
             (Self::DataEnd { seen_cr: true }, b'\n') => Self::Size { size: 0, digits: 0 },
-            (Self::Trailer { line_bytes: 0 }, b'\n') => return Ok(None),
-            (Self::Trailer { .. }, b'\n') => Self::Trailer { line_bytes: 0 },
-            (Self::Trailer { line_bytes }, b'\r') => Self::Trailer { line_bytes },
-            (Self::Trailer { line_bytes }, _) => Self::Trailer { line_bytes: line_bytes.saturating_add(1) },
+            (Self::Trailer { is_begun }, b'\r') => Self::TrailerEnd { is_begun },
+            (Self::Trailer { .. }, b'\t' | b' '..=b'~' | 0x80..) => Self::Trailer { is_begun: true },
+            (Self::TrailerEnd { is_begun: false }, b'\n') => return Ok(None),
+            (Self::TrailerEnd { is_begun: true }, b'\n') => Self::Trailer { is_begun: false },
             _ => return Err(DrainError::Malformed),
         };
         Ok(Some(next))
@@ -142,9 +147,31 @@ mod tests {
 
     #[test]
     fn malformed_chunks_are_refused() {
-        for body in ["x\r\n", "\r\n", "5\r\nabcdefg", "1;\n", "-1\r\n", "1\r\naX", "ffffffffffffffff\r\n", "5 \nabcde"]
-        {
-            assert_eq!(drain_in_pieces(body.as_bytes(), 99), Err(DrainError::Malformed), "{body}");
+        for body in [
+            "x\r\n",
+            "\r\n",
+            "5\r\nabcdefg",
+            "1;\n",
+            "-1\r\n",
+            "0x1\r\n",
+            "1\r\naX",
+            "ffffffffffffffff\r\n",
+            "5 \nabcde",
+            "5 5\r\nabcde",
+            "5;a\rb\r\n",
+            "5;a\0\r\n",
+            "5\nabcde",
+            "5\r\nabcde\n",
+            "0\n\n",
+            "0\r\n\n",
+            "0\r\nA: b\n\r\n",
+            "0\r\nA: b\rc\r\n",
+            "0\r\nA: \0\r\n",
+        ] {
+            assert_eq!(drain_in_pieces(body.as_bytes(), 99), Err(DrainError::Malformed), "{body:?}");
+        }
+        for body in ["5 \r\nabcde\r\n0\r\n\r\n", "5\t;a=\"b\" ; c\r\nabcde\r\n0;x\r\nA: b\r\n\r\n"] {
+            assert_eq!(drain_in_pieces(body.as_bytes(), 3), Ok(body.len()), "{body:?}");
         }
         let endless = b"1;".iter().copied().chain(std::iter::repeat_n(b'x', 20_000)).collect::<Vec<u8>>();
         assert_eq!(drain_in_pieces(&endless, 999), Err(DrainError::TooLarge));

@@ -1,4 +1,7 @@
 //! The few system calls of the loop that the standard library does not offer.
+//!
+//! Those of every request are made without the C library's functions, which are points of cancellation: in a program with
+//! several threads each of them takes two locked instructions more.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -83,13 +86,16 @@ impl Epoll {
 
     /// Fills `events`, waiting at most `timeout_ms`; an interrupted wait counts as one without events.
     pub(crate) fn wait(&self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
-        let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
-        // SAFETY: the kernel writes at most `room` events into the slice.
-        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) };
-        match check(count) {
-            Ok(count) => Ok(count.cast_unsigned() as usize),
+        let (fd, room) = (self.0.as_raw_fd(), i32::try_from(events.len()).unwrap_or(i32::MAX));
+        let no_mask = std::ptr::null::<libc::sigset_t>();
+        let mask_bytes = 8_usize;
+        // SAFETY: the kernel writes at most `room` events into the slice, and is given no mask of signals.
+        let count = unsafe {
+            libc::syscall(libc::SYS_epoll_pwait, fd, events.as_mut_ptr(), room, timeout_ms, no_mask, mask_bytes)
+        };
+        match count_of(count) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-            Err(error) => Err(error),
+            count => count,
         }
     }
 }
@@ -147,11 +153,37 @@ pub(crate) fn accept(listener: &impl AsRawFd) -> io::Result<(OwnedFd, SocketAddr
     Ok((fd, addr))
 }
 
+/// Which of the descriptors have something to be read or accepted. To ask is a tenth of what a call of `accept4` costs that
+/// finds nobody, as that makes a socket and a file before it looks.
+pub(crate) fn have_input<const N: usize>(descriptors: [Option<RawFd>; N]) -> [bool; N] {
+    // The kernel passes over negative numbers.
+    let mut asked = descriptors.map(|fd| libc::pollfd { fd: fd.unwrap_or(-1), events: libc::POLLIN, revents: 0 });
+    // SAFETY: the kernel reads and writes the structures, which live over the call. Where it fails nothing is told.
+    unsafe { libc::poll(asked.as_mut_ptr(), N as libc::nfds_t, 0) };
+    asked.map(|asked| asked.revents != 0)
+}
+
 /// Receives into `buffer` without waiting; 0 means that the peer has ended its side.
 pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the kernel writes at most the slice's length into it.
-    let n = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
-    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    let nobody = std::ptr::null_mut::<libc::c_void>();
+    let (at, len) = (buffer.as_mut_ptr(), buffer.len());
+    // SAFETY: the kernel writes at most the slice's length into it, and is asked for no address.
+    count_of(unsafe { libc::syscall(libc::SYS_recvfrom, fd, at, len, libc::MSG_DONTWAIT, nobody, nobody) })
+}
+
+/// Sends some of the bytes without waiting.
+pub(crate) fn send_bytes(fd: RawFd, bytes: &[u8], flags: i32) -> io::Result<usize> {
+    let flags = flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    let nobody = std::ptr::null::<libc::c_void>();
+    // SAFETY: the kernel reads only the slice, which lives over the call, and is given no address.
+    count_of(unsafe { libc::syscall(libc::SYS_sendto, fd, bytes.as_ptr(), bytes.len(), flags, nobody, 0_usize) })
+}
+
+/// Sends some of a file without waiting; 0 means that it ends before `start`.
+pub(crate) fn send_file(fd: RawFd, file: RawFd, start: libc::off64_t, len: usize) -> io::Result<usize> {
+    let mut offset = start;
+    // SAFETY: the offset lives over the call, which updates it.
+    count_of(unsafe { libc::syscall(libc::SYS_sendfile, fd, file, &raw mut offset, len) })
 }
 
 /// Sends some of the pieces without waiting.
@@ -161,9 +193,9 @@ pub(crate) fn send(fd: RawFd, pieces: &[IoSlice<'_>], flags: i32) -> io::Result<
     // An IoSlice has the layout of an iovec, and sendmsg does not write through it.
     message.msg_iov = pieces.as_ptr().cast_mut().cast();
     message.msg_iovlen = pieces.len();
+    let flags = flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     // SAFETY: the structure and the pieces live over the call, which only reads them.
-    let taken = unsafe { libc::sendmsg(fd, &raw const message, flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
-    usize::try_from(taken).map_err(|_| io::Error::last_os_error())
+    count_of(unsafe { libc::syscall(libc::SYS_sendmsg, fd, &raw const message, flags) })
 }
 
 /// Ends our side of a connection; the peer still can send.
@@ -172,11 +204,23 @@ pub(crate) fn end_output(fd: RawFd) {
     unsafe { libc::shutdown(fd, libc::SHUT_WR) };
 }
 
+/// Has a socket hold back what is no whole segment, or send it at last. A Unix socket has no segments, and refuses.
+pub(crate) fn cork(fd: RawFd, is_corked: bool) {
+    let (value, len) = (i32::from(is_corked), size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the kernel reads `len` bytes of `value`, which lives over the call.
+    unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CORK, (&raw const value).cast(), len) };
+}
+
 /// Sets an integer socket option.
 pub(crate) fn set_int_option(socket: &impl AsRawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     let len = size_of::<i32>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes of `value`, which lives over the call.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) }).map(drop)
+}
+
+/// The same for calls that answer with a number of bytes or of other things.
+fn count_of(result: libc::c_long) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
 /// Turns the C convention of -1 into an error.

@@ -90,6 +90,22 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// The user as whom the server is to run is not there.
+    #[error("cannot run as {name}: {source}; give the name of a user of this system")]
+    User {
+        /// The name as given.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The address at which the server tells of itself cannot be used.
+    #[error("cannot tell of itself at {addr}: {source}; give another address, or one that no other server uses")]
+    Admin {
+        /// The address that was asked for.
+        addr: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A certificate or its key cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -146,6 +162,12 @@ pub enum RunError {
     /// A thread for a loop could not be started.
     #[error("cannot start a thread for an event loop: {source}; lower the number of loops")]
     Thread {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Root's rights could not be given up.
+    #[error("cannot run as the user that was asked for: {source}; start it as root, or without --user")]
+    Rights {
         /// What the system said.
         source: io::Error,
     },

@@ -1,5 +1,6 @@
 //! The loop of one core: waits for readiness and gives each connection its turn.
 
+use crate::census::Census;
 use crate::client::Client;
 use crate::connection::Turn;
 use crate::epoll::{self, Epoll, Interest, Readiness, Waker};
@@ -62,13 +63,15 @@ pub(crate) struct EventLoop {
     open: Arc<Open>,
     paused_until_ms: Option<u64>,
     next_sweep_ms: u64,
+    /// Nothing has happened since the last census.
+    is_counted: bool,
     stop_deadline_ms: u64,
 }
 
 /// The connections of all loops.
 #[derive(Debug)]
 pub(crate) struct Open {
-    count: AtomicUsize,
+    pub(crate) count: AtomicUsize,
     most: usize,
     pub(crate) per_address: PerAddress,
 }
@@ -114,6 +117,7 @@ impl EventLoop {
             open,
             paused_until_ms: None,
             next_sweep_ms: 0,
+            is_counted: false,
             stop_deadline_ms: u64::MAX,
         }
     }
@@ -134,6 +138,7 @@ impl EventLoop {
         while !(self.bench.stopping && self.is_empty()) {
             let count = self.epoll.wait(&mut events, self.timeout_ms())?;
             self.bench.clock.tick();
+            self.is_counted &= count == 0;
             // First of all: a listening socket that is still listed from before stands ahead of a change, and the
             // connection that it brings may ask for what was changed.
             if events[..count].iter().any(|event| event.u64 == WATCHES) {
@@ -198,7 +203,7 @@ impl EventLoop {
             return 0;
         }
         let log_is_empty = self.bench.log.as_ref().is_none_or(crate::access_log::LogBuffer::is_empty);
-        if self.is_empty() && self.paused_until_ms.is_none() && log_is_empty {
+        if self.is_empty() && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
             return -1;
         }
         let sweep_ms = self.next_sweep_ms.saturating_sub(self.bench.clock.now_ms).clamp(1, SWEEP_MS);
@@ -267,13 +272,20 @@ impl EventLoop {
     fn accept(&mut self, listener: u64) {
         for accepted in 0..ACCEPTS_MAX {
             let Some(listener) = self.listeners.get(listener_index(listener)) else { return };
+            if accepted > 0 {
+                let [is_awaited, is_told] =
+                    epoll::have_input([Some(listener.socket.as_raw_fd()), self.bench.watcher.fd()]);
+                // Who waits may have come after the events of this round, and have just changed what it asks for.
+                if is_told {
+                    self.bench.hear();
+                }
+                if !is_awaited {
+                    return;
+                }
+            }
             match epoll::accept(&listener.socket) {
                 Ok((socket, peer)) => {
                     self.bench.counts().connections.add(1);
-                    // It may have come after the events of this round, by who has just changed what it asks for.
-                    if accepted > 0 {
-                        self.bench.hear();
-                    }
                     let is_secure = listener.is_secure;
                     if !self.open.enter(peer.ip()) {
                         self.bench.counts().connections_refused.add(1);
@@ -352,6 +364,16 @@ impl EventLoop {
         if let Some(log) = &mut self.bench.log {
             log.hand_over();
         }
+        self.take_census();
+    }
+
+    fn take_census(&mut self) {
+        let mut census = Census::default();
+        self.connections.iter().for_each(|connection| connection.count(&mut census));
+        self.quic.iter().for_each(|endpoint| endpoint.count(&mut census));
+        (census.cache_bytes, census.cache_entries) = self.bench.front.fill();
+        self.bench.counts().board.put(&census);
+        self.is_counted = true;
     }
 
     /// Takes what has arrived already, then no more; idle connections close, the others finish their response.

@@ -45,18 +45,21 @@
 //! ```
 
 mod access_log;
+mod admin;
 mod arm_requests;
 mod arm_rules;
 mod assembly;
 mod atom;
 mod basic_user;
 mod cache;
+mod census;
 mod client;
 mod clock;
 mod coding;
 mod compress;
 mod conditional;
 mod config;
+mod confine;
 mod connection;
 mod counters;
 mod drain;
@@ -97,6 +100,7 @@ mod watcher;
 mod watches;
 mod workbench;
 
+pub use admin::{Admin, AdminError, AdminToken};
 pub use arm_rules::{ArmRules, ArmRulesError};
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,

@@ -1,6 +1,7 @@
 //! What a caller can choose about a server; every bound has a default here.
 
 use crate::access_log::format::Format;
+use crate::admin::Admin;
 use crate::arm_rules::ArmRules;
 use crate::config::HostRules;
 use crate::listen::ListenAddr;
@@ -44,6 +45,16 @@ pub struct Options {
     pub hosts: Option<HostRules>,
     /// Where to write a line for each response. Default: nowhere.
     pub access_log: Option<AccessLog>,
+    /// Where the server tells of itself: a page, JSON, metrics for Prometheus. Default: nowhere.
+    pub admin: Option<Admin>,
+    /// The user as whom the server runs when it was started as root, once everything is open. Default: as it was started.
+    pub user: Option<String>,
+    /// Whether the server confines itself to the files and system calls that it needs (Landlock, seccomp): the thread
+    /// that runs it, and all that come from that, for ever; so it is for programs that do nothing else. Without a word on
+    /// it the library does not.
+    pub sandbox: Option<bool>,
+    /// Files that a new configuration would be read from: a server that is confined leaves them open to itself.
+    pub read_again: Vec<PathBuf>,
     /// Which requests are told as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
     /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
@@ -82,6 +93,10 @@ impl Options {
             dot_files: false,
             hosts: None,
             access_log: None,
+            admin: None,
+            user: None,
+            sandbox: None,
+            read_again: Vec::new(),
             arm: None,
             certificates: Vec::new(),
             listen_clear: Vec::new(),

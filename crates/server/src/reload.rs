@@ -1,8 +1,10 @@
 //! Another configuration for a server that runs.
 
+use crate::error::TlsError;
 use crate::options::Options;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Hands a new configuration to a running server; see [`crate::Server::reloader`].
 #[derive(Debug, Clone)]
@@ -13,11 +15,30 @@ pub struct Reloader(pub(crate) Arc<Reloads>);
 pub(crate) struct Reloads {
     generation: AtomicU64,
     options: Mutex<Arc<Options>>,
+    history: Mutex<ReloadHistory>,
+}
+
+/// What became of reloads.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct ReloadHistory {
+    /// Configurations that were taken up, and those that were not.
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
+    /// When the last of them came, in seconds since 1970.
+    pub(crate) last_unix_s: Option<u64>,
+    /// Why the last one was not taken up; none if it was.
+    pub(crate) last_error: Option<String>,
+    /// Why changed certificates are not used; none if they are.
+    pub(crate) certificates_error: Option<String>,
 }
 
 impl Reloader {
     pub(crate) fn new(options: &Arc<Options>) -> Self {
-        Self(Arc::new(Reloads { generation: AtomicU64::new(0), options: Mutex::new(Arc::clone(options)) }))
+        Self(Arc::new(Reloads {
+            generation: AtomicU64::new(0),
+            options: Mutex::new(Arc::clone(options)),
+            history: Mutex::default(),
+        }))
     }
 
     /// Has every loop take up hosts, paths, limits, times, certificates and the log of `options`, for the
@@ -34,6 +55,9 @@ impl Reloader {
             ("loops", before.loops != options.loops.max(1)),
             ("cache", before.cache_bytes_max != options.cache_bytes_max),
             ("arm", before.arm != options.arm),
+            ("admin", before.admin != options.admin),
+            ("user", before.user != options.user),
+            ("sandbox", before.sandbox != options.sandbox),
             ("log (whether there is one)", before.access_log.is_some() != options.access_log.is_some()),
             ("limits.connections", before.limits.connections_max != options.limits.connections_max),
             (
@@ -45,11 +69,39 @@ impl Reloader {
         options.cache_bytes_max = before.cache_bytes_max;
         *current = Arc::new(options);
         self.0.generation.fetch_add(1, Ordering::Release);
+        self.0.note(|history| {
+            history.done += 1;
+            history.last_error = None;
+        });
         changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(what, _)| what).collect()
+    }
+
+    /// Takes note that another configuration was not taken up, and why.
+    pub fn refused(&self, why: &str) {
+        self.0.note(|history| {
+            history.failed += 1;
+            history.last_error = Some(why.to_owned());
+        });
     }
 }
 
 impl Reloads {
+    pub(crate) fn history(&self) -> ReloadHistory {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes note of changed certificates: whether they are used, or why not.
+    pub(crate) fn note_certificates(&self, outcome: &Result<(), TlsError>) {
+        let error = outcome.as_ref().err().map(ToString::to_string);
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).certificates_error = error;
+    }
+
+    fn note(&self, what: impl FnOnce(&mut ReloadHistory)) {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.last_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
+        what(&mut history);
+    }
+
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }

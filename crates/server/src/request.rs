@@ -265,9 +265,26 @@ impl<'b> Request<'b> {
     }
 }
 
+/// The bytes that a host and port are made of.
+const OF_HOSTS: [bool; 256] = {
+    let mut of_hosts = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        of_hosts[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let others = b"-._~%!$&'()*+,;=:[]";
+    let mut at = 0;
+    while at < others.len() {
+        of_hosts[others[at] as usize] = true;
+        at += 1;
+    }
+    of_hosts
+};
+
 /// Whether the value can be a host and port; it may be empty (RFC 9110 section 7.2).
 fn is_host(value: &[u8]) -> bool {
-    value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte))
+    value.iter().all(|&byte| OF_HOSTS[usize::from(byte)])
 }
 
 /// A number written with digits only: no sign, no space.

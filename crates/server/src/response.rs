@@ -131,6 +131,12 @@ impl Response {
         Rest { response: self, skip: self.offset, part: 0, head_at: 0, content_next: false }
     }
 
+    /// Leaves away what has not been sent.
+    pub(crate) fn cut_off(&mut self) {
+        self.head.clear();
+        self.parts.clear();
+    }
+
     /// Makes the value new while it keeps its memory.
     pub(crate) fn reset(&mut self) {
         self.head.clear();

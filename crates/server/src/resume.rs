@@ -1,10 +1,12 @@
 //! Unfinished responses as values: begun by one process, kept or sent elsewhere, and continued by another.
 
+use crate::assembly;
 use crate::atom::{Atom, Content, Description};
 use crate::clock::Clock;
 use crate::compress;
 use crate::counters::LoopCounters;
 use crate::error::BindError;
+use crate::front::host_counts::HostLedger;
 use crate::head::Persistence;
 use crate::options::Options;
 use crate::pending::Pending;
@@ -67,7 +69,12 @@ impl Resumer {
         let shelf = Arc::new(Shelf::new());
         shelf.start().map_err(failed)?;
         // Nobody would listen, so files are looked at.
-        let share = Share { shelf: Arc::clone(&shelf), watcher: Rc::new(Watcher::deaf()), files_max: 4 };
+        let share = Share {
+            shelf: Arc::clone(&shelf),
+            watcher: Rc::new(Watcher::deaf()),
+            files_max: 4,
+            hosts: HostLedger::default(),
+        };
         let site = Site::new(root.try_clone().map_err(failed)?, &options, &share);
         Ok(Self { root, site, shelf, options, copied: Vec::new(), last: None })
     }
@@ -77,7 +84,12 @@ impl Resumer {
         let Head::Complete(request, _) = request::parse(head, &self.options.limits) else { return None };
         let persistence = Persistence::of(request.minor, request.keep_alive);
         let mut pending = Pending::default();
-        self.site.respond(&request, persistence, &Clock::new(), &LoopCounters::default(), &mut pending);
+        let (clock, counters) = (Clock::new(), LoopCounters::default());
+        let page = self.site.respond(&request, persistence, &clock, &counters, &mut pending);
+        if let Some(page) = page {
+            let site = &mut self.site;
+            assembly::respond_from_one_site(site, page, &request, persistence, &clock, &counters, &mut pending);
+        }
         let Some(atom) = pending.atom else {
             return Some(Unfinished { response: pending.response, path: None, digest: None, is_made: false });
         };
@@ -100,7 +112,7 @@ impl Resumer {
         let atom = self.content(unfinished)?;
         let response = std::mem::take(&mut unfinished.response);
         let mut queue = [Pending { response, atom, ..Pending::default() }];
-        let mut socket = Socket { fd: socket.as_raw_fd(), copied: &mut self.copied };
+        let mut socket = Socket { fd: socket.as_raw_fd(), copied: &mut self.copied, is_corked: None };
         let (outcome, _) = send::flush(&mut queue, &mut socket);
         let [pending] = queue;
         unfinished.response = pending.response;
@@ -127,8 +139,16 @@ impl Resumer {
         let mut digest = None;
         if of.is_made {
             // Another version of a compressor makes other bytes, so identity of the file says nothing here.
-            let Content::Memory(bytes) = &atom.content else { return Err(changed()) };
-            let bytes: Arc<[u8]> = compress::compress(bytes, of.response.variant).ok_or_else(changed)?.into();
+            let read;
+            let plain: &[u8] = match &atom.content {
+                Content::Memory(bytes) => bytes,
+                Content::File(_) => {
+                    let bytes_max = usize::try_from(self.options.compression.bytes_max).unwrap_or(usize::MAX);
+                    read = atom.read_whole(bytes_max).ok_or_else(changed)?;
+                    &read
+                }
+            };
+            let bytes: Arc<[u8]> = compress::compress(plain, of.response.variant).ok_or_else(changed)?.into();
             let form = Compressed { digest: shelf::digest_of(&bytes), bytes };
             digest = Some(form.digest);
             atom = Atom::compressed(&atom, of.response.variant, &form, 0);

@@ -1,10 +1,12 @@
 //! Drives responses into a sink: as much as it takes, and no byte twice.
 
 use crate::atom::{Atom, Content};
+use crate::epoll;
 use crate::pending::Pending;
 use crate::response::Piece;
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// Pieces in one system call.
@@ -16,12 +18,23 @@ const CALL_BYTES_MAX: usize = TURN_BYTES_MAX as usize;
 /// Up to this size several pieces are copied together: a plain send is cheaper than a vector and a copy of this.
 const COPIED_BYTES_MAX: usize = 4096;
 
+/// From this many bytes of a file on a socket is told to send whole segments only, until the end. The kernel hands a file
+/// over by 64 KiB, of which over loopback and on fast cards nearly all is one segment, and the few bytes beyond it would
+/// be another, as nothing is held back otherwise.
+const CORKED_BYTES_MIN: u64 = 128 << 10;
+
 /// Where responses go: a socket, or something that looks like one to a test.
 pub(crate) trait Sink {
     /// Takes some of the pieces; `more` says that content of a file follows at once.
     fn send(&mut self, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize>;
-    /// Takes some of a file; 0 means that the file has ended before.
-    fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64>;
+    /// Takes some of a file, as long as it is unchanged; 0 means that the file has ended before.
+    ///
+    /// # Errors
+    ///
+    /// `StaleNetworkFileHandle` if it has changed: bytes of two versions must never look like one file.
+    fn send_file(&mut self, file: &File, is_unchanged: &dyn Fn() -> bool, start: u64, len: u64) -> io::Result<u64>;
+    /// Nothing follows for now: what was held back goes out.
+    fn end(&mut self) {}
 }
 
 /// How far sending came.
@@ -59,6 +72,9 @@ pub(crate) fn flush(queue: &mut [Pending], sink: &mut impl Sink) -> (io::Result<
             Err(error) => break Err(error),
         }
     };
+    if matches!(outcome, Ok(Sent::All)) {
+        sink.end();
+    }
     (outcome, total)
 }
 
@@ -77,7 +93,7 @@ enum Step {
 
 /// One system call.
 fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
-    let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+    let mut pieces = [const { MaybeUninit::<IoSlice<'_>>::uninit() }; PIECES_MAX];
     let mut count = 0;
     let mut wanted = 0;
     let mut file = None;
@@ -100,7 +116,7 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
             };
             let room = CALL_BYTES_MAX - wanted;
             let (now, later) = bytes.split_at(bytes.len().min(room));
-            pieces[count] = IoSlice::new(now);
+            pieces[count].write(IoSlice::new(now));
             count += 1;
             wanted += now.len();
             if !later.is_empty() {
@@ -110,18 +126,20 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
         }
     }
     if count > 0 {
-        let taken = sink.send(&pieces[..count], file.is_some())?;
+        // SAFETY: the first `count` of them were written, and what may be uninitialised has the layout of what is not.
+        let pieces = unsafe { std::slice::from_raw_parts(pieces.as_ptr().cast::<IoSlice<'_>>(), count) };
+        let taken = sink.send(pieces, file.is_some())?;
         let (bytes, full) = (taken as u64, taken < wanted);
         let is_last = is_last && !full && file.is_none();
         advance(queue, bytes);
         return Ok(if is_last { Step::Last { bytes } } else { Step::Took { bytes, full } });
     }
     let Some((handle, start, len)) = file else { return Ok(Step::Nothing) };
-    if !queue.iter().find(|pending| !pending.response.is_finished()).is_some_and(Pending::is_unchanged) {
-        // Bytes of two versions must never look like one file.
-        return Err(io::ErrorKind::StaleNetworkFileHandle.into());
-    }
-    let taken = sink.send_file(handle, start, len.min(CALL_BYTES_MAX as u64))?;
+    let is_unchanged = || {
+        let pending = queue.iter().find(|pending| !pending.response.is_finished());
+        pending.is_some_and(Pending::is_unchanged)
+    };
+    let taken = sink.send_file(handle, &is_unchanged, start, len.min(CALL_BYTES_MAX as u64))?;
     if taken == 0 {
         // The file became shorter than the head has promised, so there is no honest way to go on.
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -167,36 +185,48 @@ pub(crate) struct Socket<'c> {
     pub(crate) fd: RawFd,
     /// Memory to copy small pieces together in.
     pub(crate) copied: &'c mut Vec<u8>,
+    /// Whether it holds back what is no whole segment; none = it never shall.
+    pub(crate) is_corked: Option<&'c mut bool>,
 }
 
 impl Sink for Socket<'_> {
     fn send(&mut self, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | if more { libc::MSG_MORE } else { 0 };
+        let flags = if more { libc::MSG_MORE } else { 0 };
+        if let [piece] = pieces {
+            return epoll::send_bytes(self.fd, piece, flags);
+        }
         let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let taken = if pieces.len() == 1 || bytes <= COPIED_BYTES_MAX {
-            let whole: &[u8] = if let [piece] = pieces {
-                piece
-            } else {
-                self.copied.clear();
-                for piece in pieces {
-                    self.copied.extend_from_slice(piece);
-                }
-                self.copied
-            };
-            // SAFETY: the kernel reads only the slice, which lives over the call.
-            unsafe { libc::send(self.fd, whole.as_ptr().cast(), whole.len(), flags) }
-        } else {
-            return crate::epoll::send(self.fd, pieces, flags);
-        };
-        usize::try_from(taken).map_err(|_| io::Error::last_os_error())
+        if bytes > COPIED_BYTES_MAX {
+            return epoll::send(self.fd, pieces, flags);
+        }
+        self.copied.clear();
+        for piece in pieces {
+            self.copied.extend_from_slice(piece);
+        }
+        epoll::send_bytes(self.fd, self.copied, flags)
     }
 
-    fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64> {
-        let mut offset = libc::off64_t::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        // SAFETY: the offset lives over the call, which updates it; both descriptors are open.
-        let taken = unsafe { libc::sendfile64(self.fd, file.as_raw_fd(), &raw mut offset, len) };
-        u64::try_from(taken).map_err(|_| io::Error::last_os_error())
+    fn send_file(&mut self, file: &File, is_unchanged: &dyn Fn() -> bool, start: u64, len: u64) -> io::Result<u64> {
+        // Only before the call: what the kernel has taken lies with it by pages of the file, not as a copy.
+        if !is_unchanged() {
+            return Err(io::ErrorKind::StaleNetworkFileHandle.into());
+        }
+        let start = libc::off64_t::try_from(start).map_err(|_| io::ErrorKind::InvalidInput)?;
+        if len >= CORKED_BYTES_MIN
+            && let Some(is_corked @ false) = self.is_corked.as_deref_mut()
+        {
+            *is_corked = true;
+            epoll::cork(self.fd, true);
+        }
+        let taken = epoll::send_file(self.fd, file.as_raw_fd(), start, usize::try_from(len).unwrap_or(usize::MAX))?;
+        Ok(taken as u64)
+    }
+
+    fn end(&mut self) {
+        if let Some(is_corked @ true) = self.is_corked.as_deref_mut() {
+            *is_corked = false;
+            epoll::cork(self.fd, false);
+        }
     }
 }
 
@@ -206,6 +236,7 @@ mod tests {
     use crate::atom::Description;
     use crate::clock::Clock;
     use crate::counters::LoopCounters;
+    use crate::front::host_counts::HostLedger;
     use crate::head::Persistence;
     use crate::options::Options;
     use crate::request::{self, Head};
@@ -243,7 +274,8 @@ mod tests {
             self.take(&pieces.iter().flat_map(|piece| piece.iter().copied()).collect::<Vec<u8>>())
         }
 
-        fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64> {
+        fn send_file(&mut self, file: &File, is_unchanged: &dyn Fn() -> bool, start: u64, len: u64) -> io::Result<u64> {
+            assert!(is_unchanged());
             let mut bytes = vec![0; len as usize];
             file.read_exact_at(&mut bytes, start)?;
             Ok(self.take(&bytes)? as u64)
@@ -254,11 +286,13 @@ mod tests {
         let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
         let root = Root::open_directory(directory).expect("opens");
         let watcher = Rc::new(Watcher::deaf());
-        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4 };
+        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4, hosts: HostLedger::default() };
         let mut site = Site::new(root, &options, &share);
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
         let mut pending = Pending::default();
-        site.respond(&request, Persistence::Stays, &Clock::new(), &LoopCounters::default(), &mut pending);
+        let (clock, counters) = (Clock::new(), LoopCounters::default());
+        let page = site.respond(&request, Persistence::Stays, &clock, &counters, &mut pending);
+        assert!(page.is_none(), "no page with includes");
         pending
     }
 

@@ -1,12 +1,15 @@
 //! A server: bound first, so that everything that can be wrong is said, then run.
 
 use crate::access_log::{LogBuffer, LogWriter};
+use crate::admin::{AdminServer, Process, View};
 use crate::arm_requests::{ArmRequests, Names};
 use crate::config::HostRules;
+use crate::confine::{Confinement, User};
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
 use crate::error::{BindError, RunError, TlsError};
 use crate::event_loop::{EventLoop, Open, QUIC_MAX};
+use crate::front::host_counts::{HostLedger, HostTable};
 use crate::front::rewrite::Fields;
 use crate::front::{Front, Hosts};
 use crate::listen::{self, ListenAddr, Listener, Local, LocalAddr};
@@ -24,7 +27,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often the caller's stop flag is looked at.
 const STOP_POLL: Duration = Duration::from_millis(50);
@@ -43,6 +46,9 @@ pub struct Server {
     tls: Option<Arc<rustls::ServerConfig>>,
     quic: Option<Arc<quinn_proto::ServerConfig>>,
     log: Option<LogWriter>,
+    admin: Option<AdminServer>,
+    user: Option<User>,
+    started: (Instant, SystemTime),
     counters: Counters,
     reopen: Arc<AtomicBool>,
     reloader: Reloader,
@@ -75,6 +81,11 @@ impl Server {
         let reopen = Arc::new(AtomicBool::new(false));
         let log = options.access_log.as_ref().map(|log| LogWriter::open(log, Arc::clone(&reopen), options.notice));
         let log = log.transpose()?;
+        let named = |name: &String| User::named(name).map_err(|source| BindError::User { name: name.clone(), source });
+        let user = options.user.as_ref().map(named).transpose()?;
+        if let (Some(log), Some(user)) = (&log, &user) {
+            log.give_to(user);
+        }
         let is_secure = !options.certificates.is_empty();
         let certificates = is_secure.then(|| Certificates::load(&options.certificates)).transpose()?;
         let tls = certificates.as_ref().map(|certificates| certificates.config().map(Arc::new)).transpose();
@@ -82,6 +93,7 @@ impl Server {
         let listen = options.listen.iter().map(|addr| (addr, is_secure));
         let listen = listen.chain(options.listen_clear.iter().map(|addr| (addr, false)));
         let sockets = listen::open(&listen.collect::<Vec<_>>(), options.loops)?;
+        let admin = options.admin.as_ref().map(AdminServer::bind).transpose()?;
         let mut locals: Vec<Local> = sockets.first().into_iter().flatten().filter_map(Listener::local_addr).collect();
         let quic_sockets = quic::open(&quic_addresses(&options, &locals)?, options.loops)?;
         let addr = |socket: &QuicSocket| socket.local_addr().map(LocalAddr::Tcp);
@@ -119,6 +131,9 @@ impl Server {
             tls,
             quic,
             log,
+            admin,
+            user,
+            started: (Instant::now(), SystemTime::now()),
             counters,
             reopen,
             connections_max,
@@ -139,6 +154,11 @@ impl Server {
     /// Everything that the server listens on.
     pub fn locals(&self) -> &[Local] {
         &self.locals
+    }
+
+    /// Where the server tells of itself, if it does.
+    pub fn admin_local(&self) -> Option<Local> {
+        self.admin.as_ref().and_then(AdminServer::local)
     }
 
     /// The number of event loops.
@@ -188,19 +208,34 @@ impl Server {
     /// As for [`run`](Self::run).
     pub fn run_with(self, stop: &AtomicBool, mut beside: impl FnMut()) -> Result<Counts, RunError> {
         let alt_svc = alt_svc(&self.quic_addrs());
-        let Self { options, parts, mut certificates, tls, quic, mut log, counters, reopen, reloader, .. } = self;
+        let Self { options, parts, mut certificates, tls, quic, mut log, admin, counters, reopen, reloader, .. } = self;
         let (connections_max, files_max) = (self.connections_max, self.files_max);
+        // Before ARM, which says whose memory it is that it tells from.
+        let mut confinement = Confinement::default();
+        confinement.drop_rights(self.user.as_ref()).map_err(|source| RunError::Rights { source })?;
         let log_wanted = log.as_ref().map(LogWriter::wanted);
         let buffers: Vec<_> = parts.iter().map(|_| log.as_ref().map(LogWriter::buffer)).collect();
-        let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
-        let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
         let per_address = PerAddress::new(options.limits.connections_per_address_max);
         let open = Arc::new(Open::new(connections_max, per_address));
         // A socket that closes gives its place among those of its address to another one, and its loop's clients with it.
         let _kept: Vec<_> = parts.iter().flat_map(|part| &part.quic).map(QuicSocket::keep).collect();
+        let hosts = Arc::new(HostTable::default());
+        let view = View {
+            counters: counters.clone(),
+            open: Arc::clone(&open),
+            hosts: Arc::clone(&hosts),
+            reloads: Arc::clone(&reloader.0),
+            keys: certificates.as_ref().map(Certificates::keys),
+            process: Process::open(),
+            started: self.started,
+            listen: self.locals.iter().map(ToString::to_string).collect(),
+            connections_max,
+            cache_bytes_max: options.cache_bytes_max,
+            has_log: log_wanted.is_some(),
+            has_arm: options.arm.is_some(),
+        };
         let names = Arc::new(Names::default());
         let shelf = Arc::new(Shelf::new());
-        shelf.start().map_err(|source| RunError::Thread { source })?;
         let rules = options.arm.clone().map(Arc::new);
         let stopping = AtomicBool::new(false);
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
@@ -212,14 +247,22 @@ impl Server {
             let reloads = Arc::clone(&reloader.0);
             let (tls, shelf) = (tls.clone(), Arc::clone(&shelf));
             let quic = (quic_sockets, quic.clone(), alt_svc.clone());
-            threads.push(Start { reloads, index, epoll, waker, listeners, quic, root, tls, log, arm, shelf });
+            let hosts = HostLedger { table: Arc::clone(&hosts), index };
+            threads.push(Start { reloads, hosts, epoll, waker, listeners, quic, root, tls, log, arm, shelf });
         }
+        confinement.take_hold(&options);
+        // No thread was started before, so that all of them are confined.
+        let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
+        let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
+        shelf.start().map_err(|source| RunError::Thread { source })?;
+        let admin_thread = admin.map(|admin| admin.start(view)).transpose();
+        let admin_thread = admin_thread.map_err(|source| RunError::Thread { source })?;
         let outcome = std::thread::scope(|scope| {
             let mut running = Vec::new();
             let mut outcome = Ok(());
             for start in threads {
                 let (options, counters, open, stopping) = (&options, &counters, &open, &stopping);
-                let name = format!("weir-loop-{}", start.index);
+                let name = format!("weir-loop-{}", start.hosts.index);
                 let body = move || start.run(options, counters, open, stopping, files_max);
                 match std::thread::Builder::new().name(name).spawn_scoped(scope, body) {
                     Ok(thread) => running.push(thread),
@@ -238,12 +281,12 @@ impl Server {
                         reopen.store(true, Ordering::Relaxed);
                     }
                     let replaced = certificates.as_mut().and_then(|used| used.replace(&newer.certificates));
-                    tell_of_certificates(replaced, newer.notice);
+                    tell_of_certificates(replaced, &reloader, newer.notice);
                     wakers.iter().for_each(|waker| waker.wake());
                 }
                 polls = polls.wrapping_add(1);
                 if let Some(certificates) = certificates.as_mut().filter(|_| polls.is_multiple_of(CERTIFICATE_POLLS)) {
-                    tell_of_certificates(certificates.reload(), options.notice);
+                    tell_of_certificates(certificates.reload(), &reloader, options.notice);
                 }
             }
             stopping.store(true, Ordering::Relaxed);
@@ -255,6 +298,9 @@ impl Server {
             }
             outcome
         });
+        if let Some(thread) = admin_thread {
+            thread.end();
+        }
         if let Some(thread) = log_thread {
             thread.join();
         }
@@ -262,7 +308,10 @@ impl Server {
     }
 }
 
-fn tell_of_certificates(changed: Option<Result<(), TlsError>>, notice: fn(&str)) {
+fn tell_of_certificates(changed: Option<Result<(), TlsError>>, reloader: &Reloader, notice: fn(&str)) {
+    if let Some(outcome) = &changed {
+        reloader.0.note_certificates(outcome);
+    }
     match changed {
         Some(Ok(())) => notice("certificates were changed and are in use"),
         Some(Err(error)) => notice(&format!("changed certificates are not used: {error}")),
@@ -273,6 +322,9 @@ fn tell_of_certificates(changed: Option<Result<(), TlsError>>, notice: fn(&str))
 /// Where HTTP/3 is spoken, the ports of `listen` as the system chose them.
 fn quic_addresses(options: &Options, locals: &[Local]) -> Result<Vec<ListenAddr>, BindError> {
     let mut addresses = options.listen_quic.clone();
+    if (options.http3 || !addresses.is_empty()) && options.certificates.is_empty() {
+        return Err(BindError::QuicWithoutTls);
+    }
     if options.http3 {
         let secure = locals.iter().filter(|local| local.is_secure).filter_map(Local::ip);
         let same = secure.map(ListenAddr::from).collect::<Vec<_>>();
@@ -281,9 +333,6 @@ fn quic_addresses(options: &Options, locals: &[Local]) -> Result<Vec<ListenAddr>
             return Err(BindError::NotForQuic { addr });
         }
         addresses.extend(same);
-    }
-    if !addresses.is_empty() && options.certificates.is_empty() {
-        return Err(BindError::QuicWithoutTls);
     }
     addresses.truncate(QUIC_MAX);
     Ok(addresses)
@@ -304,7 +353,8 @@ fn alt_svc(addrs: &[SocketAddr]) -> Fields {
 /// A loop on its way into its thread.
 struct Start {
     reloads: Arc<Reloads>,
-    index: usize,
+    /// With the loop's number.
+    hosts: HostLedger,
     epoll: Epoll,
     waker: Arc<Waker>,
     listeners: Vec<Listener>,
@@ -327,7 +377,8 @@ impl Start {
         files_max: usize,
     ) -> std::io::Result<()> {
         let watcher = Rc::new(if options.watches_max > 0 { Watcher::new() } else { Watcher::deaf() });
-        let share = Share { shelf: self.shelf, watcher: Rc::clone(&watcher), files_max };
+        let index = self.hosts.index;
+        let share = Share { shelf: self.shelf, watcher: Rc::clone(&watcher), hosts: self.hosts, files_max };
         let front = match &options.hosts {
             None => Front::Plain(Site::new(self.root, options, &share)),
             Some(rules) => {
@@ -335,10 +386,10 @@ impl Start {
             }
         };
         let mut bench =
-            Workbench::new(front, self.log, self.arm, options, counters.clone(), self.index, (self.reloads, watcher));
+            Workbench::new(front, self.log, self.arm, options, counters.clone(), index, (self.reloads, watcher));
         let (sockets, config, alt_svc) = self.quic;
         bench.alt_svc = alt_svc;
-        let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, self.index, options.loops);
+        let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, index, options.loops);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
         let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, bench, Arc::clone(open));
         event_loop.run(&self.waker, stopping)

@@ -9,6 +9,7 @@ use crate::conditional::{self, Verdict};
 use crate::counters::LoopCounters;
 use crate::error_page::{self, Extra};
 use crate::forms::{self, Forms};
+use crate::front::host_counts::HostLedger;
 use crate::head::{self, Persistence};
 use crate::inotify::Event;
 use crate::listing;
@@ -20,6 +21,7 @@ use crate::request::{Method, Request};
 use crate::response::{Part, Variant};
 use crate::root::Root;
 use crate::shelf::Shelf;
+use crate::static_probe::static_probe;
 use crate::target::{self, BadTarget};
 use crate::watcher::Watcher;
 use crate::watches::{Change, Watches};
@@ -68,6 +70,8 @@ pub(crate) struct Share {
     pub(crate) shelf: Arc<Shelf>,
     /// The loop's.
     pub(crate) watcher: Rc<Watcher>,
+    /// What the loop counts of each host.
+    pub(crate) hosts: HostLedger,
     /// Descriptors of files that are kept open.
     pub(crate) files_max: usize,
 }
@@ -121,7 +125,9 @@ impl Site {
         self.root.is_same(root)
     }
 
-    /// Makes the response to a request, whatever it is.
+    /// Makes the response to a request, whatever it is; save for a page with includes, which is returned to be
+    /// assembled by who knows what its parts may be.
+    #[must_use]
     pub(crate) fn respond(
         &mut self,
         request: &Request<'_>,
@@ -129,19 +135,24 @@ impl Site {
         clock: &Clock,
         counters: &LoopCounters,
         out: &mut Pending,
-    ) {
+    ) -> Option<Rc<Atom>> {
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         match request.method {
             Method::Get | Method::Head => {}
-            Method::Options => return options(out, clock, persistence),
-            Method::Other => return error_page::write(out, 405, Extra { fields: ALLOW, ..extra }, clock, persistence),
+            Method::Options => {
+                options(out, clock, persistence);
+                return None;
+            }
+            Method::Other => {
+                error_page::write(out, 405, Extra { fields: ALLOW, ..extra }, clock, persistence);
+                return None;
+            }
         }
+        let mut page = None;
         let mut decoded = std::mem::take(&mut self.decoded);
         match target::resolve(request.target, self.dot_files, &mut decoded) {
             Ok(found) => match self.resource(found.path, clock, counters) {
-                Resource::Atom(atom) if atom.template.is_some() => {
-                    self.assembled(request, &atom, clock, persistence, counters, out);
-                }
+                Resource::Atom(atom) if atom.template.is_some() => page = Some(atom),
                 Resource::Atom(atom) => {
                     let atom = self.form(request, found.path, atom, clock, counters);
                     self.content(request, atom, clock, persistence, out);
@@ -156,6 +167,12 @@ impl Site {
             Err(BadTarget::Closed) => error_page::write(out, 404, extra, clock, persistence),
         }
         self.decoded = decoded;
+        page
+    }
+
+    /// Bytes in memory, and entries of the cache.
+    pub(crate) fn fill(&self) -> (u64, u64) {
+        self.cache.fill()
     }
 
     /// Another bound on the directories that are watched.
@@ -209,6 +226,7 @@ impl Site {
 
     /// Finds content in the cache, or on disk and then in the cache.
     fn resource(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Resource {
+        static_probe!("cache");
         let stale = match self.cache.find(path, clock.now_ms) {
             Found::Fresh(atom) => {
                 counters.cache_hits.add(1);
@@ -217,6 +235,7 @@ impl Site {
             Found::Stale(atom) => Some(atom),
             Found::Missing => None,
         };
+        static_probe!("file");
         // Before the look at the file, so that no change falls between the two.
         let device = self.watches.cover(&self.root, path, clock.now_ms);
         self.settle_watches(counters);
@@ -281,7 +300,9 @@ impl Site {
         let is_page = self.includes && assembly::is_page(name);
         let varies = !is_page && (makes || neighbours.iter().any(Option::is_some));
         let of = Description { path: name.into(), content_type, variant: Variant::Identity, varies, now_s };
-        let mut atom = Atom::load(file, &self.shelf, self.memory_bytes_max, &of)?;
+        let held_bytes_max =
+            if is_page { self.memory_bytes_max.max(assembly::HELD_BYTES_MAX) } else { self.memory_bytes_max };
+        let mut atom = Atom::load(file, &self.shelf, held_bytes_max, &of)?;
         atom.is_ambiguous = atom.stamp.is_ambiguous(AMBIGUOUS);
         atom.template = is_page.then(OnceCell::new);
         if varies {
@@ -292,30 +313,10 @@ impl Site {
         Ok(atom)
     }
 
-    /// A page with its includes: made for this request, so without validators and ranges.
-    fn assembled(
-        &mut self,
-        request: &Request<'_>,
-        atom: &Rc<Atom>,
-        clock: &Clock,
-        persistence: Persistence,
-        counters: &LoopCounters,
-        out: &mut Pending,
-    ) {
-        let page = assembly::assemble(self, atom, request, clock, counters);
-        let fields = format!("{}Content-Length: {}\r\n", atom.type_and_coding(), page.len());
-        out.status = 200;
-        head::other(&mut out.response.head, 200, &[fields.as_bytes()], clock, persistence);
-        out.head_bytes = out.response.head.len() as u64;
-        if request.method != Method::Head {
-            out.response.head.extend_from_slice(&page);
-        }
-    }
-
-    /// A file as a part of a page, by its URL; none where a request for it would not get a file.
-    pub(crate) fn part(&mut self, url: &str, clock: &Clock, counters: &LoopCounters) -> Option<Rc<Atom>> {
+    /// The file that a target leads to, for a page; none where a request for it would not get a file.
+    pub(crate) fn part(&mut self, target: &str, clock: &Clock, counters: &LoopCounters) -> Option<Rc<Atom>> {
         let mut decoded = Vec::new();
-        let found = target::resolve(url, self.dot_files, &mut decoded).ok()?;
+        let found = target::resolve(target, self.dot_files, &mut decoded).ok()?;
         match self.resource(found.path, clock, counters) {
             Resource::Atom(atom) => Some(atom),
             _ => None,

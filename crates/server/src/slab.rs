@@ -56,6 +56,11 @@ impl Slab {
             .collect()
     }
 
+    /// All connections.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Client> {
+        self.slots.iter().filter_map(|slot| slot.connection.as_ref())
+    }
+
     fn slot(&mut self, token: u64) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(token as u32 as usize)?;
         (u64::from(slot.generation) == token >> 32).then_some(slot)

@@ -4,7 +4,7 @@
 //! replays cheaply, and one of five, which Linux 6.18 and later turn into a call. Nobody looking, they cost nothing that
 //! can be measured. On other processors than x86-64 there is none.
 
-/// A static probe of the provider `weir`, without arguments.
+/// A static probe of the provider `weir`, without arguments: `read`, `route`, `cache`, `file`, `send` and `done`.
 macro_rules! static_probe {
     ($name:literal) => {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -12,11 +12,13 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 pub(crate) struct Transport {
     socket: OwnedFd,
     session: Option<Box<Session>>,
+    /// The socket holds back what is no whole segment.
+    is_corked: bool,
 }
 
 impl Transport {
     pub(crate) fn new(socket: OwnedFd, session: Option<Box<Session>>) -> Self {
-        Self { socket, session }
+        Self { socket, session, is_corked: false }
     }
 
     #[inline]
@@ -49,7 +51,7 @@ impl Transport {
     pub(crate) fn flush(&mut self, queue: &mut [Pending], copied: &mut Vec<u8>) -> (io::Result<Sent>, u64) {
         let fd = self.socket.as_raw_fd();
         match &mut self.session {
-            None => send::flush(queue, &mut Socket { fd, copied }),
+            None => send::flush(queue, &mut Socket { fd, copied, is_corked: Some(&mut self.is_corked) }),
             Some(session) => send::flush(queue, &mut session.sealing(fd, copied)),
         }
     }
@@ -59,7 +61,7 @@ impl Transport {
         let fd = self.socket.as_raw_fd();
         let pieces = [IoSlice::new(bytes)];
         match &mut self.session {
-            None => Socket { fd, copied }.send(&pieces, false),
+            None => Socket { fd, copied, is_corked: None }.send(&pieces, false),
             Some(session) => session.sealing(fd, copied).send(&pieces, false),
         }
     }

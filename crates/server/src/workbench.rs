@@ -129,7 +129,7 @@ impl Workbench {
     ) {
         let Self { front, clock, log, arm, counters, index, .. } = self;
         let counts = &counters.0[*index];
-        static_probe!("request");
+        static_probe!("route");
         front.respond(request, peer.ip(), Persistence::Stays, clock, counts, pending);
         count(pending.status, counts);
         if let Some(log) = log {
@@ -137,6 +137,7 @@ impl Workbench {
         }
         if let Some(arm) = arm {
             pending.arm = arm.begin(request, pending.status, peer, received);
+            counts.arm_told.add(u64::from(pending.arm.is_told()));
         }
     }
 
@@ -167,6 +168,9 @@ impl Workbench {
 
 #[inline]
 fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, pending: &mut Pending) {
+    if let Some(host) = &pending.log.host {
+        host.count(pending.status, pending.response.offset);
+    }
     if let Some(log) = log
         && !log.end(&pending.log, pending.body_sent_bytes(), pending.response.offset)
     {

@@ -186,3 +186,49 @@ fn forms_stay_within_the_bound_of_the_cache() {
     }
     assert!(site.counters.read().cache_evictions > 0);
 }
+
+#[test]
+fn what_is_not_held_in_memory_is_compressed_too() {
+    // With the bound as it is: larger than what is held, and smaller than what is compressed.
+    let text = text().repeat(2);
+    assert!((100 << 10..1 << 20).contains(&text.len()), "{} bytes", text.len());
+    let site = Site::start(&[("a.html", text.as_bytes())], |_| {});
+    for coding in ["gzip", "br", "zstd"] {
+        let reply = coded(&site, "/a.html", coding, coding);
+        assert_eq!(decoded(&reply), text.as_bytes(), "{coding}");
+        assert!(reply.body.len() < text.len() / 3);
+    }
+    assert_eq!(site.counters.read().cache_fills, 0, "no loop has read it");
+    // Beyond what is compressed.
+    let large = text.repeat(5);
+    site.write("large.html", large.as_bytes());
+    for _ in 0..5 {
+        let reply = site.ask("GET", "/large.html", "Accept-Encoding: gzip\r\n");
+        assert!(reply.field("content-encoding").is_none() && reply.text() == large);
+    }
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_compressed_never_gives_another_ones_form() {
+    let of = |version: usize| text().replace("paragraph", &format!("paragraph-{version:02}")).repeat(2);
+    let site = Site::start(&[("a.html", of(0).as_bytes())], |_| {});
+    let at = |name: &str| site.directory.path().join(name);
+    let mut was_coded = 0;
+    for version in 0..30 {
+        if version % 2 == 0 {
+            // Renamed over, and written in place while it is being read: of the same length.
+            site.write("new", of(version).as_bytes());
+            std::fs::rename(at("new"), at("a.html")).expect("renames");
+        } else {
+            site.write("a.html", of(version).as_bytes());
+        }
+        let expected = of(version);
+        for _ in 0..6 {
+            let reply = site.ask("GET", "/a.html", "Accept-Encoding: gzip\r\n");
+            was_coded += usize::from(reply.field("content-encoding").is_some());
+            assert!(decoded(&reply) == expected.as_bytes(), "version {version}");
+        }
+    }
+    let last = coded(&site, "/a.html", "gzip", "gzip");
+    assert!(decoded(&last) == of(29).as_bytes() && was_coded > 0, "{was_coded} forms");
+}

@@ -4,13 +4,17 @@
 mod harness;
 
 use harness::{Site, read_reply};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 #[test]
 fn a_lack_of_descriptors_pauses_accepting_without_spinning() {
-    let site = Site::start(&[("a.txt", b"a")], |_| {});
+    let site = Site::start(&[("a.txt", b"a"), ("b.txt", b"b")], |_| {});
     assert_eq!(site.get("/a.txt").text(), "a");
+    let mut streams = site.connect();
+    streams.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("sends");
+    assert_eq!(status_of_stream(&mut streams, 1, "/a.txt"), b"\x88", "200 in the static table");
     let mut open = site.connect();
     open.write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
     assert_eq!(read_reply(&mut open, false).text(), "a");
@@ -28,6 +32,13 @@ fn a_lack_of_descriptors_pauses_accepting_without_spinning() {
     let spent = cpu_time() - before;
     open.write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
     assert_eq!(read_reply(&mut open, false).text(), "a", "open connections and cached files go on");
+    // What is not in the cache cannot be opened: the client may come again, and the connection stays.
+    for _ in 0..2 {
+        open.write_all(b"GET /b.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+        assert_eq!(read_reply(&mut open, false).status, 503);
+    }
+    assert_eq!(status_of_stream(&mut streams, 3, "/b.txt")[2..], *b"503");
+    assert_eq!(status_of_stream(&mut streams, 5, "/a.txt"), b"\x88");
     let pauses = site.counters.read().accept_pauses;
     // SAFETY: as above.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
@@ -36,6 +47,28 @@ fn a_lack_of_descriptors_pauses_accepting_without_spinning() {
     let begin = Instant::now();
     assert_eq!(read_reply(&mut waiting, false).text(), "a");
     assert!(begin.elapsed() < Duration::from_secs(2));
+    open.write_all(b"GET /b.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    assert_eq!(read_reply(&mut open, false).text(), "b", "as soon as there are descriptors again");
+    assert_eq!(status_of_stream(&mut streams, 7, "/b.txt"), b"\x88");
+}
+
+/// Asks for a path on a stream of HTTP/2, and returns the field :status as it is encoded.
+fn status_of_stream(connection: &mut TcpStream, stream: u8, path: &str) -> Vec<u8> {
+    // GET and http of the static table, then the path and the authority "a".
+    let block = [&[0x82, 0x86, 0x04, path.len() as u8], path.as_bytes(), b"\x01\x01a"].concat();
+    let head = [0, 0, block.len() as u8, 1, 5, 0, 0, 0, stream];
+    connection.write_all(&[&head[..], &block].concat()).expect("sends");
+    loop {
+        let mut head = [0; 9];
+        connection.read_exact(&mut head).expect("a frame");
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        connection.read_exact(&mut payload).expect("its payload");
+        if head[3] == 1 && head[8] == stream {
+            let len = if payload[0] & 0x80 == 0 { 2 + usize::from(payload[1]) } else { 1 };
+            payload.truncate(len);
+            return payload;
+        }
+    }
 }
 
 fn cpu_time() -> Duration {

@@ -374,10 +374,16 @@ fn the_example_is_without_mistakes_even_with_all_that_is_commented_out() {
     };
     parse(example).expect("as it is");
     std::fs::create_dir_all(folder.path().join("errors")).expect("creates");
-    for name in ["shop.arm", "errors/404.html", "errors/any.html", "users"] {
-        let text = if name == "users" { USERS } else { b"" };
+    for name in ["shop.arm", "errors/404.html", "errors/any.html", "users", "admin-token"] {
+        let text = match name {
+            "users" => USERS,
+            "admin-token" => b"0123456789abcdef0123456789abcdef",
+            _ => b"",
+        };
         std::fs::write(folder.path().join(name), text).expect("writes");
     }
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(folder.path().join("admin-token"), private).expect("chmod");
     harness::certificate::make(folder.path(), "site", &["localhost"]);
     // Comments that are settings: what begins with a key or a table.
     let is_setting = |line: &str| {

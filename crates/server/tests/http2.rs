@@ -33,6 +33,16 @@ fn every_frame_and_every_error_is_as_the_standard_has_it() {
     assert!(counts.http2_errors > 40 && counts.http2_abuses >= 9, "{counts:?}");
 }
 
+#[test]
+fn a_strict_state_machine_finds_nothing_wrong() {
+    let site = site();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http2_cases/h2_client.py");
+    let output = run(PYTHON, &[script.to_str().expect("UTF-8"), &site.addr.port().to_string()]);
+    assert!(output.status.success(), "{}", text(&output));
+    let counts = site.stop();
+    assert_eq!((counts.http2_errors, counts.http2_abuses, counts.http2_streams_broken), (0, 0, 0), "{counts:?}");
+}
+
 /// The same over TLS.
 fn secure_site() -> Site {
     let large: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();

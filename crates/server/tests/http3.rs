@@ -215,8 +215,10 @@ fn what_is_no_quic_is_not_answered() {
     let mut told = 0;
     while let Ok(bytes) = socket.recv(&mut answer) {
         let is_negotiation = bytes > 5 && answer[0] & 0x80 != 0 && answer[1..5] == [0; 4];
-        assert!(is_negotiation, "{}", answer[..bytes].escape_ascii());
-        told += 1;
+        // What could be of a connection that is not known any more is told so, by less than was sent.
+        let is_reset = bytes < 1200 && answer[0] & 0xc0 == 0x40;
+        assert!(is_negotiation || is_reset, "{}", answer[..bytes].escape_ascii());
+        told += u32::from(is_negotiation);
     }
     assert!((1..=2).contains(&told), "{told}");
     let counts = site.stop();

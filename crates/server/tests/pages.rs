@@ -111,3 +111,31 @@ fn a_changed_part_is_in_the_next_page() {
     let off = Site::start(&[("p.shtml", b"<!--#echo var=\"A\" -->")], |options| options.includes = false);
     assert_eq!(off.get("/p.shtml").text(), "<!--#echo var=\"A\" -->");
 }
+
+#[test]
+fn parts_and_pages_that_are_not_held_in_memory_are_read() {
+    // Beyond the bound for files in memory, and beyond that for pages.
+    let part = "part\n".repeat(20_000);
+    let page = format!("[<!--#include virtual=\"/part.txt\" -->{}]", "x".repeat(50_000));
+    let large = format!("[<!--#include virtual=\"/part.txt\" -->{}]", "x".repeat(2 << 20));
+    let site = Site::start(
+        &[("p.shtml", page.as_bytes()), ("l.shtml", large.as_bytes()), ("part.txt", part.as_bytes())],
+        |_| {},
+    );
+    assert!(site.get("/p.shtml").text() == format!("[{part}{}]", "x".repeat(50_000)));
+    assert!(site.get("/l.shtml").text() == format!("[{part}{}]", "x".repeat(2 << 20)));
+    site.write("part.txt", b"other");
+    assert!(site.get("/p.shtml").text() == format!("[other{}]", "x".repeat(50_000)));
+    site.write("part.txt", &vec![b'y'; 16 << 20]);
+    let beyond = site.get("/p.shtml").text();
+    assert!(beyond.starts_with(&format!("[{WRONG}xxx")), "{} bytes", beyond.len());
+}
+
+#[test]
+fn a_file_is_included_by_the_name_that_it_has() {
+    let files = [("100%.txt", "percent"), ("a#b?c.txt", "signs"), ("%61.txt", "not decoded")];
+    for (name, text) in files {
+        let source = format!("<!--#include file=\"{name}\" -->");
+        assert_eq!(page(&[&files[..], &[("p.shtml", source.as_str())]].concat(), "/p.shtml"), text, "{name}");
+    }
+}

@@ -11,8 +11,15 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_server::{Options, Resumed, Resumer, Unfinished, Variant};
 
+/// With files of a text's size in memory, and with none of them there.
+const IN_MEMORY: [u64; 2] = [1 << 20, 24 << 10];
+
 fn options(root: &Path) -> Options {
-    Options { cached_file_bytes_max: 1 << 20, ..Options::new(root) }
+    options_with(root, IN_MEMORY[0])
+}
+
+fn options_with(root: &Path, cached_file_bytes_max: u64) -> Options {
+    Options { cached_file_bytes_max, ..Options::new(root) }
 }
 
 fn advance_to_the_end(resumer: &mut Resumer, unfinished: &mut Unfinished, socket: &impl AsFd) {
@@ -99,8 +106,16 @@ fn another_process_finishes_what_one_has_begun() {
 
 #[test]
 fn every_form_and_cut_continues_to_the_byte_or_says_that_it_cannot() {
+    for here in IN_MEMORY {
+        for there in IN_MEMORY {
+            every_form_and_cut_continues(here, there);
+        }
+    }
+}
+
+fn every_form_and_cut_continues(here: u64, there: u64) {
     let directory = site();
-    let mut first = Resumer::new(options(directory.path())).expect("opens");
+    let mut first = Resumer::new(options_with(directory.path(), here)).expect("opens");
     let fields = "Accept-Encoding: gzip\r\n";
     let request = format!("GET /a.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
     let start = Instant::now();
@@ -117,7 +132,7 @@ fn every_form_and_cut_continues_to_the_byte_or_says_that_it_cannot() {
     let error = begin(&mut first, "/none");
     let whole = |mut unfinished: Unfinished| {
         let (server, mut client) = pair();
-        let mut resumer = Resumer::new(options(directory.path())).expect("opens");
+        let mut resumer = Resumer::new(options_with(directory.path(), there)).expect("opens");
         let reader = std::thread::spawn(move || {
             let mut all = Vec::new();
             client.read_to_end(&mut all).expect("reads");
@@ -140,7 +155,7 @@ fn every_form_and_cut_continues_to_the_byte_or_says_that_it_cannot() {
     let copy = directory.path().join("copy");
     std::fs::copy(directory.path().join("a.txt"), &copy).expect("copies");
     std::fs::rename(&copy, directory.path().join("a.txt")).expect("renames");
-    let mut resumer = Resumer::new(options(directory.path())).expect("opens");
+    let mut resumer = Resumer::new(options_with(directory.path(), there)).expect("opens");
     let (server, client) = pair();
     assert!(resumer.advance(&mut plain.clone(), server.as_fd()).is_ok());
     // Other bytes, of the same length.
@@ -149,7 +164,7 @@ fn every_form_and_cut_continues_to_the_byte_or_says_that_it_cannot() {
     let mut file = std::fs::File::create(directory.path().join("a.txt")).expect("opens");
     file.write_all(&bytes).expect("writes");
     for unfinished in [&plain, &coded] {
-        let mut resumer = Resumer::new(options(directory.path())).expect("opens");
+        let mut resumer = Resumer::new(options_with(directory.path(), there)).expect("opens");
         let refused = resumer.advance(&mut unfinished.clone(), server.as_fd());
         assert_eq!(refused.expect_err("it is another file").kind(), std::io::ErrorKind::StaleNetworkFileHandle);
     }

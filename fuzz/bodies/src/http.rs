@@ -8,11 +8,23 @@ use crate::range::{self, Ranges};
 use crate::request::{self, Head};
 use crate::target;
 use crate::template::{self, Step, Template};
+use crate::validity;
 use weir_load::http2::frames::{Event, Reader};
 use weir_load::http2::hpack::Decoder;
 use weir_load::response::Parser;
 use weir_load::{Request, Url};
 use weir_server::Limits;
+
+/// Reads any bytes as a certificate, and every beginning of one that can be read as none.
+pub fn certificate_validity(input: &[u8]) {
+    // Until the end of the year 9999, from the year 0 on: what both forms of times can say.
+    const RANGE: std::ops::Range<i64> = -62_167_219_200..253_402_300_800 + 3 * 86_400;
+    if let Some(until) = validity::not_after_unix_s(input) {
+        assert!(RANGE.contains(&until), "{until}");
+        // What follows a certificate is nobody's concern here.
+        assert_eq!(validity::not_after_unix_s(&[input, b"x"].concat()), Some(until));
+    }
+}
 
 /// Reads any bytes as responses, in one piece and in many: the pieces make no difference.
 pub fn http_response(input: &[u8]) {

@@ -21,7 +21,10 @@ pub use comparison::{comparison_history, comparison_plan};
 pub use configuration::{arm_directives, server_configuration, sql, weir_configuration};
 pub use dropin::dropin_arguments;
 pub use exporters::exporter_answers;
-pub use http::{accept_encoding, http_request, http_response, http2_frames, page_template, ranges, url, url_file};
+pub use http::{
+    accept_encoding, certificate_validity, http_request, http_response, http2_frames, page_template, ranges, url,
+    url_file,
+};
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use programs::{containers, probe_notes, program, query_text};
 pub use proxy::{pins_and_objectives, places, proxy_answer};
@@ -51,6 +54,9 @@ mod target;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/template.rs"]
 mod template;
+
+#[path = "../../../crates/server/src/tls/validity.rs"]
+mod validity;
 
 // The command is a program without a library, so these are compiled a second time, too.
 #[allow(dead_code, reason = "not all of it is fuzzed")]

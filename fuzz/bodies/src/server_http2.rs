@@ -29,9 +29,9 @@ pub fn server_http2(input: &[u8]) {
         let payload = &input[frame::HEAD_BYTES..];
         let payload = &payload[..head.len.min(payload.len())];
         input = &input[frame::HEAD_BYTES + payload.len()..];
-        if let Ok(window) = frame::read_settings(payload) {
+        if let Ok(settings) = frame::read_settings(payload) {
             assert!(payload.len().is_multiple_of(6));
-            assert!(window.is_none_or(|window| (0..=frame::WINDOW_MAX).contains(&window)));
+            assert!(settings.window.is_none_or(|window| (0..=frame::WINDOW_MAX).contains(&window)));
         }
         if let Ok(data) = frame::unpadded(&head, payload) {
             assert!(data.len() <= payload.len());

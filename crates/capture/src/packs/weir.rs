@@ -1,6 +1,8 @@
 //! Our own server: static probes, on nops that new kernels turn into calls.
 //!
-//! `handle` (the head is read: routing, cache), `send`; then the loop is at something else.
+//! `read` (a head is parsed), `route` (host, rules, path), `cache` (the content is looked up and the head made), `file`
+//! (it was not there, or has to be looked at: the file is opened, read, and the head made), `send`; then the loop is at
+//! something else.
 
 use super::{Entry, Pack, Place};
 use weir_wire::probe::{END, INTERLEAVED, PHASE};
@@ -12,7 +14,10 @@ pub(super) static PACK: Pack = Pack {
     programs: &["weir"],
     dialect: None,
     entries: &[
-        Entry::mark("handle", PHASE | INTERLEAVED, &[Place::Static(PROVIDER, "request")]),
+        Entry::mark("read", PHASE | INTERLEAVED, &[Place::Static(PROVIDER, "read")]),
+        Entry::mark("route", PHASE | INTERLEAVED, &[Place::Static(PROVIDER, "route")]),
+        Entry::mark("cache", PHASE | INTERLEAVED, &[Place::Static(PROVIDER, "cache")]),
+        Entry::mark("file", PHASE | INTERLEAVED, &[Place::Static(PROVIDER, "file")]),
         Entry::mark("send", PHASE | INTERLEAVED, &[Place::Static(PROVIDER, "send")]),
         Entry::mark("done", END | INTERLEAVED, &[Place::Static(PROVIDER, "done")]),
     ],

@@ -45,7 +45,15 @@ fn instructions(place: &Place, has_rules: bool, requests: u64) -> u64 {
     let (port, counts) = (free_port(), path("counts"));
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "-q"]).arg(format!("--callgrind-out-file={}", counts.display()));
-    command.arg(env!("CARGO_BIN_EXE_weir")).args(["serve", "--loops", "1", "--listen", &format!("127.0.0.1:{port}")]);
+    // What callgrind writes is not among what a server may write.
+    command.arg(env!("CARGO_BIN_EXE_weir")).args([
+        "serve",
+        "--no-sandbox",
+        "--loops",
+        "1",
+        "--listen",
+        &format!("127.0.0.1:{port}"),
+    ]);
     if has_rules {
         command.arg("--arm").arg(path("rules"));
     }

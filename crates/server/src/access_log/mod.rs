@@ -13,6 +13,8 @@ use crate::options::{AccessLog, LogFormat};
 use crate::request::Request;
 use format::Format;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
@@ -44,14 +46,16 @@ pub(crate) struct LogBuffer {
     options: AccessLog,
     format: Format,
     sender: SyncSender<Block>,
+    /// Lines of all loops that were handed over and are not written yet.
+    waiting: Arc<AtomicU64>,
     text: Vec<u8>,
     lines: u64,
 }
 
 impl LogBuffer {
-    fn new(options: AccessLog, sender: SyncSender<Block>) -> Self {
+    fn new(options: AccessLog, sender: SyncSender<Block>, waiting: Arc<AtomicU64>) -> Self {
         let format = format_of(&options.format);
-        Self { options, format, sender, text: Vec::new(), lines: 0 }
+        Self { options, format, sender, waiting, text: Vec::new(), lines: 0 }
     }
 
     /// Takes up another form of lines.
@@ -104,12 +108,17 @@ impl LogBuffer {
             return;
         }
         let block = Block { text: std::mem::take(&mut self.text), lines: self.lines };
+        // Before the writer can have it, which takes them off again.
+        self.waiting.fetch_add(self.lines, Ordering::Relaxed);
         match self.sender.try_send(block) {
             Ok(()) => {
                 self.lines = 0;
                 self.text.reserve(BLOCK_BYTES + 4096);
             }
-            Err(TrySendError::Full(block) | TrySendError::Disconnected(block)) => self.text = block.text,
+            Err(TrySendError::Full(block) | TrySendError::Disconnected(block)) => {
+                self.waiting.fetch_sub(self.lines, Ordering::Relaxed);
+                self.text = block.text;
+            }
         }
     }
 

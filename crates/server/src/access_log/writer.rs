@@ -1,13 +1,14 @@
 //! The thread that writes a log, turns its files round, and says once when it cannot.
 
 use super::{BLOCKS_MAX, Block, END_WAIT, LogBuffer};
+use crate::confine::{self, User};
 use crate::counters::Counters;
 use crate::error::BindError;
 use crate::options::{AccessLog, LogTarget, Rotation};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -24,6 +25,8 @@ pub(crate) struct LogWriter {
     receiver: Receiver<Block>,
     output: Output,
     reopen: Arc<AtomicBool>,
+    /// Lines on their way to the thread.
+    waiting: Arc<AtomicU64>,
     /// Whom to tell that lines cannot be written.
     notice: fn(&str),
 }
@@ -42,7 +45,14 @@ impl LogWriter {
         })?;
         let (sender, receiver) = sync_channel(BLOCKS_MAX);
         let wanted = Arc::new(Mutex::new(options.clone()));
-        Ok(Self { wanted, sender, receiver, output, reopen, notice })
+        Ok(Self { wanted, sender, receiver, output, reopen, waiting: Arc::default(), notice })
+    }
+
+    /// Has the file belong to the user who will write it from now on. Where that is refused, what is open stays open.
+    pub(crate) fn give_to(&self, user: &User) {
+        if let Output::File { file, .. } = &self.output {
+            let _ = confine::give_to(file, user);
+        }
     }
 
     pub(crate) fn wanted(&self) -> Wanted {
@@ -51,29 +61,46 @@ impl LogWriter {
 
     pub(crate) fn buffer(&self) -> LogBuffer {
         let options = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        LogBuffer::new(options, self.sender.clone())
+        LogBuffer::new(options, self.sender.clone(), Arc::clone(&self.waiting))
     }
 
     /// Starts the thread; it ends after every buffer has gone.
     pub(crate) fn start(self, counters: Counters) -> io::Result<LogThread> {
-        let Self { wanted, sender, receiver, output, reopen, notice } = self;
+        let Self { wanted, sender, receiver, output, reopen, waiting, notice } = self;
         drop(sender);
-        let mut writing = Writing { wanted, output, reopen, notice, counters, torn: false, is_failing: false };
+        let mut writing = Writing {
+            wanted,
+            output,
+            reopen,
+            waiting: Arc::clone(&waiting),
+            notice,
+            counters: counters.clone(),
+            torn: false,
+            is_failing: false,
+        };
         let thread = std::thread::Builder::new().name("weir-log".to_owned()).spawn(move || writing.run(&receiver))?;
-        Ok(LogThread(thread))
+        Ok(LogThread { thread, waiting, counters })
     }
 }
 
 /// The running thread.
 #[derive(Debug)]
-pub(crate) struct LogThread(JoinHandle<()>);
+pub(crate) struct LogThread {
+    thread: JoinHandle<()>,
+    waiting: Arc<AtomicU64>,
+    counters: Counters,
+}
 
 impl LogThread {
-    /// Waits for the last line, but not for a reader that has stopped reading.
+    /// Waits for the last line, but not for a reader that has stopped reading: what it is not known to have taken counts as
+    /// dropped.
     pub(crate) fn join(self) {
         let deadline = Instant::now() + END_WAIT;
-        while !self.0.is_finished() && Instant::now() < deadline {
+        while !self.thread.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
+        }
+        if let Some(first) = self.counters.0.first().filter(|_| !self.thread.is_finished()) {
+            first.log_dropped.add_shared(self.waiting.load(Ordering::Relaxed));
         }
     }
 }
@@ -82,6 +109,7 @@ struct Writing {
     wanted: Wanted,
     output: Output,
     reopen: Arc<AtomicBool>,
+    waiting: Arc<AtomicU64>,
     notice: fn(&str),
     counters: Counters,
     /// Whether the last line that was begun has no end yet, so that it must not run into the next one.
@@ -142,6 +170,7 @@ impl Writing {
     /// Writes a block, counts what of it was written and what was not, and says when that changes.
     fn write(&mut self, block: &Block) {
         let (written, error) = write_lines(&mut self.output, &block.text, &mut self.torn);
+        self.waiting.fetch_sub(block.lines, Ordering::Relaxed);
         let dropped = block.lines.saturating_sub(written);
         if let Some(first) = self.counters.0.first() {
             first.log_lines.add_shared(written);

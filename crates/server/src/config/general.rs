@@ -1,6 +1,7 @@
 //! What a configuration says of the server as a whole: addresses, memory, limits, times, the log.
 
 use super::table::{Table, Value};
+use crate::admin::{Admin, AdminError, AdminToken};
 use crate::arm_rules::ArmRules;
 use crate::listen::ListenAddr;
 use crate::options::{AccessLog, CertificateFiles, LogFormat, LogTarget, Options, Rotation};
@@ -34,6 +35,13 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
     }
     if let Some(log) = table.get("log").and_then(|value| value.table("[log]")) {
         read_log(&log, options);
+    }
+    if let Some(user) = table.get("user").and_then(|value| value.string()) {
+        options.user = Some(user.to_owned());
+    }
+    options.sandbox = table.get("sandbox").and_then(|value| value.boolean());
+    if let Some(admin) = table.get("admin").and_then(|value| value.table("[admin]")) {
+        options.admin = read_admin(&admin);
     }
     if let Some(arm) = table.get("arm") {
         options.arm = read_arm(&arm);
@@ -196,6 +204,41 @@ fn read_log(table: &Table<'_, '_>, options: &mut Options) {
     log.addresses = flag("addresses");
     table.finish();
     options.access_log = Some(log);
+}
+
+fn read_admin(table: &Table<'_, '_>) -> Option<Admin> {
+    let listen = table.get("listen");
+    let file = table.get("token_file");
+    table.finish();
+    let Some(listen) = listen else {
+        table.wrong("it does not say where to listen", "add listen = \"unix:weir-admin.sock\"");
+        return None;
+    };
+    let told = |value: &Value<'_, '_>, error: AdminError| {
+        let error = error.to_string();
+        let (what, remedy) = error.rsplit_once("; ").unwrap_or((&error, "give another one"));
+        value.wrong(what, remedy);
+    };
+    let token = match file.as_ref().map(|value| (value, value.path())) {
+        Some((value, Some(path))) => match AdminToken::read(&path) {
+            Ok(token) => Some(token),
+            Err(error) => {
+                told(value, error);
+                return None;
+            }
+        },
+        Some((_, None)) => return None,
+        None => None,
+    };
+    match Admin::new(listen.string()?, token) {
+        // As all paths of a configuration, from the file's directory.
+        Ok(Admin::Unix { path, token }) => Some(Admin::Unix { path: listen.in_folder(&path), token }),
+        Ok(admin) => Some(admin),
+        Err(error) => {
+            told(&listen, error);
+            None
+        }
+    }
 }
 
 fn read_rotation(table: &Table<'_, '_>, target: &LogTarget) -> Option<Rotation> {

@@ -8,7 +8,7 @@ mod units;
 mod users;
 
 use crate::front::rules::Rules;
-use crate::options::Options;
+use crate::options::{LogTarget, Options};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -86,8 +86,10 @@ pub fn read_configuration(path: &Path) -> Result<Options, ConfigurationError> {
     let file = std::fs::File::open(path).map_err(unreadable)?;
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(unreadable)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    parse_configuration(&text, folder)
-        .map_err(|mistakes| ConfigurationError::Mistaken { path: path.to_owned(), mistakes })
+    let mut options = parse_configuration(&text, folder)
+        .map_err(|mistakes| ConfigurationError::Mistaken { path: path.to_owned(), mistakes })?;
+    options.read_again.push(path.to_owned());
+    Ok(options)
 }
 
 /// The same of a text whose relative paths start at `folder`.
@@ -114,6 +116,9 @@ pub fn parse_configuration(text: &str, folder: &Path) -> Result<Options, Vec<Mis
         options.root.clone_from(&first.how.root);
     }
     options.hosts = Some(HostRules(Arc::new(rules)));
+    let log = options.access_log.as_ref().map(|log| &log.target);
+    options.read_again.extend(reader.paths());
+    options.read_again.retain(|path| path.is_file() && log != Some(&LogTarget::File(path.clone())));
     let mistakes = reader.into_mistakes();
     if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
 }

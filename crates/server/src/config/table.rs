@@ -19,11 +19,12 @@ pub(super) struct Reader<'t> {
     /// Where relative paths start: the file's own directory.
     folder: &'t Path,
     mistakes: RefCell<Vec<Mistake>>,
+    paths: RefCell<Vec<PathBuf>>,
 }
 
 impl<'t> Reader<'t> {
     pub(super) fn new(text: &'t str, folder: &'t Path) -> Self {
-        Self { text, folder, mistakes: RefCell::default() }
+        Self { text, folder, mistakes: RefCell::default(), paths: RefCell::default() }
     }
 
     /// Takes note of a mistake; the byte where it begins, what is wrong and what would be right.
@@ -35,6 +36,11 @@ impl<'t> Reader<'t> {
         if mistakes.len() < MISTAKES_MAX {
             mistakes.push(Mistake { line, column, what: what.into(), remedy: remedy.into() });
         }
+    }
+
+    /// All paths that the file names.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.paths.borrow().clone()
     }
 
     /// The mistakes in the order of the file.
@@ -219,7 +225,14 @@ impl<'r, 't> Value<'r, 't> {
             self.wrong(format!("`{}` is no path", self.name), "give the path of a file or directory");
             return None;
         }
-        Some(self.reader.folder.join(text))
+        let path = self.reader.folder.join(text);
+        self.reader.paths.borrow_mut().push(path.clone());
+        Some(path)
+    }
+
+    /// Another path, likewise.
+    pub(super) fn in_folder(&self, path: &Path) -> PathBuf {
+        self.reader.folder.join(path)
     }
 
     pub(super) fn table(&self, name: &str) -> Option<Table<'r, 't>> {

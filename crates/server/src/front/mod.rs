@@ -4,7 +4,9 @@
 
 pub(crate) mod access;
 pub(crate) mod auth;
+pub(crate) mod host_counts;
 pub(crate) mod host_names;
+mod parts;
 pub(crate) mod pattern;
 pub(crate) mod rate;
 pub(crate) mod redirect;
@@ -12,6 +14,8 @@ pub(crate) mod rewrite;
 pub(crate) mod rules;
 pub(crate) mod settings;
 
+use crate::assembly::{self, Part};
+use crate::atom::Atom;
 use crate::clock::Clock;
 use crate::counters::LoopCounters;
 use crate::epoll::Waker;
@@ -25,6 +29,8 @@ use crate::site::{Share, Site};
 use crate::target::{self, Target};
 use crate::watcher::Watcher;
 use auth::{Credentials, Judged};
+use host_counts::HostCounts;
+use parts::Asker;
 use rate::Verdict;
 use rules::{Rules, SiteKind};
 use settings::{Action, Settings};
@@ -60,7 +66,11 @@ impl Front {
         out: &mut Pending,
     ) {
         match self {
-            Self::Plain(site) => site.respond(request, persistence, clock, counters, out),
+            Self::Plain(site) => {
+                if let Some(page) = site.respond(request, persistence, clock, counters, out) {
+                    assembly::respond_from_one_site(site, page, request, persistence, clock, counters, out);
+                }
+            }
             Self::Hosts(hosts) => hosts.respond(request, client, persistence, clock, counters, out),
         }
     }
@@ -101,6 +111,16 @@ impl Front {
         counters.watch_events.add(events);
     }
 
+    /// Bytes in memory, and entries, of all caches.
+    pub(crate) fn fill(&self) -> (u64, u64) {
+        match self {
+            Self::Plain(site) => site.fill(),
+            Self::Hosts(hosts) => {
+                hosts.sites.iter().map(|(_, site)| site.fill()).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+            }
+        }
+    }
+
     /// Takes up another configuration; what the sites have in memory stays where it is the same.
     pub(crate) fn reload(&mut self, rules: Arc<Rules>, options: &Options) -> io::Result<()> {
         match self {
@@ -114,6 +134,8 @@ impl Front {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     rules: Arc<Rules>,
+    /// What each host has answered, in the order of the rules.
+    counts: Vec<Arc<HostCounts>>,
     /// In the order of the rules.
     sites: Vec<(SiteKind, Site)>,
     share: Share,
@@ -131,6 +153,7 @@ impl Hosts {
     pub(crate) fn new(rules: Arc<Rules>, waker: Arc<Waker>, options: &Options, share: Share) -> io::Result<Self> {
         let mut hosts = Self {
             rules: Arc::default(),
+            counts: Vec::new(),
             credentials: Credentials::new(waker).ok_or(io::ErrorKind::Other)?,
             sites: Vec::new(),
             share,
@@ -172,6 +195,8 @@ impl Hosts {
             };
             self.sites.push((wanted.how.clone(), Site::new(root, &options, &share)));
         }
+        self.counts =
+            self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());
         self.rules = rules;
         self.known.clear();
         self.last_name.clear();
@@ -183,13 +208,24 @@ impl Hosts {
         let Some(host) = self.host(host_names::name_of(request)) else { return false };
         let mut decoded = std::mem::take(&mut self.decoded);
         let resolved = target::resolve(request.target, true, &mut decoded).ok();
-        let settings = self.settings(host, resolved.map(|found| found.path));
-        self.decoded = decoded;
-        let Some(auth) = &settings.auth else { return false };
+        let settings = self.settings(host, resolved.as_ref().map(|found| found.path));
         // Whoever is refused anyway need not wait, and costs no check.
         let is_refused = settings.access.as_ref().is_some_and(|access| !access.allows(client))
             || settings.rate.as_ref().is_some_and(|rate| rate.is_used_up(client, clock.now_ms * NS_PER_MS));
-        !is_refused && self.credentials.judge(auth, request.authorization, clock.now_ms) == Judged::Wait
+        let judged = match &settings.auth {
+            Some(auth) if !is_refused => Some(self.credentials.judge(auth, request.authorization, clock.now_ms)),
+            _ => None,
+        };
+        let must_wait = match judged {
+            _ if is_refused => false,
+            Some(Judged::Wait) => true,
+            Some(Judged::Wrong | Judged::Busy) => false,
+            Some(Judged::Right(_)) | None => {
+                resolved.is_some_and(|found| self.parts_must_wait(host, &settings, &found, request, client, clock))
+            }
+        };
+        self.decoded = decoded;
+        must_wait
     }
 
     /// Refuses whoever may not come, comes too often, or does not say who it is: by a status, with fields.
@@ -246,29 +282,33 @@ impl Hosts {
         let mut decoded = std::mem::take(&mut self.decoded);
         let resolved = target::resolve(request.target, true, &mut decoded);
         let settings = self.settings(host, resolved.as_ref().ok().map(|found| found.path));
-        out.log.host = Some(Arc::clone(&self.rules.hosts[usize::from(host)].name));
+        out.log.host = Some(Arc::clone(&self.counts[usize::from(host)]));
         let refusal = self.refusal(&settings, request, client, clock, counters, out);
         match (&settings.action, &resolved) {
             _ if refusal.is_some() => {
                 let (status, fields) = refusal.unwrap_or_default();
                 error_page::write(out, status, Extra { fields: fields.as_bytes(), ..extra }, clock, persistence);
             }
-            (Action::Files { site, mount_bytes: 0 }, _) | (Action::Files { site, .. }, Err(_)) => {
-                self.sites[*site].1.respond(request, persistence, clock, counters, out);
-            }
-            (Action::Files { site, mount_bytes }, Ok(found)) => {
-                let site = &mut self.sites[*site].1;
-                mounted(
-                    site,
-                    &mut self.text,
-                    *mount_bytes,
-                    found,
-                    |site, target, out| {
-                        let request = Request { target, ..*request };
-                        site.respond(&request, persistence, clock, counters, out);
-                    },
-                    out,
-                );
+            (Action::Files { site, mount_bytes }, resolved) => {
+                let found = resolved.as_ref().ok().filter(|_| *mount_bytes > 0);
+                let page = match found {
+                    None => self.sites[*site].1.respond(request, persistence, clock, counters, out),
+                    Some(found) => self.mounted(
+                        *site,
+                        *mount_bytes,
+                        found,
+                        |site, target, out| {
+                            let request = Request { target, ..*request };
+                            site.respond(&request, persistence, clock, counters, out)
+                        },
+                        out,
+                    ),
+                };
+                if let Some(atom) = page {
+                    let mount = found.map_or(&b""[..], |found| mount(*mount_bytes, found)).to_vec();
+                    let asker = Asker { host, request, client, clock, counters };
+                    self.respond_with_page(&Part { atom, mount }, &settings, &asker, persistence, out);
+                }
             }
             // A path that cannot be read is answered as it is everywhere.
             (_, Err(_)) => error_page::write(out, 400, extra, clock, persistence),
@@ -290,6 +330,28 @@ impl Hosts {
             settings.fields.apply(out);
         }
         self.decoded = decoded;
+    }
+
+    /// Has a site respond whose root stands for the first bytes of the path.
+    fn mounted(
+        &mut self,
+        site: usize,
+        mount_bytes: usize,
+        found: &Target<'_>,
+        respond: impl FnOnce(&mut Site, &str, &mut Pending) -> Option<Rc<Atom>>,
+        out: &mut Pending,
+    ) -> Option<Rc<Atom>> {
+        let text = &mut self.text;
+        below_mount(mount_bytes, found, text);
+        // The encoding is of ASCII, and a query comes out of a text.
+        let page = respond(&mut self.sites[site].1, std::str::from_utf8(text).unwrap_or("/"), out);
+        if out.status == 301 {
+            // The site knows nothing of the path before its root.
+            text.clear();
+            target::encode(mount(mount_bytes, found), text);
+            rewrite::insert_into_location(out, text);
+        }
+        page
     }
 
     fn host(&mut self, name: &[u8]) -> Option<u16> {
@@ -327,28 +389,19 @@ impl Hosts {
     }
 }
 
-/// Has a site respond whose root stands for the first bytes of the path.
-fn mounted(
-    site: &mut Site,
-    text: &mut Vec<u8>,
-    mount_bytes: usize,
-    found: &Target<'_>,
-    respond: impl FnOnce(&mut Site, &str, &mut Pending),
-    out: &mut Pending,
-) {
-    let (mount, rest) = found.path.split_at(mount_bytes.min(found.path.len()));
+/// The path that a root stands for, without a slash at its end.
+fn mount<'t>(mount_bytes: usize, found: &Target<'t>) -> &'t [u8] {
+    let mount = &found.path[..mount_bytes.min(found.path.len())];
+    mount.strip_suffix(b"/").unwrap_or(mount)
+}
+
+/// The target below a root that stands for the first bytes of the path, with its query.
+fn below_mount(mount_bytes: usize, found: &Target<'_>, text: &mut Vec<u8>) {
+    let rest = &found.path[mount_bytes.min(found.path.len())..];
     text.clear();
     if !rest.starts_with(b"/") {
         text.push(b'/');
     }
     target::encode(rest, text);
     text.extend_from_slice(found.query);
-    // The encoding is of ASCII, and a query comes out of a text.
-    respond(site, std::str::from_utf8(text).unwrap_or("/"), out);
-    if out.status == 301 {
-        // The site knows nothing of the path before its root.
-        text.clear();
-        target::encode(mount.strip_suffix(b"/").unwrap_or(mount), text);
-        rewrite::insert_into_location(out, text);
-    }
 }

@@ -42,9 +42,42 @@ impl Allowance {
     }
 }
 
+/// Small frames of content that are borne in so many bytes.
+const DRIBBLES_MAX: u32 = 1000;
+const DRIBBLE_SPAN_BYTES: u64 = 1 << 20;
+
+/// How much a client has us send in small frames by opening its windows a little at a time: for a byte of it a frame is
+/// made, encrypted and sent (CVE-2019-9511). Whoever takes the rest of a window now and then is far below the bound.
+#[derive(Debug, Default)]
+pub(super) struct Dribble {
+    frames: u32,
+    bytes: u64,
+}
+
+impl Dribble {
+    /// Counts frames of content; whether they can be borne.
+    #[inline]
+    pub(super) fn bear(&mut self, bytes: u64, is_small: bool) -> bool {
+        self.bytes += bytes;
+        if self.bytes >= DRIBBLE_SPAN_BYTES {
+            *self = Self::default();
+        }
+        self.frames += u32::from(is_small);
+        self.frames <= DRIBBLES_MAX
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_frames_are_borne_among_large_ones() {
+        let mut dribble = Dribble::default();
+        assert!((0..100_000).all(|i| dribble.bear(if i % 5 == 0 { 20 } else { 16_384 }, i % 5 == 0)));
+        let mut dribble = Dribble::default();
+        assert!((0..DRIBBLES_MAX).all(|_| dribble.bear(10, true)) && !dribble.bear(10, true));
+    }
 
     #[test]
     fn a_burst_passes_and_a_flood_does_not() {

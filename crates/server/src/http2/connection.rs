@@ -5,11 +5,12 @@
 //! sending. A request whose body does not come in time ends the connection in every phase.
 
 use super::PREFACE;
-use super::allowance::Allowance;
+use super::allowance::{Allowance, Dribble};
 use super::frame::{self, Code};
 use super::hpack::Decoder;
 use super::stream::{Step, Stream};
 use crate::arm_requests::Received;
+use crate::census::State;
 use crate::connection::Turn;
 use crate::epoll::Readiness;
 use crate::pending::Pending;
@@ -34,6 +35,8 @@ const CONTROL_BYTES_MAX: usize = 16 << 10;
 const LINGER_BYTES_MAX: usize = 1 << 20;
 /// Windows without a word about them (section 6.9.2).
 pub(super) const WINDOW_BYTES: i64 = 65_535;
+/// The bound on the table of header fields without a word about it (section 6.5.2).
+const TABLE_BYTES: u32 = 4096;
 
 /// A connection.
 #[derive(Debug)]
@@ -63,9 +66,14 @@ pub(crate) struct Connection {
     pub(super) window: i64,
     /// What it lets us send on a new stream.
     pub(super) stream_window: i64,
+    /// The bound that the client sets on the table of header fields, in bytes.
+    pub(super) table_bytes: u32,
+    /// The next head begins with the size of our table.
+    pub(super) table_is_due: bool,
     /// Bytes that we let the client send.
     pub(super) receive_window: i64,
     pub(super) allowance: Allowance,
+    dribble: Dribble,
     /// When what is being taken up was received, for requests that are told.
     pub(super) received: Received,
     /// No further streams are taken up.
@@ -125,8 +133,11 @@ impl Connection {
             unsent: Vec::new(),
             window: WINDOW_BYTES,
             stream_window: WINDOW_BYTES,
+            table_bytes: TABLE_BYTES,
+            table_is_due: false,
             receive_window: WINDOW_BYTES,
             allowance: Allowance::new(bench.clock.now_ms),
+            dribble: Dribble::default(),
             received: Received::default(),
             is_ending: false,
             is_failed: false,
@@ -148,6 +159,16 @@ impl Connection {
     /// Whether output waits for room.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.unsent.is_empty() || self.transport.holds_output()
+    }
+
+    /// What it is about, and how many requests are under way.
+    pub(crate) fn state(&self) -> (State, usize) {
+        let state = match () {
+            () if self.is_parked() => State::Password,
+            () if self.is_sending() => State::Sending,
+            () => State::Idle,
+        };
+        (state, self.streams.len())
     }
 
     /// Whether a response is being sent.
@@ -365,19 +386,22 @@ impl Connection {
             let first = self.next % count;
             for turn in 0..count {
                 let place = (first + turn) % count;
-                let stream = &mut self.streams[place];
-                match stream.step(out, &mut self.window) {
-                    Step::Moved => moved = true,
+                let before = out.len();
+                match self.streams[place].step(out, &mut self.window, &mut self.table_is_due) {
+                    step @ (Step::Moved | Step::Dribbled) => {
+                        moved = true;
+                        let bytes = (out.len() - before) as u64;
+                        if !self.dribble.bear(bytes, step == Step::Dribbled) {
+                            return self.fail(Code::EnhanceYourCalm, bench);
+                        }
+                    }
                     Step::Waits => {}
                     Step::Broken => {
-                        // Taken off below, as if it were finished.
-                        stream.pending.response.reset();
-                        stream.head_is_sent = true;
-                        stream.is_received = true;
-                        frame::number(out, frame::kind::RST_STREAM, stream.id, Code::Internal as u32);
                         moved = true;
+                        self.break_off(place, out, bench);
                     }
                 }
+                let stream = &self.streams[place];
                 if stream.is_finished() && !stream.is_received {
                     // The rest of the body is not wanted (section 8.1).
                     frame::number(out, frame::kind::RST_STREAM, stream.id, Code::NoError as u32);
@@ -390,6 +414,21 @@ impl Connection {
             if moved {
                 self.take_off_finished(bench);
             }
+        }
+    }
+
+    /// Ends a stream whose content is not what its head said. It is taken off as if it were finished, and what was sent
+    /// of it is logged.
+    #[cold]
+    fn break_off(&mut self, place: usize, out: &mut Vec<u8>, bench: &Workbench) {
+        bench.counts().http2_streams_broken.add(1);
+        let stream = &mut self.streams[place];
+        let id = stream.id;
+        stream.pending.response.cut_off();
+        stream.head_is_sent = true;
+        frame::number(out, frame::kind::RST_STREAM, id, Code::Internal as u32);
+        if !std::mem::replace(&mut stream.is_received, true) {
+            self.forsake(id);
         }
     }
 

@@ -3,6 +3,9 @@
 
 use super::hpack::STATIC;
 
+/// The first byte of a block that tells the client that our table has no room (RFC 7541 section 6.3).
+pub(crate) const EMPTY_TABLE: u8 = 0x20;
+
 /// A name in the static table takes its index: found by its length, then compared.
 fn index_of(name: &[u8]) -> Option<usize> {
     // What this server says, the most frequent first; all others are found in the whole table.

@@ -121,20 +121,29 @@ pub(crate) fn word(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |word, &byte| word << 8 | u32::from(byte))
 }
 
-/// Reads settings (section 6.5.2) and returns the window of streams, if they change it. The others concern what we never
-/// do, or what we do less than we may: they are only checked.
-pub(crate) fn read_settings(payload: &[u8]) -> Result<Option<i64>, Code> {
-    let mut window = None;
+/// What a client's settings say that concerns us.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// The window of streams.
+    pub(crate) window: Option<i64>,
+    /// The smallest bound on the table of header fields, in bytes.
+    pub(crate) table_bytes: Option<u32>,
+}
+
+/// Reads settings (section 6.5.2). Those that concern what we never do, or what we do less than we may, are only checked.
+pub(crate) fn read_settings(payload: &[u8]) -> Result<Settings, Code> {
+    let mut settings = Settings::default();
     let (pairs, []) = payload.as_chunks::<6>() else { return Err(Code::FrameSize) };
     for [a, b, value @ ..] in pairs {
         let value = u32::from_be_bytes(*value);
         match u16::from_be_bytes([*a, *b]) {
+            1 => settings.table_bytes = Some(settings.table_bytes.map_or(value, |before| before.min(value))),
             2 if value > 1 => return Err(Code::Protocol),
             4 if i64::from(value) > WINDOW_MAX => return Err(Code::FlowControl),
-            4 => window = Some(i64::from(value)),
+            4 => settings.window = Some(i64::from(value)),
             5 if !(PAYLOAD_BYTES_MAX as u32..1 << 24).contains(&value) => return Err(Code::Protocol),
             _ => {}
         }
     }
-    Ok(window)
+    Ok(settings)
 }

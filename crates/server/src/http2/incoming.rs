@@ -9,6 +9,7 @@ use super::message::{self, FIELDS_MAX, Parked, Unfit};
 use super::stream::Stream;
 use crate::arm_requests::Received;
 use crate::request::Framing;
+use crate::static_probe::static_probe;
 use crate::workbench::Workbench;
 
 /// Bytes that were received of which the client is not told at once.
@@ -62,6 +63,7 @@ impl Connection {
         match head.kind {
             kind::DATA => self.data(head, payload, bench),
             kind::HEADERS => {
+                static_probe!("read");
                 let (block, depends_on) = frame::headers(&head, payload)?;
                 if head.stream.is_multiple_of(2) {
                     return Err(Code::Protocol);
@@ -220,6 +222,7 @@ impl Connection {
             head_is_sent: false,
             parked,
         });
+        bench.counts().http2_streams.add(1);
         self.is_new = true;
         Ok(())
     }
@@ -322,7 +325,11 @@ impl Connection {
             return if payload.is_empty() { Ok(()) } else { Err(Code::FrameSize) };
         }
         let settings = frame::read_settings(payload)?;
-        if let Some(window) = settings {
+        if let Some(bytes) = settings.table_bytes {
+            // Our table is always empty, but a smaller bound wants a word about it (RFC 7541 section 4.2).
+            self.table_is_due |= bytes < std::mem::replace(&mut self.table_bytes, bytes);
+        }
+        if let Some(window) = settings.window {
             let difference = window - std::mem::replace(&mut self.stream_window, window);
             for stream in &mut self.streams {
                 stream.window += difference;
@@ -409,6 +416,7 @@ mod tests {
     use super::*;
     use crate::counters::{Counters, LoopCounters};
     use crate::front::Front;
+    use crate::front::host_counts::HostLedger;
     use crate::options::Options;
     use crate::reload::Reloader;
     use crate::root::Root;
@@ -424,7 +432,12 @@ mod tests {
     fn bench(directory: &std::path::Path) -> Workbench {
         let options = Options::new(directory);
         let watcher = Rc::new(Watcher::deaf());
-        let share = Share { shelf: Arc::new(Shelf::new()), watcher: Rc::clone(&watcher), files_max: 4 };
+        let share = Share {
+            shelf: Arc::new(Shelf::new()),
+            watcher: Rc::clone(&watcher),
+            files_max: 4,
+            hosts: HostLedger::default(),
+        };
         let site = Site::new(Root::open_directory(directory).expect("opens"), &options, &share);
         let counters = Counters([LoopCounters::default()].into_iter().collect());
         let options = Arc::new(options);

@@ -9,6 +9,9 @@ use crate::response::Piece;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+/// A frame of content with fewer bytes is hardly worth its head.
+const DRIBBLE_BYTES: usize = 256;
+
 /// A stream that is not closed on both sides.
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -36,6 +39,8 @@ pub(super) struct Stream {
 pub(super) enum Step {
     /// It put a frame into the output.
     Moved,
+    /// The same, but the windows let it put hardly anything into that frame.
+    Dribbled,
     /// It waits: for windows, for its request's body, or for a password to be checked.
     Waits,
     /// Its content is not what its head said: there is no honest way to go on.
@@ -47,23 +52,27 @@ impl Stream {
         self.head_is_sent && self.pending.response.is_finished()
     }
 
-    /// Puts the head into the output, or the next piece of content as far as both windows let it.
-    pub(super) fn step(&mut self, out: &mut Vec<u8>, window: &mut i64) -> Step {
+    /// Puts the head into the output, or the next piece of content as far as both windows let it. `table_is_due` says
+    /// that the next head begins with the size of our table.
+    pub(super) fn step(&mut self, out: &mut Vec<u8>, window: &mut i64, table_is_due: &mut bool) -> Step {
         if self.is_held || self.parked.is_some() {
             return Step::Waits;
         }
-        if !self.head_is_sent {
-            self.head(out);
-            if self.pending.response.is_finished() {
-                return Step::Moved;
-            }
-            // Small content goes with its head.
-            return if self.data(out, window) == Step::Broken { Step::Broken } else { Step::Moved };
+        if self.head_is_sent {
+            return self.data(out, window);
         }
-        self.data(out, window)
+        self.head(out, std::mem::take(table_is_due));
+        if self.pending.response.is_finished() {
+            return Step::Moved;
+        }
+        // Small content goes with its head.
+        match self.data(out, window) {
+            Step::Waits => Step::Moved,
+            step => step,
+        }
     }
 
-    fn head(&mut self, out: &mut Vec<u8>) {
+    fn head(&mut self, out: &mut Vec<u8>, table_is_due: bool) {
         let response = &mut self.pending.response;
         let head_bytes = usize::try_from(self.pending.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
         response.offset = self.pending.head_bytes;
@@ -71,6 +80,9 @@ impl Stream {
         let end = if response.is_finished() { flag::END_STREAM } else { 0 };
         let start = out.len();
         frame::head(out, 0, kind::HEADERS, end | flag::END_HEADERS, self.id);
+        if table_is_due {
+            out.push(encode::EMPTY_TABLE);
+        }
         encode::block(&response.head[..head_bytes], out);
         let block = out.len() - start - HEAD_BYTES;
         if block <= PAYLOAD_BYTES_MAX {
@@ -114,10 +126,10 @@ impl Stream {
         *window -= len as i64;
         if self.pending.response.is_finished() {
             out[start + 4] = flag::END_STREAM;
-        } else {
-            self.pending.sent_some();
+            return Step::Moved;
         }
-        Step::Moved
+        self.pending.sent_some();
+        if len < DRIBBLE_BYTES { Step::Dribbled } else { Step::Moved }
     }
 }
 
@@ -142,6 +154,11 @@ pub(crate) fn append(piece: Piece<'_>, pending: &Pending, room: usize, out: &mut
             let at = out.len();
             out.resize(at + taken, 0);
             file.read_exact_at(&mut out[at..], start)?;
+            // After the bytes are here, so that no change falls between the look and them: bytes of two versions must
+            // never look like one file.
+            if !pending.is_unchanged() {
+                return Err(io::ErrorKind::StaleNetworkFileHandle.into());
+            }
         }
         None => return Err(io::ErrorKind::UnexpectedEof.into()),
     }

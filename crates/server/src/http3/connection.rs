@@ -10,6 +10,7 @@ use super::inbound::{Inbound, Opened};
 use super::message::{self, Unfit};
 use super::stream::{Input, Output, Step, Stream};
 use crate::arm_requests::Received;
+use crate::census::State;
 use crate::http2::allowance::Allowance;
 use crate::pending::Pending;
 use crate::static_probe::static_probe;
@@ -105,6 +106,18 @@ impl Connection {
     /// Whether nothing is served over it any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
+    }
+
+    /// What it is about, and its streams.
+    pub(crate) fn state(&self) -> (State, usize) {
+        let state = match () {
+            () if self.is_closed => State::Closing,
+            () if !self.is_established => State::Reading,
+            () if self.is_parked() => State::Password,
+            () if self.is_sending() => State::Sending,
+            () => State::Idle,
+        };
+        (state, self.streams.len())
     }
 
     /// Whether a response is being sent.
@@ -227,7 +240,10 @@ impl Connection {
                         moved_bytes += stream.pending.response.offset.saturating_sub(before) as usize;
                     }
                     Step::Finished => self.finished(place, bench),
-                    Step::Broken => self.reset(place, Code::Internal, bench),
+                    Step::Broken => {
+                        bench.counts().http3_streams_broken.add(1);
+                        self.reset(place, Code::Internal, bench);
+                    }
                 }
                 self.is_new = true;
             }

@@ -35,7 +35,7 @@ impl Connection {
             }
             Event::ConnectionLost { reason } => self.lost(&reason, bench),
             // What came before an error is not taken up after it.
-            Event::Stream(event) if !self.is_closed => return self.hear_of_stream(event, bench),
+            Event::Stream(event) if !self.is_closed => return self.hear_of_stream(&event, bench),
             Event::Stream(_) | Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked => {}
         }
         Ok(())
@@ -53,8 +53,8 @@ impl Connection {
         self.give_up(bench);
     }
 
-    fn hear_of_stream(&mut self, event: StreamEvent, bench: &mut Workbench) -> Result<(), Code> {
-        match event {
+    fn hear_of_stream(&mut self, event: &StreamEvent, bench: &mut Workbench) -> Result<(), Code> {
+        match *event {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = self.quic.streams().accept(dir) {
                     match dir {
@@ -104,6 +104,7 @@ impl Connection {
         }
         self.next_request = self.next_request.max(u64::from(VarInt::from(id)) + 4);
         let pending = self.spare.pop().unwrap_or_default();
+        bench.counts().http3_streams.add(1);
         self.streams.push(Stream::new(id, pending, bench.clock.now_ms));
         self.is_new = true;
         self.read_request(id, bench)

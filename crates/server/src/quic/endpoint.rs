@@ -2,6 +2,7 @@
 
 use super::ids::LoopIds;
 use super::socket::{QuicSocket, RECEPTION_BYTES, RECEPTIONS};
+use crate::census::Census;
 use crate::epoll::Interest;
 use crate::event_loop::Open;
 use crate::http3;
@@ -259,10 +260,10 @@ impl Endpoint {
             open.leave(slot.connection.peer().ip());
         }
         let timer = slot.connection.quic.poll_timeout();
-        if slot.connection.quic.is_drained() || timer != slot.timer {
-            if let Some(at) = slot.timer.take() {
-                self.timers.remove(&(at, index));
-            }
+        if (slot.connection.quic.is_drained() || timer != slot.timer)
+            && let Some(at) = slot.timer.take()
+        {
+            self.timers.remove(&(at, index));
         }
         if slot.connection.quic.is_drained() {
             self.count -= 1;
@@ -337,6 +338,14 @@ impl Endpoint {
             }
         }
         self.work(bench, open);
+    }
+
+    /// Counts the connections by what they wait for.
+    pub(crate) fn count(&self, census: &mut Census) {
+        for slot in self.connections.iter().flatten() {
+            let (state, streams) = slot.connection.state();
+            census.count_http3(state, streams);
+        }
     }
 
     /// Tells all clients that no more requests are taken up.

@@ -1,8 +1,11 @@
 //! Certificates and keys: chosen by the name that a client asks for, read again when their files change.
 
+use super::validity;
 use crate::error::TlsError;
 use crate::options::CertificateFiles;
+use rustls::SupportedCipherSuite;
 use rustls::crypto::ring;
+use rustls::crypto::ring::cipher_suite as suite;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::{self, PemObject};
@@ -11,9 +14,23 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+/// In our order of preference, whatever the client's: AES with keys of 128 bits is as safe as the certificates are, and
+/// takes the least work for a byte, as browsers have it, too; every processor that TLS is much used on has instructions
+/// for it.
+const CIPHERS: [SupportedCipherSuite; 9] = [
+    suite::TLS13_AES_128_GCM_SHA256,
+    suite::TLS13_AES_256_GCM_SHA384,
+    suite::TLS13_CHACHA20_POLY1305_SHA256,
+    suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+];
 /// Bytes of a file that are read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -36,6 +53,17 @@ struct ByName {
     names: HashMap<String, Arc<CertifiedKey>>,
     /// For a client that asks for no name, or for one that no certificate has.
     first: Arc<CertifiedKey>,
+    /// In the order of the configuration.
+    told: Arc<[Told]>,
+}
+
+/// What is told of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) file: PathBuf,
+    pub(crate) names: Vec<String>,
+    /// Until when it is valid, in seconds since 1970; none if that cannot be read.
+    pub(crate) not_after_unix_s: Option<i64>,
 }
 
 impl Certificates {
@@ -50,16 +78,24 @@ impl Certificates {
         Ok(Self { files: files.to_vec(), stamps, keys })
     }
 
+    /// What is being used, now and after the files have changed.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys)
+    }
+
     /// What handshakes need: TLS 1.3 and 1.2, tickets for resumption, HTTP/2 before HTTP/1.1.
     ///
     /// # Errors
     ///
     /// Those of rustls where it has no randomness.
     pub(crate) fn config(&self) -> Result<rustls::ServerConfig, rustls::Error> {
-        let builder = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let mut provider = ring::default_provider();
+        provider.cipher_suites = CIPHERS.to_vec();
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::new(provider));
         let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
         let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.ignore_client_order = true;
+        config.alpn_protocols = [&b"h2"[..], b"http/1.1", b"http/1.0"].map(<[u8]>::to_vec).to_vec();
         // Tickets that any loop can read, under keys that change every six hours; nothing is kept for a client.
         config.ticketer = ring::Ticketer::new()?;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
@@ -116,6 +152,10 @@ impl Certificates {
 }
 
 impl Keys {
+    pub(crate) fn told(&self) -> Arc<[Told]> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).told)
+    }
+
     fn put(&self, keys: ByName) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
@@ -125,17 +165,22 @@ impl ByName {
     fn load(files: &[CertificateFiles]) -> Result<Self, TlsError> {
         let mut names = HashMap::new();
         let mut first = None;
+        let mut told = Vec::new();
         for files in files {
             let key = Arc::new(key(files)?);
             let leaf = key.cert.first().and_then(|der| webpki::EndEntityCert::try_from(der).ok());
-            for name in leaf.iter().flat_map(|leaf| leaf.valid_dns_names()) {
+            let in_it: Vec<&str> = leaf.iter().flat_map(|leaf| leaf.valid_dns_names()).collect();
+            let not_after_unix_s = key.cert.first().and_then(|der| validity::not_after_unix_s(der));
+            let names_told = in_it.iter().map(|&name| name.to_owned()).collect();
+            told.push(Told { file: files.certificate.clone(), names: names_told, not_after_unix_s });
+            for name in in_it {
                 let name = name.strip_prefix('*').unwrap_or(name).to_ascii_lowercase();
                 names.entry(name).or_insert_with(|| Arc::clone(&key));
             }
             first.get_or_insert(key);
         }
         let first = first.ok_or(TlsError::None)?;
-        Ok(Self { names, first })
+        Ok(Self { names, first, told: told.into() })
     }
 
     fn find(&self, name: Option<&str>) -> Arc<CertifiedKey> {

@@ -1,8 +1,9 @@
 //! TLS by rustls: sessions of connections here, certificates and their reload in `certificates.rs`.
 
 mod certificates;
+mod validity;
 
-pub(crate) use certificates::Certificates;
+pub(crate) use certificates::{Certificates, Keys, Told};
 
 use crate::atom;
 use crate::counters::Counters;
@@ -205,10 +206,13 @@ impl Sink for Sealing<'_> {
         Ok(taken)
     }
 
-    fn send_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<u64> {
+    fn send_file(&mut self, file: &File, is_unchanged: &dyn Fn() -> bool, start: u64, len: u64) -> io::Result<u64> {
         self.session.push(self.fd)?;
         let mut copied = std::mem::take(self.copied);
         let read = atom::read_some(file, start, len.min(SEALED_BYTES_MAX as u64), &mut copied);
+        // After the bytes are here, so that no change falls between the look and them.
+        let read =
+            read.and_then(|()| if is_unchanged() { Ok(()) } else { Err(io::ErrorKind::StaleNetworkFileHandle.into()) });
         let taken = read.and_then(|()| if copied.is_empty() { Ok(0) } else { self.seal(&[IoSlice::new(&copied)]) });
         *self.copied = copied;
         Ok(taken? as u64)

@@ -559,6 +559,43 @@ flood("unknown frames", raw(0xF, 0, 0, b""))
 
 
 @case
+def resets_that_the_client_has_us_make_are_not_borne():
+    # CVE-2025-8671: each request is well-formed, and what follows makes us end its stream.
+    for follows in (
+        lambda stream: raw(8, 0, stream, b"\0\0\0\0"),
+        lambda stream: raw(0, 1, stream, b"x"),
+        lambda stream: raw(8, 0, stream, b"\x7f\xff\xff\xff"),
+    ):
+        client = Client({4: 5})
+        for stream in range(1, 2001, 2):
+            client.send(raw(1, 5, stream, client.encoder.encode(GET[:3] + [(":path", "/large.bin")])) + follows(stream))
+        client.goes_away(CALM)
+
+
+@case
+def windows_of_single_bytes_are_not_borne():
+    # CVE-2019-9511: a frame for each byte.
+    client = Client({4: 0})
+    client.headers(1, GET[:3] + [(":path", "/large.bin")])
+    for _ in range(300):
+        client.send(raw(8, 0, 1, b"\0\0\0\1"))
+        client.lives()
+    # In one piece the increments add up before anything is sent.
+    client.send(raw(8, 0, 1, b"\0\0\0\1") * 5000)
+    client.lives()
+    for _ in range(1000):
+        client.send(raw(8, 0, 1, b"\0\0\0\1"))
+        try:
+            client.until(lambda frame: isinstance(frame, (DataFrame, GoAwayFrame)))
+        except AssertionError:
+            break
+        if isinstance(client.frames[-1], GoAwayFrame):
+            break
+    goodbye = [frame for frame in client.frames if isinstance(frame, GoAwayFrame)]
+    assert len(goodbye) == 1 and goodbye[0].error_code == CALM, goodbye
+
+
+@case
 def a_block_without_end_is_not_borne():
     client = Client()
     client.headers(1, flags=("END_STREAM",))

@@ -210,6 +210,8 @@ async def connection_errors():
         await ends_connection(name, code, *sent)
     async with raw() as client:
         client.send(2, b"\0" + SET)
+        client.send(0, head(), True)
+        await answered(client, 0)
         client.reset(2)
         await client.until(lambda: client.ended is not None)
         assert client.ended == CLOSED_CRITICAL, hex(client.ended)

@@ -1,0 +1,145 @@
+//! What a request costs `weir serve`, counted by others than itself and independent of the machine's mood: instructions by
+//! callgrind, system calls by strace. Allocations are counted in the server's own tests.
+
+mod support;
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use support::{alone, planted::wait_for};
+use weir_testkit::{Certificate, free_port, require};
+
+/// Requests of the shorter run, and how many more the longer one has.
+const FEW: u64 = 200;
+const MORE: u64 = 2_000;
+
+/// A way to ask: what `weir load` is told, and how much a request may take.
+struct Way {
+    name: &'static str,
+    options: &'static [&'static str],
+    /// Instructions of the whole process, by callgrind.
+    instructions: f64,
+    /// System calls, by strace.
+    calls: f64,
+}
+
+/// Measured with Rust 1.95, and some room: instructions repeat within one in a hundred, but for the keys and signatures of
+/// handshakes; system calls but for some that the moment adds.
+const WAYS: [Way; 5] = [
+    // It waits, receives and sends.
+    Way { name: "kept", options: &[], instructions: 0.0, calls: 3.0 },
+    // It waits, accepts, receives, sends, closes, and looks for others who wait to be accepted.
+    Way { name: "new", options: &["--no-keepalive"], instructions: 0.0, calls: 6.0 },
+    Way { name: "TLS, kept", options: &["--insecure"], instructions: 0.0, calls: 3.0 },
+    Way {
+        name: "TLS, resumed",
+        options: &["--insecure", "--no-keepalive", "--resume"],
+        instructions: 0.0,
+        calls: 16.0,
+    },
+    Way { name: "HTTP/2", options: &["--http2"], instructions: 0.0, calls: 3.0 },
+];
+
+#[test]
+fn a_request_takes_no_more_instructions_than_before() {
+    let _turn = alone();
+    if require::program("valgrind").and_then(|()| require::program("openssl")).is_none() {
+        return;
+    }
+    for way in WAYS {
+        let count = |requests| {
+            let text = through(&["valgrind", "--tool=callgrind", "-q", "--callgrind-out-file={}"], &way, requests);
+            let total = text.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
+            total.and_then(|total| total.trim().parse::<f64>().ok()).expect("a total")
+        };
+        let each = (count(FEW + MORE) - count(FEW)) / MORE as f64;
+        eprintln!("{}: {each:.0} instructions a request", way.name);
+        assert!(each > 500.0 && each < way.instructions, "{}: {each:.0} instructions a request", way.name);
+    }
+}
+
+#[test]
+fn a_request_takes_no_more_system_calls_than_it_must() {
+    let _turn = alone();
+    if require::program("strace").and_then(|()| require::program("openssl")).is_none() {
+        return;
+    }
+    for way in WAYS {
+        let count = |requests| {
+            // What threads say to each other is a matter of time, not of requests.
+            let text = through(&["strace", "-f", "-c", "-e", "trace=!futex", "-o", "{}"], &way, requests);
+            let total = text.lines().rev().find(|line| line.trim_end().ends_with("total")).expect("a line of totals");
+            // % time, seconds, usecs/call, calls, errors if there were any, "total".
+            total
+                .split_whitespace()
+                .nth(3)
+                .and_then(|calls| calls.parse::<f64>().ok())
+                .unwrap_or_else(|| panic!("{text}"))
+        };
+        let each = (count(FEW + MORE) - count(FEW)) / MORE as f64;
+        eprintln!("{}: {each:.3} system calls a request", way.name);
+        assert!(each > 0.9 * way.calls && each < way.calls + 0.1, "{}: {each:.3} system calls a request", way.name);
+    }
+}
+
+/// Has a server that another program runs and looks at answer so many requests; what that program writes.
+fn through(by: &[&str], way: &Way, requests: u64) -> String {
+    let folder = tempfile::tempdir().expect("a directory");
+    let found = folder.path().join("found");
+    fs::create_dir(folder.path().join("site")).expect("a directory");
+    fs::write(folder.path().join("site/a.txt"), "hello").expect("a file");
+    let certificate = Certificate::self_signed().expect("a certificate");
+    let (secure, clear) = (free_port(), free_port());
+    let by = by.iter().map(|word| word.replace("{}", &found.display().to_string())).collect::<Vec<_>>();
+    let server = Command::new(&by[0])
+        .args(&by[1..])
+        .arg(env!("CARGO_BIN_EXE_weir"))
+        .args(["serve", "--loops", "1", "--listen", &format!("127.0.0.1:{secure}")])
+        .args(["--listen-clear", &format!("127.0.0.1:{clear}")])
+        .arg("--tls-cert")
+        .arg(certificate.certificate())
+        .arg("--tls-key")
+        .arg(certificate.key())
+        .arg(folder.path().join("site"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut server = Looked(server.expect("it starts"));
+    wait_for(|| std::net::TcpStream::connect(("127.0.0.1", clear)).ok());
+    let url = match way.options.contains(&"--insecure") {
+        true => format!("https://localhost:{secure}/a.txt"),
+        false => format!("http://localhost:{clear}/a.txt"),
+    };
+    let status = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["load", &url, "-q", "-c", "1", "-n", &requests.to_string()])
+        .args(way.options)
+        .stdout(Stdio::null())
+        .status()
+        .expect("the command starts");
+    assert!(status.success(), "{}: {status}", way.name);
+    server.stop();
+    fs::read_to_string(&found).expect("what was found")
+}
+
+/// A server within the program that looks at it.
+struct Looked(Child);
+
+impl Looked {
+    /// Tells the server to end, and waits for both.
+    fn stop(&mut self) {
+        let pid = self.0.id();
+        // callgrind is the process itself; strace has it as its child.
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let server = children.split_whitespace().next().and_then(|pid| pid.parse().ok()).unwrap_or(pid as i32);
+        // SAFETY: the call takes no pointers.
+        assert_eq!(unsafe { libc::kill(server, libc::SIGTERM) }, 0);
+        assert!(self.0.wait().expect("it ends").success(), "it ended otherwise");
+    }
+}
+
+impl Drop for Looked {
+    fn drop(&mut self) {
+        // It fails only where it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,253 @@
+//! The status in the text format of Prometheus (0.0.4): base units, one family for what is added up or compared.
+
+use super::status::{CLASSES, Status};
+use std::fmt::{Display, Write as _};
+
+/// A text that grows by families.
+struct Families(String);
+
+/// What a sample is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// Names of labels with their values.
+type Labels<'l> = &'l [(&'l str, &'l str)];
+
+impl Families {
+    fn begin(&mut self, name: &str, kind: Kind, help: &str) {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        };
+        // Writing to memory does not fail, here and below.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
+        self.0.push_str(name);
+        for (number, (label, text)) in labels.iter().enumerate() {
+            let before = if number == 0 { '{' } else { ',' };
+            let _ = write!(self.0, "{before}{label}=\"");
+            for letter in text.chars() {
+                match letter {
+                    '\\' | '"' => self.0.extend(['\\', letter]),
+                    '\n' => self.0.push_str("\\n"),
+                    _ => self.0.push(letter),
+                }
+            }
+            self.0.push('"');
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{end} {value}");
+    }
+
+    fn one(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+        self.begin(name, kind, help);
+        self.sample(name, &[], value);
+    }
+
+    /// A family with a sample for each value of one label.
+    fn by(&mut self, name: &str, kind: Kind, help: &str, label: &str, samples: &[(&str, u64)]) {
+        self.begin(name, kind, help);
+        for (value, count) in samples {
+            self.sample(name, &[(label, value)], count);
+        }
+    }
+}
+
+/// All families.
+pub(super) fn text(status: &Status) -> String {
+    use Kind::{Counter, Gauge};
+    let mut out = Families(String::new());
+    out.begin("weir_build_info", Gauge, "What runs; always 1.");
+    out.sample("weir_build_info", &[("version", status.version)], 1);
+    out.one("weir_loops", Gauge, "Event loops, each a thread.", status.loops);
+    requests(&mut out, status);
+    connections(&mut out, status);
+    encrypted(&mut out, status);
+    cache(&mut out, status);
+    if let Some(log) = &status.log {
+        let lines = [("written", log.lines), ("dropped", log.dropped)];
+        out.by("weir_log_lines_total", Counter, "Lines of the access log.", "result", &lines);
+    }
+    if let Some(told) = status.arm_told {
+        out.one("weir_arm_requests_total", Counter, "Requests told as business transactions (ARM).", told);
+    }
+    let reloads = [("done", status.reloads.done), ("failed", status.reloads.failed)];
+    out.by("weir_reloads_total", Counter, "Configurations taken up, and refused for mistakes.", "result", &reloads);
+    let is_good = u8::from(status.reloads.last_error.is_none());
+    out.one("weir_last_reload_successful", Gauge, "Whether the last one was taken up; 1 if there was none.", is_good);
+    if let Some(last) = status.reloads.last_unix_s {
+        out.one("weir_last_reload_timestamp_seconds", Gauge, "When the last one came.", last);
+    }
+    let failed = status.reloads.loops_failed;
+    let help = "Times that a loop kept its configuration for want of descriptors.";
+    out.one("weir_reload_loop_failures_total", Counter, help, failed);
+    hosts(&mut out, status);
+    process(&mut out, status);
+    out.0
+}
+
+fn requests(out: &mut Families, status: &Status) {
+    use Kind::Counter;
+    let requests = &status.requests;
+    let classes = CLASSES.map(|class| (class, requests.by_class.get(class).copied().unwrap_or(0)));
+    out.by("weir_responses_total", Counter, "Responses by the class of their status.", "class", &classes);
+    out.one("weir_sent_bytes_total", Counter, "Bytes handed to sockets, heads included.", requests.sent_bytes);
+    for (name, help, count) in [
+        ("weir_compressed_responses_total", "Responses with a compressed form.", requests.compressed),
+        ("weir_rate_refused_total", "Requests answered with 429.", requests.rate_refused),
+        (
+            "weir_rate_untracked_total",
+            "Requests that no rate was held against, because its table was full.",
+            requests.rate_untracked,
+        ),
+        (
+            "weir_auth_busy_total",
+            "Requests answered with 503 because too many passwords were to be checked.",
+            requests.auth_busy,
+        ),
+        ("weir_include_errors_total", "Directives of pages that could not be carried out.", requests.include_errors),
+    ] {
+        out.one(name, Counter, help, count);
+    }
+}
+
+fn connections(out: &mut Families, status: &Status) {
+    use Kind::{Counter, Gauge};
+    let connections = &status.connections;
+    out.one("weir_connections_open", Gauge, "Open connections.", connections.open);
+    out.one("weir_connections_open_limit", Gauge, "As many as may be open.", connections.open_max);
+    let states: Vec<(&str, u64)> = connections.by_state.iter().map(|(name, count)| (*name, *count)).collect();
+    let help = "Open connections by what they are about, as of half a second ago at most.";
+    out.by("weir_connections_by_state", Gauge, help, "state", &states);
+    for (name, help, count) in [
+        ("weir_connections_total", "Connections accepted, those refused included.", connections.accepted),
+        ("weir_connections_refused_total", "Connections closed because too many were open.", connections.refused),
+        (
+            "weir_connections_broken_total",
+            "Connections lost to an error, or closed in the middle of a response.",
+            connections.broken,
+        ),
+        (
+            "weir_connections_timed_out_total",
+            "Connections closed because a client was too slow, idle ones included.",
+            connections.timeouts,
+        ),
+        ("weir_accept_pauses_total", "Times that descriptors or memory had run out.", connections.accept_pauses),
+        ("weir_responses_cut_off_total", "Responses cut off by the end of the server.", connections.stop_aborted),
+    ] {
+        out.one(name, Counter, help, count);
+    }
+}
+
+fn encrypted(out: &mut Families, status: &Status) {
+    use Kind::{Counter, Gauge};
+    if let Some(tls) = &status.tls {
+        let full = tls.handshakes.saturating_sub(tls.resumed);
+        let handshakes = [("full", full), ("resumed", tls.resumed), ("failed", tls.failed)];
+        out.by("weir_tls_handshakes_total", Counter, "Handshakes of TLS.", "result", &handshakes);
+        let name = "weir_certificate_expiry_timestamp_seconds";
+        out.begin(name, Gauge, "Until when a certificate is valid.");
+        for one in &tls.certificates {
+            if let Some(until) = one.not_after_unix_s {
+                let first = one.names.first().map_or("", String::as_str);
+                out.sample(name, &[("file", &one.file), ("name", first)], until);
+            }
+        }
+        let help = "Whether the certificates in use are those of the files.";
+        out.one("weir_certificates_current", Gauge, help, u8::from(tls.error.is_none()));
+    }
+    let http2 = &status.http2;
+    out.one("weir_http2_connections_open", Gauge, "Open connections of HTTP/2.", http2.connections_open);
+    out.one("weir_http2_streams_open", Gauge, "Requests under way over HTTP/2.", http2.streams_open);
+    let http3 = &status.http3;
+    out.one("weir_http3_connections_open", Gauge, "Open connections of HTTP/3.", http3.connections_open);
+    out.one("weir_http3_streams_open", Gauge, "Requests under way over HTTP/3.", http3.streams_open);
+    for (name, help, count) in [
+        ("weir_http2_connections_total", "Connections that spoke HTTP/2.", http2.connections),
+        ("weir_http2_streams_total", "Requests that came over HTTP/2.", http2.streams),
+        ("weir_http2_errors_total", "Connections closed because the client broke the protocol.", http2.errors),
+        ("weir_http2_abuses_total", "Connections closed because the client asked much in vain.", http2.abuses),
+        ("weir_http3_connections_total", "Connections that spoke HTTP/3.", http3.connections),
+        ("weir_http3_streams_total", "Requests that came over HTTP/3.", http3.streams),
+        ("weir_http3_errors_total", "Connections closed because the client broke the protocol.", http3.errors),
+        ("weir_http3_abuses_total", "Connections closed because the client asked much in vain.", http3.abuses),
+        ("weir_quic_retries_total", "Clients that had to show first that their address is theirs.", http3.retries),
+        ("weir_quic_unsent_total", "Datagrams that the system did not take.", http3.datagrams_unsent),
+    ] {
+        out.one(name, Counter, help, count);
+    }
+}
+
+fn cache(out: &mut Families, status: &Status) {
+    use Kind::{Counter, Gauge};
+    let cache = &status.cache;
+    let looked_up = [("hit", cache.hits), ("miss", cache.misses)];
+    out.by("weir_cache_requests_total", Counter, "Requests for content, by where it was.", "result", &looked_up);
+    out.one("weir_cache_bytes", Gauge, "Bytes in the caches of all loops.", cache.bytes);
+    out.one("weir_cache_limit_bytes", Gauge, "As many as there may be.", cache.bytes_max);
+    out.one("weir_cache_entries", Gauge, "Entries in the caches of all loops.", cache.entries);
+    for (name, help, count) in [
+        ("weir_cache_fills_total", "Files read into memory.", cache.fills),
+        ("weir_cache_evictions_total", "Entries removed to make room.", cache.evictions),
+        ("weir_cache_stale_total", "Entries removed because the file had changed or gone.", cache.stale),
+        ("weir_compression_refused_total", "Compressed forms put off, as too many waited.", cache.forms_refused),
+        ("weir_watch_events_total", "Changes in watched directories.", cache.watch_events),
+        ("weir_watch_overflows_total", "Times that the kernel could not tell all of them.", cache.watch_overflows),
+        ("weir_watches_refused_total", "Directories that could not be watched.", cache.watches_refused),
+    ] {
+        out.one(name, Counter, help, count);
+    }
+}
+
+fn hosts(out: &mut Families, status: &Status) {
+    if status.hosts.is_empty() {
+        return;
+    }
+    let name = "weir_host_responses_total";
+    out.begin(name, Kind::Counter, "Responses of each host, by the class of their status.");
+    for host in &status.hosts {
+        for (class, count) in &host.by_class {
+            out.sample(name, &[("host", &host.name), ("class", class)], count);
+        }
+    }
+    let name = "weir_host_sent_bytes_total";
+    out.begin(name, Kind::Counter, "Bytes of responses of each host, heads included.");
+    for host in &status.hosts {
+        out.sample(name, &[("host", &host.name)], host.sent_bytes);
+    }
+}
+
+/// By the names that all clients of Prometheus use.
+fn process(out: &mut Families, status: &Status) {
+    use Kind::{Counter, Gauge};
+    let process = &status.process;
+    out.one("process_start_time_seconds", Gauge, "When the process started.", status.started_unix_s);
+    out.one("process_cpu_seconds_total", Counter, "Time on a CPU, of all threads.", process.cpu_s);
+    for (name, help, value) in [
+        ("process_resident_memory_bytes", "Memory that is there.", process.resident_bytes),
+        ("process_open_fds", "Open descriptors.", process.open_files),
+        ("process_max_fds", "As many as there may be.", process.open_files_max),
+    ] {
+        if let Some(value) = value {
+            out.one(name, Gauge, help, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_quoted() {
+        let mut out = Families(String::new());
+        out.begin("a", Kind::Gauge, "A.");
+        out.sample("a", &[("b", "x\"\\\ny"), ("c", "\u{e4}")], 1.5);
+        assert_eq!(out.0, "# HELP a A.\n# TYPE a gauge\na{b=\"x\\\"\\\\\\ny\",c=\"\u{e4}\"} 1.5\n");
+    }
+}
