@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("capture", &["trace", "wire"]),
     ("server", &["arm"]),
     ("session", &[]),
+    ("adapt", &[]),
     ("compare", &["measure", "report"]),
     ("report", &["measure"]),
     ("agent", &["measure", "wire"]),
@@ -31,8 +32,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "agent", "arm", "capture", "compare", "load", "measure", "plan", "report", "server", "session", "store",
-            "tiles", "timeline", "trace", "wire",
+            "adapt", "agent", "arm", "capture", "compare", "load", "measure", "plan", "report", "server", "session",
+            "store", "tiles", "timeline", "trace", "wire",
         ],
     ),
 ];
@@ -42,6 +43,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("measure", &["std::fs", "std::net", "std::time::Instant", "SystemTime", "libc::"]),
     ("timeline", &["std::fs", "std::time::Instant", "SystemTime", "hdrhistogram"]),
     ("report", &["std::fs", "std::net", "std::time::Instant"]),
+    // Times and readings are told to it, and what it decides is carried out by others.
+    ("adapt", &["std::fs", "std::net", "std::time::", "SystemTime", "libc::", "httparse"]),
     ("access-log", &["std::fs", "std::net", "std::time"]),
     ("plan", &["std::fs", "std::net", "std::time::Instant", "SystemTime"]),
     // It runs within other people's threads and signals' handlers.

@@ -2,6 +2,7 @@
 //!
 //! Each takes any bytes and panics where the parser breaks a promise, not only where it panics itself.
 
+mod adapt;
 mod agent;
 mod comparison;
 mod configuration;
@@ -17,6 +18,7 @@ mod server_http2;
 mod server_http3;
 mod sessions;
 
+pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
 pub use comparison::{comparison_history, comparison_plan};
 pub use configuration::{arm_directives, server_configuration, sql, weir_configuration};

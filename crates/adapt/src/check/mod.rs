@@ -1,0 +1,129 @@
+//! Looks for what is well-formed and wrong: names that lead nowhere, conditions that never hold, rules that undo
+//! each other.
+
+mod boxes;
+mod names;
+mod opposite;
+mod rule;
+
+use crate::Mistake;
+use crate::language::mistake::Findings;
+use crate::language::parse;
+use crate::language::syntax::{ActKind, Metric, Rule, Source, When};
+use crate::reading::Where;
+use names::Known;
+pub(crate) use names::variants;
+
+/// Rules of a policy at most.
+const RULES_MAX: usize = 10_000;
+
+/// For whom a rule is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Once for each request or session, as it starts.
+    Start,
+    /// For each session, as it moves sessions or reads their clients.
+    Session,
+    /// For each atom, as it reads atoms.
+    Atom,
+    /// Once, for all atoms that it is for together.
+    Block,
+}
+
+/// For whom a rule is looked at: what it reads and does tells that.
+pub(crate) fn level(rule: &Rule) -> Level {
+    if rule.when == When::Start {
+        return Level::Start;
+    }
+    let acts = rule.branches.iter().flat_map(|branch| &branch.acts);
+    let for_sessions = acts.map(|act| &act.kind).any(|kind| {
+        matches!(
+            kind,
+            ActKind::Best { .. } | ActKind::Switch(_) | ActKind::NextDown | ActKind::NextUp | ActKind::Use(_)
+        )
+    });
+    let (mut clients, mut atoms) = (false, false);
+    let conditions = rule.branches.iter().filter_map(|branch| branch.condition.as_ref());
+    for condition in conditions.chain(&rule.stability.until) {
+        condition.each(&mut |test| match scope(&test.metric) {
+            Where::Session => clients = true,
+            Where::Atom => atoms = true,
+            Where::Node => {}
+        });
+    }
+    match (for_sessions || clients, atoms) {
+        (true, _) => Level::Session,
+        (false, true) => Level::Atom,
+        (false, false) => Level::Block,
+    }
+}
+
+/// Where a metric is measured.
+pub(crate) fn scope(metric: &Metric) -> Where {
+    match metric.scope.as_ref().map(|scope| &*scope.text) {
+        Some("client") => Where::Session,
+        Some("atom") => Where::Atom,
+        Some(_) => Where::Node,
+        None => metric.resource.usual_place(),
+    }
+}
+
+/// What there is to say of a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// What is refused, in the order of the lines; without any the policy can be used.
+    pub mistakes: Vec<Mistake>,
+    /// What is accepted, and seldom meant.
+    pub warnings: Vec<Mistake>,
+}
+
+/// Looks for mistakes in the text of a policy.
+pub fn check_policy(text: &str) -> Checked {
+    let mut findings = Findings::new(text);
+    read(text, &mut findings);
+    Checked { mistakes: findings.mistakes, warnings: findings.warnings }
+}
+
+/// Reads and checks a policy; the findings are in the order of the lines.
+pub(crate) fn read<'t>(text: &'t str, findings: &mut Findings<'t>) -> Source {
+    let source = parse(text, findings);
+    // A policy of which a part could not be read would seem to have names that lead nowhere.
+    if findings.mistakes.is_empty() {
+        check(&source, findings);
+    }
+    for list in [&mut findings.mistakes, &mut findings.warnings] {
+        list.sort();
+        list.dedup();
+    }
+    source
+}
+
+/// Looks at a whole policy; what is wrong goes to the findings.
+fn check(source: &Source, findings: &mut Findings<'_>) {
+    let known = Known::new(source, findings);
+    names::atoms(source, findings);
+    if source.atoms.iter().map(|atom| atom.rules.len()).sum::<usize>() > RULES_MAX {
+        return findings.wrong(0, format!("more than {RULES_MAX} rules"), "divide the policy");
+    }
+    for atom in &source.atoms {
+        let variants = variants(source, &atom.glob.text);
+        for one in &atom.rules {
+            let level = level(one);
+            let conditions = one.branches.iter().filter_map(|branch| branch.condition.as_ref());
+            for condition in conditions.chain(&one.stability.until) {
+                condition.each(&mut |test| {
+                    rule::test(test, findings);
+                    rule::metric(&test.metric, test.at, findings);
+                    known.metric(&test.metric, test.at, findings);
+                });
+            }
+            for act in one.branches.iter().flat_map(|branch| &branch.acts) {
+                known.act(&act.kind, act.at, atom, variants, findings);
+            }
+            rule::conditions(one, findings);
+            rule::stability(one, level, findings);
+            rule::acts(one, level, findings);
+        }
+    }
+    opposite::check(source, findings);
+}

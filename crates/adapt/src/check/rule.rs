@@ -1,0 +1,125 @@
+//! A rule by itself: conditions that can hold, clauses that have something to keep.
+
+use super::Level;
+use super::boxes::{Same, boxes, nearest_pair, taken};
+use crate::language::interval::{Interval, Lie};
+use crate::language::mistake::Findings;
+use crate::language::show_ms;
+use crate::language::syntax::{ActKind, Condition, Metric, Rule, StabilityPlaces, Test, When};
+
+/// The longest window of a metric, in milliseconds.
+pub(crate) const WINDOW_MS_MAX: u64 = 24 * 3_600_000;
+
+/// A test that can be true and can be false.
+pub(super) fn test(test: &Test, findings: &mut Findings<'_>) {
+    let Test { interval, at, text, metric } = test;
+    let range = Interval::new(0.0, true, metric.resource.most(), true);
+    let dimension = metric.resource.dimension();
+    if interval.is_empty() {
+        return findings.wrong(*at, format!("`{text}` holds no value"), "write the smaller value first");
+    }
+    if interval.intersection(&range).is_empty() {
+        let remedy = match metric.resource.most() {
+            most if most.is_finite() => format!("write a value from 0% to {}", dimension.show(most)),
+            _ => "no measured value is negative".to_owned(),
+        };
+        return findings.wrong(*at, format!("`{text}` is impossible"), remedy);
+    }
+    if range.intersection(interval) == range {
+        findings.wrong(*at, format!("`{text}` is always true"), "leave it away, or write another value");
+    }
+}
+
+/// Windows and forecasts that can be computed.
+pub(super) fn metric(metric: &Metric, at: usize, findings: &mut Findings<'_>) {
+    let windows = [metric.over_ms, metric.predicted.map(|predicted| predicted.in_ms)];
+    if windows.into_iter().flatten().any(|window| window > WINDOW_MS_MAX) {
+        let what = format!("`{}` looks further than {}", metric.text, show_ms(WINDOW_MS_MAX));
+        findings.wrong(at, what, "write a shorter time");
+    }
+    if metric.predicted.is_some() && metric.aggregate.is_some() {
+        let what = format!("`{}` is a forecast, which is one value", metric.text);
+        findings.wrong(at, what, "leave the word before the resource away");
+    }
+}
+
+/// Branches that can be taken, and a release that is not where the firing is.
+pub(super) fn conditions(rule: &Rule, findings: &mut Findings<'_>) {
+    for (which, branch) in rule.branches.iter().enumerate() {
+        let never = |condition: &&Condition| boxes(condition, true, Same::Metric).is_some_and(|boxes| boxes.is_empty());
+        if let Some(condition) = branch.condition.as_ref().filter(never) {
+            let mut at = None;
+            condition.each(&mut |test| at = at.or(Some(test.at)));
+            let what = format!("the condition of rule `{}` can never hold", rule.name.text);
+            findings.wrong(at.unwrap_or(rule.name.at), what, "its tests contradict each other");
+            continue;
+        }
+        if which > 0 && taken(&rule.branches, which, Same::Metric).is_some_and(|boxes| boxes.is_empty()) {
+            let what = format!("`{}` in rule `{}` is never reached", branch.acts[0].kind.word(), rule.name.text);
+            findings.wrong(branch.acts[0].at, what, "the conditions before it hold whenever this one does");
+        }
+    }
+    if let Some(until) = &rule.stability.until {
+        release(rule, until, findings);
+    }
+}
+
+fn release(rule: &Rule, until: &Condition, findings: &mut Findings<'_>) {
+    let Some(released) = boxes(until, true, Same::Resource) else { return };
+    for which in 0..rule.branches.len() {
+        let Some(fired) = taken(&rule.branches, which, Same::Resource) else { continue };
+        // What the two do not have in common may be as it likes.
+        let Some(near) = nearest_pair(&fired, &released).filter(|near| near.tests.is_some()) else { continue };
+        let Some((fires, releases)) = near.tests else { continue };
+        let what = match near.lie {
+            Lie::Touching => format!("`{}` releases where `{}` fires, without a gap", releases.text, fires.text),
+            _ => format!("`{}` can release while `{}` still holds", releases.text, fires.text),
+        };
+        let remedy = "leave a gap between the two, such as > 90% until < 70%";
+        return findings.wrong(releases.at, what, remedy);
+    }
+}
+
+/// Clauses that fit when the rule is looked at.
+pub(super) fn stability(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
+    let places = rule.stability.places.0;
+    if level == Level::Start {
+        for (word, at) in StabilityPlaces::WORDS.iter().zip(places).take(3) {
+            if let Some(at) = at {
+                let what = format!("a start happens once, so there is nothing for `{word}` to keep");
+                findings.wrong(at, what, "leave it away, or write during");
+            }
+        }
+    }
+    let keeps = rule.stability.until.is_some() || rule.stability.hold_ms.is_some();
+    if rule.when == When::During && !keeps {
+        let what = format!("rule `{}` looks at each tick and has neither `until` nor `hold`", rule.name.text);
+        findings.doubt(rule.name.at, what, "write until and a release threshold, or hold and a time");
+    }
+}
+
+/// What is done fits whom the rule is looked at for.
+pub(super) fn acts(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
+    for act in rule.branches.iter().flat_map(|branch| &branch.acts) {
+        let word = act.kind.word();
+        let fits = match act.kind {
+            ActKind::Grow { .. } | ActKind::Shrink { .. } => level == Level::Block,
+            ActKind::Replicate { .. } | ActKind::Spread(_) | ActKind::Shed(_) => {
+                matches!(level, Level::Block | Level::Atom)
+            }
+            _ => true,
+        };
+        let (each, remedy) = match level {
+            Level::Start => ("as each request starts", "write it in a rule with during or every"),
+            Level::Session => {
+                ("for each session", "write it in a rule of its own, without switch, next, use or @client")
+            }
+            Level::Atom => ("for each atom", "write it in a rule of its own, which reads @here, @all or a pool"),
+            Level::Block => ("", ""),
+        };
+        if !fits {
+            let what = format!("rule `{}` acts {each}, which would {word} every time", rule.name.text);
+            findings.wrong(act.at, what, remedy);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Tells a flash crowd from a denial of service (after Jung, Krishnamurthy and Rabinovich 2002).
+//!
+//! Both are more requests than before. In a flash crowd the clients grow with the requests while the rate of each does
+//! not, most of the clients' networks were seen before, and few files take most requests; an attack differs in all
+//! three. Whoever serves requests counts them here, in bounded memory, and asks at the end of each interval.
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::fmt;
+
+/// Registers of the count of clients: within 3.3 % (standard error) whatever their number.
+const REGISTERS: usize = 1024;
+/// Bits of the memory of networks; it forgets the older half when a quarter of them is set.
+const NETWORK_BITS: usize = 1 << 18;
+/// Files whose requests are counted at once; the least asked gives its place to a new one.
+const FILES_MAX: usize = 128;
+/// The files that are few.
+const FEW_FILES: usize = 10;
+/// So many times the requests of before are a surge.
+const SURGE: f64 = 2.0;
+/// A client's rate that grows by more is no crowd's.
+const RATE_GROWTH_MAX: f64 = 2.0;
+/// The least share that is most.
+const MOST: f64 = 0.5;
+
+/// Counts the requests of an interval, and remembers networks of those before.
+#[derive(Debug, Clone)]
+pub struct Crowd {
+    requests: u64,
+    clients: Box<[u8; REGISTERS]>,
+    /// Networks of this interval, and how many of them were seen before.
+    networks: FxHashMap<u64, bool>,
+    /// Two generations, so that forgetting one loses no more than what is old.
+    seen: [Vec<u64>; 2],
+    set: usize,
+    files: FxHashMap<u64, u64>,
+    /// Networks beyond those that an interval has room for.
+    networks_dropped: u64,
+    before: Option<Interval>,
+}
+
+/// Networks of an interval that are looked at; more are counted as dropped.
+const NETWORKS_MAX: usize = 16_384;
+
+/// What was seen in an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// Requests.
+    pub requests: u64,
+    /// Different clients, estimated.
+    pub clients: f64,
+    /// Share of the clients' networks that earlier intervals had, 0 to 1.
+    pub networks_known: f64,
+    /// Share of the requests that the ten most asked files took, 0 to 1.
+    pub few_files: f64,
+    /// Networks that were not looked at, as there were too many.
+    pub networks_dropped: u64,
+}
+
+/// What an interval is, compared with the calm one before.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Not more than twice the requests of before, or nothing to compare with.
+    Calm,
+    /// All three signs speak for a crowd.
+    FlashCrowd,
+    /// None of them does.
+    Attack,
+    /// Some do and some do not.
+    Unclear,
+}
+
+/// A judgement with its reasons.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Judgement {
+    /// What it is.
+    pub kind: Kind,
+    /// The three signs, empty in a calm interval.
+    pub signs: Vec<Sign>,
+}
+
+/// A sign, and for what it speaks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sign {
+    /// Whether it speaks for a flash crowd.
+    pub crowd: bool,
+    /// The sign in words, with its figures.
+    pub what: String,
+}
+
+impl Default for Crowd {
+    fn default() -> Self {
+        Self {
+            requests: 0,
+            clients: Box::new([0; REGISTERS]),
+            networks: FxHashMap::default(),
+            seen: [vec![0; NETWORK_BITS / 64], vec![0; NETWORK_BITS / 64]],
+            set: 0,
+            files: FxHashMap::default(),
+            networks_dropped: 0,
+            before: None,
+        }
+    }
+}
+
+impl Crowd {
+    /// Counts a request of a client in a network (such as the first 24 bits of an IPv4 address) for a file: any
+    /// numbers that are the same for the same ones.
+    pub fn push(&mut self, client: u64, network: u64, file: u64) {
+        self.requests += 1;
+        let hash = mixed(client);
+        let register = &mut self.clients[(hash % REGISTERS as u64) as usize];
+        *register = (*register).max((hash / REGISTERS as u64).trailing_zeros().min(53) as u8 + 1);
+        if self.networks.len() < NETWORKS_MAX || self.networks.contains_key(&network) {
+            let seen = &self.seen;
+            self.networks.entry(network).or_insert_with(|| {
+                seen.iter().any(|generation| bits(network).all(|(word, bit)| generation[word] & bit != 0))
+            });
+        } else {
+            self.networks_dropped += 1;
+        }
+        if let Some(count) = self.files.get_mut(&file) {
+            *count += 1;
+        } else {
+            // The newcomer inherits the count of whom it displaces, so that none is too low (Metwally 2005).
+            let least = if self.files.len() < FILES_MAX {
+                None
+            } else {
+                self.files.iter().map(|(file, count)| (*count, *file)).min()
+            };
+            let inherited = least.map_or(0, |(count, file)| {
+                self.files.remove(&file);
+                count
+            });
+            self.files.insert(file, inherited + 1);
+        }
+    }
+
+    /// The interval is over: what it was, beside the last calm one. The next one begins.
+    pub fn judge(&mut self) -> (Interval, Judgement) {
+        let interval = self.interval();
+        let judgement = judge(self.before.as_ref(), &interval);
+        if judgement.kind == Kind::Calm {
+            self.before = Some(interval);
+        }
+        self.remember();
+        self.requests = 0;
+        self.networks_dropped = 0;
+        self.clients.fill(0);
+        self.files.clear();
+        (interval, judgement)
+    }
+
+    fn interval(&self) -> Interval {
+        let known = self.networks.values().filter(|known| **known).count();
+        let mut files: Vec<u64> = self.files.values().copied().collect();
+        files.sort_unstable_by(|one, other| other.cmp(one));
+        let few: u64 = files.iter().take(FEW_FILES).sum();
+        Interval {
+            requests: self.requests,
+            clients: distinct(&self.clients),
+            networks_known: known as f64 / self.networks.len().max(1) as f64,
+            // Inherited counts can make it too high, never more than all.
+            few_files: (few as f64 / self.requests.max(1) as f64).min(1.0),
+            networks_dropped: self.networks_dropped,
+        }
+    }
+
+    fn remember(&mut self) {
+        for network in std::mem::take(&mut self.networks).into_keys() {
+            for (word, bit) in bits(network) {
+                self.set += usize::from(self.seen[0][word] & bit == 0);
+                self.seen[0][word] |= bit;
+            }
+            if self.set > NETWORK_BITS / 4 {
+                self.seen.swap(0, 1);
+                self.seen[0].fill(0);
+                self.set = 0;
+            }
+        }
+    }
+}
+
+/// What an interval is, beside a calm one before it.
+pub fn judge(before: Option<&Interval>, now: &Interval) -> Judgement {
+    let Some(before) = before.filter(|before| now.requests as f64 > SURGE * before.requests as f64) else {
+        return Judgement { kind: Kind::Calm, signs: Vec::new() };
+    };
+    let requests = now.requests as f64 / (before.requests as f64).max(1.0);
+    let clients = now.clients / before.clients.max(1.0);
+    let signs = vec![
+        Sign {
+            crowd: requests <= RATE_GROWTH_MAX * clients,
+            what: format!("{requests:.1} times the requests come from {clients:.1} times the clients"),
+        },
+        Sign {
+            crowd: now.networks_known > MOST,
+            what: format!("{:.0}% of the networks were seen before", 100.0 * now.networks_known),
+        },
+        Sign {
+            crowd: now.few_files > MOST,
+            what: format!("{FEW_FILES} files take {:.0}% of the requests", 100.0 * now.few_files),
+        },
+    ];
+    let kind = match signs.iter().filter(|sign| sign.crowd).count() {
+        3 => Kind::FlashCrowd,
+        0 => Kind::Attack,
+        _ => Kind::Unclear,
+    };
+    Judgement { kind, signs }
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            Kind::Calm => "calm",
+            Kind::FlashCrowd => "a flash crowd",
+            Kind::Attack => "a denial of service",
+            Kind::Unclear => "a surge, crowd or attack",
+        })?;
+        for (at, sign) in self.signs.iter().enumerate() {
+            let side = if sign.crowd { "for" } else { "against" };
+            write!(f, "{} {} ({side} a crowd)", if at == 0 { ":" } else { ";" }, sign.what)?;
+        }
+        Ok(())
+    }
+}
+
+/// SplitMix64's last step: numbers that are near each other are far apart behind it.
+fn mixed(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The two bits of a network: (word, bit in it).
+fn bits(network: u64) -> impl Iterator<Item = (usize, u64)> {
+    let hash = mixed(network);
+    [hash, hash >> 32].into_iter().map(|hash| {
+        let bit = (hash % NETWORK_BITS as u64) as usize;
+        (bit / 64, 1 << (bit % 64))
+    })
+}
+
+/// HyperLogLog's estimate, and linear counting below it (Flajolet 2007).
+fn distinct(registers: &[u8; REGISTERS]) -> f64 {
+    let count = REGISTERS as f64;
+    let empty = registers.iter().filter(|register| **register == 0).count() as f64;
+    let sum: f64 = registers.iter().map(|register| (-f64::from(*register)).exp2()).sum();
+    let estimate = 0.7213 / (1.0 + 1.079 / count) * count * count / sum;
+    if estimate <= 2.5 * count && empty > 0.0 { count * (count / empty).ln() } else { estimate }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A day of a site: 2,000 clients of 400 networks, 300 files of which some are asked more.
+    fn calm(crowd: &mut Crowd) {
+        for n in 0..10_000u64 {
+            let client = mixed(n) % 2_000;
+            crowd.push(client, client % 400, mixed(n + 7) % (1 + mixed(n + 9) % 300));
+        }
+    }
+
+    #[test]
+    fn a_crowd_is_told_from_an_attack() {
+        let mut crowd = Crowd::default();
+        calm(&mut crowd);
+        assert_eq!(crowd.judge().1.kind, Kind::Calm);
+        calm(&mut crowd);
+        let (interval, judgement) = crowd.judge();
+        assert_eq!(judgement.kind, Kind::Calm);
+        assert!((1_800.0..2_200.0).contains(&interval.clients), "{interval:?}");
+        assert!(interval.networks_known > 0.99, "{interval:?}");
+        // Ten times the clients of known networks want the same page.
+        for n in 0..100_000u64 {
+            let client = mixed(n) % 20_000;
+            crowd.push(client, client % 500, if n % 4 == 0 { n % 300 } else { 5 });
+        }
+        let (_, judgement) = crowd.judge();
+        assert_eq!(judgement.kind, Kind::FlashCrowd, "{judgement}");
+        assert!(judgement.to_string().contains("10.0 times the requests come from"), "{judgement}");
+        // Clients as many as before, from anywhere, ask for everything.
+        for n in 0..100_000u64 {
+            crowd.push(5_000_000 + mixed(n) % 2_000, 9_000_000 + mixed(n) % 2_000, mixed(n) % 4_000);
+        }
+        let (interval, judgement) = crowd.judge();
+        assert_eq!(judgement.kind, Kind::Attack, "{judgement} {interval:?}");
+        // Unknown networks want the same page.
+        for n in 0..100_000u64 {
+            crowd.push(mixed(n) % 20_000, 70_000_000 + mixed(n) % 3_000, 5);
+        }
+        assert_eq!(crowd.judge().1.kind, Kind::Unclear);
+    }
+
+    #[test]
+    fn what_is_counted_is_bounded() {
+        let mut crowd = Crowd::default();
+        for n in 0..100_000u64 {
+            crowd.push(n, n, n);
+        }
+        assert!(crowd.networks.len() <= NETWORKS_MAX && crowd.files.len() <= FILES_MAX);
+        let (interval, _) = crowd.judge();
+        assert!((90_000.0..110_000.0).contains(&interval.clients), "{interval:?}");
+        assert_eq!(interval.networks_dropped, 100_000 - NETWORKS_MAX as u64);
+    }
+}

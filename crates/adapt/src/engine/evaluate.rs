@@ -1,0 +1,282 @@
+//! What a metric is now, and whether a test holds: true, false or unknown.
+
+use super::Engine;
+use crate::decision::Cited;
+use crate::forecast::{Forecast, Method, least_squares, theil_sen};
+use crate::language::syntax::{Aggregate, Predicted};
+use crate::policy::{Metric, Scope, Test};
+use crate::reading::{NodeId, Resource};
+use crate::series::{Sample, Series, Unknown, aggregate};
+use crate::state::{Node, Seen, Store, Tracks};
+
+/// Readings of which a forecast is made at least.
+const FORECAST_OF: usize = 5;
+
+/// A test that is true, false, or neither: of which metric nothing is known, and why.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Truth {
+    True,
+    False,
+    Unknown(usize, Unknown),
+}
+
+impl From<bool> for Truth {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// The value of a metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Value {
+    pub(crate) value: f64,
+    /// Age of the oldest of the latest readings.
+    pub(crate) age_ms: u64,
+    pub(crate) readings: usize,
+    pub(crate) fit: Option<f64>,
+}
+
+/// What is the same for all subjects of a tick is computed once, and room for values is kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Desk {
+    /// Of each metric, once it was computed.
+    values: Vec<Option<Result<Value, Unknown>>>,
+    room: Vec<f64>,
+    /// Room for the classes that are taken of each block.
+    pub(super) taken: Vec<u8>,
+}
+
+impl Desk {
+    /// Nothing that was computed before counts any more.
+    pub(super) fn begin(&mut self, metrics: usize) {
+        self.values.clear();
+        self.values.resize(metrics, None);
+    }
+}
+
+/// Looks at readings for one subject.
+pub(super) struct Eye<'e> {
+    pub(super) engine: &'e Engine,
+    pub(super) now_ms: u64,
+    pub(super) store: &'e Store,
+    pub(super) nodes: &'e [Node],
+    pub(super) tracks: &'e mut Tracks,
+    pub(super) desk: &'e mut Desk,
+    pub(super) seen: Seen,
+}
+
+impl Eye<'_> {
+    /// Whether a test holds. One of several that decides alone is enough, even beside unknown ones.
+    pub(super) fn truth(&mut self, test: &Test) -> Truth {
+        match test {
+            Test::Not(inner) => match self.truth(inner) {
+                Truth::True => Truth::False,
+                Truth::False => Truth::True,
+                unknown => unknown,
+            },
+            Test::All(parts) => self.join(parts, Truth::False, Truth::True),
+            Test::Any(parts) => self.join(parts, Truth::True, Truth::False),
+            Test::Metric { metric, interval, .. } => match self.value(*metric) {
+                Ok(value) => interval.holds(value.value).into(),
+                Err(why) => Truth::Unknown(*metric, why),
+            },
+        }
+    }
+
+    fn join(&mut self, parts: &[Test], decides: Truth, otherwise: Truth) -> Truth {
+        let mut all = otherwise;
+        for part in parts {
+            let one = self.truth(part);
+            if one == decides {
+                return decides;
+            }
+            if all == otherwise {
+                all = one;
+            }
+        }
+        all
+    }
+
+    /// Tells every test of a condition with what is known of it.
+    pub(super) fn cite(&mut self, test: &Test, to: &mut Vec<Cited>) {
+        match test {
+            Test::Not(inner) => self.cite(inner, to),
+            Test::All(parts) | Test::Any(parts) => parts.iter().for_each(|part| self.cite(part, to)),
+            Test::Metric { metric: number, interval, text } => {
+                let value = self.value(*number).ok();
+                let metric = &self.engine.policy.metrics[*number];
+                let error = metric.predicted.and_then(|_| self.track(*number)?.errors().mean());
+                to.push(Cited {
+                    test: text.clone(),
+                    resource: metric.resource,
+                    value: value.map(|value| value.value),
+                    age_ms: value.map_or(0, |value| value.age_ms),
+                    readings: value.map_or(0, |value| value.readings),
+                    fit: value.and_then(|value| value.fit),
+                    error,
+                    held: value.is_some_and(|value| interval.holds(value.value)),
+                });
+            }
+        }
+    }
+
+    /// What a metric is now.
+    fn value(&mut self, number: usize) -> Result<Value, Unknown> {
+        let engine = self.engine;
+        let metric = &engine.policy.metrics[number];
+        if let Some(value) = self.desk.values[number].filter(|_| metric.scope.is_fixed()) {
+            return value;
+        }
+        let value = match metric.scope {
+            Scope::Client => {
+                let slots = self.seen.session.ok_or(Unknown::Missing)?;
+                self.of_one(number, self.store.get(&slots, metric.resource)?)
+            }
+            Scope::Atom => {
+                let (_, slots) = self.seen.atom.ok_or(Unknown::Missing)?;
+                self.of_one(number, self.store.get(&slots, metric.resource)?)
+            }
+            Scope::Here => self.of_node(number, engine.here),
+            Scope::Node(node) => self.of_node(number, node),
+            Scope::Pool(pool) => self.of_several(metric, &engine.policy.pools[pool].nodes),
+            Scope::All => self.of_several(metric, &engine.all),
+        };
+        if metric.scope.is_fixed() {
+            self.desk.values[number] = Some(value);
+        }
+        value
+    }
+
+    fn of_node(&mut self, number: usize, node: NodeId) -> Result<Value, Unknown> {
+        let (nodes, store) = (self.nodes, self.store);
+        let slots = nodes.get(node.0 as usize).ok_or(Unknown::Missing)?.slots();
+        self.of_one(number, store.get(slots, self.engine.policy.metrics[number].resource)?)
+    }
+
+    /// A metric of one series.
+    fn of_one(&mut self, number: usize, series: &Series) -> Result<Value, Unknown> {
+        let metric = &self.engine.policy.metrics[number];
+        let latest = series.latest(self.now_ms)?;
+        let age_ms = self.now_ms.saturating_sub(latest.at_ms);
+        if let Some(predicted) = metric.predicted {
+            let now_ms = self.now_ms;
+            if let Some(track) = self.track(number) {
+                // A look can come so much later than the time that a forecast was for.
+                track.came(latest.at_ms, (predicted.in_ms / 4).max(series.valid_ms()), latest.value);
+            }
+            let (forecast, readings) = self.forecast(metric, predicted, series)?;
+            if let Some(track) = self.track(number) {
+                track.made(now_ms.saturating_add(predicted.in_ms), predicted.in_ms, forecast.value);
+            }
+            let value = enough(forecast, predicted)?;
+            return Ok(Value { value, age_ms, readings, fit: Some(forecast.fit) });
+        }
+        let Some(over_ms) = metric.over_ms else {
+            return Ok(Value { value: latest.value, age_ms, readings: 1, fit: None });
+        };
+        let room = &mut self.desk.room;
+        room.clear();
+        room.extend(series.window(self.now_ms, over_ms)?.map(|sample| sample.value));
+        let readings = room.len();
+        let value = aggregate(room, metric.aggregate.unwrap_or(Aggregate::Avg)).ok_or(Unknown::Missing)?;
+        Ok(Value { value, age_ms, readings, fit: None })
+    }
+
+    /// The errors of a metric's forecasts for the subject.
+    fn track(&mut self, number: usize) -> Option<&mut crate::forecast::Track> {
+        let metric = &self.engine.policy.metrics[number];
+        let place = match metric.scope {
+            // A session is over before much is learnt of its forecasts.
+            Scope::Client | Scope::Pool(_) | Scope::All => return None,
+            Scope::Atom => self.seen.atom?.0,
+            Scope::Here | Scope::Node(_) => u32::MAX,
+        };
+        self.tracks.of(number, place)
+    }
+
+    fn forecast(&self, metric: &Metric, predicted: Predicted, series: &Series) -> Result<(Forecast, usize), Unknown> {
+        let window = series.window(self.now_ms, metric.window_ms())?;
+        let readings = window.clone().count();
+        if readings < FORECAST_OF {
+            return Err(Unknown::NoForecast);
+        }
+        // Seconds from now on, so that no digits are lost.
+        let now_ms = self.now_ms;
+        let points = window.map(move |Sample { at_ms, value }| (-(now_ms.saturating_sub(at_ms) as f64) / 1e3, value));
+        let at_s = predicted.in_ms as f64 / 1e3;
+        let forecast = match self.engine.method {
+            Method::LeastSquares => least_squares(points, at_s),
+            Method::Robust => theil_sen(points, at_s),
+            Method::Seasonal { .. } => {
+                series.season().and_then(|season| season.forecast(now_ms.saturating_add(predicted.in_ms)))
+            }
+        };
+        Ok((forecast.ok_or(Unknown::NoForecast)?, readings))
+    }
+
+    /// A metric of the nodes of a pool, or of all: of those that are up each must be known.
+    fn of_several(&mut self, metric: &Metric, nodes: &[NodeId]) -> Result<Value, Unknown> {
+        let (store, known) = (self.store, self.nodes);
+        let mut together = Value { value: 0.0, age_ms: 0, readings: 0, fit: None };
+        // The mean over time of each node counts by itself where nodes add up.
+        let each = metric.resource.adds_up() && matches!(metric.aggregate, None | Some(Aggregate::Avg));
+        let mut room = std::mem::take(&mut self.desk.room);
+        room.clear();
+        for node in nodes.iter().filter_map(|node| known.get(node.0 as usize)).filter(|node| !node.down) {
+            let value = store.get(node.slots(), metric.resource).and_then(|series| {
+                let latest = series.latest(self.now_ms)?;
+                together.age_ms = together.age_ms.max(self.now_ms.saturating_sub(latest.at_ms));
+                if let Some(predicted) = metric.predicted {
+                    let (forecast, readings) = self.forecast(metric, predicted, series)?;
+                    together.readings += readings;
+                    together.fit = Some(together.fit.map_or(forecast.fit, |fit: f64| fit.min(forecast.fit)));
+                    room.push(enough(forecast, predicted)?);
+                } else if let Some(over_ms) = metric.over_ms {
+                    let window = series.window(self.now_ms, over_ms)?;
+                    let readings = window.clone().count();
+                    together.readings += readings;
+                    if each {
+                        room.push(window.map(|sample| sample.value).sum::<f64>() / readings as f64);
+                    } else {
+                        room.extend(window.map(|sample| sample.value));
+                    }
+                } else {
+                    together.readings += 1;
+                    room.push(latest.value);
+                }
+                Ok(())
+            });
+            if let Err(why) = value {
+                self.desk.room = room;
+                return Err(why);
+            }
+        }
+        // `avg` of the latest values is the mean of the nodes, whatever they are.
+        let adds_up = each && (metric.aggregate.is_none() || metric.over_ms.is_some());
+        let value = if adds_up && !room.is_empty() {
+            Some(room.iter().sum())
+        } else {
+            aggregate(&mut room, metric.aggregate.unwrap_or(Aggregate::Avg))
+        };
+        self.desk.room = room;
+        together.value = value.ok_or(Unknown::Missing)?;
+        Ok(together)
+    }
+
+    /// The latest value of a node, for a comparison of nodes.
+    pub(super) fn latest(&self, node: NodeId, by: Resource) -> Option<f64> {
+        let node = self.nodes.get(node.0 as usize).filter(|node| !node.down)?;
+        Some(self.store.get(node.slots(), by).ok()?.latest(self.now_ms).ok()?.value)
+    }
+}
+
+/// The value of a forecast that fits well enough.
+fn enough(forecast: Forecast, predicted: Predicted) -> Result<f64, Unknown> {
+    match predicted.fit {
+        // A fit that is no number is none.
+        Some(asked) if forecast.fit < asked || forecast.fit.is_nan() => {
+            Err(Unknown::Unfit { fit: forecast.fit, asked })
+        }
+        _ => Ok(forecast.value),
+    }
+}

@@ -1,0 +1,166 @@
+//! Turns what a rule does into orders: nodes are chosen, and what is so already is left out.
+
+use super::Engine;
+use super::evaluate::{Desk, Eye};
+use super::look::Whose;
+use crate::decision::Order;
+use crate::policy::{Act, To};
+use crate::reading::{NodeId, Resource};
+use crate::series::Unknown;
+use crate::state::{InForce, Seen, Standing, State, Tracks};
+
+/// What orders are made of.
+pub(super) struct Orders<'o> {
+    engine: &'o Engine,
+    state: &'o State,
+}
+
+/// Where to, and in which variant there.
+type Found = (NodeId, Option<usize>);
+
+impl<'o> Orders<'o> {
+    pub(super) fn of(engine: &'o Engine, state: &'o State) -> Self {
+        Self { engine, state }
+    }
+
+    /// The orders of what a rule does, and what is in force from then on. Nothing changes if one of them cannot be
+    /// given, as no node to choose from is known.
+    pub(super) fn given(&self, acts: &[Act], whose: &mut Whose<'_>) -> Result<Vec<Order>, (Resource, Unknown)> {
+        let mut orders = Vec::new();
+        match whose {
+            Whose::Session { atom, at, .. } => {
+                let block = self.state.atoms[atom.0 as usize].block;
+                let variants = block.map_or(&[][..], |block| &self.engine.policy.blocks[block as usize].variants);
+                let mut next = **at;
+                for act in acts {
+                    orders.extend(self.for_session(act, &mut next, variants)?);
+                }
+                **at = next;
+            }
+            Whose::Atom { in_force, .. } | Whose::Block { in_force } => {
+                orders.extend(acts.iter().filter_map(|act| self.for_atoms(act, in_force)));
+            }
+        }
+        Ok(orders)
+    }
+
+    fn for_session(
+        &self,
+        act: &Act,
+        at: &mut Standing,
+        variants: &[String],
+    ) -> Result<Option<Order>, (Resource, Unknown)> {
+        let last = variants.len().saturating_sub(1);
+        let variant = match act {
+            Act::Place { by, targets, elsewhere } => {
+                let (node, variant) = self.best(*by, targets, elsewhere.then_some(at.node))?;
+                let next = Standing { node, variant: variant.unwrap_or(at.variant) };
+                if next == *at {
+                    return Ok(None);
+                }
+                let changed = (next.variant != at.variant).then(|| variants[next.variant].clone());
+                if next.node == at.node {
+                    at.variant = next.variant;
+                    return Ok(changed.map(|variant| Order::Use { variant }));
+                }
+                *at = next;
+                let node = self.state.nodes[node.0 as usize].name.clone();
+                return Ok(Some(Order::Place { node, variant: changed }));
+            }
+            Act::Alert(text) => return Ok(Some(Order::Alert { text: text.clone() })),
+            Act::Down => (at.variant + 1).min(last),
+            Act::Up => at.variant.saturating_sub(1),
+            Act::Use(variant) => *variant,
+            // The checker keeps the others out of rules for sessions.
+            _ => return Ok(None),
+        };
+        if variant == at.variant {
+            return Ok(None);
+        }
+        at.variant = variant;
+        Ok(Some(Order::Use { variant: variants[variant].clone() }))
+    }
+
+    fn for_atoms(&self, act: &Act, in_force: &mut InForce) -> Option<Order> {
+        let pool = |pool: usize| self.engine.policy.pools[pool].name.clone();
+        match act {
+            Act::Replicate { copies, pool: on } => {
+                let before = in_force.copies.replace((*copies, *on));
+                (before != in_force.copies).then(|| Order::Replicate { copies: *copies, pool: pool(*on) })
+            }
+            Act::Spread { pool: over } => {
+                let before = in_force.spread.replace(*over);
+                (before != in_force.spread).then(|| Order::Spread { pool: pool(*over) })
+            }
+            Act::Shed(percent) => {
+                let before = in_force.shed.replace(percent.to_bits());
+                (before != in_force.shed).then_some(Order::Shed { percent: *percent })
+            }
+            Act::Grow { pool: of, by } => Some(Order::Grow { pool: pool(*of), by: *by }),
+            Act::Shrink { pool: of, by } => Some(Order::Shrink { pool: pool(*of), by: *by }),
+            Act::Alert(text) => Some(Order::Alert { text: text.clone() }),
+            // The checker keeps the others in rules for sessions.
+            _ => None,
+        }
+    }
+
+    /// What was ordered and ends with a release: copies, nodes and shares that are in force.
+    pub(super) fn ended(&self, acts: &[Act], whose: &mut Whose<'_>) -> Vec<Order> {
+        let (Whose::Atom { in_force, .. } | Whose::Block { in_force }) = whose else { return Vec::new() };
+        let pool = |pool: usize| self.engine.policy.pools[pool].name.clone();
+        let ended = acts.iter().filter_map(|act| match act {
+            Act::Replicate { copies, pool: on } => {
+                (in_force.copies.take_if(|(of, at)| of == copies && at == on)).map(|_| (*copies, *on))?;
+                Some(Order::Replicate { copies: *copies, pool: pool(*on) })
+            }
+            Act::Spread { pool: over } => {
+                in_force.spread.take_if(|at| at == over)?;
+                Some(Order::Spread { pool: pool(*over) })
+            }
+            Act::Shed(percent) => {
+                in_force.shed.take_if(|bits| *bits == percent.to_bits())?;
+                Some(Order::Shed { percent: *percent })
+            }
+            _ => None,
+        });
+        ended.collect()
+    }
+
+    /// The best of the targets by their latest readings; the only one needs none. Nodes whose readings are missing or
+    /// stale are not chosen.
+    fn best(&self, by: Resource, targets: &[To], but: Option<NodeId>) -> Result<Found, (Resource, Unknown)> {
+        if let [To::Node { node, variant }] = targets {
+            return Ok((*node, *variant));
+        }
+        let (mut tracks, mut desk) = (Tracks::default(), Desk::default());
+        let State { now_ms, store, nodes, .. } = self.state;
+        let eye = Eye {
+            engine: self.engine,
+            now_ms: *now_ms,
+            store,
+            nodes,
+            tracks: &mut tracks,
+            desk: &mut desk,
+            seen: Seen::default(),
+        };
+        let mut best: Option<(f64, Found)> = None;
+        let mut consider = |node: NodeId, variant: Option<usize>| {
+            let Some(value) = eye.latest(node, by) else { return };
+            let value = if by.more_is_better() { -value } else { value };
+            // Of equal ones the first.
+            if best.is_none_or(|(least, _)| value < least) {
+                best = Some((value, (node, variant)));
+            }
+        };
+        for target in targets {
+            match target {
+                To::Node { node, variant } => consider(*node, *variant),
+                To::AnyOf(pool) => {
+                    let nodes = self.engine.policy.pools[*pool].nodes.iter();
+                    nodes.filter(|node| Some(**node) != but).for_each(|node| consider(*node, None));
+                }
+            }
+        }
+        best.map(|(_, found)| found).ok_or((by, Unknown::Missing))
+    }
+}

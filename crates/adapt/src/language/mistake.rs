@@ -1,0 +1,124 @@
+//! What is wrong in a policy, with its place.
+
+use std::fmt;
+
+/// At most so many mistakes of one file are told; more would only be noise.
+pub(crate) const MISTAKES_MAX: usize = 100;
+
+/// Something wrong, or doubtful, in a policy or in recorded readings.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mistake {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The character in its line, counted from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What would be right.
+    pub remedy: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}; {}", self.line, self.column, self.what, self.remedy)
+    }
+}
+
+/// Finds the line and column of a byte.
+#[derive(Debug)]
+pub(crate) struct Lines<'t> {
+    text: &'t str,
+    /// Where each line begins.
+    begins: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { text, begins }
+    }
+
+    /// Line and column of a byte of the text, both from 1.
+    pub(crate) fn place(&self, at: usize) -> (usize, usize) {
+        let line = self.begins.partition_point(|&begin| begin <= at).max(1);
+        let begin = self.begins[line - 1];
+        let column = self.text.get(begin..at).map_or(0, |before| before.chars().count());
+        (line, column + 1)
+    }
+}
+
+/// Mistakes and warnings as they are found.
+#[derive(Debug)]
+pub(crate) struct Findings<'t> {
+    lines: Lines<'t>,
+    pub(crate) mistakes: Vec<Mistake>,
+    pub(crate) warnings: Vec<Mistake>,
+}
+
+impl<'t> Findings<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self { lines: Lines::new(text), mistakes: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// The line of a byte, from 1.
+    pub(crate) fn line(&self, at: usize) -> usize {
+        self.lines.place(at).0
+    }
+
+    fn mistake(&self, at: usize, what: String, remedy: String) -> Mistake {
+        let (line, column) = self.lines.place(at);
+        Mistake { line, column, what, remedy }
+    }
+
+    /// Something that is refused.
+    pub(crate) fn wrong(&mut self, at: usize, what: impl Into<String>, remedy: impl Into<String>) {
+        if self.mistakes.len() < MISTAKES_MAX {
+            self.mistakes.push(self.mistake(at, what.into(), remedy.into()));
+        }
+    }
+
+    /// Something that is accepted, and seldom meant.
+    pub(crate) fn doubt(&mut self, at: usize, what: impl Into<String>, remedy: impl Into<String>) {
+        if self.warnings.len() < MISTAKES_MAX {
+            self.warnings.push(self.mistake(at, what.into(), remedy.into()));
+        }
+    }
+}
+
+/// The known word that somebody may have meant: near enough to be a slip of the keyboard.
+pub(crate) fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    // A word of any length would cost its square.
+    let word: String = word.chars().take(64).collect::<String>().to_lowercase();
+    let bound = (word.chars().count() / 3).clamp(1, 3);
+    let near = known.into_iter().map(|known| (strsim::osa_distance(&word, &known.to_lowercase()), known));
+    near.filter(|(distance, _)| *distance <= bound).min().map(|(_, known)| known)
+}
+
+/// "did you mean `x`?", or what to do otherwise.
+pub(crate) fn meant<'n, N: IntoIterator<Item = &'n str>>(word: &str, known: N, otherwise: &str) -> String {
+    nearest(word, known).map_or_else(|| otherwise.to_owned(), |known| format!("did you mean `{known}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_in_characters() {
+        let lines = Lines::new("a\nbäc\n");
+        assert_eq!(lines.place(0), (1, 1));
+        assert_eq!(lines.place(2), (2, 1));
+        assert_eq!(lines.place(5), (2, 3));
+        assert_eq!(lines.place(7), (3, 1));
+    }
+
+    #[test]
+    fn slips_are_recognised_and_other_words_are_not() {
+        let known = ["during", "every", "cooldown", "hold"];
+        for (word, expected) in
+            [("durnig", Some("during")), ("Every", Some("every")), ("cooldwn", Some("cooldown")), ("zebra", None)]
+        {
+            assert_eq!(nearest(word, known), expected, "{word}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Recorded readings: a line of JSON for each thing that an engine was told, so that it can be told again.
+//!
+//! The first line is the [`Header`]; each further one an [`Entry`]:
+//!
+//! ```text
+//! {"format":"weir-readings","version":1,"here":"n1","tick_ms":1000,"valid_ms":3000}
+//! {"at_ms":1000,"read":"cpu","node":"n1","value":"93%"}
+//! {"at_ms":1000,"read":"rate","atom":"/news/a.html","value":"620rps","valid_ms":5000}
+//! {"at_ms":1200,"begin":17,"atom":"/v/film"}
+//! {"at_ms":1200,"read":"bandwidth","session":17,"value":"64kbps"}
+//! {"at_ms":1200,"start":17}
+//! {"at_ms":9000,"end":17}
+//! {"at_ms":9500,"down":"n2"}
+//! {"at_ms":9700,"up":"n2"}
+//! {"at_ms":10000,"tick":true}
+//! ```
+
+use crate::language::value_with_unit;
+use crate::reading::Resource;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a line at most.
+pub const LINE_BYTES_MAX: usize = 8192;
+/// Times are below this, some 8,900 years of milliseconds.
+const AT_MS_END: u64 = 1 << 48;
+const FORMAT: &str = "weir-readings";
+
+/// What holds for the whole file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// `weir-readings`.
+    pub format: String,
+    /// 1.
+    pub version: u32,
+    /// The node at which it was recorded: what `@here` means.
+    pub here: String,
+    /// With it there is a tick each so many milliseconds from the first entry on; without it, where the file has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick_ms: Option<u64>,
+    /// How long readings hold that do not say so themselves, in milliseconds.
+    pub valid_ms: u64,
+}
+
+/// Something that an engine was told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// When: of a reading, when it was measured.
+    pub at_ms: u64,
+    /// What.
+    pub what: Recorded,
+}
+
+/// What an engine can be told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Recorded {
+    /// A reading.
+    Reading {
+        /// What was measured.
+        resource: Resource,
+        /// Whose it is.
+        of: Owner,
+        /// The value, in the unit of the resource.
+        value: f64,
+        /// How long it holds; `None` = as the header says.
+        valid_ms: Option<u64>,
+    },
+    /// A session begins.
+    Begin {
+        /// Its number.
+        session: u64,
+        /// The path of its atom.
+        atom: String,
+    },
+    /// It is to be decided for a session that has begun. Without it, the next tick decides first.
+    Start {
+        /// Its number.
+        session: u64,
+    },
+    /// A session is over.
+    End {
+        /// Its number.
+        session: u64,
+    },
+    /// A node can be used, or cannot.
+    Node {
+        /// Its name.
+        name: String,
+        /// Whether it can.
+        up: bool,
+    },
+    /// A tick.
+    Tick,
+}
+
+/// Whose a recorded reading is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// A node's, by its name.
+    Node(String),
+    /// An atom's, by its path.
+    Atom(String),
+    /// A session's, by its number.
+    Session(u64),
+}
+
+/// A line as it is written.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    at_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    read: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    begin: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    end: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    down: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    up: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tick: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    atom: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    valid_ms: Option<u64>,
+}
+
+/// Reads the first line.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn parse_header(line: &str) -> Result<Header, String> {
+    let header: Header = from_json(line).map_err(|error| {
+        format!("the first line is no header of recorded readings ({error}); see weir replay --help")
+    })?;
+    if header.format != FORMAT || header.version != 1 {
+        return Err(format!("{} {} is not known; {FORMAT} 1 is", header.format, header.version));
+    }
+    if header.tick_ms.is_some_and(|tick_ms| tick_ms == 0 || tick_ms >= AT_MS_END) || header.valid_ms >= AT_MS_END {
+        return Err("tick_ms and valid_ms are milliseconds; write 1000 for a second".to_owned());
+    }
+    Ok(header)
+}
+
+fn from_json<T: for<'d> Deserialize<'d>>(line: &str) -> Result<T, String> {
+    if line.len() > LINE_BYTES_MAX {
+        return Err(format!("more than {LINE_BYTES_MAX} bytes"));
+    }
+    serde_json::from_str(line).map_err(|error| error.to_string())
+}
+
+/// Reads a further line.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn parse_entry(line: &str) -> Result<Entry, String> {
+    let line: Line = from_json(line)?;
+    let at_ms = line.at_ms;
+    if at_ms >= AT_MS_END || line.valid_ms.is_some_and(|valid_ms| valid_ms >= AT_MS_END) {
+        return Err("a time is too large; write milliseconds".to_owned());
+    }
+    let what = match line {
+        Line { read: Some(word), begin: None, start: None, end: None, down: None, up: None, tick: None, .. } => {
+            let of = match (line.node, line.atom, line.session) {
+                (Some(node), None, None) => Owner::Node(node),
+                (None, Some(atom), None) => Owner::Atom(atom),
+                (None, None, Some(session)) => Owner::Session(session),
+                _ => return Err("a reading is of one of node, atom and session".to_owned()),
+            };
+            let value = line.value.ok_or("the reading has no value; write one such as \"93%\"")?;
+            let (value, dimension) =
+                value_with_unit(&value).ok_or_else(|| format!("{value:?} is no value; write one such as \"93%\""))?;
+            let resource = Resource::of(&word, dimension)
+                .ok_or_else(|| format!("{word:?} with {:?} is not measured", dimension.unit()))?;
+            Recorded::Reading { resource, of, value, valid_ms: line.valid_ms }
+        }
+        Line {
+            read: None,
+            node: None,
+            session: None,
+            value: None,
+            valid_ms: None,
+            begin,
+            start,
+            end,
+            down,
+            up,
+            tick,
+            atom,
+            ..
+        } => match (begin, start, end, down, up, tick, atom) {
+            (Some(session), None, None, None, None, None, Some(atom)) => Recorded::Begin { session, atom },
+            (None, Some(session), None, None, None, None, None) => Recorded::Start { session },
+            (None, None, Some(session), None, None, None, None) => Recorded::End { session },
+            (None, None, None, Some(name), None, None, None) => Recorded::Node { name, up: false },
+            (None, None, None, None, Some(name), None, None) => Recorded::Node { name, up: true },
+            (None, None, None, None, None, Some(true), None) => Recorded::Tick,
+            _ => return Err("a line is one of read, begin (with atom), start, end, down, up and tick".to_owned()),
+        },
+        _ => return Err("what belongs to several kinds of lines stands in one".to_owned()),
+    };
+    Ok(Entry { at_ms, what })
+}
+
+impl Entry {
+    /// The line that says it, without an end of line; read again it is the same to the last bit.
+    pub fn to_line(&self) -> String {
+        let mut line = Line { at_ms: self.at_ms, ..Line::default() };
+        match &self.what {
+            Recorded::Reading { resource, of, value, valid_ms } => {
+                line.read = Some(resource.name().to_owned());
+                line.value = Some(format!("{value}{}", resource.dimension().unit()));
+                line.valid_ms = *valid_ms;
+                match of {
+                    Owner::Node(name) => line.node = Some(name.clone()),
+                    Owner::Atom(path) => line.atom = Some(path.clone()),
+                    Owner::Session(number) => line.session = Some(*number),
+                }
+            }
+            Recorded::Begin { session, atom } => (line.begin, line.atom) = (Some(*session), Some(atom.clone())),
+            Recorded::Start { session } => line.start = Some(*session),
+            Recorded::End { session } => line.end = Some(*session),
+            Recorded::Node { name, up: true } => line.up = Some(name.clone()),
+            Recorded::Node { name, up: false } => line.down = Some(name.clone()),
+            Recorded::Tick => line.tick = Some(true),
+        }
+        serde_json::to_string(&line).expect("numbers and texts have a form in JSON")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_it_was_made_of() {
+        for text in [
+            r#"{"at_ms":1000,"read":"cpu","node":"n1","value":"93.1%"}"#,
+            r#"{"at_ms":1000,"read":"rate","atom":"/a","value":"620rps","valid_ms":5000}"#,
+            r#"{"at_ms":1,"read":"mem","node":"n1","value":"5000B"}"#,
+            r#"{"at_ms":1,"begin":17,"atom":"/v"}"#,
+            r#"{"at_ms":1,"start":17}"#,
+            r#"{"at_ms":1,"end":17}"#,
+            r#"{"at_ms":1,"down":"n2"}"#,
+            r#"{"at_ms":1,"up":"n2"}"#,
+            r#"{"at_ms":1,"tick":true}"#,
+        ] {
+            assert_eq!(parse_entry(text).expect(text).to_line(), text);
+        }
+        let short = parse_entry(r#"{"at_ms":1,"read":"mem","node":"n","value":"5kB"}"#).expect("well-formed");
+        assert!(matches!(short.what, Recorded::Reading { resource: Resource::Mem, value: 5000.0, .. }));
+    }
+
+    #[test]
+    fn what_is_no_line_is_refused_in_words() {
+        for (text, word) in [
+            ("", "EOF"),
+            (r#"{"at_ms":1}"#, "a line is one of"),
+            (r#"{"at_ms":1,"tick":false}"#, "a line is one of"),
+            (r#"{"at_ms":1,"tick":true,"end":5}"#, "a line is one of"),
+            (r#"{"at_ms":1,"read":"cpu","node":"n","value":"5"}"#, "no value"),
+            (r#"{"at_ms":1,"read":"cpu","node":"n","value":"-5%"}"#, "no value"),
+            (r#"{"at_ms":1,"read":"cpu","node":"n","value":"5ms"}"#, "not measured"),
+            (r#"{"at_ms":1,"read":"cpu","value":"5%"}"#, "one of node, atom and session"),
+            (r#"{"at_ms":1,"read":"cpu","node":"n"}"#, "no value"),
+            (r#"{"at_ms":999999999999999,"tick":true}"#, "too large"),
+            (r#"{"at_ms":1,"tock":true}"#, "unknown field"),
+        ] {
+            let error = parse_entry(text).expect_err(text);
+            assert!(error.contains(word), "{text}: {error}");
+        }
+        assert!(parse_header(r#"{"format":"x","version":1,"here":"n","valid_ms":1}"#).is_err());
+        assert!(parse_header(r#"{"format":"weir-readings","version":1,"here":"n","valid_ms":1}"#).is_ok());
+    }
+}

@@ -1,0 +1,164 @@
+//! Tells an engine again what was recorded: the decisions that a policy would have made.
+
+use crate::decision::Decision;
+use crate::engine::Engine;
+use crate::log::{Entry, Header, Owner, Recorded};
+use crate::reading::{Of, Reading};
+use crate::state::State;
+
+/// Ticks between two entries at most.
+const TICKS_MAX: u64 = 1_000_000;
+
+/// A replay on its way.
+#[derive(Debug)]
+pub struct Replay {
+    engine: Engine,
+    state: State,
+    header: Header,
+    /// When the next tick is, where the header has them.
+    next_tick_ms: Option<u64>,
+    last_ms: u64,
+    /// Sessions that have begun and for which nothing was decided yet.
+    begun: Vec<u64>,
+    told: Told,
+}
+
+/// How much was told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Entries.
+    pub entries: u64,
+    /// Ticks, those of the header among them.
+    pub ticks: u64,
+    /// When the first entry was, in milliseconds.
+    pub first_ms: Option<u64>,
+    /// When the last one was, in milliseconds.
+    pub last_ms: u64,
+}
+
+impl Replay {
+    /// Of an engine that is at the node which the header names, or at another one.
+    pub fn new(engine: Engine, here: &str, header: Header) -> Self {
+        let state = engine.state(here);
+        let told = Told::default();
+        Self { engine, state, header, next_tick_ms: None, last_ms: 0, begun: Vec::new(), told }
+    }
+
+    /// Tells an entry, and the ticks before it; decisions are added to the list.
+    ///
+    /// # Errors
+    /// In words: it goes back in time (only readings may be older than what was told before them), or there would be
+    /// too many ticks.
+    pub fn entry(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), String> {
+        let Entry { at_ms, what } = entry;
+        self.told.entries += 1;
+        self.told.first_ms.get_or_insert(*at_ms);
+        if let Recorded::Reading { resource, of, value, valid_ms } = what {
+            self.ticks_before(*at_ms, decisions)?;
+            let of = match of {
+                Owner::Node(name) => self.engine.node(&mut self.state, name).map(Of::Node),
+                Owner::Atom(path) => self.engine.atom(&mut self.state, path).map(Of::Atom),
+                Owner::Session(number) => Some(Of::Session(*number)),
+            };
+            // What there is no room for is counted with the state.
+            if let Some(of) = of {
+                let valid_ms = valid_ms.unwrap_or(self.header.valid_ms);
+                let reading = Reading { resource: *resource, of, value: *value, at_ms: *at_ms, valid_ms };
+                self.engine.read(*at_ms, &[reading], &mut self.state);
+            }
+            self.told.last_ms = self.told.last_ms.max(*at_ms);
+            return Ok(());
+        }
+        if *at_ms < self.last_ms {
+            return Err(format!("{at_ms} ms is before {} ms, which was told already; sort the lines", self.last_ms));
+        }
+        self.ticks_before(*at_ms, decisions)?;
+        self.last_ms = *at_ms;
+        self.told.last_ms = self.told.last_ms.max(*at_ms);
+        match what {
+            Recorded::Reading { .. } => {}
+            Recorded::Begin { session, atom } => {
+                let atom = self.engine.atom(&mut self.state, atom);
+                if atom.is_some_and(|atom| self.engine.begin(&mut self.state, *session, atom)) {
+                    self.begun.push(*session);
+                }
+            }
+            Recorded::Start { session } => {
+                self.begun.retain(|begun| begun != session);
+                self.engine.start(*at_ms, *session, &mut self.state, decisions);
+            }
+            Recorded::End { session } => {
+                self.begun.retain(|begun| begun != session);
+                self.engine.end(&mut self.state, *session);
+            }
+            Recorded::Node { name, up } => {
+                if let Some(node) = self.engine.node(&mut self.state, name) {
+                    self.engine.node_is_up(&mut self.state, node, *up);
+                }
+            }
+            Recorded::Tick => self.tick(*at_ms, decisions),
+        }
+        Ok(())
+    }
+
+    /// The ticks that the header tells of, up to a time.
+    fn ticks_before(&mut self, at_ms: u64, decisions: &mut Vec<Decision>) -> Result<(), String> {
+        let Some(tick_ms) = self.header.tick_ms else { return Ok(()) };
+        let next_ms = *self.next_tick_ms.get_or_insert(at_ms + tick_ms);
+        if at_ms.saturating_sub(next_ms) / tick_ms > TICKS_MAX {
+            return Err(format!("more than {TICKS_MAX} ticks would be before {at_ms} ms; are the times milliseconds?"));
+        }
+        let mut next_ms = next_ms;
+        while next_ms < at_ms {
+            self.tick(next_ms, decisions);
+            self.last_ms = self.last_ms.max(next_ms);
+            next_ms += tick_ms;
+        }
+        self.next_tick_ms = Some(next_ms);
+        Ok(())
+    }
+
+    fn tick(&mut self, at_ms: u64, decisions: &mut Vec<Decision>) {
+        for session in std::mem::take(&mut self.begun) {
+            self.engine.start(at_ms, session, &mut self.state, decisions);
+        }
+        self.told.ticks += 1;
+        self.engine.tick(at_ms, &[], &mut self.state, decisions);
+    }
+
+    /// The tick behind the last entry, where the header tells of ticks.
+    pub fn finish(&mut self, decisions: &mut Vec<Decision>) {
+        if let Some(next_ms) = self.next_tick_ms {
+            self.tick(next_ms, decisions);
+        }
+    }
+
+    /// Goes on with a state that was written down.
+    ///
+    /// # Errors
+    /// In words: it is one of another policy or node.
+    pub fn resume(&mut self, state: State) -> Result<(), String> {
+        if !self.engine.fits(&state) {
+            return Err(
+                "the state is one of another policy; begin anew, or take the policy that it was made with".to_owned()
+            );
+        }
+        self.state = state;
+        Ok(())
+    }
+
+    /// How much was told so far.
+    pub fn told(&self) -> Told {
+        self.told
+    }
+
+    /// The engine that is told.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// What the engine remembers.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+}

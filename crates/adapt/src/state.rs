@@ -1,0 +1,361 @@
+//! What an engine remembers between ticks: readings, who is there, and how far each rule is.
+
+use crate::engine::Desk;
+use crate::forecast::{Method, Track};
+use crate::reading::{AtomId, NodeId, Of, Reading, Resource, Where};
+use crate::series::{Series, Unknown};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Nodes that are known at most; those of a policy are at most as many.
+pub(crate) const NODES_MAX: usize = 2048;
+/// Atoms at most.
+pub(crate) const ATOMS_MAX: usize = 65_536;
+/// Sessions at most.
+pub(crate) const SESSIONS_MAX: usize = 65_536;
+/// Series of forecasts whose errors are followed at most.
+const TRACKS_MAX: usize = 1024;
+
+/// Everything that is remembered; it can be written down and read again, and goes on as before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    pub(crate) fingerprint: u64,
+    pub(crate) now_ms: u64,
+    pub(crate) store: Store,
+    pub(crate) nodes: Vec<Node>,
+    node_numbers: FxHashMap<String, u32>,
+    pub(crate) atoms: Vec<Atom>,
+    atom_numbers: FxHashMap<String, u32>,
+    pub(crate) sessions: Vec<Option<Session>>,
+    free_sessions: Vec<u32>,
+    session_numbers: FxHashMap<u64, u32>,
+    /// Of each rule that is looked at for all its atoms together, in their order.
+    pub(crate) own: Vec<Instance>,
+    /// Of each rule by its number, for those that are looked at as a request starts.
+    pub(crate) starts: Vec<Instance>,
+    /// What is in force for all atoms of a block.
+    pub(crate) blocks: Vec<InForce>,
+    pub(crate) tracks: Tracks,
+    pub(crate) decisions: u64,
+    pub(crate) counts: Counts,
+    /// What a tick computes with; nothing of it lasts.
+    #[serde(skip)]
+    pub(crate) desk: Desk,
+}
+
+/// What was passed over, and why. A number that grows is a fault of whoever supplies readings, or a bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Readings that were taken.
+    pub readings: u64,
+    /// Readings that no rule asks for.
+    pub unasked: u64,
+    /// Readings older than one of the same that was there already.
+    pub out_of_order: u64,
+    /// Readings without sense: not a number, negative, of the future, of nobody.
+    pub senseless: u64,
+    /// Atoms that were not taken up, as there were too many.
+    pub atoms_refused: u64,
+    /// Sessions that were not taken up, as there were too many.
+    pub sessions_refused: u64,
+    /// Firings that were not decisions, and not told, as there were too many in a tick.
+    pub untold: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) down: bool,
+    slots: Slots,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Atom {
+    pub(crate) path: String,
+    pub(crate) block: Option<u32>,
+    slots: Slots,
+    /// Of the block's rules for atoms, in their order.
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) in_force: InForce,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Session {
+    pub(crate) number: u64,
+    pub(crate) atom: AtomId,
+    slots: Slots,
+    /// Of the block's rules for sessions, in their order.
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) at: Standing,
+}
+
+/// Where a session is served, and with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Standing {
+    pub(crate) node: NodeId,
+    /// 0 is the best.
+    pub(crate) variant: usize,
+}
+
+/// What was ordered and has not ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct InForce {
+    /// Copies, and the pool that they are on.
+    pub(crate) copies: Option<(u32, usize)>,
+    pub(crate) spread: Option<usize>,
+    /// The bits of the share in percent.
+    pub(crate) shed: Option<u64>,
+}
+
+/// How far a rule is with one subject.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Instance {
+    /// When it is to be looked at next.
+    pub(crate) due_ms: u64,
+    /// The branch whose condition holds, and since when, if it has not held for long enough.
+    pub(crate) pending: Option<(u32, u64)>,
+    /// The branch that fired, and when, until it is released.
+    pub(crate) active: Option<(u32, u64)>,
+    /// When it fired, or was released, the last time.
+    pub(crate) rest_ms: Option<u64>,
+    /// Its firings within the time of its limit.
+    pub(crate) fired: VecDeque<u64>,
+    pub(crate) said: Said,
+}
+
+/// Why it did not fire, as it was told the last time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Said {
+    #[default]
+    Nothing,
+    Unknown,
+    Outranked,
+    Limited,
+    Cooling,
+}
+
+/// The numbers of the series of one place, by resource; 0 = none.
+pub(crate) type Slots = [u32; Resource::ALL.len()];
+
+/// All series.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Store {
+    /// The first one is nobody's.
+    series: Vec<Option<Series>>,
+    free: Vec<u32>,
+}
+
+impl Store {
+    pub(crate) fn get(&self, slots: &Slots, resource: Resource) -> Result<&Series, Unknown> {
+        self.series.get(slots[resource.index()] as usize).and_then(Option::as_ref).ok_or(Unknown::Missing)
+    }
+
+    fn get_or_add(&mut self, slots: &mut Slots, resource: Resource, add: impl FnOnce() -> Series) -> &mut Series {
+        let slot = &mut slots[resource.index()];
+        if *slot == 0 {
+            if self.series.is_empty() {
+                self.series.push(None);
+            }
+            *slot = self.free.pop().unwrap_or_else(|| {
+                self.series.push(None);
+                self.series.len() as u32 - 1
+            });
+        }
+        self.series[*slot as usize].get_or_insert_with(add)
+    }
+
+    fn remove(&mut self, slots: &Slots) {
+        for &slot in slots.iter().filter(|slot| **slot != 0) {
+            self.series[slot as usize] = None;
+            self.free.push(slot);
+        }
+    }
+}
+
+/// The errors of forecasts, by metric and atom.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Tracks {
+    pub(crate) tracks: Vec<(usize, Track)>,
+    numbers: FxHashMap<u64, u32>,
+}
+
+impl Tracks {
+    /// The track of a metric's forecasts of a place; `None` where there are too many.
+    pub(crate) fn of(&mut self, metric: usize, place: u32) -> Option<&mut Track> {
+        let key = (metric as u64) << 32 | u64::from(place);
+        let next = self.tracks.len();
+        let number = match self.numbers.get(&key) {
+            Some(number) => *number as usize,
+            None if next < TRACKS_MAX => {
+                self.numbers.insert(key, next as u32);
+                self.tracks.push((metric, Track::default()));
+                next
+            }
+            None => return None,
+        };
+        Some(&mut self.tracks[number].1)
+    }
+}
+
+impl State {
+    pub(crate) fn new(fingerprint: u64, own: usize, rules: usize, blocks: usize) -> Self {
+        Self {
+            fingerprint,
+            now_ms: 0,
+            store: Store::default(),
+            nodes: Vec::new(),
+            node_numbers: FxHashMap::default(),
+            atoms: Vec::new(),
+            atom_numbers: FxHashMap::default(),
+            sessions: Vec::new(),
+            free_sessions: Vec::new(),
+            session_numbers: FxHashMap::default(),
+            own: vec![Instance::default(); own],
+            starts: vec![Instance::default(); rules],
+            blocks: vec![InForce::default(); blocks],
+            tracks: Tracks::default(),
+            decisions: 0,
+            counts: Counts::default(),
+            desk: Desk::default(),
+        }
+    }
+
+    /// What was passed over so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.session_numbers.len()
+    }
+
+    /// How many atoms there are.
+    pub fn atoms(&self) -> usize {
+        self.atoms.len()
+    }
+
+    pub(crate) fn node(&mut self, name: &str) -> Option<NodeId> {
+        if let Some(number) = self.node_numbers.get(name) {
+            return Some(NodeId(*number));
+        }
+        if self.nodes.len() >= NODES_MAX {
+            return None;
+        }
+        let number = self.nodes.len() as u32;
+        self.nodes.push(Node { name: name.to_owned(), down: false, slots: Slots::default() });
+        self.node_numbers.insert(name.to_owned(), number);
+        Some(NodeId(number))
+    }
+
+    /// The number of an atom, and whether it is new.
+    pub(crate) fn atom(&mut self, path: &str) -> Option<(AtomId, bool)> {
+        if let Some(number) = self.atom_numbers.get(path) {
+            return Some((AtomId(*number), false));
+        }
+        if self.atoms.len() >= ATOMS_MAX {
+            self.counts.atoms_refused += 1;
+            return None;
+        }
+        let number = self.atoms.len() as u32;
+        let (slots, in_force) = (Slots::default(), InForce::default());
+        self.atoms.push(Atom { path: path.to_owned(), block: None, slots, instances: Vec::new(), in_force });
+        self.atom_numbers.insert(path.to_owned(), number);
+        Some((AtomId(number), true))
+    }
+
+    /// Takes up a session; `false`: it is there already, or there are too many.
+    pub(crate) fn begin(&mut self, number: u64, atom: AtomId, rules: usize, at: Standing) -> bool {
+        if self.session_numbers.contains_key(&number) {
+            return false;
+        }
+        if self.session_numbers.len() >= SESSIONS_MAX {
+            self.counts.sessions_refused += 1;
+            return false;
+        }
+        let (slots, instances) = (Slots::default(), vec![Instance::default(); rules]);
+        let session = Some(Session { number, atom, slots, instances, at });
+        let slot = match self.free_sessions.pop() {
+            Some(slot) => {
+                self.sessions[slot as usize] = session;
+                slot
+            }
+            None => {
+                self.sessions.push(session);
+                self.sessions.len() as u32 - 1
+            }
+        };
+        self.session_numbers.insert(number, slot);
+        true
+    }
+
+    pub(crate) fn end(&mut self, number: u64) {
+        let Some(slot) = self.session_numbers.remove(&number) else { return };
+        if let Some(session) = self.sessions[slot as usize].take() {
+            self.store.remove(&session.slots);
+        }
+        self.free_sessions.push(slot);
+    }
+
+    pub(crate) fn session(&self, number: u64) -> Option<usize> {
+        self.session_numbers.get(&number).map(|slot| *slot as usize)
+    }
+
+    /// Takes a reading; `window_ms` is how far back somebody asks for such ones, `None` if nobody does.
+    pub(crate) fn take(
+        &mut self,
+        reading: &Reading,
+        now_ms: u64,
+        method: Method,
+        window_ms: impl Fn(Resource, Where) -> Option<u64>,
+    ) {
+        let Reading { resource, of, value, at_ms, valid_ms } = *reading;
+        let (place, slots) = match of {
+            Of::Node(NodeId(number)) => (Where::Node, self.nodes.get_mut(number as usize).map(|node| &mut node.slots)),
+            Of::Atom(AtomId(number)) => (Where::Atom, self.atoms.get_mut(number as usize).map(|atom| &mut atom.slots)),
+            Of::Session(number) => {
+                let session = self.session_numbers.get(&number).and_then(|slot| self.sessions[*slot as usize].as_mut());
+                (Where::Session, session.map(|session| &mut session.slots))
+            }
+        };
+        let Some(slots) = slots.filter(|_| value.is_finite() && value >= 0.0 && at_ms <= now_ms) else {
+            self.counts.senseless += 1;
+            return;
+        };
+        let Some(window_ms) = window_ms(resource, place) else {
+            self.counts.unasked += 1;
+            return;
+        };
+        let series = self.store.get_or_add(slots, resource, || Series::new(window_ms, method));
+        if series.push(at_ms, value, valid_ms) {
+            self.counts.readings += 1;
+        } else {
+            self.counts.out_of_order += 1;
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+}
+
+/// Whose readings a rule sees as its atom's and its client's.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    pub(crate) atom: Option<(u32, Slots)>,
+    pub(crate) session: Option<Slots>,
+}
+
+impl Seen {
+    pub(crate) fn atom(number: usize, atom: &Atom) -> Self {
+        Self { atom: Some((number as u32, atom.slots)), session: None }
+    }
+
+    pub(crate) fn session(session: &Session, atoms: &[Atom]) -> Self {
+        let atom = (session.atom.0, atoms[session.atom.0 as usize].slots);
+        Self { atom: Some(atom), session: Some(session.slots) }
+    }
+}

@@ -1,0 +1,186 @@
+//! What the language accepts, and what it says of what it does not.
+
+use weir_adapt::{Checked, check_policy, format_policy};
+
+const EXAMPLE: &str = include_str!("example.policy");
+
+/// The atoms of a policy with two pools around some rules for `/v/*`.
+fn with_rules(rules: &str) -> String {
+    format!(
+        "pool main = {{ n1, n2, n3 }};\npool reserve = {{ r1, r2 }};\natom \"/v/*\" {{ variants full > half > small;\n{rules}\n}}\n"
+    )
+}
+
+/// A text is refused at a line and column, with these words.
+fn refused(text: &str, line: usize, column: usize, words: &[&str]) {
+    let Checked { mistakes, .. } = check_policy(text);
+    let told = mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let Some(mistake) = mistakes.iter().find(|mistake| (mistake.line, mistake.column) == (line, column)) else {
+        panic!("nothing at {line}:{column} of\n{text}\nbut: {told}");
+    };
+    for word in words {
+        assert!(mistake.to_string().contains(word), "{word:?} is not said of\n{text}\nbut: {told}");
+    }
+}
+
+fn accepted(text: &str) -> Checked {
+    let checked = check_policy(text);
+    assert!(checked.mistakes.is_empty(), "{text}\n{:#?}", checked.mistakes);
+    checked
+}
+
+#[test]
+fn the_examples_of_the_language_are_accepted() {
+    let checked = accepted(EXAMPLE);
+    // `drop` acts at each tick while its condition holds.
+    assert_eq!(checked.warnings.len(), 1, "{:?}", checked.warnings);
+    assert!(checked.warnings[0].what.contains("drop") && checked.warnings[0].remedy.contains("until"));
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_its_place_and_a_remedy() {
+    for (rule, column, words) in [
+        (
+            "rule a: durnig if cpu > 90% then shed 5%;",
+            9,
+            &["expected `select`, `at`, `during` or `every`", "did you mean `during`?"][..],
+        ),
+        ("rule a: during if cpu > 90% thne shed 5%;", 29, &["found `thne`", "did you mean `then`?"]),
+        ("rule a: during if cpu > 90 then shed 5%;", 25, &["`90` has no unit", "%"]),
+        ("rule a: during if cpu > 5ms then shed 5%;", 25, &["`5ms` is no value of cpu", "write one in %"]),
+        ("rule a: during if rtt > 5parsec then shed 5%;", 26, &["`parsec` is not known", "us, ms, s"]),
+        ("rule a: during if bandwidth < 5kpbs then next down;", 32, &["did you mean `kbps`?"]),
+        ("rule a: during if bandwidth < 5KBPS then next down;", 32, &["did you mean `kbps`?"]),
+        ("rule a: during if cpu > 90% then shed 5% hold 5;", 47, &["`5` has no unit", "ms, s, min, h"]),
+        ("rule a: during if cpu == 90% then shed 5%;", 23, &["does not compare", "interval"]),
+        ("rule a: during if cup > 90% then shed 5%;", 19, &["did you mean `cpu`?"]),
+        ("rule a: every 0s if cpu > 90% then shed 5%;", 15, &["no duration"]),
+        ("rule a: during if cpu > 90% then shed 120%;", 39, &["no share of requests"]),
+        ("rule a: during if cpu > 90% then shed 5% hold 5s hold 6s;", 50, &["twice"]),
+        ("rule a: during if rate predicted in 5s fit >= 2 > 5rps then shed 5%;", 47, &["from 0 to 1"]),
+        ("rule a: during if cpu > 90% then shed 5% limit 0 per 1s;", 48, &["from 1 to 256"]),
+        ("rule a: select best by cpu (any main);", 33, &["expected `of`"]),
+        ("rule a: during if cpu > 90% then shed 5% $;", 42, &["`$` has no meaning"]),
+        ("rule a: during if cpu > 90% then alert \"x;", 40, &["does not end in its line"]),
+        ("rule a: during if cpu > 90% then use here;", 38, &["cannot be a variant"]),
+    ] {
+        refused(&with_rules(rule), 4, column, words);
+    }
+    refused("pol main = { a };\natom \"/\" { }", 1, 1, &["did you mean `pool`?"]);
+    refused("atom \"/\" { rule a: select best (n1); ", 1, 38, &["expected `rule` or `}`", "end of the file"]);
+    refused("atom /x { }", 1, 6, &["double quotes"]);
+}
+
+#[test]
+fn several_mistakes_are_told_at_once_and_the_rest_is_read() {
+    let text = with_rules("rule a: durnig;\nrule b: during if cpu > 90 then shed 5%;\nrule c: select best (n1);");
+    let lines: Vec<usize> = check_policy(&text).mistakes.iter().map(|mistake| mistake.line).collect();
+    assert_eq!(lines, [4, 5]);
+}
+
+#[test]
+fn what_can_never_be_is_refused() {
+    for (rule, column, words) in [
+        ("rule a: during if cpu > 120% then shed 5%;", 19, &["`cpu > 120%` is impossible", "100%"][..]),
+        ("rule a: during if cpu > 100% then shed 5%;", 19, &["impossible"]),
+        ("rule a: during if cpu <= 100% then shed 5%;", 19, &["always true"]),
+        ("rule a: during if rate@here < 0rps then shed 5%;", 19, &["impossible", "negative"]),
+        ("rule a: during if bandwidth in [100kbps,30kbps) then next down;", 19, &["holds no value"]),
+        ("rule a: during if cpu > 90% and cpu < 50% then shed 5%;", 19, &["can never hold", "contradict"]),
+        ("rule a: during if cpu > 50% then shed 5% elif cpu > 90% then shed 9%;", 62, &["never reached"]),
+        ("rule a: during if cpu > 90% then shed 5% until cpu < 95%;", 48, &["can release while", "gap"]),
+        ("rule a: during if cpu > 90% then shed 5% until cpu < 90%;", 48, &["without a gap"]),
+        ("rule a: at start if cpu > 90% then use half hold 5s;", 45, &["once"]),
+        ("rule a: during if cpu@client > 90% then shed 5%;", 19, &["nobody measures cpu of clients"]),
+        ("rule a: during if avg rate predicted in 5s > 5rps then shed 5%;", 19, &["one value"]),
+        ("rule a: during if rate@atom > 5rps then grow main by 1 hold 5s;", 41, &["for each atom", "of its own"]),
+        ("rule a: during if cpu > 90% then next down, shed 5% hold 5s;", 45, &["for each session"]),
+    ] {
+        refused(&with_rules(rule), 4, column, words);
+    }
+    accepted(&with_rules("rule a: during if max cpu over 60s > 90% and cpu < 50% then shed 5% hold 5s;"));
+    accepted(&with_rules(
+        "rule a: during if cpu > 90% and queue > 5jobs then shed 5% until cpu < 70% or queue < 2jobs;",
+    ));
+}
+
+#[test]
+fn names_must_lead_somewhere() {
+    for (rule, column, words) in [
+        ("rule a: every 5s if cpu@all > 50% then grow mian by 1;", 45, &["no pool `mian`", "did you mean `main`?"][..]),
+        ("rule a: every 5s if cpu@rezerve > 50% then shed 5%;", 25, &["did you mean `reserve`?"]),
+        ("rule a: at start if cpu > 50% then use hlaf;", 40, &["no variant `hlaf`", "did you mean `half`?"]),
+        ("rule a: select best (n1, n9);", 26, &["no pool has a node `n9`"]),
+        ("rule a: select best (n1.tiny);", 25, &["no variant `tiny`", "full, half, small"]),
+        ("rule a: every 5s if cpu > 50% then replicate to 4 on main;", 36, &["which has 3 nodes"]),
+        ("rule a: every 5s if cpu@all > 50% then grow main by 4;", 40, &["3 nodes"]),
+        ("rule a: select best (n1);\nrule a: select best (n2);", 0, &[]),
+    ] {
+        if column > 0 {
+            refused(&with_rules(rule), 4, column, words);
+        } else {
+            refused(&with_rules(rule), 5, 6, &["has a rule `a` already"]);
+        }
+    }
+    refused("atom \"v\" { }", 1, 6, &["fits no atom"]);
+    refused("pool a = { x };\npool a = { x, x };", 2, 6, &["twice"]);
+    refused("pool a = { x };\npool a = { x, x };", 2, 15, &["twice"]);
+    refused("atom \"/\" { variants a > a; }", 1, 25, &["twice"]);
+    refused("atom \"/\" { rule x: during if cpu > 50% then next down hold 5s; }", 1, 45, &["needs variants"]);
+    // Without pools, nodes are whoever is named as one.
+    accepted("atom \"/\" { rule pick: select best by cpu (n1, n2); }");
+}
+
+#[test]
+fn rules_that_undo_each_other_need_a_gap() {
+    let pair = |grow: &str, shrink: &str| {
+        with_rules(&format!(
+            "rule up: every 5s if {grow} then grow main by 1;\nrule down: every 5s if {shrink} then shrink main by 1;"
+        ))
+    };
+    accepted(&pair("cpu@all > 60%", "cpu@all < 40%"));
+    accepted(&pair("avg cpu@all over 60s > 60%", "cpu@all < 40% and max queue@main < 2jobs"));
+    accepted(&pair("cpu@all > 60% or queue@main > 9jobs", "cpu@all < 40% and queue@main < 2jobs"));
+    refused(&pair("cpu@all > 60%", "cpu@all < 60%"), 5, 24, &["undoes `grow` of rule `up` (line 4)", "no gap"]);
+    refused(&pair("cpu@all > 60%", "cpu@all < 70%"), 5, 24, &["both can hold"]);
+    refused(&pair("cpu@all > 60%", "queue@main < 2jobs"), 5, 48, &["look at different things"]);
+    refused(&pair("cpu@all > 60% or queue@main > 9jobs", "cpu@all < 40%"), 5, 43, &["look at different things"]);
+}
+
+#[test]
+fn variants_and_nodes_are_undone_too() {
+    let rules = "rule a: during if bandwidth < 80kbps then next down hold 5s;\nrule b: during if bandwidth > 70kbps then next up hold 5s;";
+    refused(&with_rules(rules), 5, 19, &["both can hold"]);
+    let rules = "rule a: during if cpu@n1 > 80% then switch n2 hold 5s;\nrule b: during if cpu@n2 > 80% then switch n1 hold 5s;";
+    refused(&with_rules(rules), 5, 37, &["look at different things"]);
+    let rules = "rule a: during if cpu@n1 > 80% and cpu@n2 < 50% then switch n2 hold 5s;\n\
+                 rule b: during if cpu@n2 > 80% and cpu@n1 < 50% then switch n1 hold 5s;";
+    accepted(&with_rules(rules));
+    // At the start nothing is undone.
+    accepted(&with_rules(
+        "rule a: at start if bandwidth < 80kbps then use half;\nrule b: at start if rtt > 80ms then use small;",
+    ));
+}
+
+#[test]
+fn the_format_is_stable_and_says_the_same() {
+    let formatted = format_policy(EXAMPLE).expect("well-formed");
+    assert_eq!(format_policy(&formatted).as_deref(), Ok(&*formatted));
+    assert_eq!(check_policy(&formatted).mistakes, []);
+    assert!(format_policy("pool").is_err());
+    for line in formatted.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn brackets_are_bounded_and_long_words_harmless() {
+    let deep = format!("rule a: during if {} cpu > 5% then shed 5%;", "(".repeat(10_000));
+    refused(&with_rules(&deep), 4, 51, &["32 brackets"]);
+    let long = "x".repeat(100_000);
+    let checked = check_policy(&with_rules(&format!("rule {long} {long}: {long};")));
+    assert!(checked.mistakes.iter().all(|mistake| mistake.to_string().len() < 1000));
+    // Conditions whose alternatives multiply.
+    let wide = (0..40).map(|n| format!("(cpu@n1 > {n}% or rtt > {n}ms)")).collect::<Vec<_>>().join(" and ");
+    check_policy(&with_rules(&format!("rule a: during if {} then next down hold 5s;", wide.replace(" 0%", " 1%"))));
+}

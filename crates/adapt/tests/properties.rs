@@ -1,0 +1,244 @@
+//! What holds whatever is told, in whatever order.
+
+mod support;
+
+use proptest::prelude::*;
+use support::{VALID_MS, World};
+use weir_adapt::forecast::Method;
+use weir_adapt::log::{Header, parse_entry};
+use weir_adapt::{Decision, Engine, Outcome, Policy, Replay, Resource, State, check_policy, format_policy};
+
+const EXAMPLE: &str = include_str!("example.policy");
+
+const BOUNDED: &str = "pool main = { n1, n2, n3 };\n\
+    atom \"/**\" { variants full > half > small;\n\
+    rule held priority 3: during if cpu > 70% then alert \"busy\" for 3s hold 7s;\n\
+    rule until priority 2: during if cpu > 60% then switch any of main until cpu < 40% cooldown 9s;\n\
+    rule limited: during if cpu > 50% then next down limit 2 per 20s;\n\
+    rule up: during if cpu < 30% then next up limit 2 per 20s;\n\
+    rule all priority 1: every 2s if avg cpu@all over 4s > 50% then alert \"hot\" limit 3 per 30s cooldown 4s; }";
+
+/// At most so many of the times within each window of a length.
+fn at_most(times: &[u64], most: usize, per_ms: u64) -> bool {
+    times.windows(most + 1).all(|window| window[most] - window[0] >= per_ms)
+}
+
+/// Gaps between the times are at least so long.
+fn apart(times: &[u64], least_ms: u64) -> bool {
+    times.windows(2).all(|pair| pair[1] - pair[0] >= least_ms)
+}
+
+fn of_rule(decisions: &[Decision], rule: &str, what: impl Fn(&Outcome) -> bool) -> Vec<u64> {
+    decisions.iter().filter(|one| one.rule == rule && what(&one.outcome)).map(|one| one.at_ms).collect()
+}
+
+/// What the policy `BOUNDED` promises of its decisions.
+fn keeps_its_bounds(world: &World) {
+    let decisions = &world.decisions;
+    assert!(apart(&world.fired("held"), 7_000 + 3_000), "{:?}", world.fired("held"));
+    let ends = of_rule(decisions, "held", |outcome| *outcome == Outcome::Released);
+    for fired in world.fired("held") {
+        let end = ends.iter().find(|end| **end >= fired);
+        assert!(end.is_none_or(|end| end - fired >= 7_000), "held from {fired} to {end:?}");
+    }
+    assert!(apart(&world.fired("until"), 9_000));
+    let ends = of_rule(decisions, "until", |outcome| matches!(outcome, Outcome::Released | Outcome::Superseded));
+    for end in ends {
+        assert!(world.fired("until").iter().all(|fired| *fired <= end || fired - end >= 9_000), "{end}");
+    }
+    assert!(at_most(&world.fired("limited"), 2, 20_000), "{:?}", world.fired("limited"));
+    assert!(at_most(&world.fired("up"), 2, 20_000));
+    assert!(at_most(&world.fired("all"), 3, 30_000) && apart(&world.fired("all"), 4_000));
+}
+
+/// Tells the world of CPUs; each step is (milliseconds since the last, value, whether it is told at all).
+fn drive(world: &mut World, steps: &[(u64, f64, bool)]) {
+    world.begin(0, 1, "/a");
+    let mut now = 0;
+    for (step, value, told) in steps {
+        now += step;
+        if *told {
+            for node in ["n1", "n2", "n3"] {
+                world.node(now, node, Resource::Cpu, *value);
+            }
+        }
+        world.tick(now);
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u64, f64, bool)>> {
+    prop::collection::vec((1u64..4_000, 0.0..100.0f64, prop::bool::weighted(0.8)), 1..300)
+}
+
+/// Words of the language, in no order.
+fn words() -> impl Strategy<Value = String> {
+    let words: Vec<&str> = "pool atom rule { } ( ) [ ] ; : , = > < >= <= @ . \"/v/*\" \"/**\" variants select best by any \
+        of switch next down up use replicate to 4 on spread over grow shrink shed 10% alert at start during every 5s if then \
+        elif else and or not in predicted fit 0.8 for until hold cooldown limit per priority cpu mem queue wait \
+        bandwidth rtt rate errors active here client all avg max p99 90% 30kbps 2jobs 500rps a b c # \n"
+        .split(' ')
+        .filter(|word| !word.is_empty())
+        .collect();
+    prop::collection::vec(prop::sample::select(words), 0..80).prop_map(|words| words.join(" "))
+}
+
+/// Pieces of rules that are well-formed, with spaces, lines and comments between them.
+fn policies() -> impl Strategy<Value = String> {
+    let condition = prop::sample::select(vec![
+        "cpu > 90%",
+        "not (cpu@all<30% or max queue@main over 4s >= 2jobs)",
+        "rate@atom predicted in 30s fit >= 0.8 > 500rps",
+        "errors in [1%,5%)",
+        "mem > 1.5GB and p99 wait@here over 60s > 250ms",
+    ]);
+    let act = prop::sample::select(vec!["shed 5%", "alert \"a \\\" b\"", "replicate to 2 on main", "spread over main"]);
+    let space = prop::sample::select(vec![" ", "\n", "  # why\n", "\n\n\n", "\n# own\n  "]);
+    let stab = prop::sample::select(vec!["", "for 5s", "hold 1.5s cooldown 2min", "until cpu < 5%", "limit 3 per 60s"]);
+    let rule = (condition, act, stab, prop::collection::vec(space, 12));
+    prop::collection::vec(rule, 1..5).prop_map(|rules| {
+        let mut text = String::from("pool main={n1 ,n2};");
+        for (number, (condition, act, stab, space)) in rules.into_iter().enumerate() {
+            let s = |at: usize| space[at];
+            text += &format!(
+                "{}atom{}\"/v/{number}*\"{}{{{}rule{}r{number}{}:{}every 5s if{}{condition}{}then{}{act}{}{stab};{}}}",
+                s(0),
+                s(1),
+                s(2),
+                s(3),
+                s(4),
+                s(5),
+                s(6),
+                s(7),
+                s(8),
+                s(9),
+                s(10),
+                s(11)
+            );
+        }
+        text
+    })
+}
+
+/// Told again from its lines, with the state written down and read again after some of them.
+fn replayed(world: &World, written_after: usize) -> Vec<Decision> {
+    let (policy, _) = Policy::read("test.policy", BOUNDED).expect("well-formed");
+    let engine = Engine::new(policy, "n1", Method::default());
+    let header = Header {
+        format: "weir-readings".to_owned(),
+        version: 1,
+        here: "n1".to_owned(),
+        tick_ms: None,
+        valid_ms: VALID_MS,
+    };
+    let mut decisions = Vec::new();
+    let mut replay = Replay::new(engine, "n1", header);
+    for (number, entry) in world.told.iter().enumerate() {
+        let line = entry.to_line();
+        let again = parse_entry(&line).expect("what was written is read");
+        assert_eq!(again, *entry);
+        replay.entry(&again, &mut decisions).expect("in order");
+        if number == written_after {
+            let text = serde_json::to_string(replay.state()).expect("a state has a form");
+            let read: State = serde_json::from_str(&text).expect("what was written is read");
+            assert_eq!(&read, replay.state());
+            replay.resume(read).expect("a state of the same policy");
+        }
+    }
+    decisions
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn limits_cooldowns_and_holds_hold_whatever_comes(steps in steps()) {
+        let mut world = World::new(BOUNDED);
+        drive(&mut world, &steps);
+        keeps_its_bounds(&world);
+    }
+
+    #[test]
+    fn nothing_is_decided_on_readings_that_are_missing_or_stale(steps in steps()) {
+        let mut world = World::new(BOUNDED);
+        drive(&mut world, &steps);
+        for decision in world.decisions.iter().filter(|decision| decision.outcome.is_fired()) {
+            prop_assert!(decision.readings.iter().any(|cited| cited.held), "{decision:?}");
+            for cited in &decision.readings {
+                prop_assert!(cited.value.is_some() && cited.age_ms <= VALID_MS, "{decision:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_replay_decides_what_was_decided_live(steps in steps(), written_after in 0usize..400) {
+        let mut world = World::new(BOUNDED);
+        drive(&mut world, &steps);
+        prop_assert_eq!(replayed(&world, written_after), world.decisions);
+    }
+
+    #[test]
+    fn no_text_breaks_the_parser(text in "\\PC{0,200}", soup in words()) {
+        for text in [text, soup] {
+            let checked = check_policy(&text);
+            let lines = text.split('\n').count();
+            for mistake in checked.mistakes.iter().chain(&checked.warnings) {
+                prop_assert!((1..=lines).contains(&mistake.line) && mistake.column > 0, "{mistake}");
+                prop_assert!(!mistake.what.is_empty() && !mistake.remedy.is_empty());
+            }
+            if let Ok(formatted) = format_policy(&text) {
+                prop_assert_eq!(format_policy(&formatted), Ok(formatted.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_formatted_policy_says_the_same_and_stays(text in policies()) {
+        let formatted = format_policy(&text).expect("well-formed");
+        prop_assert_eq!(format_policy(&formatted), Ok(formatted.clone()), "of {}", text);
+        let whats = |text: &str| {
+            let checked = check_policy(text);
+            checked.mistakes.into_iter().chain(checked.warnings).map(|one| one.what).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(whats(&text).len(), whats(&formatted).len());
+        prop_assert_eq!(text.matches('#').count(), formatted.matches('#').count());
+        let bare = |text: &str| {
+            let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+            lines.collect::<String>().split_whitespace().collect::<String>()
+        };
+        prop_assert_eq!(bare(&text), bare(&formatted));
+    }
+}
+
+/// A load that goes up and down with any period leads to no more switches than the rules allow.
+#[test]
+fn square_waves_of_any_period_switch_within_the_limits() {
+    for period_s in 1..=300u64 {
+        let mut world = World::new(BOUNDED);
+        let steps: Vec<_> = (0..900u64)
+            .map(|second| (1000, if (2 * second / period_s).is_multiple_of(2) { 95.0 } else { 10.0 }, true))
+            .collect();
+        drive(&mut world, &steps);
+        keeps_its_bounds(&world);
+        let switched = world.fired("until").len();
+        assert!(switched <= 900 / 9 + 1, "a period of {period_s} s: {switched}");
+        if period_s == 60 {
+            // The bounds are of something that happens.
+            assert!(world.fired("held").len() > 5 && world.fired("all").len() > 5, "{:?}", world.fired("held"));
+        }
+    }
+}
+
+/// The examples of the language: each decision of a long and changing run is within what its rule says.
+#[test]
+fn the_examples_keep_to_their_clauses() {
+    let mut world = World::new(EXAMPLE);
+    world.begin(0, 1, "/v/film");
+    for second in 0..1200u64 {
+        let wave = if (second / 20).is_multiple_of(2) { 20e3 } else { 500e3 };
+        world.client(second * 1000, 1, Resource::Bandwidth, wave);
+        world.atom(second * 1000, "/news/a", Resource::Rate, wave / 500.0);
+        world.tick(second * 1000);
+    }
+    assert!(at_most(&world.fired("drop"), 3, 60_000));
+    assert!(apart(&world.fired("flash"), 120_000));
+}
