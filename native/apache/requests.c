@@ -120,8 +120,8 @@ static int has_bytes(const apr_bucket_brigade *brigade)
 
 /*
  * Over HTTP/2 the server takes a stream off its list when the client has all of it, and calls its connection aborted if
- * whoever made the response is not ready yet, as a script that is still waited for. So it is noted here when the end of
- * the response was taken, behind which nothing can be aborted.
+ * whoever made the response is not ready yet, as a script that is still waited for. So it is noted here that the end of
+ * the response was taken before: then the stream is over, and nothing of it was aborted.
  */
 static apr_status_t end_of_stream(ap_filter_t *filter, apr_bucket_brigade *brigade)
 {

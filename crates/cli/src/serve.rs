@@ -27,6 +27,8 @@ Examples:
       any free port; the line at the start says which
   weir serve --listen :443 --tls-cert site.pem --tls-key site.key site
       over TLS, with HTTP/2 and HTTP/1.1; more certificates by more of both
+  weir serve --listen :443 --http3 --tls-cert site.pem --tls-key site.key site
+      the same with HTTP/3, at the same port of UDP; responses over TCP say so
   weir serve --listen unix:/run/weir.sock site
       at a Unix socket
   weir serve --access-log access.log --log-queries site
@@ -49,7 +51,8 @@ Symbolic links that leave DIR, and absolute ones, are refused.
 SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one
 ends at once.
 HTTP/2 is spoken over TLS where the client agrees, and in the clear with clients
-that begin with it. Changed files of certificates are used within a second.
+that begin with it; HTTP/3 where --http3 or --listen-quic has it.
+Changed files of certificates are used within a second.
 Sockets that systemd passes on (LISTEN_FDS) are listened on as well, instead of
 the default address.
 SIGHUP or SIGUSR1 opens the access log again, for log rotation; SIGHUP has the
@@ -87,6 +90,14 @@ pub(crate) struct Args {
     /// Address to listen on in the clear, beside those of TLS; repeatable
     #[arg(long, value_name = "ADDR")]
     listen_clear: Vec<ListenAddr>,
+
+    /// Speak HTTP/3 as well, at the addresses and ports of --listen (UDP)
+    #[arg(long)]
+    http3: bool,
+
+    /// Address of UDP that speaks HTTP/3: HOST:PORT, or :PORT for every interface; repeatable
+    #[arg(long, value_name = "ADDR")]
+    listen_quic: Vec<ListenAddr>,
 
     /// Event loops, each with a thread of its own [default: the CPUs that may be used]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -223,7 +234,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let log_is_stdout = options.access_log.as_ref().is_some_and(|log| log.target == LogTarget::Stdout);
     let server = match Server::bind(own.over(options)) {
         Ok(server) => server,
-        Err(error @ (BindError::RootMissing { .. } | BindError::RootNotDirectory { .. } | BindError::NoAddress)) => {
+        Err(
+            error @ (BindError::RootMissing { .. }
+            | BindError::RootNotDirectory { .. }
+            | BindError::NoAddress
+            | BindError::NotForQuic { .. }
+            | BindError::QuicWithoutTls),
+        ) => {
             eprintln!("weir serve: {error}");
             return Ok(ExitCode::from(2));
         }
@@ -304,6 +321,10 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
     if !args.listen_clear.is_empty() {
         options.listen_clear = args.listen_clear;
     }
+    if !args.listen_quic.is_empty() {
+        options.listen_quic = args.listen_quic;
+    }
+    options.http3 |= args.http3;
     if !args.tls_cert.is_empty() {
         let pairs = args.tls_cert.into_iter().zip(args.tls_key);
         options.certificates = pairs.map(|(certificate, key)| CertificateFiles { certificate, key }).collect();
@@ -417,6 +438,9 @@ fn farewell(counts: &Counts) -> String {
         (counts.tls_failed, "TLS handshakes failed"),
         (counts.http2_errors, "connections of HTTP/2 in error"),
         (counts.http2_abuses, "connections of HTTP/2 that asked for too much in vain"),
+        (counts.http3_errors, "connections of HTTP/3 in error"),
+        (counts.http3_abuses, "connections of HTTP/3 that asked for too much in vain"),
+        (counts.quic_unsent, "datagrams of QUIC that could not be sent"),
         (counts.timeouts, "timeouts"),
         (counts.accept_pauses, "pauses in accepting"),
         (counts.stop_aborted, "responses cut off"),

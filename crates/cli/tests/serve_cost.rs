@@ -22,21 +22,24 @@ struct Way {
     calls: f64,
 }
 
-/// Measured with Rust 1.95, and some room: instructions repeat within one in a hundred, but for the keys and signatures of
-/// handshakes; system calls but for some that the moment adds.
+/// Instructions measured with Rust 1.95 are 3,054, 4,091, 8,677, 1,092,060 and 10,724, and there is some room: they repeat
+/// within one in a hundred, but for the keys and signatures of handshakes; system calls do but for some that the moment
+/// adds.
 const WAYS: [Way; 5] = [
     // It waits, receives and sends.
-    Way { name: "kept", options: &[], instructions: 0.0, calls: 3.0 },
-    // It waits, accepts, receives, sends, closes, and looks for others who wait to be accepted.
-    Way { name: "new", options: &["--no-keepalive"], instructions: 0.0, calls: 6.0 },
-    Way { name: "TLS, kept", options: &["--insecure"], instructions: 0.0, calls: 3.0 },
+    Way { name: "kept", options: &[], instructions: 3_500.0, calls: 3.0 },
+    // It accepts, receives, sends, closes, looks for others who wait to be accepted, and waits where nobody does.
+    Way { name: "new", options: &["--no-keepalive"], instructions: 4_900.0, calls: 6.0 },
+    Way { name: "TLS, kept", options: &["--insecure"], instructions: 9_900.0, calls: 3.0 },
+    // Twice it waits and receives; it accepts, looks for others, registers and closes; it sends its part of the handshake,
+    // tickets, the answer and a farewell; and it asks the kernel for randomness eight times.
     Way {
         name: "TLS, resumed",
         options: &["--insecure", "--no-keepalive", "--resume"],
-        instructions: 0.0,
-        calls: 16.0,
+        instructions: 1_300_000.0,
+        calls: 20.0,
     },
-    Way { name: "HTTP/2", options: &["--http2"], instructions: 0.0, calls: 3.0 },
+    Way { name: "HTTP/2", options: &["--http2"], instructions: 12_000.0, calls: 3.0 },
 ];
 
 #[test]
@@ -77,7 +80,7 @@ fn a_request_takes_no_more_system_calls_than_it_must() {
         };
         let each = (count(FEW + MORE) - count(FEW)) / MORE as f64;
         eprintln!("{}: {each:.3} system calls a request", way.name);
-        assert!(each > 0.9 * way.calls && each < way.calls + 0.1, "{}: {each:.3} system calls a request", way.name);
+        assert!(each > 0.8 * way.calls && each < way.calls + 0.1, "{}: {each:.3} system calls a request", way.name);
     }
 }
 

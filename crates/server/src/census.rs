@@ -42,6 +42,9 @@ pub(crate) struct Census {
     /// Of them those of HTTP/2, and the streams on them.
     pub(crate) http2_connections: u64,
     pub(crate) http2_streams: u64,
+    /// The same of HTTP/3.
+    pub(crate) http3_connections: u64,
+    pub(crate) http3_streams: u64,
     /// What caches hold: bytes, entries.
     pub(crate) cache_bytes: u64,
     pub(crate) cache_entries: u64,
@@ -57,10 +60,19 @@ impl Census {
         }
     }
 
+    /// Counts a connection of HTTP/3 with its streams.
+    pub(crate) fn count_http3(&mut self, state: State, streams: usize) {
+        self.states[state as usize] += 1;
+        self.http3_connections += 1;
+        self.http3_streams += streams as u64;
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.states.iter_mut().zip(other.states).for_each(|(to, from)| *to += from);
         self.http2_connections += other.http2_connections;
         self.http2_streams += other.http2_streams;
+        self.http3_connections += other.http3_connections;
+        self.http3_streams += other.http3_streams;
         self.cache_bytes += other.cache_bytes;
         self.cache_entries += other.cache_entries;
     }
@@ -72,6 +84,8 @@ pub(crate) struct Board {
     states: [Counter; State::ALL.len()],
     http2_connections: Counter,
     http2_streams: Counter,
+    http3_connections: Counter,
+    http3_streams: Counter,
     cache_bytes: Counter,
     cache_entries: Counter,
 }
@@ -81,6 +95,8 @@ impl Board {
         self.states.iter().zip(census.states).for_each(|(to, from)| to.set(from));
         self.http2_connections.set(census.http2_connections);
         self.http2_streams.set(census.http2_streams);
+        self.http3_connections.set(census.http3_connections);
+        self.http3_streams.set(census.http3_streams);
         self.cache_bytes.set(census.cache_bytes);
         self.cache_entries.set(census.cache_entries);
     }
@@ -90,6 +106,8 @@ impl Board {
             states: std::array::from_fn(|state| self.states[state].read()),
             http2_connections: self.http2_connections.read(),
             http2_streams: self.http2_streams.read(),
+            http3_connections: self.http3_connections.read(),
+            http3_streams: self.http3_streams.read(),
             cache_bytes: self.cache_bytes.read(),
             cache_entries: self.cache_entries.read(),
         }

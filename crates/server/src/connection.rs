@@ -96,11 +96,15 @@ pub(crate) struct Connection {
     /// The socket may have room for output.
     room: bool,
     lingered_bytes: Option<usize>,
+    /// The client is to be told of HTTP/3 with its next response.
+    owes_alt_svc: bool,
 }
 
 impl Connection {
     pub(crate) fn new(transport: Transport, peer: SocketAddr, bench: &Workbench) -> Self {
+        let owes_alt_svc = transport.is_secure() && !bench.alt_svc.is_empty();
         let mut connection = Self {
+            owes_alt_svc,
             transport,
             peer,
             saved: Vec::new(),
@@ -320,8 +324,20 @@ impl Connection {
                 received.waited();
             }
             static_probe!("read");
-            let Workbench { input, batch: places, front, clock, log, arm, limits, counters, index, stopping, .. } =
-                bench;
+            let Workbench {
+                input,
+                batch: places,
+                front,
+                clock,
+                log,
+                arm,
+                alt_svc,
+                limits,
+                counters,
+                index,
+                stopping,
+                ..
+            } = bench;
             let counts = &counters.0[*index];
             match request::parse(&input[at..filled], limits) {
                 Head::Complete(request, _) if front.must_wait(&request, self.peer.ip(), clock) => {
@@ -341,6 +357,9 @@ impl Connection {
                     let pending = &mut places[batch];
                     let persistence = Persistence::of(request.minor, stays);
                     front.respond(&request, self.peer.ip(), persistence, clock, counts, pending);
+                    if std::mem::take(&mut self.owes_alt_svc) {
+                        alt_svc.apply(pending);
+                    }
                     count(pending.status, counts);
                     if let Some(log) = log {
                         log.begin(&mut pending.log, Some(&request), self.peer.ip(), pending.status, clock);

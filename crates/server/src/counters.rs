@@ -59,6 +59,20 @@ counters! {
     http2_errors,
     /// Connections of HTTP/2 closed because the client asked for much work in vain: resets, pings, settings.
     http2_abuses,
+    /// Connections that spoke HTTP/3.
+    http3_connections,
+    /// Requests that came over HTTP/3.
+    http3_streams,
+    /// Responses of HTTP/3 that were cut off, because their file changed under way or could not be read.
+    http3_streams_broken,
+    /// Connections of HTTP/3 closed because the client broke the protocol.
+    http3_errors,
+    /// Connections of HTTP/3 closed because the client asked for much work in vain.
+    http3_abuses,
+    /// Clients of QUIC that had to show first that their address is their own (Retry).
+    quic_retries,
+    /// Datagrams of QUIC that the system refused to send, or had no room for where nobody waits for them.
+    quic_unsent,
     /// Responses of HTTP/2 that were cut off, because their file changed under way or could not be read.
     http2_streams_broken,
     /// Connections lost to an error, or closed by the client in the middle of a response.

@@ -35,6 +35,8 @@ impl Readiness {
 pub(crate) enum Interest {
     /// Input as long as there is some (level-triggered); for listening sockets.
     Level,
+    /// The same, and room for output as long as there is some.
+    LevelAndRoom,
     /// Nothing for now.
     Paused,
     /// New input (edge-triggered).
@@ -47,6 +49,7 @@ impl Interest {
     fn bits(self) -> u32 {
         let bits = match self {
             Self::Level => libc::EPOLLIN,
+            Self::LevelAndRoom => libc::EPOLLIN | libc::EPOLLOUT,
             Self::Paused => 0,
             Self::Input => libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET,
             Self::InputAndRoom => libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET,

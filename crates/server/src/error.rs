@@ -26,6 +26,15 @@ pub enum BindError {
         /// The address that was asked for.
         addr: SocketAddr,
     },
+    /// The address is none that HTTP/3 can be spoken at.
+    #[error("{addr} is no address of UDP; give HOST:PORT or :PORT for HTTP/3")]
+    NotForQuic {
+        /// The address as given.
+        addr: String,
+    },
+    /// HTTP/3 was asked for without a certificate.
+    #[error("HTTP/3 is never spoken in the clear; give a certificate and its key")]
+    QuicWithoutTls,
     /// The list of addresses is empty.
     #[error("no address to listen on; give at least one")]
     NoAddress,

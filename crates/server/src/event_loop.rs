@@ -6,14 +6,17 @@ use crate::connection::Turn;
 use crate::epoll::{self, Epoll, Interest, Readiness, Waker};
 use crate::listen::Listener;
 use crate::per_address::PerAddress;
+use crate::quic;
 use crate::slab::Slab;
 use crate::tls::Session;
 use crate::transport::Transport;
 use crate::workbench::Workbench;
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
@@ -32,6 +35,10 @@ const PAUSE_MS: u64 = 200;
 const WAKER: u64 = u64::MAX;
 /// The token of what tells of changed files.
 const WATCHES: u64 = u64::MAX - 4095;
+/// The token of the first socket of QUIC; those of the others are above it, far below those of listening sockets.
+const QUIC: u64 = WATCHES + 1;
+/// Sockets of QUIC that a loop can have.
+pub(crate) const QUIC_MAX: usize = 1024;
 /// Tokens from here up are not connections.
 const RESERVED: u64 = u64::MAX - 4096;
 /// What a client is told for whom there is no room.
@@ -46,6 +53,7 @@ const READABLE: Readiness = Readiness { readable: true, ..NONE };
 pub(crate) struct EventLoop {
     epoll: Epoll,
     listeners: Vec<Listener>,
+    quic: Vec<quic::Endpoint>,
     tls: Option<Arc<rustls::ServerConfig>>,
     connections: Slab,
     bench: Workbench,
@@ -53,7 +61,6 @@ pub(crate) struct EventLoop {
     again: Vec<u64>,
     /// The connections of all loops.
     open: Arc<Open>,
-    connections_max: usize,
     paused_until_ms: Option<u64>,
     next_sweep_ms: u64,
     /// Nothing has happened since the last census.
@@ -65,27 +72,49 @@ pub(crate) struct EventLoop {
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) count: AtomicUsize,
+    most: usize,
     pub(crate) per_address: PerAddress,
+}
+
+impl Open {
+    pub(crate) fn new(most: usize, per_address: PerAddress) -> Self {
+        Self { count: AtomicUsize::new(0), most, per_address }
+    }
+
+    /// Counts a connection; whether there is room for it.
+    pub(crate) fn enter(&self, peer: IpAddr) -> bool {
+        let has_room = self.count.fetch_add(1, Ordering::Relaxed) < self.most && self.per_address.enter(peer);
+        if !has_room {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    /// One that was counted has ended.
+    pub(crate) fn leave(&self, peer: IpAddr) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.per_address.leave(peer);
+    }
 }
 
 impl EventLoop {
     pub(crate) fn new(
         epoll: Epoll,
         listeners: Vec<Listener>,
+        quic: Vec<quic::Endpoint>,
         tls: Option<Arc<rustls::ServerConfig>>,
         bench: Workbench,
         open: Arc<Open>,
-        connections_max: usize,
     ) -> Self {
         Self {
             epoll,
             listeners,
+            quic,
             tls,
             connections: Slab::default(),
             bench,
             again: Vec::new(),
             open,
-            connections_max,
             paused_until_ms: None,
             next_sweep_ms: 0,
             is_counted: false,
@@ -99,11 +128,14 @@ impl EventLoop {
         for (i, listener) in self.listeners.iter().enumerate() {
             self.epoll.add(listener.socket.as_raw_fd(), listener_token(i), Interest::Level)?;
         }
+        for (i, endpoint) in self.quic.iter().enumerate() {
+            self.epoll.add(endpoint.fd(), QUIC + i as u64, Interest::Level)?;
+        }
         if let Some(fd) = self.bench.watcher.fd() {
             self.epoll.add(fd, WATCHES, Interest::Level)?;
         }
         let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
-        while !(self.bench.stopping && self.connections.is_empty()) {
+        while !(self.bench.stopping && self.is_empty()) {
             let count = self.epoll.wait(&mut events, self.timeout_ms())?;
             self.bench.clock.tick();
             self.is_counted &= count == 0;
@@ -121,13 +153,17 @@ impl EventLoop {
                 match token {
                     WATCHES => {}
                     WAKER => self.take_news(),
-                    _ if token > RESERVED => self.accept(token),
+                    _ if token > RESERVED => match quic_index(token) {
+                        Some(i) => self.turn_quic(i, Readiness::of(event)),
+                        None => self.accept(token),
+                    },
                     _ => self.turn(token, Readiness::of(event)),
                 }
             }
             for token in std::mem::take(&mut self.again) {
                 self.turn(token, NONE);
             }
+            self.work_quic();
             if self.bench.clock.now_ms >= self.next_sweep_ms {
                 self.sweep();
             }
@@ -152,6 +188,13 @@ impl EventLoop {
             }
             self.turn(token, NONE);
         }
+        for endpoint in &mut self.quic {
+            endpoint.resume_parked(&mut self.bench, &self.open);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.connections.is_empty() && self.quic.iter().all(quic::Endpoint::is_empty)
     }
 
     /// Sleeps without end only where nothing has a deadline.
@@ -160,10 +203,40 @@ impl EventLoop {
             return 0;
         }
         let log_is_empty = self.bench.log.as_ref().is_none_or(crate::access_log::LogBuffer::is_empty);
-        if self.connections.is_empty() && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
+        if self.is_empty() && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
             return -1;
         }
-        i32::try_from(self.next_sweep_ms.saturating_sub(self.bench.clock.now_ms).clamp(1, SWEEP_MS)).unwrap_or(1)
+        let sweep_ms = self.next_sweep_ms.saturating_sub(self.bench.clock.now_ms).clamp(1, SWEEP_MS);
+        let quic_ms = self.quic.iter().filter_map(quic::Endpoint::next_due).min().map_or(SWEEP_MS, |at| {
+            // Rounded up, so that a timer is not looked at again and again before its time.
+            let wait_ns = at.saturating_duration_since(Instant::now()).as_nanos();
+            u64::try_from(wait_ns.div_ceil(1_000_000)).unwrap_or(SWEEP_MS)
+        });
+        i32::try_from(sweep_ms.min(quic_ms)).unwrap_or(1)
+    }
+
+    /// Lets a socket of QUIC do what it can.
+    fn turn_quic(&mut self, index: usize, readiness: Readiness) {
+        let Some(endpoint) = self.quic.get_mut(index) else { return };
+        if readiness.writable {
+            endpoint.resume_output(&mut self.bench, &self.open);
+        }
+        if readiness.readable {
+            endpoint.receive(&mut self.bench, &self.open);
+        }
+    }
+
+    /// Does what QUIC has to do without a datagram, and has the event queue tell of room where output waits for it.
+    fn work_quic(&mut self) {
+        for (i, endpoint) in self.quic.iter_mut().enumerate() {
+            if endpoint.next_due().is_some_and(|at| at <= Instant::now()) {
+                endpoint.work(&mut self.bench, &self.open);
+            }
+            if let Some(interest) = endpoint.new_interest() {
+                // Modifying what is registered allocates nothing, so it does not fail.
+                let _ = self.epoll.modify(endpoint.fd(), QUIC + i as u64, interest);
+            }
+        }
     }
 
     /// Lets a connection do what it can, and remembers what it waits for.
@@ -192,8 +265,7 @@ impl EventLoop {
     fn close(&mut self, token: u64) {
         if let Some(mut connection) = self.connections.remove(token) {
             connection.give_up(&mut self.bench);
-            self.open.count.fetch_sub(1, Ordering::Relaxed);
-            self.open.per_address.leave(connection.peer.ip());
+            self.open.leave(connection.peer.ip());
         }
     }
 
@@ -216,10 +288,7 @@ impl EventLoop {
                 Ok((socket, peer)) => {
                     self.bench.counts().connections.add(1);
                     let is_secure = listener.is_secure;
-                    if self.open.count.fetch_add(1, Ordering::Relaxed) >= self.connections_max
-                        || !self.open.per_address.enter(peer.ip())
-                    {
-                        self.open.count.fetch_sub(1, Ordering::Relaxed);
+                    if !self.open.enter(peer.ip()) {
                         self.bench.counts().connections_refused.add(1);
                         if !is_secure {
                             refuse(socket.into());
@@ -232,8 +301,7 @@ impl EventLoop {
                     };
                     if session.is_none() && is_secure {
                         // A session of a configuration that was accepted begins; without it nothing may be sent.
-                        self.open.count.fetch_sub(1, Ordering::Relaxed);
-                        self.open.per_address.leave(peer.ip());
+                        self.open.leave(peer.ip());
                         continue;
                     }
                     let transport = Transport::new(socket, session);
@@ -280,6 +348,12 @@ impl EventLoop {
             }
             self.close(token);
         }
+        for endpoint in &mut self.quic {
+            endpoint.sweep(&mut self.bench, &self.open);
+            if self.stop_deadline_ms <= now_ms {
+                endpoint.abort(&mut self.bench, &self.open);
+            }
+        }
         if self.stop_deadline_ms <= now_ms {
             for token in self.connections.tokens(|_| true) {
                 if self.connections.get(token).is_some_and(|connection| connection.is_sending()) {
@@ -297,6 +371,7 @@ impl EventLoop {
     fn take_census(&mut self) {
         let mut census = Census::default();
         self.connections.iter().for_each(|connection| connection.count(&mut census));
+        self.quic.iter().for_each(|endpoint| endpoint.count(&mut census));
         (census.cache_bytes, census.cache_entries) = self.bench.front.fill();
         self.bench.counts().board.put(&census);
         self.is_counted = true;
@@ -316,7 +391,15 @@ impl EventLoop {
         for token in self.connections.tokens(|_| true) {
             self.turn(token, READABLE);
         }
+        for endpoint in &mut self.quic {
+            endpoint.begin_stop(&mut self.bench, &self.open);
+        }
     }
+}
+
+/// Which socket of QUIC a token is of.
+fn quic_index(token: u64) -> Option<usize> {
+    usize::try_from(token.checked_sub(QUIC)?).ok().filter(|&index| index < QUIC_MAX)
 }
 
 fn listener_token(index: usize) -> u64 {

@@ -1,5 +1,5 @@
 //! A fast static web server: one event loop a core, shared-nothing, over epoll; HTTP/1 and HTTP/2, in the clear and
-//! over TLS.
+//! over TLS, and HTTP/3.
 //!
 //! # The way of a request
 //!
@@ -15,6 +15,7 @@
 //!
 //! The bytes pass `transport.rs`, and over TLS `tls/`; `client.rs` gives the connection to `http2/` where the client
 //! speaks that, which asks the same `front/` and `site.rs` and has files of its own for the other steps.
+//! HTTP/3 comes by `quic/`, which has a UDP socket in the same loop, and is spoken by `http3/`.
 //! What all connections of a loop share is in `workbench.rs`.
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
@@ -70,6 +71,7 @@ mod forms;
 mod front;
 mod head;
 mod http2;
+mod http3;
 mod inotify;
 mod listen;
 mod listing;
@@ -77,6 +79,7 @@ mod media_type;
 mod options;
 mod pending;
 mod per_address;
+mod quic;
 mod range;
 mod reload;
 mod request;

@@ -39,20 +39,30 @@ pub struct Local {
     pub addr: LocalAddr,
     /// Whether TLS is spoken there.
     pub is_secure: bool,
+    /// Whether it is HTTP/3 that is spoken, over UDP.
+    pub is_quic: bool,
 }
 
 /// An address of a listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalAddr {
-    /// An address and a port.
+    /// An address and a port, of UDP where HTTP/3 is spoken.
     Tcp(SocketAddr),
     /// A Unix socket's path.
     Unix(PathBuf),
 }
 
+impl Local {
+    /// The address and port, unless it is a Unix socket.
+    pub(crate) fn ip(&self) -> Option<SocketAddr> {
+        if let LocalAddr::Tcp(addr) = self.addr { Some(addr) } else { None }
+    }
+}
+
 impl fmt::Display for Local {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.addr {
+            LocalAddr::Tcp(addr) if self.is_quic => write!(f, "https://{addr}/ (HTTP/3)"),
             LocalAddr::Tcp(addr) => write!(f, "{}://{addr}/", if self.is_secure { "https" } else { "http" }),
             LocalAddr::Unix(path) => write!(f, "unix:{}", path.display()),
         }
@@ -74,7 +84,7 @@ impl Listener {
         let addr = self.socket.local_addr().ok()?;
         let unix = || addr.as_pathname().map(|path| LocalAddr::Unix(path.to_owned()));
         let addr = addr.as_socket().map(LocalAddr::Tcp).or_else(unix)?;
-        Some(Local { addr, is_secure: self.is_secure })
+        Some(Local { addr, is_secure: self.is_secure, is_quic: false })
     }
 }
 
@@ -184,12 +194,7 @@ pub(crate) fn open(listen: &[(&ListenAddr, bool)], loops: usize) -> Result<Vec<V
 
 /// A socket for each loop at one address.
 fn open_each(addr: SocketAddr, loops: usize) -> Result<Vec<Socket>, BindError> {
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::AddrInUse => BindError::AddressTaken { addr },
-        io::ErrorKind::PermissionDenied => BindError::NoPermission { addr },
-        io::ErrorKind::AddrNotAvailable => BindError::AddressNotHere { addr },
-        _ => BindError::Listen { addr, source },
-    };
+    let failed = |source| failure(addr, source);
     let mut bound = addr;
     let mut sockets = Vec::new();
     for i in 0..loops {
@@ -201,6 +206,29 @@ fn open_each(addr: SocketAddr, loops: usize) -> Result<Vec<Socket>, BindError> {
         sockets.push(socket);
     }
     Ok(sockets)
+}
+
+/// Why an address cannot be listened on.
+pub(crate) fn failure(addr: SocketAddr, source: io::Error) -> BindError {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => BindError::AddressTaken { addr },
+        io::ErrorKind::PermissionDenied => BindError::NoPermission { addr },
+        io::ErrorKind::AddrNotAvailable => BindError::AddressNotHere { addr },
+        _ => BindError::Listen { addr, source },
+    }
+}
+
+/// Binds a socket of one of the loops, which share the address.
+pub(crate) fn join(socket: &Socket, addr: SocketAddr, first: bool) -> io::Result<()> {
+    if first {
+        // The first socket is bound without SO_REUSEPORT, so that a port which another server has shared out
+        // is reported as taken instead of silently splitting its clients with us.
+        socket.bind(&addr.into())?;
+        socket.set_reuse_port(true)
+    } else {
+        socket.set_reuse_port(true)?;
+        socket.bind(&addr.into())
+    }
 }
 
 /// The same socket for each loop: whichever comes first accepts.
@@ -247,15 +275,7 @@ fn open_socket(addr: SocketAddr, first: bool) -> io::Result<Socket> {
     if addr.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    if first {
-        // The first socket is bound without SO_REUSEPORT, so that a port which another server has shared out
-        // is reported as taken instead of silently splitting its clients with us.
-        socket.bind(&addr.into())?;
-        socket.set_reuse_port(true)?;
-    } else {
-        socket.set_reuse_port(true)?;
-        socket.bind(&addr.into())?;
-    }
+    join(&socket, addr, first)?;
     // Accepted sockets inherit this; a response goes out in whole writes, so Nagle could only delay its end.
     socket.set_tcp_nodelay(true)?;
     defer_accept(&socket, Duration::from_secs(1));

@@ -62,6 +62,10 @@ pub struct Options {
     pub certificates: Vec<CertificateFiles>,
     /// Addresses that speak in the clear although there are certificates. Default: none.
     pub listen_clear: Vec<ListenAddr>,
+    /// Addresses of UDP that speak HTTP/3, which needs certificates. Default: none.
+    pub listen_quic: Vec<ListenAddr>,
+    /// Whether HTTP/3 is spoken at the addresses and ports of `listen` as well, as far as they are of IP. Default: no.
+    pub http3: bool,
     /// Who is told of what happens while the server runs: certificates that were changed, a log that cannot be
     /// written. Default: nobody.
     pub notice: fn(&str),
@@ -96,6 +100,8 @@ impl Options {
             arm: None,
             certificates: Vec::new(),
             listen_clear: Vec::new(),
+            listen_quic: Vec::new(),
+            http3: false,
             notice: |_| {},
             timeouts: Timeouts::default(),
             limits: Limits::default(),
@@ -174,11 +180,15 @@ pub struct Limits {
     /// Bytes of a request body that are read and ignored to keep the connection; with a larger one the connection
     /// closes after the response. Default: 64 KiB.
     pub body_bytes_max: u64,
-    /// Requests that a client of HTTP/2 may have under way over one connection; more are refused. Default: 128.
+    /// Requests that a client of HTTP/2 or HTTP/3 may have under way over one connection; more are refused, or wait with
+    /// the client. Default: 128.
     pub streams_max: usize,
     /// Open connections of one client's address (IPv6: of its /64), in all loops together; more are answered with 503
     /// and closed. 0 = as many as there may be. Default: 0.
     pub connections_per_address_max: usize,
+    /// Handshakes of QUIC that one loop may have under way before clients have to show first that their address is their
+    /// own, which costs them a round trip; 0 = all have to. Where addresses have shares all have to as well. Default: 256.
+    pub handshakes_max: usize,
     /// Ranges in one request; with more of them the whole file is sent (RFC 9110 section 14.2). Default: 16.
     pub ranges_max: usize,
     /// Entries shown in a directory listing; the page says when there are more. Default: 4096.
@@ -194,6 +204,7 @@ impl Default for Limits {
             body_bytes_max: 64 << 10,
             streams_max: 128,
             connections_per_address_max: 0,
+            handshakes_max: 256,
             ranges_max: 16,
             listing_entries_max: 4096,
         }

@@ -17,6 +17,11 @@ impl PerAddress {
         Self { most, open: Mutex::default() }
     }
 
+    /// Whether there is a bound at all.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.most > 0
+    }
+
     /// Counts a connection; whether it may stay.
     pub(crate) fn enter(&self, addr: IpAddr) -> bool {
         if self.most == 0 || addr.is_unspecified() {

@@ -50,6 +50,8 @@ impl Reloader {
             ("listen", before.listen != options.listen),
             ("tls (whether there is any)", before.certificates.is_empty() != options.certificates.is_empty()),
             ("tls.listen_clear", before.listen_clear != options.listen_clear),
+            ("tls.listen_quic", before.listen_quic != options.listen_quic),
+            ("tls.http3", before.http3 != options.http3),
             ("loops", before.loops != options.loops.max(1)),
             ("cache", before.cache_bytes_max != options.cache_bytes_max),
             ("arm", before.arm != options.arm),

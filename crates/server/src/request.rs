@@ -29,7 +29,7 @@ pub(crate) struct Request<'b> {
     pub(crate) method: Method,
     pub(crate) method_text: &'b str,
     pub(crate) target: &'b str,
-    /// The minor version: 0 or 1; 2 stands for HTTP/2.
+    /// The minor version: 0 or 1; 2 stands for HTTP/2, and 3 for HTTP/3.
     pub(crate) minor: u8,
     pub(crate) keep_alive: bool,
     pub(crate) framing: Framing,
@@ -155,7 +155,8 @@ impl<'b> Request<'b> {
         match self.minor {
             0 => "HTTP/1.0",
             1 => "HTTP/1.1",
-            _ => "HTTP/2.0",
+            2 => "HTTP/2.0",
+            _ => "HTTP/3.0",
         }
     }
 

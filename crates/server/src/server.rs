@@ -8,12 +8,14 @@ use crate::confine::{Confinement, User};
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
 use crate::error::{BindError, RunError, TlsError};
-use crate::event_loop::{EventLoop, Open};
+use crate::event_loop::{EventLoop, Open, QUIC_MAX};
 use crate::front::host_counts::{HostLedger, HostTable};
+use crate::front::rewrite::Fields;
 use crate::front::{Front, Hosts};
-use crate::listen::{self, Listener, Local, LocalAddr};
+use crate::listen::{self, ListenAddr, Listener, Local, LocalAddr};
 use crate::options::{Limits, Options};
 use crate::per_address::PerAddress;
+use crate::quic::{self, QuicSocket};
 use crate::reload::{Reloader, Reloads};
 use crate::root::Root;
 use crate::shelf::Shelf;
@@ -23,7 +25,7 @@ use crate::watcher::Watcher;
 use crate::workbench::Workbench;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -42,6 +44,7 @@ pub struct Server {
     parts: Vec<LoopParts>,
     certificates: Option<Certificates>,
     tls: Option<Arc<rustls::ServerConfig>>,
+    quic: Option<Arc<quinn_proto::ServerConfig>>,
     log: Option<LogWriter>,
     admin: Option<AdminServer>,
     user: Option<User>,
@@ -59,6 +62,7 @@ struct LoopParts {
     epoll: Epoll,
     waker: Waker,
     listeners: Vec<Listener>,
+    quic: Vec<QuicSocket>,
     root: Root,
 }
 
@@ -90,12 +94,26 @@ impl Server {
         let listen = listen.chain(options.listen_clear.iter().map(|addr| (addr, false)));
         let sockets = listen::open(&listen.collect::<Vec<_>>(), options.loops)?;
         let admin = options.admin.as_ref().map(AdminServer::bind).transpose()?;
-        let locals: Vec<Local> = sockets.first().into_iter().flatten().filter_map(Listener::local_addr).collect();
+        let mut locals: Vec<Local> = sockets.first().into_iter().flatten().filter_map(Listener::local_addr).collect();
+        let quic_sockets = quic::open(&quic_addresses(&options, &locals)?, options.loops)?;
+        let addr = |socket: &QuicSocket| socket.local_addr().map(LocalAddr::Tcp);
+        let of_quic = quic_sockets.first().into_iter().flatten().filter_map(addr);
+        locals.extend(of_quic.map(|addr| Local { addr, is_secure: true, is_quic: true }));
+        let speaks_quic = locals.iter().any(|local| local.is_quic);
+        let quic = match certificates.as_ref().filter(|_| speaks_quic) {
+            Some(certificates) => {
+                let config = certificates.quic_config().map_err(|source| TlsError::Setup { source })?;
+                // It fails only without the cipher suite that every handshake begins with, which the provider has.
+                let unsupported = |_| TlsError::Setup { source: rustls::Error::General("no AES-128-GCM".into()) };
+                Some(quic::config(config, &options).map_err(unsupported)?)
+            }
+            None => None,
+        };
         let failed = |source| BindError::EventLoop { source };
-        let parts = sockets.into_iter().map(|listeners| {
+        let parts = sockets.into_iter().zip(quic_sockets).map(|(listeners, quic)| {
             let root = root.try_clone().map_err(failed)?;
             let epoll = Epoll::new().map_err(failed)?;
-            Ok(LoopParts { epoll, waker: Waker::new().map_err(failed)?, listeners, root })
+            Ok(LoopParts { epoll, waker: Waker::new().map_err(failed)?, listeners, quic, root })
         });
         let parts = parts.collect::<Result<Vec<_>, BindError>>()?;
         let counters = Counters((0..options.loops).map(|_| LoopCounters::default()).collect());
@@ -111,6 +129,7 @@ impl Server {
             parts,
             certificates,
             tls,
+            quic,
             log,
             admin,
             user,
@@ -124,8 +143,12 @@ impl Server {
 
     /// The addresses of TCP that the server listens on, with the ports that the system chose for port 0.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        let tcp = |local: &Local| if let LocalAddr::Tcp(addr) = local.addr { Some(addr) } else { None };
-        self.locals.iter().filter_map(tcp).collect()
+        self.locals.iter().filter(|local| !local.is_quic).filter_map(Local::ip).collect()
+    }
+
+    /// The addresses of UDP that the server speaks HTTP/3 at, with the ports that the system chose for port 0.
+    pub fn quic_addrs(&self) -> Vec<SocketAddr> {
+        self.locals.iter().filter(|local| local.is_quic).filter_map(Local::ip).collect()
     }
 
     /// Everything that the server listens on.
@@ -184,7 +207,8 @@ impl Server {
     ///
     /// As for [`run`](Self::run).
     pub fn run_with(self, stop: &AtomicBool, mut beside: impl FnMut()) -> Result<Counts, RunError> {
-        let Self { options, parts, mut certificates, tls, mut log, admin, counters, reopen, reloader, .. } = self;
+        let alt_svc = alt_svc(&self.quic_addrs());
+        let Self { options, parts, mut certificates, tls, quic, mut log, admin, counters, reopen, reloader, .. } = self;
         let (connections_max, files_max) = (self.connections_max, self.files_max);
         // Before ARM, which says whose memory it is that it tells from.
         let mut confinement = Confinement::default();
@@ -192,7 +216,9 @@ impl Server {
         let log_wanted = log.as_ref().map(LogWriter::wanted);
         let buffers: Vec<_> = parts.iter().map(|_| log.as_ref().map(LogWriter::buffer)).collect();
         let per_address = PerAddress::new(options.limits.connections_per_address_max);
-        let open = Arc::new(Open { count: AtomicUsize::new(0), per_address });
+        let open = Arc::new(Open::new(connections_max, per_address));
+        // A socket that closes gives its place among those of its address to another one, and its loop's clients with it.
+        let _kept: Vec<_> = parts.iter().flat_map(|part| &part.quic).map(QuicSocket::keep).collect();
         let hosts = Arc::new(HostTable::default());
         let view = View {
             counters: counters.clone(),
@@ -214,14 +240,15 @@ impl Server {
         let stopping = AtomicBool::new(false);
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
         for (index, (part, log)) in parts.into_iter().zip(buffers).enumerate() {
-            let LoopParts { epoll, waker, listeners, root } = part;
+            let LoopParts { epoll, waker, listeners, quic: quic_sockets, root } = part;
             let waker = Arc::new(waker);
             wakers.push(Arc::clone(&waker));
             let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
             let reloads = Arc::clone(&reloader.0);
             let (tls, shelf) = (tls.clone(), Arc::clone(&shelf));
+            let quic = (quic_sockets, quic.clone(), alt_svc.clone());
             let hosts = HostLedger { table: Arc::clone(&hosts), index };
-            threads.push(Start { reloads, hosts, epoll, waker, listeners, root, tls, log, arm, shelf });
+            threads.push(Start { reloads, hosts, epoll, waker, listeners, quic, root, tls, log, arm, shelf });
         }
         confinement.take_hold(&options);
         // No thread was started before, so that all of them are confined.
@@ -236,7 +263,7 @@ impl Server {
             for start in threads {
                 let (options, counters, open, stopping) = (&options, &counters, &open, &stopping);
                 let name = format!("weir-loop-{}", start.hosts.index);
-                let body = move || start.run(options, counters, open, stopping, connections_max, files_max);
+                let body = move || start.run(options, counters, open, stopping, files_max);
                 match std::thread::Builder::new().name(name).spawn_scoped(scope, body) {
                     Ok(thread) => running.push(thread),
                     Err(source) => outcome = Err(RunError::Thread { source }),
@@ -292,6 +319,37 @@ fn tell_of_certificates(changed: Option<Result<(), TlsError>>, reloader: &Reload
     }
 }
 
+/// Where HTTP/3 is spoken, the ports of `listen` as the system chose them.
+fn quic_addresses(options: &Options, locals: &[Local]) -> Result<Vec<ListenAddr>, BindError> {
+    let mut addresses = options.listen_quic.clone();
+    if (options.http3 || !addresses.is_empty()) && options.certificates.is_empty() {
+        return Err(BindError::QuicWithoutTls);
+    }
+    if options.http3 {
+        let secure = locals.iter().filter(|local| local.is_secure).filter_map(Local::ip);
+        let same = secure.map(ListenAddr::from).collect::<Vec<_>>();
+        if same.is_empty() {
+            let addr = options.listen.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+            return Err(BindError::NotForQuic { addr });
+        }
+        addresses.extend(same);
+    }
+    addresses.truncate(QUIC_MAX);
+    Ok(addresses)
+}
+
+/// What responses elsewhere say of HTTP/3 (RFC 7838): its ports, for a day.
+fn alt_svc(addrs: &[SocketAddr]) -> Fields {
+    let mut ports: Vec<u16> = addrs.iter().map(SocketAddr::port).collect();
+    ports.dedup();
+    let mut fields = Fields::default();
+    if !ports.is_empty() {
+        let ports: Vec<String> = ports.iter().map(|port| format!("h3=\":{port}\"; ma=86400")).collect();
+        fields.added = format!("Alt-Svc: {}\r\n", ports.join(", ")).into_bytes();
+    }
+    fields
+}
+
 /// A loop on its way into its thread.
 struct Start {
     reloads: Arc<Reloads>,
@@ -300,6 +358,8 @@ struct Start {
     epoll: Epoll,
     waker: Arc<Waker>,
     listeners: Vec<Listener>,
+    /// Sockets, what they need, and what is said of them elsewhere.
+    quic: (Vec<QuicSocket>, Option<Arc<quinn_proto::ServerConfig>>, Fields),
     root: Root,
     tls: Option<Arc<rustls::ServerConfig>>,
     log: Option<LogBuffer>,
@@ -314,7 +374,6 @@ impl Start {
         counters: &Counters,
         open: &Arc<Open>,
         stopping: &AtomicBool,
-        connections_max: usize,
         files_max: usize,
     ) -> std::io::Result<()> {
         let watcher = Rc::new(if options.watches_max > 0 { Watcher::new() } else { Watcher::deaf() });
@@ -326,9 +385,13 @@ impl Start {
                 Front::Hosts(Box::new(Hosts::new(Arc::clone(&rules.0), Arc::clone(&self.waker), options, share)?))
             }
         };
-        let bench =
+        let mut bench =
             Workbench::new(front, self.log, self.arm, options, counters.clone(), index, (self.reloads, watcher));
-        let event_loop = EventLoop::new(self.epoll, self.listeners, self.tls, bench, Arc::clone(open), connections_max);
+        let (sockets, config, alt_svc) = self.quic;
+        bench.alt_svc = alt_svc;
+        let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, index, options.loops);
+        let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
+        let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, bench, Arc::clone(open));
         event_loop.run(&self.waker, stopping)
     }
 }

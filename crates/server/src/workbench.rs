@@ -1,15 +1,23 @@
 //! What the connections of a loop share: what they ask, where they count and log, and memory that is used again.
 
 use crate::access_log::LogBuffer;
-use crate::arm_requests::{self, ArmRequests};
+use crate::arm_requests::{self, ArmRequests, Received};
 use crate::clock::Clock;
+use crate::connection::count;
 use crate::counters::{Counters, LoopCounters};
+use crate::error_page::{self, Extra};
 use crate::front::Front;
+use crate::front::rewrite::Fields;
+use crate::head::Persistence;
 use crate::http2;
+use crate::http3;
 use crate::options::{Limits, Options, Timeouts};
 use crate::pending::Pending;
 use crate::reload::Reloads;
+use crate::request::Request;
+use crate::static_probe::static_probe;
 use crate::watcher::Watcher;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,6 +31,8 @@ pub(crate) struct Workbench {
     pub(crate) front: Front,
     pub(crate) log: Option<LogBuffer>,
     pub(crate) arm: Option<ArmRequests>,
+    /// What responses over TLS say of HTTP/3, once in each connection; empty = it is not spoken.
+    pub(crate) alt_svc: Fields,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) counters: Counters,
@@ -38,6 +48,7 @@ pub(crate) struct Workbench {
     pub(crate) batch: Vec<Pending>,
     pub(crate) copied: Vec<u8>,
     pub(crate) http2: http2::Scratch,
+    pub(crate) http3: http3::Scratch,
 }
 
 impl Workbench {
@@ -58,6 +69,7 @@ impl Workbench {
             front,
             log,
             arm,
+            alt_svc: Fields::default(),
             limits,
             timeouts,
             counters,
@@ -70,6 +82,7 @@ impl Workbench {
             batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
             copied: Vec::new(),
             http2: http2::Scratch::default(),
+            http3: http3::Scratch::default(),
         }
     }
 
@@ -103,6 +116,39 @@ impl Workbench {
             return true;
         }
         self.front.take_mail(&self.clock)
+    }
+
+    /// Makes the response to a request of a stream, and begins what is said of it elsewhere.
+    #[inline]
+    pub(crate) fn answer(
+        &mut self,
+        request: &Request<'_>,
+        peer: SocketAddr,
+        received: &mut Received,
+        pending: &mut Pending,
+    ) {
+        let Self { front, clock, log, arm, counters, index, .. } = self;
+        let counts = &counters.0[*index];
+        static_probe!("route");
+        front.respond(request, peer.ip(), Persistence::Stays, clock, counts, pending);
+        count(pending.status, counts);
+        if let Some(log) = log {
+            log.begin(&mut pending.log, Some(request), peer.ip(), pending.status, clock);
+        }
+        if let Some(arm) = arm {
+            pending.arm = arm.begin(request, pending.status, peer, received);
+            counts.arm_told.add(u64::from(pending.arm.is_told()));
+        }
+    }
+
+    /// The same for what is no request that could be answered.
+    #[cold]
+    pub(crate) fn answer_unfit(&mut self, status: u16, peer: SocketAddr, pending: &mut Pending) {
+        error_page::write(pending, status, Extra::default(), &self.clock, Persistence::Stays);
+        count(status, self.counts());
+        if let Some(log) = &mut self.log {
+            log.begin(&mut pending.log, None, peer.ip(), status, &self.clock);
+        }
     }
 
     /// Takes a response off the way: counts and logs it, and makes its place free for the next one.

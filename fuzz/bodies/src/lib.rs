@@ -15,6 +15,7 @@ mod programs;
 mod proxy;
 mod recording;
 mod server_http2;
+mod server_http3;
 mod sessions;
 
 pub use adapt::{adapt_policy, adapt_readings};
@@ -33,6 +34,7 @@ pub use programs::{containers, probe_notes, program, query_text};
 pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
 pub use server_http2::server_http2;
+pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files.

@@ -4,18 +4,18 @@ use crate::{Choices, options};
 
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http2/encode.rs"]
-mod encode;
+pub(crate) mod encode;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http2/frame.rs"]
 mod frame;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http2/hpack.rs"]
-mod hpack;
+pub(crate) mod hpack;
 #[path = "../../../crates/server/src/http2/huffman.rs"]
 mod huffman;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http2/message.rs"]
-mod message;
+pub(crate) mod message;
 
 /// Reads any bytes as frames: what they carry, and blocks of fields as requests, which keep what HTTP/1.1 could not say.
 pub fn server_http2(input: &[u8]) {
@@ -46,7 +46,7 @@ pub fn server_http2(input: &[u8]) {
         }
         assert!(count <= bounds.fields_max && bytes <= bounds.bytes_max, "more than was wanted");
         let _ = message::are_trailers(&fields);
-        if let Ok(request) = message::request(&fields, &limits) {
+        if let Ok(request) = message::request(&fields, 2, &limits) {
             assert!(!fields.is_too_large && request.target.len() <= limits.target_bytes_max);
             for text in [request.method_text, request.target] {
                 assert!(!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");

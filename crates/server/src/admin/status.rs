@@ -47,6 +47,7 @@ pub(super) struct Status {
     pub(super) connections: Connections,
     pub(super) tls: Option<Tls>,
     pub(super) http2: Http2,
+    pub(super) http3: Http3,
     pub(super) cache: Cache,
     pub(super) log: Option<Log>,
     /// Requests told as business transactions; none if none are.
@@ -107,6 +108,19 @@ pub(super) struct Http2 {
     pub(super) streams_open: u64,
     pub(super) errors: u64,
     pub(super) abuses: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Http3 {
+    pub(super) connections: u64,
+    pub(super) connections_open: u64,
+    pub(super) streams: u64,
+    pub(super) streams_open: u64,
+    pub(super) errors: u64,
+    pub(super) abuses: u64,
+    /// Clients that had to show first that their address is their own.
+    pub(super) retries: u64,
+    pub(super) datagrams_unsent: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -211,6 +225,16 @@ impl View {
                 streams_open: census.http2_streams,
                 errors: counts.http2_errors,
                 abuses: counts.http2_abuses,
+            },
+            http3: Http3 {
+                connections: counts.http3_connections,
+                connections_open: census.http3_connections,
+                streams: counts.http3_streams,
+                streams_open: census.http3_streams,
+                errors: counts.http3_errors,
+                abuses: counts.http3_abuses,
+                retries: counts.quic_retries,
+                datagrams_unsent: counts.quic_unsent,
             },
             cache: Cache {
                 hits: counts.cache_hits,

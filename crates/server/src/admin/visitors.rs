@@ -82,7 +82,7 @@ impl AdminServer {
         let addr = self.socket.local_addr().ok()?;
         let unix = || addr.as_pathname().map(|path| LocalAddr::Unix(path.to_owned()));
         let addr = addr.as_socket().map(LocalAddr::Tcp).or_else(unix)?;
-        Some(Local { addr, is_secure: false })
+        Some(Local { addr, is_secure: false, is_quic: false })
     }
 
     /// Starts the thread.

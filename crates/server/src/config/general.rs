@@ -101,7 +101,28 @@ fn read_tls(table: &Table<'_, '_>, options: &mut Options) {
         let without = "leave `listen_clear` away if nothing is to be served in the clear";
         options.listen_clear = addresses(&value, &options.listen, without);
     }
+    if let Some(value) = table.get("listen_quic") {
+        let without = "leave `listen_quic` away if HTTP/3 is spoken nowhere, or at the addresses of `listen` (`http3`)";
+        options.listen_quic = addresses(&value, &[], without);
+        is_of_udp(&value, &options.listen_quic);
+    }
+    if let Some(value) = table.get("http3") {
+        options.http3 = value.boolean().unwrap_or(false);
+        let has_ip = |addr: &ListenAddr| !matches!(addr, ListenAddr::Unix(_));
+        if options.http3 && !options.listen.iter().any(has_ip) {
+            value.wrong("none of the addresses of `listen` can speak HTTP/3", "give `listen_quic` in its place");
+        }
+    }
     table.finish();
+}
+
+/// HTTP/3 needs a port of UDP.
+fn is_of_udp(value: &Value<'_, '_>, addresses: &[ListenAddr]) {
+    for address in addresses {
+        if matches!(address, ListenAddr::Unix(_) | ListenAddr::Inherited(_)) {
+            value.wrong(format!("{address} is no address of UDP"), "such as \"127.0.0.1:8443\" or \":443\"");
+        }
+    }
 }
 
 fn read_limits(table: &Table<'_, '_>, options: &mut Options) {
@@ -114,6 +135,7 @@ fn read_limits(table: &Table<'_, '_>, options: &mut Options) {
     count("connections", &mut limits.connections_max, 1..=10_000_000);
     count("connections_per_address", &mut limits.connections_per_address_max, 0..=10_000_000);
     count("streams", &mut limits.streams_max, 1..=10_000);
+    count("handshakes", &mut limits.handshakes_max, 0..=10_000_000);
     count("ranges", &mut limits.ranges_max, 0..=1000);
     count("listing_entries", &mut limits.listing_entries_max, 1..=1_000_000);
     let size = |key, within| table.get(key).and_then(|value| value.bytes(within));

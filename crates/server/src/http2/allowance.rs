@@ -10,7 +10,7 @@ const MOST: u64 = 1000;
 const PER_S: u64 = 200;
 
 /// What frames that bring nothing cost, in tokens.
-pub(super) mod cost {
+pub(crate) mod cost {
     /// A frame that is read and forgotten, or answered by one frame.
     pub(crate) const FRAME: u64 = 1;
     /// A request that was taken up and taken back, or refused.
@@ -19,18 +19,18 @@ pub(super) mod cost {
 
 /// The tokens of a connection.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(crate) struct Allowance {
     tokens: u64,
     since_ms: u64,
 }
 
 impl Allowance {
-    pub(super) fn new(now_ms: u64) -> Self {
+    pub(crate) fn new(now_ms: u64) -> Self {
         Self { tokens: MOST, since_ms: now_ms }
     }
 
     /// Takes tokens; whether there were enough.
-    pub(super) fn spend(&mut self, tokens: u64, now_ms: u64) -> bool {
+    pub(crate) fn spend(&mut self, tokens: u64, now_ms: u64) -> bool {
         let earned = now_ms.saturating_sub(self.since_ms) * PER_S / 1000;
         if earned > 0 {
             self.since_ms = now_ms;

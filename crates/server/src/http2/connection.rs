@@ -93,6 +93,8 @@ pub(crate) struct Connection {
     ended: bool,
     room: bool,
     lingered_bytes: Option<usize>,
+    /// The client is to be told of HTTP/3 with its next response.
+    pub(super) owes_alt_svc: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +114,9 @@ impl Connection {
         let mut control = Vec::new();
         // SETTINGS_MAX_CONCURRENT_STREAMS and SETTINGS_MAX_HEADER_LIST_SIZE.
         frame::settings(&mut control, &[(3, clamped(limits.streams_max)), (6, clamped(limits.head_bytes_max))]);
+        let owes_alt_svc = transport.is_secure() && !bench.alt_svc.is_empty();
         let mut connection = Self {
+            owes_alt_svc,
             transport,
             peer,
             decoder: Decoder::default(),

@@ -15,23 +15,9 @@ fn index_of(name: &[u8]) -> Option<usize> {
 }
 
 /// Appends the block of a head as HTTP/1.1 has it: a status line and fields, up to the empty line.
-///
-/// Connection says something about HTTP/1.1 only, and is left away.
 pub(crate) fn block(head: &[u8], out: &mut Vec<u8>) {
     status(head.get(9..12).unwrap_or(b"500"), out);
-    let mut lines = head;
-    while let Some(end) = memchr::memchr(b'\n', lines) {
-        let line = lines[..end].trim_ascii_end();
-        lines = &lines[end + 1..];
-        if line.is_empty() {
-            break;
-        }
-        // The status line has a colon in no reason that this server gives.
-        let Some(colon) = memchr::memchr(b':', line) else { continue };
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii_start());
-        if name.eq_ignore_ascii_case(b"connection") {
-            continue;
-        }
+    each_field(head, |name, value| {
         match index_of(name) {
             Some(index) => integer(out, 0, 4, index),
             None => {
@@ -42,6 +28,25 @@ pub(crate) fn block(head: &[u8], out: &mut Vec<u8>) {
         }
         integer(out, 0, 7, value.len());
         out.extend_from_slice(value);
+    });
+}
+
+/// Names and values of a head's fields; Connection says something about HTTP/1.1 only, and is left away.
+#[inline(always)]
+pub(crate) fn each_field(head: &[u8], mut field: impl FnMut(&[u8], &[u8])) {
+    let mut lines = head;
+    while let Some(end) = memchr::memchr(b'\n', lines) {
+        let line = lines[..end].trim_ascii_end();
+        lines = &lines[end + 1..];
+        if line.is_empty() {
+            break;
+        }
+        // The status line has a colon in no reason that this server gives.
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii_start());
+        if !name.eq_ignore_ascii_case(b"connection") {
+            field(name, value);
+        }
     }
 }
 
@@ -56,7 +61,7 @@ fn status(digits: &[u8], out: &mut Vec<u8>) {
 }
 
 /// An integer behind some bits that mean something else (section 5.1).
-fn integer(out: &mut Vec<u8>, first: u8, prefix_bits: u32, value: usize) {
+pub(crate) fn integer(out: &mut Vec<u8>, first: u8, prefix_bits: u32, value: usize) {
     let most = (1_usize << prefix_bits) - 1;
     if value < most {
         out.push(first | value as u8);

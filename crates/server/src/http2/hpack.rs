@@ -15,7 +15,8 @@ pub(crate) struct Unreadable;
 /// Fields of one block, in memory that is used again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fields {
-    bytes: Vec<u8>,
+    /// What was read, and while a block is read what is not kept yet.
+    pub(crate) bytes: Vec<u8>,
     /// Where each field ends: its name, its value.
     ends: Vec<(u32, u32)>,
     /// There were more or larger ones than were wanted; they are not here.
@@ -27,6 +28,29 @@ impl Fields {
         self.bytes.clear();
         self.ends.clear();
         self.is_too_large = false;
+    }
+
+    /// Keeps what was appended from a place on, with its name's end, if it is within the bounds; `size` counts all.
+    #[inline]
+    pub(crate) fn keep(
+        &mut self,
+        (start, name_end): (usize, usize),
+        size: &mut usize,
+        bounds: Bounds,
+    ) -> Result<(), Unreadable> {
+        *size += self.bytes.len() - start + ENTRY_BYTES;
+        if *size / 16 > bounds.bytes_max {
+            // Short blocks can say much again and again; reading that for nothing has an end.
+            return Err(Unreadable);
+        }
+        if *size > bounds.bytes_max || self.ends.len() == bounds.fields_max {
+            self.is_too_large = true;
+            self.bytes.truncate(start);
+        } else {
+            // A block is bounded far below this type.
+            self.ends.push((name_end as u32, self.bytes.len() as u32));
+        }
+        Ok(())
     }
 
     /// Names and values in their order.
@@ -95,28 +119,17 @@ impl Decoder {
             } else {
                 let is_kept = first & 0x40 != 0;
                 match input.integer(if is_kept { 6 } else { 4 })? {
-                    0 => input.string(&mut out.bytes)?,
+                    0 => input.string(7, &mut out.bytes)?,
                     index => out.bytes.extend_from_slice(self.entry(index)?.0),
                 }
                 name_end = out.bytes.len();
-                input.string(&mut out.bytes)?;
+                input.string(7, &mut out.bytes)?;
                 if is_kept {
                     self.insert(&out.bytes[start..], name_end - start);
                 }
             }
             may_resize = false;
-            size += out.bytes.len() - start + ENTRY_BYTES;
-            if size / 16 > bounds.bytes_max {
-                // Short blocks can say much again and again; reading that for nothing has an end.
-                return Err(Unreadable);
-            }
-            if size > bounds.bytes_max || out.ends.len() == bounds.fields_max {
-                out.is_too_large = true;
-                out.bytes.truncate(start);
-            } else {
-                // A block is bounded far below this type.
-                out.ends.push((name_end as u32, out.bytes.len() as u32));
-            }
+            out.keep((start, name_end), &mut size, bounds)?;
         }
         Ok(())
     }
@@ -149,7 +162,7 @@ impl Decoder {
 }
 
 /// What is left of a block.
-struct Input<'b>(&'b [u8]);
+pub(crate) struct Input<'b>(pub(crate) &'b [u8]);
 
 impl Input<'_> {
     fn byte(&mut self) -> Result<u8, Unreadable> {
@@ -159,7 +172,7 @@ impl Input<'_> {
     }
 
     /// An integer whose first byte gives so many bits (section 5.1).
-    fn integer(&mut self, prefix_bits: u32) -> Result<usize, Unreadable> {
+    pub(crate) fn integer(&mut self, prefix_bits: u32) -> Result<usize, Unreadable> {
         let mask = (1_usize << prefix_bits) - 1;
         let mut value = usize::from(self.byte()?) & mask;
         if value < mask {
@@ -176,9 +189,10 @@ impl Input<'_> {
         Err(Unreadable)
     }
 
-    fn string(&mut self, out: &mut Vec<u8>) -> Result<(), Unreadable> {
-        let is_coded = self.0.first().is_some_and(|byte| byte & 0x80 != 0);
-        let len = self.integer(7)?;
+    /// A text whose length begins in so many bits; the one before them says whether it is coded (section 5.2).
+    pub(crate) fn string(&mut self, prefix_bits: u32, out: &mut Vec<u8>) -> Result<(), Unreadable> {
+        let is_coded = self.0.first().is_some_and(|byte| byte >> prefix_bits & 1 != 0);
+        let len = self.integer(prefix_bits)?;
         let (text, rest) = self.0.split_at_checked(len).ok_or(Unreadable)?;
         self.0 = rest;
         if is_coded {

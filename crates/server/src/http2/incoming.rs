@@ -5,14 +5,10 @@ use super::allowance::cost;
 use super::connection::{Connection, WINDOW_BYTES};
 use super::frame::{self, Code, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, WINDOW_MAX, flag, kind};
 use super::hpack::{Bounds, Fields};
-use super::message::{self, FIELDS_MAX, Unfit};
-use super::stream::{Parked, Stream};
+use super::message::{self, FIELDS_MAX, Parked, Unfit};
+use super::stream::Stream;
 use crate::arm_requests::Received;
-use crate::connection::count;
-use crate::error_page::{self, Extra};
-use crate::head::Persistence;
-use crate::pending::Pending;
-use crate::request::{Framing, Request};
+use crate::request::Framing;
 use crate::static_probe::static_probe;
 use crate::workbench::Workbench;
 
@@ -185,7 +181,7 @@ impl Connection {
     fn open_with(&mut self, fields: &Fields, id: u32, is_received: bool, bench: &mut Workbench) -> Result<(), Code> {
         let mut pending = self.spare.pop().unwrap_or_default();
         let (mut body_expected, mut is_held, mut parked) = (None, !is_received, None);
-        match message::request(fields, &bench.limits) {
+        match message::request(fields, 2, &bench.limits) {
             Ok(request) => {
                 if let Framing::Length(bytes) = request.framing {
                     body_expected = Some(bytes);
@@ -201,14 +197,17 @@ impl Connection {
                     let since_ns = if bench.arm.is_some() { weir_arm::now_ns() } else { 0 };
                     parked = Some(Box::new(Parked { fields: fields.clone(), since_ns }));
                 } else {
-                    self.answer(&request, &mut pending, bench);
+                    bench.answer(&request, self.peer, &mut self.received, &mut pending);
+                    if std::mem::take(&mut self.owes_alt_svc) {
+                        bench.alt_svc.apply(&mut pending);
+                    }
                 }
             }
             Err(Unfit::Malformed) => {
                 self.spare.push(pending);
                 return self.refuse(id, Code::Protocol, bench);
             }
-            Err(Unfit::Status(status)) => self.answer_unfit(status, &mut pending, bench),
+            Err(Unfit::Status(status)) => bench.answer_unfit(status, self.peer, &mut pending),
         }
         self.streams.push(Stream {
             id,
@@ -228,51 +227,24 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes the response to a request, and begins what is said of it elsewhere.
-    #[inline]
-    fn answer(&mut self, request: &Request<'_>, pending: &mut Pending, bench: &mut Workbench) {
-        let Workbench { front, clock, log, arm, counters, index, .. } = bench;
-        let counts = &counters.0[*index];
-        static_probe!("route");
-        front.respond(request, self.peer.ip(), Persistence::Stays, clock, counts, pending);
-        count(pending.status, counts);
-        if let Some(log) = log {
-            log.begin(&mut pending.log, Some(request), self.peer.ip(), pending.status, clock);
-        }
-        if let Some(arm) = arm {
-            pending.arm = arm.begin(request, pending.status, self.peer, &mut self.received);
-            counts.arm_told.add(u64::from(pending.arm.is_told()));
-        }
-    }
-
-    /// The same for what is no request that could be answered.
-    #[cold]
-    fn answer_unfit(&self, status: u16, pending: &mut Pending, bench: &mut Workbench) {
-        error_page::write(pending, status, Extra::default(), &bench.clock, Persistence::Stays);
-        count(status, bench.counts());
-        if let Some(log) = &mut bench.log {
-            log.begin(&mut pending.log, None, self.peer.ip(), status, &bench.clock);
-        }
-    }
-
     /// Answers the parked requests whose passwords have been checked.
     pub(super) fn answer_parked(&mut self, bench: &mut Workbench) {
         for place in 0..self.streams.len() {
             let Some(mut parked) = self.streams[place].parked.take() else { continue };
             let mut pending = std::mem::take(&mut self.streams[place].pending);
-            match message::request(&parked.fields, &bench.limits) {
+            match message::request(&parked.fields, 2, &bench.limits) {
                 Ok(request) if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) => {
                     self.streams[place].parked = Some(parked);
                 }
                 Ok(request) => {
                     self.received = Received::default();
                     self.received.since(&mut parked.since_ns);
-                    self.answer(&request, &mut pending, bench);
+                    bench.answer(&request, self.peer, &mut self.received, &mut pending);
                 }
                 // It was well-formed, but a new configuration may hold it too large.
                 Err(unfit) => {
                     let status = if let Unfit::Status(status) = unfit { status } else { 400 };
-                    self.answer_unfit(status, &mut pending, bench);
+                    bench.answer_unfit(status, self.peer, &mut pending);
                 }
             }
             self.streams[place].pending = pending;

@@ -1,23 +1,32 @@
-//! A block of fields as a request (RFC 9113 section 8), strict where a lenient reading could smuggle something.
+//! A block of fields as a request, strict where a lenient reading could smuggle something. HTTP/2 (RFC 9113 section 8) and
+//! HTTP/3 (RFC 9114 section 4) have the same rules; the sections named here are those of the former.
 
 use super::hpack::Fields;
 use crate::options::Limits;
 use crate::request::{self, Request};
 
 /// Fields in one request; more are answered with 431.
-pub(super) const FIELDS_MAX: usize = 96;
+pub(crate) const FIELDS_MAX: usize = 96;
 
 /// Why fields are no request that could be answered as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(crate) enum Unfit {
     /// Against the standard: an error of the stream (section 8.1.1).
     Malformed,
     /// Answered with this status.
     Status(u16),
 }
 
-/// Reads the fields of a request.
-pub(super) fn request<'f>(fields: &'f Fields, limits: &Limits) -> Result<Request<'f>, Unfit> {
+/// A request that waits for its password to be checked.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) fields: Fields,
+    /// When it was received, for requests that are told; 0 = it is not known.
+    pub(crate) since_ns: u64,
+}
+
+/// Reads the fields of a request of HTTP/2 or HTTP/3, whichever `version` says.
+pub(crate) fn request<'f>(fields: &'f Fields, version: u8, limits: &Limits) -> Result<Request<'f>, Unfit> {
     if fields.is_too_large {
         return Err(Unfit::Status(431));
     }
@@ -70,11 +79,11 @@ pub(super) fn request<'f>(fields: &'f Fields, limits: &Limits) -> Result<Request
     if target.len() > limits.target_bytes_max {
         return Err(Unfit::Status(414));
     }
-    request::of_fields(method, text(target)?, 2, &regular[..count]).map_err(Unfit::Status)
+    request::of_fields(method, text(target)?, version, &regular[..count]).map_err(Unfit::Status)
 }
 
 /// Whether these can end a request's body (section 8.1): no pseudo-fields, and well-formed.
-pub(super) fn are_trailers(fields: &Fields) -> bool {
+pub(crate) fn are_trailers(fields: &Fields) -> bool {
     fields.iter().all(|(name, value)| is_name(name) && is_value(value) && !is_of_connection(name, value))
 }
 

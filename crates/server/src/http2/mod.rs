@@ -3,19 +3,21 @@
 //! `connection.rs` receives and sends, `incoming.rs` takes frames up, `message.rs` makes a request of fields, and
 //! `stream.rs` puts responses into frames; `frame.rs`, `hpack.rs`, `huffman.rs` and `encode.rs` know bytes only.
 //! All frames of one reception are taken up before anything is sent, so that their responses go out together.
+//! HTTP/3 has the rules of `message.rs`, the code of `huffman.rs` and the bounds of `allowance.rs` from here.
 //! Priorities are read and ignored, as the standard allows; streams take turns, one frame each.
 
-mod allowance;
+pub(crate) mod allowance;
 mod connection;
-mod encode;
+pub(crate) mod encode;
 mod frame;
-mod hpack;
+pub(crate) mod hpack;
 mod huffman;
 mod incoming;
-mod message;
+pub(crate) mod message;
 mod stream;
 
 pub(crate) use connection::Connection;
+pub(crate) use stream::append;
 
 /// How every connection begins (section 3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

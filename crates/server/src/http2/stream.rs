@@ -2,7 +2,7 @@
 
 use super::encode;
 use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
-use super::hpack::Fields;
+use super::message::Parked;
 use crate::atom::Content;
 use crate::pending::Pending;
 use crate::response::Piece;
@@ -32,14 +32,6 @@ pub(super) struct Stream {
     pub(super) head_is_sent: bool,
     /// The request, while its password is being checked; there is no response until then.
     pub(super) parked: Option<Box<Parked>>,
-}
-
-/// A request that waits for its password to be checked.
-#[derive(Debug)]
-pub(super) struct Parked {
-    pub(super) fields: Fields,
-    /// When it was received, for requests that are told; 0 = it is not known.
-    pub(super) since_ns: u64,
 }
 
 /// What became of a stream's turn.
@@ -142,7 +134,7 @@ impl Stream {
 }
 
 /// Appends up to `room` bytes of a piece; returns how many.
-fn append(piece: Piece<'_>, pending: &Pending, room: usize, out: &mut Vec<u8>) -> io::Result<usize> {
+pub(crate) fn append(piece: Piece<'_>, pending: &Pending, room: usize, out: &mut Vec<u8>) -> io::Result<usize> {
     let (start, len) = match piece {
         Piece::Head(bytes) => {
             let taken = bytes.len().min(room);

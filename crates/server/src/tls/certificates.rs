@@ -102,6 +102,21 @@ impl Certificates {
         Ok(config)
     }
 
+    /// What handshakes of QUIC need: TLS 1.3 for HTTP/3, with the same certificates.
+    ///
+    /// # Errors
+    ///
+    /// Those of rustls where it has no randomness.
+    pub(crate) fn quic_config(&self) -> Result<rustls::ServerConfig, rustls::Error> {
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?.with_no_client_auth();
+        let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
+        config.alpn_protocols = vec![b"h3".to_vec()];
+        config.ticketer = ring::Ticketer::new()?;
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        Ok(config)
+    }
+
     /// Takes up other files; none = they are the same ones, or there are none, as TLS ends with the server only.
     ///
     /// # Errors

@@ -18,6 +18,8 @@ pub(crate) struct Site {
     pub(crate) directory: TempDir,
     pub(crate) addr: SocketAddr,
     pub(crate) addrs: Vec<SocketAddr>,
+    /// Where HTTP/3 is spoken.
+    pub(crate) quic: Vec<SocketAddr>,
     pub(crate) counters: Counters,
     pub(crate) reopen: Arc<AtomicBool>,
     pub(crate) reloader: Reloader,
@@ -38,6 +40,7 @@ impl Site {
         change(&mut options);
         let server = Server::bind(options).expect("binds");
         let addrs = server.local_addrs();
+        let quic = server.quic_addrs();
         let addr = addrs[0];
         let counters = server.counters();
         let reopen = server.reopen_log_flag();
@@ -45,7 +48,7 @@ impl Site {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = Some(std::thread::spawn(move || server.run(&flag)));
-        Self { directory, addr, addrs, counters, reopen, reloader, stop, thread }
+        Self { directory, addr, addrs, quic, counters, reopen, reloader, stop, thread }
     }
 
     pub(crate) fn write(&self, name: &str, content: &[u8]) {

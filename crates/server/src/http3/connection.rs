@@ -1,0 +1,370 @@
+//! A connection of HTTP/3: its streams, what it sends, and what it waits for.
+//!
+//! Its life: *handshake* → *idle* (no streams) → *answering* (until the client takes nothing for too long) → *idle* → …,
+//! then *closed*, in which QUIC alone goes on for a moment. A request that does not come in time, its head or its body, ends
+//! the connection in every phase.
+
+use super::frame::{self, Code, kind};
+use super::hpack::Fields;
+use super::inbound::{Inbound, Opened};
+use super::message::{self, Unfit};
+use super::stream::{Input, Output, Step, Stream};
+use crate::arm_requests::Received;
+use crate::census::State;
+use crate::http2::allowance::Allowance;
+use crate::pending::Pending;
+use crate::static_probe::static_probe;
+use crate::workbench::Workbench;
+use bytes::Bytes;
+use quinn_proto::{Dir, StreamId, VarInt};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Bytes given to one connection before the others have their turn.
+const TURN_BYTES_MAX: usize = 512 << 10;
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) quic: quinn_proto::Connection,
+    /// The address that the client has shown to be its own in the handshake: one that it moves to later may be anybody's.
+    pub(super) peer: SocketAddr,
+    pub(super) streams: Vec<Stream>,
+    /// Where the next turn of streams begins.
+    next: usize,
+    pub(super) spare: Vec<Pending>,
+    /// The client's streams in one direction.
+    pub(super) inbound: Vec<(StreamId, Inbound)>,
+    pub(super) opened: Opened,
+    /// Our control stream.
+    control: Option<StreamId>,
+    /// What it had no room for yet: settings, and one frame that says the end.
+    control_unsent: Vec<u8>,
+    /// The next request that the client may begin.
+    pub(super) next_request: u64,
+    pub(super) allowance: Allowance,
+    /// When what is being taken up was received, for requests that are told.
+    pub(super) received: Received,
+    pub(super) is_established: bool,
+    /// No further requests are taken up.
+    pub(super) is_ending: bool,
+    /// Nothing is served over it any more.
+    pub(super) is_closed: bool,
+    /// Something was found out about passwords since the parked streams were looked at.
+    is_resumed: bool,
+    phase: Phase,
+    phase_deadline_ms: u64,
+    deadline_ms: u64,
+    /// A response was begun or finished, or some of one taken, since the phase was looked at.
+    pub(super) is_new: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Handshake,
+    Idle,
+    Answering,
+}
+
+impl Connection {
+    /// Takes over a connection of QUIC whose handshake has begun.
+    pub(crate) fn new(quic: quinn_proto::Connection, peer: SocketAddr, bench: &Workbench) -> Self {
+        let mut connection = Self {
+            quic,
+            peer,
+            streams: Vec::new(),
+            next: 0,
+            spare: Vec::new(),
+            inbound: Vec::new(),
+            opened: Opened::default(),
+            control: None,
+            control_unsent: Vec::new(),
+            next_request: 0,
+            allowance: Allowance::new(bench.clock.now_ms),
+            received: Received::default(),
+            is_established: false,
+            is_ending: false,
+            is_closed: false,
+            is_resumed: false,
+            phase: Phase::Idle,
+            phase_deadline_ms: 0,
+            deadline_ms: 0,
+            is_new: true,
+        };
+        connection.settle_phase(bench);
+        connection
+    }
+
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    pub(crate) fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    /// Whether nothing is served over it any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// What it is about, and its streams.
+    pub(crate) fn state(&self) -> (State, usize) {
+        let state = match () {
+            () if self.is_closed => State::Closing,
+            () if !self.is_established => State::Reading,
+            () if self.is_parked() => State::Password,
+            () if self.is_sending() => State::Sending,
+            () => State::Idle,
+        };
+        (state, self.streams.len())
+    }
+
+    /// Whether a response is being sent.
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    /// Whether a stream waits for a password to be checked.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.streams.iter().any(|stream| stream.parked.is_some())
+    }
+
+    /// Looks at the requests that wait again at its next turn.
+    pub(crate) fn resume(&mut self) {
+        self.is_resumed = true;
+    }
+
+    pub(crate) fn is_due(&self, now_ms: u64) -> bool {
+        !self.is_closed && self.deadline_ms <= now_ms
+    }
+
+    /// Does what can be done now; whether there is more to do without waiting.
+    pub(crate) fn turn(&mut self, now: Instant, bench: &mut Workbench) -> bool {
+        self.received = Received::default();
+        while let Some(event) = self.quic.poll() {
+            if let Err(code) = self.hear(event, bench) {
+                self.fail(code, now, bench);
+            }
+        }
+        if self.is_closed {
+            return false;
+        }
+        if std::mem::take(&mut self.is_resumed) {
+            self.answer_parked(bench);
+        }
+        if bench.stopping && !self.is_ending {
+            self.is_ending = true;
+            frame::put_head(&mut self.control_unsent, kind::GOAWAY, integer_bytes(self.next_request));
+            frame::put_integer(&mut self.control_unsent, self.next_request);
+        }
+        self.send_control();
+        let again = self.send(bench);
+        if self.is_ending && self.streams.is_empty() {
+            self.close(Code::NoError, now, bench);
+        }
+        self.settle_phase(bench);
+        static_probe!("done");
+        again
+    }
+
+    /// Tells a client whose deadline has passed that this is the end.
+    pub(crate) fn expire(&mut self, now: Instant, bench: &mut Workbench) {
+        bench.counts().timeouts.add(1);
+        self.close(Code::NoError, now, bench);
+    }
+
+    /// Ends the connection; what was sent of unfinished responses is logged.
+    pub(crate) fn close(&mut self, code: Code, now: Instant, bench: &mut Workbench) {
+        if !self.is_closed {
+            self.quic.close(now, VarInt::from_u32(code as u32), Bytes::new());
+            self.give_up(bench);
+        }
+    }
+
+    /// Logs what was sent of unfinished responses, and serves nothing more.
+    pub(super) fn give_up(&mut self, bench: &mut Workbench) {
+        self.is_closed = true;
+        for stream in &mut self.streams {
+            stream.forget_unsent();
+            bench.settle_one(&mut stream.pending);
+        }
+        self.streams = Vec::new();
+        self.spare = Vec::new();
+        self.inbound = Vec::new();
+    }
+
+    /// Ends the connection with an error of the client's; what was asked for is not answered any more.
+    fn fail(&mut self, code: Code, now: Instant, bench: &mut Workbench) {
+        let counts = bench.counts();
+        let counter = if code == Code::ExcessiveLoad { &counts.http3_abuses } else { &counts.http3_errors };
+        counter.add(1);
+        self.close(code, now, bench);
+    }
+
+    /// Opens our control stream with its settings.
+    pub(super) fn begin(&mut self, bench: &Workbench) {
+        self.control = self.quic.streams().open(Dir::Uni);
+        let head_bytes_max = bench.limits.head_bytes_max as u64;
+        // The stream's purpose, then SETTINGS_MAX_FIELD_SECTION_SIZE; that there are no tables needs no word.
+        self.control_unsent.push(0);
+        frame::put_head(&mut self.control_unsent, kind::SETTINGS, 1 + integer_bytes(head_bytes_max));
+        frame::put_integer(&mut self.control_unsent, 6);
+        frame::put_integer(&mut self.control_unsent, head_bytes_max);
+    }
+
+    fn send_control(&mut self) {
+        if let Some(id) = self.control
+            && !self.control_unsent.is_empty()
+            && let Ok(taken) = self.quic.send_stream(id).write(&self.control_unsent)
+        {
+            self.control_unsent.drain(..taken);
+        }
+    }
+
+    /// Gives each stream its turn until none can go on, or it is the turn of other connections.
+    fn send(&mut self, bench: &mut Workbench) -> bool {
+        let mut moved_bytes = 0;
+        let mut moved = true;
+        while moved {
+            moved = false;
+            let count = self.streams.len();
+            for turn in 0..count {
+                let place = (self.next + turn) % count;
+                let stream = &mut self.streams[place];
+                let before = stream.pending.response.offset;
+                match stream.step(&mut self.quic) {
+                    Step::Waits => continue,
+                    Step::Moved => {
+                        moved = true;
+                        moved_bytes += stream.pending.response.offset.saturating_sub(before) as usize;
+                    }
+                    Step::Finished => self.finished(place, bench),
+                    Step::Broken => {
+                        bench.counts().http3_streams_broken.add(1);
+                        self.reset(place, Code::Internal, bench);
+                    }
+                }
+                self.is_new = true;
+            }
+            self.next = self.next.wrapping_add(1) % count.max(1);
+            self.take_off(bench);
+            if moved && moved_bytes >= TURN_BYTES_MAX {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// All of a response was taken: it is logged, and what the client may still send is not wanted.
+    fn finished(&mut self, place: usize, bench: &mut Workbench) {
+        let stream = &mut self.streams[place];
+        bench.settle_one(&mut stream.pending);
+        if !stream.is_received {
+            stream.is_received = true;
+            let _ = self.quic.recv_stream(stream.id).stop(VarInt::from_u32(Code::NoError as u32));
+        }
+    }
+
+    /// Ends a stream with an error, on both sides.
+    pub(super) fn reset(&mut self, place: usize, code: Code, bench: &mut Workbench) {
+        let stream = &mut self.streams[place];
+        let number = VarInt::from_u32(code as u32);
+        if !std::mem::replace(&mut stream.is_received, true) {
+            let _ = self.quic.recv_stream(stream.id).stop(number);
+        }
+        if std::mem::replace(&mut stream.output, Output::Over) != Output::Over {
+            let _ = self.quic.send_stream(stream.id).reset(number);
+        }
+        stream.forget_unsent();
+        bench.settle_one(&mut stream.pending);
+        self.is_new = true;
+    }
+
+    /// Takes the streams off the way that are over.
+    pub(super) fn take_off(&mut self, bench: &mut Workbench) {
+        let mut place = 0;
+        while let Some(stream) = self.streams.get(place) {
+            if !stream.is_over() {
+                place += 1;
+                continue;
+            }
+            let mut stream = self.streams.swap_remove(place);
+            bench.settle_one(&mut stream.pending);
+            self.spare.push(stream.pending);
+            self.is_new = true;
+        }
+        if self.streams.is_empty() {
+            // What many streams needed once is not kept for one.
+            self.spare.truncate(4);
+        }
+    }
+
+    /// Answers the parked requests whose passwords have been checked.
+    fn answer_parked(&mut self, bench: &mut Workbench) {
+        for stream in &mut self.streams {
+            let Some(mut parked) = stream.parked.take() else { continue };
+            match message::request(&parked.fields, 3, &bench.limits) {
+                Ok(request) if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) => {
+                    stream.parked = Some(parked);
+                }
+                Ok(request) => {
+                    self.received = Received::default();
+                    self.received.since(&mut parked.since_ns);
+                    bench.answer(&request, self.peer, &mut self.received, &mut stream.pending);
+                }
+                // It was well-formed, but a new configuration may hold it too large.
+                Err(unfit) => {
+                    let status = if let Unfit::Status(status) = unfit { status } else { 400 };
+                    bench.answer_unfit(status, self.peer, &mut stream.pending);
+                }
+            }
+        }
+    }
+
+    /// Keeps the fields' memory with the loop while they are looked at.
+    pub(super) fn with_fields<T>(
+        &mut self,
+        bench: &mut Workbench,
+        look: impl FnOnce(&mut Self, &mut Fields, &mut Workbench) -> T,
+    ) -> T {
+        let mut fields = std::mem::take(&mut bench.http3.fields);
+        let outcome = look(self, &mut fields, bench);
+        bench.http3.fields = fields;
+        outcome
+    }
+
+    /// Finds out what the connection waits for now, and until when.
+    fn settle_phase(&mut self, bench: &Workbench) {
+        let timeouts = &bench.timeouts;
+        let is_answering = |stream: &Stream| stream.input != Input::Head && !stream.is_held;
+        let (phase, timeout) = if !self.is_established {
+            (Phase::Handshake, timeouts.head)
+        } else if self.streams.iter().any(is_answering) {
+            (Phase::Answering, timeouts.stall)
+        } else {
+            (Phase::Idle, timeouts.idle)
+        };
+        let after = |start_ms: u64, timeout: Duration| {
+            start_ms.saturating_add(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
+        };
+        let is_new = std::mem::take(&mut self.is_new);
+        if phase != self.phase || (is_new && phase != Phase::Handshake) {
+            self.phase = phase;
+            self.phase_deadline_ms = after(bench.clock.now_ms, timeout);
+        }
+        let of_streams = self.streams.iter().filter_map(|stream| match stream.input {
+            Input::Head => Some(after(stream.since_ms, timeouts.head)),
+            _ if stream.is_held => Some(after(stream.since_ms, timeouts.body)),
+            _ => None,
+        });
+        self.deadline_ms = of_streams.min().unwrap_or(u64::MAX).min(self.phase_deadline_ms);
+    }
+}
+
+/// Bytes of an integer in its shortest form.
+fn integer_bytes(value: u64) -> u64 {
+    let mut out = Vec::with_capacity(8);
+    frame::put_integer(&mut out, value);
+    out.len() as u64
+}

@@ -1,0 +1,283 @@
+//! What a client sends, as it is taken up (RFC 9114 sections 4, 6 and 7), each with the errors that it can be.
+
+use super::connection::Connection;
+use super::frame::{self, Code, Item, kind};
+use super::hpack::{Bounds, Fields};
+use super::inbound::{Inbound, Taken};
+use super::message::{self, FIELDS_MAX, Parked, Unfit};
+use super::qpack;
+use super::stream::{Input, Output, Stream};
+use crate::http2::allowance::cost;
+use crate::request::Framing;
+use crate::workbench::Workbench;
+use bytes::Bytes;
+use quinn_proto::{ConnectionError, Dir, Event, ReadError, StreamEvent, StreamId, VarInt};
+
+/// What a stream has for us.
+enum Read {
+    Bytes(Bytes),
+    End,
+    /// The client takes back what it sent.
+    Reset,
+    Nothing,
+}
+
+impl Connection {
+    /// Takes up what QUIC tells.
+    pub(super) fn hear(&mut self, event: Event, bench: &mut Workbench) -> Result<(), Code> {
+        match event {
+            Event::Connected => {
+                self.is_established = true;
+                self.is_new = true;
+                bench.counts().tls_handshakes.add(1);
+                bench.counts().http3_connections.add(1);
+                self.begin(bench);
+            }
+            Event::ConnectionLost { reason } => self.lost(&reason, bench),
+            // What came before an error is not taken up after it.
+            Event::Stream(event) if !self.is_closed => return self.hear_of_stream(&event, bench),
+            Event::Stream(_) | Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked => {}
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, reason: &ConnectionError, bench: &mut Workbench) {
+        let counts = bench.counts();
+        match reason {
+            ConnectionError::LocallyClosed => {}
+            ConnectionError::TimedOut => counts.timeouts.add(1),
+            _ if !self.is_established => counts.tls_failed.add(1),
+            _ if !self.streams.is_empty() => counts.connections_broken.add(1),
+            _ => {}
+        }
+        self.give_up(bench);
+    }
+
+    fn hear_of_stream(&mut self, event: &StreamEvent, bench: &mut Workbench) -> Result<(), Code> {
+        match *event {
+            StreamEvent::Opened { dir } => {
+                while let Some(id) = self.quic.streams().accept(dir) {
+                    match dir {
+                        Dir::Bi => self.begin_request(id, bench)?,
+                        Dir::Uni => {
+                            self.inbound.push((id, Inbound::default()));
+                            self.read_inbound(id, bench)?;
+                        }
+                    }
+                }
+            }
+            StreamEvent::Readable { id } if id.dir() == Dir::Bi => self.read_request(id, bench)?,
+            StreamEvent::Readable { id } => self.read_inbound(id, bench)?,
+            StreamEvent::Writable { id } => {
+                if let Some(place) = self.place(id) {
+                    self.streams[place].is_blocked = false;
+                }
+            }
+            StreamEvent::Finished { id } => {
+                if let Some(place) = self.place(id) {
+                    self.streams[place].output = Output::Over;
+                    self.take_off(bench);
+                }
+            }
+            StreamEvent::Stopped { id, .. } => {
+                if let Some(place) = self.place(id) {
+                    self.spend(cost::REQUEST, bench)?;
+                    self.reset(place, Code::RequestCancelled, bench);
+                    self.take_off(bench);
+                } else if id.dir() == Dir::Uni {
+                    // Our control stream.
+                    return Err(Code::ClosedCriticalStream);
+                }
+            }
+            StreamEvent::Available { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn begin_request(&mut self, id: StreamId, bench: &mut Workbench) -> Result<(), Code> {
+        if self.is_ending {
+            // The client was told, and asks elsewhere.
+            let code = VarInt::from_u32(Code::RequestRejected as u32);
+            let _ = self.quic.recv_stream(id).stop(code);
+            let _ = self.quic.send_stream(id).reset(code);
+            return self.spend(cost::REQUEST, bench);
+        }
+        self.next_request = self.next_request.max(u64::from(VarInt::from(id)) + 4);
+        let pending = self.spare.pop().unwrap_or_default();
+        bench.counts().http3_streams.add(1);
+        self.streams.push(Stream::new(id, pending, bench.clock.now_ms));
+        self.is_new = true;
+        self.read_request(id, bench)
+    }
+
+    /// Takes the next bytes off a stream.
+    fn read(&mut self, id: StreamId) -> Read {
+        let mut stream = self.quic.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else { return Read::Nothing };
+        let read = match chunks.next(usize::MAX) {
+            Ok(Some(chunk)) => Read::Bytes(chunk.bytes),
+            Ok(None) => Read::End,
+            Err(ReadError::Reset(_)) => Read::Reset,
+            Err(ReadError::Blocked) => Read::Nothing,
+        };
+        // What there is to say about windows is said when the connection sends, which it does after every turn.
+        let _ = chunks.finalize();
+        read
+    }
+
+    fn read_inbound(&mut self, id: StreamId, bench: &mut Workbench) -> Result<(), Code> {
+        let Some(place) = self.inbound.iter().position(|(other, _)| *other == id) else { return Ok(()) };
+        loop {
+            match self.read(id) {
+                Read::Bytes(bytes) => match self.inbound[place].1.take(&bytes, &mut self.opened)? {
+                    Taken::Frames(frames) => self.spend(frames * cost::FRAME, bench)?,
+                    Taken::Unwanted => {
+                        self.inbound.swap_remove(place);
+                        let code = VarInt::from_u32(Code::StreamCreation as u32);
+                        let _ = self.quic.recv_stream(id).stop(code);
+                        return self.spend(cost::FRAME, bench);
+                    }
+                },
+                Read::End | Read::Reset => {
+                    self.inbound[place].1.end()?;
+                    self.inbound.swap_remove(place);
+                    return self.spend(cost::FRAME, bench);
+                }
+                Read::Nothing => return Ok(()),
+            }
+        }
+    }
+
+    fn read_request(&mut self, id: StreamId, bench: &mut Workbench) -> Result<(), Code> {
+        // A stream can end with what is read.
+        while let Some(place) = self.place(id) {
+            match self.read(id) {
+                Read::Bytes(bytes) => self.take_up(place, &bytes, bench)?,
+                Read::End => {
+                    let stream = &mut self.streams[place];
+                    if !stream.reader.is_between_frames() {
+                        return Err(Code::Frame);
+                    }
+                    stream.is_received |= stream.input == Input::Head;
+                    if stream.input == Input::Head {
+                        self.refuse(place, Code::RequestIncomplete, bench)?;
+                    } else if !stream.ends_well() {
+                        self.refuse(place, Code::Message, bench)?;
+                    }
+                    return Ok(());
+                }
+                Read::Reset => {
+                    self.streams[place].is_received = true;
+                    return self.refuse(place, Code::RequestCancelled, bench);
+                }
+                Read::Nothing => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up more of a request.
+    fn take_up(&mut self, place: usize, mut input: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+        // Compressed it is hardly ever larger than what it says.
+        let kept_bytes_max = 2 * bench.limits.head_bytes_max;
+        let id = self.streams[place].id;
+        let mut reader = std::mem::take(&mut self.streams[place].reader);
+        while let Some(item) = reader.next(&mut input, kept_bytes_max) {
+            let stream = &mut self.streams[place];
+            match item {
+                Item::Begun { kind, .. } if frame::is_misplaced_in_request(kind) => return Err(Code::FrameUnexpected),
+                Item::Begun { kind: kind::HEADERS, .. } if stream.input == Input::End => {
+                    return Err(Code::FrameUnexpected);
+                }
+                Item::Begun { kind: kind::HEADERS, len } if len > kept_bytes_max as u64 => {
+                    // It is passed over, as nothing depends on it.
+                    if stream.input == Input::Head {
+                        bench.answer_unfit(431, self.peer, &mut stream.pending);
+                        stream.input = Input::Body;
+                    } else {
+                        stream.input = Input::End;
+                    }
+                }
+                Item::Begun { kind: kind::HEADERS, .. } => {}
+                Item::Begun { kind: kind::DATA, .. } if stream.input != Input::Body => {
+                    return Err(Code::FrameUnexpected);
+                }
+                Item::Begun { kind: kind::DATA, len: 1.. } => {}
+                Item::Begun { .. } => self.spend(cost::FRAME, bench)?,
+                Item::Data(bytes) => {
+                    stream.body_bytes += bytes as u64;
+                    if stream.body_expected.is_some_and(|expected| stream.body_bytes > expected) {
+                        self.refuse(place, Code::Message, bench)?;
+                    } else if stream.body_bytes > bench.limits.body_bytes_max {
+                        // Answered now; when the response is sent, the client is told that the rest is not wanted.
+                        stream.is_held = false;
+                    }
+                }
+                Item::Whole { content, .. } => {
+                    let is_first = stream.input == Input::Head;
+                    stream.input = if is_first { Input::Body } else { Input::End };
+                    self.with_fields(bench, |connection, fields, bench| {
+                        let bounds = Bounds { bytes_max: bench.limits.head_bytes_max, fields_max: FIELDS_MAX };
+                        qpack::decode(content, bounds, fields).map_err(|_| Code::Decompression)?;
+                        if is_first {
+                            connection.open(place, fields, bench)
+                        } else if message::are_trailers(fields) {
+                            Ok(())
+                        } else {
+                            connection.refuse(place, Code::Message, bench)
+                        }
+                    })?;
+                }
+            }
+            // What was refused is gone, and nothing more of it is read.
+            if self.streams.get(place).is_none_or(|stream| stream.id != id) {
+                return Ok(());
+            }
+        }
+        self.streams[place].reader = reader;
+        Ok(())
+    }
+
+    /// Takes up a request, and makes its response unless it must wait.
+    fn open(&mut self, place: usize, fields: &Fields, bench: &mut Workbench) -> Result<(), Code> {
+        let stream = &mut self.streams[place];
+        match message::request(fields, 3, &bench.limits) {
+            Ok(request) => {
+                stream.is_held = !request.expects_continue;
+                if let Framing::Length(bytes) = request.framing {
+                    stream.body_expected = Some(bytes);
+                    // A body that is not wanted is not waited for, nor is one that waits for a word.
+                    stream.is_held &= bytes <= bench.limits.body_bytes_max;
+                }
+                if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) {
+                    let since_ns = if bench.arm.is_some() { weir_arm::now_ns() } else { 0 };
+                    stream.parked = Some(Box::new(Parked { fields: fields.clone(), since_ns }));
+                } else {
+                    bench.answer(&request, self.peer, &mut self.received, &mut stream.pending);
+                }
+                Ok(())
+            }
+            Err(Unfit::Malformed) => self.refuse(place, Code::Message, bench),
+            Err(Unfit::Status(status)) => {
+                stream.is_held = true;
+                bench.answer_unfit(status, self.peer, &mut stream.pending);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a stream with an error that concerns it alone.
+    fn refuse(&mut self, place: usize, code: Code, bench: &mut Workbench) -> Result<(), Code> {
+        self.reset(place, code, bench);
+        self.take_off(bench);
+        self.spend(cost::REQUEST, bench)
+    }
+
+    fn spend(&mut self, tokens: u64, bench: &Workbench) -> Result<(), Code> {
+        if self.allowance.spend(tokens, bench.clock.now_ms) { Ok(()) } else { Err(Code::ExcessiveLoad) }
+    }
+
+    fn place(&self, id: StreamId) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.id == id)
+    }
+}

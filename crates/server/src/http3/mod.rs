@@ -1,0 +1,26 @@
+//! HTTP/3 (RFC 9114), over the connections of `quic/`.
+//!
+//! `connection.rs` says what a connection waits for, `incoming.rs` takes up what a client sends, `stream.rs` puts responses
+//! into frames, `inbound.rs` reads the streams that are about the connection itself; `frame.rs`, `qpack.rs` and `encode.rs`
+//! know bytes only. What a request is, is as in HTTP/2.
+//! No dynamic table is allowed or used, so that a request depends on no other stream. Nothing is pushed, priorities are
+//! read and ignored as the standards allow, and streams take turns.
+
+mod connection;
+mod encode;
+mod frame;
+mod inbound;
+mod incoming;
+mod qpack;
+mod stream;
+
+use crate::http2::{encode as heads, hpack, message};
+
+pub(crate) use connection::Connection;
+pub(crate) use frame::Code;
+
+/// Memory that the connections of a loop share.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    fields: hpack::Fields,
+}

@@ -1,0 +1,238 @@
+//! A request of HTTP/3 and its response on the way into its stream.
+
+use super::encode;
+use super::frame::{self, Reader, kind};
+use super::message::Parked;
+use crate::atom::Content;
+use crate::http2::append;
+use crate::pending::Pending;
+use crate::response::Piece;
+use bytes::Bytes;
+use quinn_proto::{StreamId, WriteError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Bytes that a stream is given before the others of its connection have their turn.
+const TURN_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a file that are read at once.
+const READ_BYTES_MAX: u64 = 64 << 10;
+/// Content up to this size is copied behind its head.
+const COPIED_BYTES_MAX: u64 = 4 << 10;
+
+/// A stream that is not over on both sides.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) id: StreamId,
+    pub(super) reader: Reader,
+    pub(super) input: Input,
+    pub(super) output: Output,
+    pub(super) pending: Pending,
+    /// The response waits for the end of the request's body.
+    pub(super) is_held: bool,
+    /// The client has ended its side, or need not.
+    pub(super) is_received: bool,
+    /// What the body is said to be, and what came of it.
+    pub(super) body_expected: Option<u64>,
+    pub(super) body_bytes: u64,
+    pub(super) since_ms: u64,
+    /// The request, while its password is being checked; there is no response until then.
+    pub(super) parked: Option<Box<Parked>>,
+    /// Bytes of the response that QUIC had no room for.
+    unsent: Bytes,
+    /// It says when there is room.
+    pub(super) is_blocked: bool,
+}
+
+/// What is expected of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Input {
+    Head,
+    Body,
+    /// Nothing but the end: there were trailers.
+    End,
+}
+
+/// How far the response is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    Head,
+    Content,
+    /// All of it was taken; the client has not said yet that it has it.
+    Ended,
+    /// There is nothing more to do.
+    Over,
+}
+
+/// What became of a stream's turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Something was taken.
+    Moved,
+    /// The last of it was.
+    Finished,
+    /// It waits: for room, for its request, or for a password to be checked.
+    Waits,
+    /// Its content is not what its head said: there is no honest way to go on.
+    Broken,
+}
+
+impl Stream {
+    pub(super) fn new(id: StreamId, pending: Pending, now_ms: u64) -> Self {
+        Self {
+            id,
+            reader: Reader::default(),
+            input: Input::Head,
+            output: Output::Head,
+            pending,
+            is_held: false,
+            is_received: false,
+            body_expected: None,
+            body_bytes: 0,
+            since_ms: now_ms,
+            parked: None,
+            unsent: Bytes::new(),
+            is_blocked: false,
+        }
+    }
+
+    /// Whether it has something to send as soon as there is room.
+    pub(super) fn is_answering(&self) -> bool {
+        self.input != Input::Head
+            && !self.is_held
+            && self.parked.is_none()
+            && matches!(self.output, Output::Head | Output::Content)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_received && self.output == Output::Over
+    }
+
+    /// Takes the end of the body; whether it was as long as it was said to be.
+    pub(super) fn ends_well(&mut self) -> bool {
+        self.is_received = true;
+        self.is_held = false;
+        self.body_expected.is_none_or(|expected| expected == self.body_bytes)
+    }
+
+    /// Makes the pending response say what was sent of it, before it is settled.
+    pub(super) fn forget_unsent(&mut self) {
+        let response = &mut self.pending.response;
+        let unsent = std::mem::take(&mut self.unsent).len() as u64;
+        response.offset = response.offset.saturating_sub(unsent).max(self.pending.head_bytes.min(response.offset));
+    }
+
+    /// Gives QUIC as much of the response as it takes, up to a turn's worth.
+    pub(super) fn step(&mut self, quic: &mut quinn_proto::Connection) -> Step {
+        if self.is_blocked || !self.is_answering() {
+            return Step::Waits;
+        }
+        let mut taken = 0;
+        while taken < TURN_BYTES_MAX {
+            if self.unsent.is_empty() {
+                if self.output == Output::Content && self.pending.response.is_finished() {
+                    // It fails only where the client wants no more of it, and says so.
+                    let _ = quic.send_stream(self.id).finish();
+                    self.output = Output::Ended;
+                    return Step::Finished;
+                }
+                match self.next_bytes() {
+                    Ok(bytes) => self.unsent = bytes,
+                    Err(_) => return Step::Broken,
+                }
+            }
+            match quic.send_stream(self.id).write_chunks(std::slice::from_mut(&mut self.unsent)) {
+                Ok(written) => taken += written.bytes,
+                Err(WriteError::Blocked) => {
+                    self.is_blocked = true;
+                    break;
+                }
+                // The event that says that the client wants no more of it is on its way.
+                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => {
+                    self.is_blocked = true;
+                    return Step::Waits;
+                }
+            }
+        }
+        if taken == 0 {
+            return Step::Waits;
+        }
+        self.pending.sent_some();
+        Step::Moved
+    }
+
+    /// What comes next of the response; its offset moves on as if it were taken.
+    fn next_bytes(&mut self) -> io::Result<Bytes> {
+        if self.output == Output::Head {
+            self.output = Output::Content;
+            return self.head();
+        }
+        let pending = &mut self.pending;
+        let piece = pending.response.rest().next().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes = match piece {
+            Piece::Head(bytes) => Bytes::copy_from_slice(bytes),
+            Piece::Content { start, len } => match pending.atom.as_deref().map(|atom| &atom.content) {
+                Some(Content::Memory(content)) => {
+                    let place = |number: u64| usize::try_from(number).ok();
+                    let range = place(start).zip(place(start + len)).map(|(start, end)| start..end);
+                    let range = range.filter(|range| range.end <= content.len());
+                    // What lies in memory is not copied: QUIC holds it until the client has it.
+                    Bytes::from_owner(Held(Arc::clone(content))).slice(range.ok_or(io::ErrorKind::UnexpectedEof)?)
+                }
+                Some(Content::File(file)) => {
+                    let mut bytes = vec![0; len.min(READ_BYTES_MAX) as usize];
+                    file.read_exact_at(&mut bytes, start)?;
+                    if !pending.is_unchanged() {
+                        // Bytes of two versions must never look like one file.
+                        return Err(io::ErrorKind::StaleNetworkFileHandle.into());
+                    }
+                    bytes.into()
+                }
+                None => return Err(io::ErrorKind::NotFound.into()),
+            },
+        };
+        pending.response.offset += bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    /// The head in a frame of its own, then the beginning of one frame for the whole body.
+    fn head(&mut self) -> io::Result<Bytes> {
+        let response = &mut self.pending.response;
+        let head_bytes = usize::try_from(self.pending.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
+        response.offset = self.pending.head_bytes;
+        let body_bytes = response.len().saturating_sub(response.offset);
+        let mut out = Vec::with_capacity(head_bytes + 16 + body_bytes.min(COPIED_BYTES_MAX) as usize);
+        // Room for a length of two bytes, which nearly every head has.
+        out.extend_from_slice(&[kind::HEADERS as u8, 0, 0]);
+        encode::block(&response.head[..head_bytes], &mut out);
+        let block_bytes = out.len() - 3;
+        if let Ok(len @ 0..0x4000) = u16::try_from(block_bytes) {
+            out[1..3].copy_from_slice(&(len | 0x4000).to_be_bytes());
+        } else {
+            // A long address to go to instead; it is rare enough to be copied.
+            let block = out.split_off(3);
+            out.clear();
+            frame::put_head(&mut out, kind::HEADERS, block.len() as u64);
+            out.extend_from_slice(&block);
+        }
+        if body_bytes > 0 {
+            frame::put_head(&mut out, kind::DATA, body_bytes);
+        }
+        if body_bytes <= COPIED_BYTES_MAX {
+            for piece in self.pending.response.rest() {
+                append(piece, &self.pending, COPIED_BYTES_MAX as usize, &mut out)?;
+            }
+            self.pending.response.offset += body_bytes;
+        }
+        Ok(out.into())
+    }
+}
+
+/// Content that is held for as long as somebody may have to send it again.
+struct Held(Arc<[u8]>);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}

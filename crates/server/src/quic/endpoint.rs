@@ -1,0 +1,377 @@
+//! One UDP socket of a loop with its connections: datagrams in, turns, datagrams out, timers.
+
+use super::ids::LoopIds;
+use super::socket::{QuicSocket, RECEPTION_BYTES, RECEPTIONS};
+use crate::census::Census;
+use crate::epoll::Interest;
+use crate::event_loop::Open;
+use crate::http3;
+use crate::workbench::Workbench;
+use bytes::BytesMut;
+use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig, Transmit};
+use quinn_udp::RecvMeta;
+use std::collections::BTreeSet;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Calls for datagrams before other sockets have their turn.
+const CALLS_MAX: usize = 4;
+/// Datagrams that one call sends: as many as fit into what the kernel takes at once.
+const SEGMENTS_MAX: usize = 40;
+/// Calls that send for one connection before the others have their turn.
+const SENDS_MAX: usize = 16;
+
+/// What a loop does with one socket of QUIC.
+pub(crate) struct Endpoint {
+    socket: QuicSocket,
+    quic: quinn_proto::Endpoint,
+    /// By the number that QUIC gives them.
+    connections: Vec<Option<Box<Slot>>>,
+    count: usize,
+    /// Connections whose handshake is under way.
+    handshakes: usize,
+    /// When QUIC wants to be asked about which connection.
+    timers: BTreeSet<(Instant, usize)>,
+    /// Connections that have something to do.
+    due: Vec<usize>,
+    input: Box<[u8]>,
+    output: Vec<u8>,
+    /// Datagrams in `output` that the socket had no room for. Until it has, nothing else is sent.
+    blocked: Option<Transmit>,
+    /// The event queue tells of room.
+    waits_for_room: bool,
+}
+
+/// A connection with what the loop knows of it.
+struct Slot {
+    connection: http3::Connection,
+    timer: Option<Instant>,
+    is_due: bool,
+    is_shaking_hands: bool,
+    /// It counts among those that are open.
+    is_open: bool,
+}
+
+impl Endpoint {
+    /// Begins with the socket of the loop `index` of `loops`.
+    pub(crate) fn new(socket: QuicSocket, config: &Arc<ServerConfig>, index: usize, loops: usize) -> Self {
+        // A key of this loop's own for resets without state: a datagram that was led astray must end no connection.
+        let mut own = EndpointConfig::default();
+        own.cid_generator(move || Box::new(LoopIds::new(index, loops)));
+        let quic = quinn_proto::Endpoint::new(Arc::new(own), Some(Arc::clone(config)), socket.finds_size(), None);
+        Self {
+            socket,
+            quic,
+            connections: Vec::new(),
+            count: 0,
+            handshakes: 0,
+            timers: BTreeSet::new(),
+            due: Vec::new(),
+            input: vec![0; RECEPTIONS * RECEPTION_BYTES].into(),
+            output: Vec::new(),
+            blocked: None,
+            waits_for_room: false,
+        }
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Whether there are no connections.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// What the event queue is to tell of the socket, if that has changed.
+    pub(crate) fn new_interest(&mut self) -> Option<Interest> {
+        let waits = self.blocked.is_some();
+        let has_changed = std::mem::replace(&mut self.waits_for_room, waits) != waits;
+        has_changed.then_some(if waits { Interest::LevelAndRoom } else { Interest::Level })
+    }
+
+    /// When there is something to do without a datagram; none = never.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        if !self.due.is_empty() && self.blocked.is_none() {
+            return Some(Instant::now());
+        }
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Takes in what has come, and lets the connections that it is for do what they can.
+    pub(crate) fn receive(&mut self, bench: &mut Workbench, open: &Open) {
+        for _ in 0..CALLS_MAX {
+            let mut what = [RecvMeta::default(); RECEPTIONS];
+            let mut input = std::mem::take(&mut self.input);
+            let mut buffers = input.chunks_exact_mut(RECEPTION_BYTES).map(IoSliceMut::new);
+            let mut buffers: [IoSliceMut<'_>; RECEPTIONS] =
+                std::array::from_fn(|_| buffers.next().unwrap_or(IoSliceMut::new(&mut [])));
+            let received = self.socket.receive(&mut buffers, &mut what);
+            if let Ok(count) = received {
+                // A request may have come after the events of this round, by who has just changed what it asks for.
+                bench.hear();
+                let now = Instant::now();
+                for (what, buffer) in what[..count].iter().zip(input.chunks_exact(RECEPTION_BYTES)) {
+                    self.take_in(what, &buffer[..what.len], now, bench, open);
+                }
+            }
+            self.input = input;
+            self.work(bench, open);
+            match received {
+                Ok(count) if count == RECEPTIONS => {}
+                // What an earlier datagram's way has told us of it concerns that datagram alone: QUIC has timers.
+                _ => return,
+            }
+        }
+    }
+
+    fn take_in(&mut self, what: &RecvMeta, datagrams: &[u8], now: Instant, bench: &mut Workbench, open: &Open) {
+        let ecn = what.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
+        let mut rest = BytesMut::from(datagrams);
+        while !rest.is_empty() {
+            let datagram = rest.split_to(what.stride.clamp(1, rest.len()));
+            let mut answer = Vec::new();
+            match self.quic.handle(now, what.addr, what.dst_ip, ecn, datagram, &mut answer) {
+                Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                    if let Some(slot) = self.connections.get_mut(handle.0).and_then(Option::as_mut) {
+                        slot.connection.quic.handle_event(event);
+                        self.wake(handle.0);
+                    }
+                }
+                Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, now, bench, open),
+                Some(DatagramEvent::Response(transmit)) => self.answer(&transmit, &answer, bench),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes a connection up, or has the client show first that its address is its own.
+    fn accept(&mut self, incoming: Incoming, now: Instant, bench: &mut Workbench, open: &Open) {
+        let peer = incoming.remote_address();
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let mut answer = Vec::new();
+        if bench.stopping {
+            let transmit = self.quic.refuse(incoming, &mut answer);
+            return self.answer(&transmit, &answer, bench);
+        }
+        // Where addresses have shares, nobody may use up another one's.
+        let must_show = self.handshakes >= bench.limits.handshakes_max || open.per_address.is_bounded();
+        if must_show && !incoming.remote_address_validated() && incoming.may_retry() {
+            bench.counts().quic_retries.add(1);
+            if let Ok(transmit) = self.quic.retry(incoming, &mut answer) {
+                self.answer(&transmit, &answer, bench);
+            }
+            return;
+        }
+        bench.counts().connections.add(1);
+        if !open.enter(peer.ip()) {
+            bench.counts().connections_refused.add(1);
+            let transmit = self.quic.refuse(incoming, &mut answer);
+            return self.answer(&transmit, &answer, bench);
+        }
+        match self.quic.accept(incoming, now, &mut answer, None) {
+            Ok((handle, connection)) => {
+                let connection = http3::Connection::new(connection, peer, bench);
+                let slot = Slot { connection, timer: None, is_due: false, is_shaking_hands: true, is_open: true };
+                if self.connections.len() <= handle.0 {
+                    self.connections.resize_with(handle.0 + 1, || None);
+                }
+                self.connections[handle.0] = Some(Box::new(slot));
+                self.count += 1;
+                self.handshakes += 1;
+                self.wake(handle.0);
+            }
+            Err(error) => {
+                open.leave(peer.ip());
+                bench.counts().tls_failed.add(1);
+                if let Some(transmit) = error.response {
+                    self.answer(&transmit, &answer, bench);
+                }
+            }
+        }
+    }
+
+    /// Sends what belongs to no connection. It is not kept for a socket without room: who asked asks again.
+    fn answer(&mut self, transmit: &Transmit, contents: &[u8], bench: &Workbench) {
+        if self.blocked.is_none() && self.socket.send(transmit, contents).is_ok() {
+            bench.counts().bytes_sent.add(transmit.size as u64);
+        } else {
+            bench.counts().quic_unsent.add(1);
+        }
+    }
+
+    fn wake(&mut self, index: usize) {
+        if let Some(slot) = self.connections.get_mut(index).and_then(Option::as_mut)
+            && !std::mem::replace(&mut slot.is_due, true)
+        {
+            self.due.push(index);
+        }
+    }
+
+    /// The socket has room again.
+    pub(crate) fn resume_output(&mut self, bench: &mut Workbench, open: &Open) {
+        if let Some(transmit) = self.blocked.take() {
+            self.send(transmit, bench);
+        }
+        self.work(bench, open);
+    }
+
+    /// Lets the connections do what they can whose time has come, and all others that have something to do.
+    pub(crate) fn work(&mut self, bench: &mut Workbench, open: &Open) {
+        let now = Instant::now();
+        while let Some(&(at, index)) = self.timers.first().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, index));
+            if let Some(slot) = self.connections[index].as_mut() {
+                slot.timer = None;
+                slot.connection.quic.handle_timeout(now);
+            }
+            self.wake(index);
+        }
+        if self.blocked.is_some() {
+            return;
+        }
+        for index in std::mem::take(&mut self.due) {
+            if self.blocked.is_some() {
+                // It keeps its mark, and has its turn when there is room.
+                self.due.push(index);
+                continue;
+            }
+            self.turn(index, now, bench, open);
+        }
+    }
+
+    /// Lets a connection do what it can, and finds out what it waits for.
+    fn turn(&mut self, index: usize, now: Instant, bench: &mut Workbench, open: &Open) {
+        let Some(mut slot) = self.connections[index].take() else { return };
+        slot.is_due = false;
+        self.exchange(index, &mut slot);
+        let mut again = slot.connection.turn(now, bench);
+        again |= self.transmit(&mut slot, now, bench);
+        self.exchange(index, &mut slot);
+        if slot.is_shaking_hands && (slot.connection.is_established() || slot.connection.is_closed()) {
+            slot.is_shaking_hands = false;
+            self.handshakes -= 1;
+        }
+        if slot.is_open && slot.connection.is_closed() {
+            slot.is_open = false;
+            open.leave(slot.connection.peer().ip());
+        }
+        let timer = slot.connection.quic.poll_timeout();
+        if (slot.connection.quic.is_drained() || timer != slot.timer)
+            && let Some(at) = slot.timer.take()
+        {
+            self.timers.remove(&(at, index));
+        }
+        if slot.connection.quic.is_drained() {
+            self.count -= 1;
+            return;
+        }
+        if slot.timer.is_none()
+            && let Some(at) = timer
+        {
+            self.timers.insert((at, index));
+            slot.timer = timer;
+        }
+        self.connections[index] = Some(slot);
+        if again {
+            self.wake(index);
+        }
+    }
+
+    /// Has the connection and what knows all connections tell each other their news: ids, and the end.
+    fn exchange(&mut self, index: usize, slot: &mut Slot) {
+        let quic = &mut slot.connection.quic;
+        while let Some(event) = quic.poll_endpoint_events() {
+            if let Some(event) = self.quic.handle_event(ConnectionHandle(index), event) {
+                quic.handle_event(event);
+            }
+        }
+    }
+
+    /// Sends what a connection has to send; whether it has more.
+    fn transmit(&mut self, slot: &mut Slot, now: Instant, bench: &mut Workbench) -> bool {
+        let segments = self.socket.segments_max().min(SEGMENTS_MAX);
+        for _ in 0..SENDS_MAX {
+            self.output.clear();
+            let Some(transmit) = slot.connection.quic.poll_transmit(now, segments, &mut self.output) else {
+                return false;
+            };
+            self.send(transmit, bench);
+            if self.blocked.is_some() {
+                return true;
+            }
+        }
+        true
+    }
+
+    /// Sends the datagrams in the output, or keeps them until there is room.
+    fn send(&mut self, transmit: Transmit, bench: &Workbench) {
+        match self.socket.send(&transmit, &self.output) {
+            Ok(()) => bench.counts().bytes_sent.add(transmit.size as u64),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = Some(transmit),
+            // As if they were lost on their way: QUIC sends again what was in them.
+            Err(_) => bench.counts().quic_unsent.add(1),
+        }
+    }
+
+    /// Has every connection that waits for a password look again.
+    pub(crate) fn resume_parked(&mut self, bench: &mut Workbench, open: &Open) {
+        for index in 0..self.connections.len() {
+            if let Some(slot) = self.connections[index].as_mut().filter(|slot| slot.connection.is_parked()) {
+                slot.connection.resume();
+                self.wake(index);
+            }
+        }
+        self.work(bench, open);
+    }
+
+    /// Ends the connections whose deadline has passed.
+    pub(crate) fn sweep(&mut self, bench: &mut Workbench, open: &Open) {
+        let (now, now_ms) = (Instant::now(), bench.clock.now_ms);
+        for index in 0..self.connections.len() {
+            if let Some(slot) = self.connections[index].as_mut().filter(|slot| slot.connection.is_due(now_ms)) {
+                slot.connection.expire(now, bench);
+                self.wake(index);
+            }
+        }
+        self.work(bench, open);
+    }
+
+    /// Counts the connections by what they wait for.
+    pub(crate) fn count(&self, census: &mut Census) {
+        for slot in self.connections.iter().flatten() {
+            let (state, streams) = slot.connection.state();
+            census.count_http3(state, streams);
+        }
+    }
+
+    /// Tells all clients that no more requests are taken up.
+    pub(crate) fn begin_stop(&mut self, bench: &mut Workbench, open: &Open) {
+        (0..self.connections.len()).for_each(|index| self.wake(index));
+        self.work(bench, open);
+    }
+
+    /// Ends all connections, whatever is under way.
+    pub(crate) fn abort(&mut self, bench: &mut Workbench, open: &Open) {
+        let now = Instant::now();
+        for slot in self.connections.iter_mut().flatten() {
+            if slot.connection.is_sending() {
+                bench.counts().stop_aborted.add(1);
+            }
+            slot.connection.close(http3::Code::NoError, now, bench);
+        }
+        self.begin_stop(bench, open);
+        // Nobody waits for what clients may still say.
+        for slot in self.connections.drain(..).flatten() {
+            if slot.is_open {
+                open.leave(slot.connection.peer().ip());
+            }
+        }
+        (self.count, self.blocked) = (0, None);
+        self.timers.clear();
+        self.due.clear();
+    }
+}

@@ -1,0 +1,110 @@
+//! Connection ids that lead back to a loop.
+//!
+//! The kernel chooses among the sockets of an address by the client's address and port, so a client that moves, or whose
+//! router gives it another port, would come to another loop. So the first two bytes of each id, as a number, leave the
+//! loop's number when they are divided by the count of loops, and a filter at the sockets goes by that. Everything else in
+//! an id is random. Packets of the handshake are left to the kernel: they carry ids that the client has made up, and a
+//! client may not move before it is over (RFC 9000 section 9).
+
+use quinn_proto::{ConnectionId, ConnectionIdGenerator};
+use ring::rand::{SecureRandom, SystemRandom};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+/// Bytes of an id.
+const ID_BYTES: usize = 8;
+/// Ids that are made of one call for randomness.
+const IDS_AT_ONCE: usize = 32;
+
+/// Makes the ids of one loop.
+#[derive(Debug)]
+pub(super) struct LoopIds {
+    index: u16,
+    loops: u16,
+    random: SystemRandom,
+    pool: [u8; IDS_AT_ONCE * ID_BYTES],
+    used: usize,
+}
+
+impl LoopIds {
+    /// Those of the loop `index` of `loops`; there are at most 1024.
+    pub(super) fn new(index: usize, loops: usize) -> Self {
+        let narrow = |number: usize| u16::try_from(number).unwrap_or(0);
+        let pool = [0; IDS_AT_ONCE * ID_BYTES];
+        Self { index: narrow(index), loops: narrow(loops).max(1), random: SystemRandom::new(), pool, used: pool.len() }
+    }
+}
+
+impl ConnectionIdGenerator for LoopIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        if self.used == self.pool.len() {
+            // Linux has randomness from the start; without any, ids would repeat, and QUIC refuses those.
+            let _ = self.random.fill(&mut self.pool);
+            self.used = 0;
+        }
+        let mut id = [0; ID_BYTES];
+        id.copy_from_slice(&self.pool[self.used..self.used + ID_BYTES]);
+        self.used += ID_BYTES;
+        let number = u16::from_be_bytes([id[0], id[1]]);
+        // The largest numbers have no whole row of loops.
+        let row = (number / self.loops).min(u16::MAX / self.loops - 1);
+        id[..2].copy_from_slice(&(row * self.loops + self.index).to_be_bytes());
+        ConnectionId::new(&id)
+    }
+
+    fn cid_len(&self) -> usize {
+        ID_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// Has the kernel lead datagrams to the sockets of an address by their ids. The sockets were bound in the order of the
+/// loops; any of them stands for all.
+pub(super) fn lead_to_loops(socket: &impl AsRawFd, loops: usize) -> io::Result<()> {
+    let ld = |size: u32, at: u32| filter(libc::BPF_LD | size | libc::BPF_ABS, 0, 0, at);
+    let mut program = [
+        // A packet with a long header is left to the kernel, by a number that no socket has.
+        ld(libc::BPF_B, 0),
+        filter(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 3, 0, 0x80),
+        ld(libc::BPF_H, 1),
+        filter(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, 0, 0, loops as u32),
+        filter(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    attach(socket.as_raw_fd(), &program)
+}
+
+fn filter(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt, jf, k }
+}
+
+fn attach(fd: RawFd, program: &libc::sock_fprog) -> io::Result<()> {
+    let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF);
+    // SAFETY: the kernel copies the program, which the structure points to; both live over the call.
+    crate::epoll::check(unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(program).cast(), len) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_lead_to_their_loop_and_do_not_repeat() {
+        for loops in [1, 2, 3, 7, 64, 1000, 1024] {
+            for index in [0, loops / 2, loops - 1] {
+                let mut ids = LoopIds::new(index, loops);
+                let made: HashSet<ConnectionId> = (0..1000).map(|_| ids.generate_cid()).collect();
+                assert_eq!(made.len(), 1000);
+                let leads = |id: &ConnectionId| usize::from(u16::from_be_bytes([id[0], id[1]])) % loops == index;
+                assert!(made.iter().all(leads));
+            }
+        }
+    }
+}
