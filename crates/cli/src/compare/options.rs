@@ -460,7 +460,6 @@ mod tests {
             &["--results-of", "folder", "--resume", "folder"],
             &["--results-of", "folder", "--blocks", "3"],
             &["--a", "nginx", "--b", "caddy", "--url", "http://h/"],
-            &["--a", "nginx", "--b", "weir", "--tls"],
             &["--a", "nginx", "--b", "caddy", "--path", "x"],
             &["--a", "x", "--b", "y", "--url", "http://h/", "--tls"],
             &["plan.toml", "--path", "/x"],
