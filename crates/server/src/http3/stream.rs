@@ -78,6 +78,11 @@ pub(super) enum Step {
 }
 
 impl Stream {
+    /// Whether some of the response has still to be given to QUIC.
+    pub(super) fn is_wanting(&self) -> bool {
+        !matches!(self.output, Output::Ended | Output::Over)
+    }
+
     pub(super) fn new(id: StreamId, pending: Pending, now_ms: u64) -> Self {
         Self {
             id,

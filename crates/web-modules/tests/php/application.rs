@@ -66,7 +66,7 @@ fn a_program_of_others_is_shown_with_its_calls() {
     // The database asks for no password, and Adminer insists on one.
     let fields: Vec<String> = fields.split(' ').chain(["auth[password]=any"]).map(str::to_owned).collect();
     let login: Vec<&str> = fields.iter().flat_map(|field| ["--data-urlencode", field.as_str()]).collect();
-    ask("name='logout'", &[&login[..], &[&url]].concat());
+    ask("name=\"logout\"", &[&login[..], &[&url]].concat());
     let place = format!("{url}?pgsql=127.0.0.1%3A{port}&username=weir&db=postgres&ns=public");
     ask("item", &[&place]);
     ask("price", &[&format!("{place}&table=item")]);
