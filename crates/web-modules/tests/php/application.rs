@@ -78,7 +78,8 @@ fn a_program_of_others_is_shown_with_its_calls() {
     assert_eq!((page.application.as_str(), page.status, page.parent), ("adminer", Status::Good, None));
     let calls: Vec<_> = all.iter().filter(|one| one.parent == Some(page.id)).collect();
     assert!(calls.len() >= 5 && calls.iter().all(|one| one.application == "adminer"), "{calls:#?}");
-    let is_of_rows = |statement: &str| statement.to_lowercase().contains("from \"item\"");
+    // What stands in double quotes is text in some databases, so names in them are left out with the literals.
+    let is_of_rows = |statement: &str| statement.to_lowercase().contains("select * from ? limit ?");
     let statements: Vec<_> = calls.iter().filter_map(|call| context(call, "statement")).collect();
     assert!(statements.iter().any(|statement| is_of_rows(statement)), "{statements:#?}");
     shown(&told, &page.id.to_string());
