@@ -169,16 +169,16 @@ impl Turnover<'_> {
         // Pipes to children that have just begun or ended are some.
         assert!(seen.parent_files[1] <= seen.parent_files[0] + 16, "the parent has more files open: {seen:?}");
         assert!(seen.agent_kb[1] < seen.agent_kb[0] + 30_000, "the agent has grown: {seen:?}");
-        wait_for("a transaction", || agent.status().counts.finished > 0);
         (seen, agent)
     }
 }
 
-/// When all processes have ended: nothing was lost, and an agent that starts leaves nothing of them.
+/// When all processes have ended: something was told, nothing was lost, and an agent that starts leaves nothing of them.
 ///
 /// # Panics
 /// Where something was lost, or stays behind.
 pub fn nothing_is_lost_or_stays(agent: AgentApart) {
+    wait_for("a transaction", || agent.status().counts.finished > 0);
     wait_for("the ends of all processes", || agent.status().processes == 0);
     let counts = agent.status().counts;
     assert_eq!((counts.lost(), counts.unmatched, counts.laneless), (0, 0, 0), "{counts:?}");
