@@ -563,7 +563,6 @@ mod tests {
             ("[[subject]]\nfrom = 'iis'\n".to_owned(), ["\"iis\"", "nginx"]),
             ("[[subject]]\nfrom = 'nginx'\nstop = 'x'\n".to_owned(), ["\"nginx\"", "stop"]),
             ("[[subject]]\nfrom = 'weir'\nsettings = 'x'\n".to_owned(), ["\"weir\"", "no settings"]),
-            ("[[subject]]\nfrom = 'weir'\ntls = true\n".to_owned(), ["\"weir\"", "no TLS"]),
             (format!("{subject}port = 1\n"), ["\"a\"", "port"]),
             (format!("{subject}files = {{ '../x' = '' }}\n"), ["a", "\"../x\""]),
             (
