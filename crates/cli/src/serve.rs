@@ -417,6 +417,7 @@ fn farewell(counts: &Counts) -> String {
         (counts.tls_failed, "TLS handshakes failed"),
         (counts.http2_errors, "connections of HTTP/2 in error"),
         (counts.http2_abuses, "connections of HTTP/2 that asked for too much in vain"),
+        (counts.http2_streams_broken, "streams of HTTP/2 cut off"),
         (counts.timeouts, "timeouts"),
         (counts.accept_pauses, "pauses in accepting"),
         (counts.stop_aborted, "responses cut off"),

@@ -169,6 +169,7 @@ fn encrypted(out: &mut Families, status: &Status) {
         ("weir_http2_streams_total", "Requests that came over HTTP/2.", http2.streams),
         ("weir_http2_errors_total", "Connections closed because the client broke the protocol.", http2.errors),
         ("weir_http2_abuses_total", "Connections closed because the client asked much in vain.", http2.abuses),
+        ("weir_http2_streams_broken_total", "Responses cut off because their file changed.", http2.streams_broken),
     ] {
         out.one(name, Counter, help, count);
     }

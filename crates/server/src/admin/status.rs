@@ -107,6 +107,7 @@ pub(super) struct Http2 {
     pub(super) streams_open: u64,
     pub(super) errors: u64,
     pub(super) abuses: u64,
+    pub(super) streams_broken: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -211,6 +212,7 @@ impl View {
                 streams_open: census.http2_streams,
                 errors: counts.http2_errors,
                 abuses: counts.http2_abuses,
+                streams_broken: counts.http2_streams_broken,
             },
             cache: Cache {
                 hits: counts.cache_hits,
