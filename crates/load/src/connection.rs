@@ -98,6 +98,8 @@ pub(crate) struct Connection {
     pub(crate) parser: Parser,
     /// Whether the server is known to have ended its stream.
     pub(crate) hung_up: bool,
+    /// Whether a transmission was told of a reset: the kernel tells it once, and a reception then sees a mere end.
+    pub(crate) was_reset: bool,
     /// Whether its receptions and transmissions go through the ring.
     pub(crate) in_ring: bool,
     /// When a lingering connection is closed at the latest.
@@ -129,6 +131,7 @@ impl Connection {
             jar: CookieJar::default(),
             parser,
             hung_up: false,
+            was_reset: false,
             in_ring: false,
             linger_until_ns: 0,
         }

@@ -395,6 +395,7 @@ impl<'a> Engine<'a> {
             self.broken(slot, &failed);
         } else {
             // The server may have answered early and closed: its answer is still to be had.
+            connection.was_reset |= failed.kind() == io::ErrorKind::ConnectionReset;
             self.receive(slot, HANGUP);
         }
     }

@@ -90,6 +90,7 @@ impl Engine<'_> {
         connection.responses = 0;
         connection.unsent = 0;
         connection.hung_up = false;
+        connection.was_reset = false;
         connection.batch = Batch {
             opened: true,
             answered: 0,
@@ -307,8 +308,12 @@ impl Engine<'_> {
             let end = connection.stream.as_ref().map_or(0, |stream| stream.received);
             self.answered(slot, end, false);
         } else {
-            // With a head, the response said that there was more.
-            let outcome = if in_body { Outcome::ShortBody } else { Outcome::Closed };
+            let outcome = match (in_body, connection.was_reset) {
+                // With a head, the response said that there was more.
+                (true, false) => Outcome::ShortBody,
+                (false, false) => Outcome::Closed,
+                (_, true) => Outcome::Reset,
+            };
             self.fail(slot, outcome);
         }
     }

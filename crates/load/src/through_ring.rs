@@ -230,6 +230,7 @@ impl Engine<'_> {
     /// or an error comes too is certain.
     fn not_sent(&mut self, slot: usize, error: &io::Error) {
         let connection = &mut self.connections[slot];
+        connection.was_reset |= error.kind() == io::ErrorKind::ConnectionReset;
         if outcome_of(error) == Outcome::Other {
             self.fail(slot, Outcome::Other);
         } else if let Some(stream) = connection.stream.as_mut().filter(|_| connection.batch.answered == 0) {
