@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use support::output;
+use support::{output, weir};
 
 /// A log of a minute, 50 requests a second, half of them for one page.
 fn log_text() -> String {
@@ -168,4 +168,21 @@ fn what_cannot_be_planned_is_said_with_its_remedy() {
         1,
         &["no plan of up to 4 nodes", "p95<30.0ms", warned],
     );
+}
+
+#[test]
+fn a_full_disk_is_told_and_nothing_is_called_written() {
+    let folder = Folder::new();
+    let log = folder.file("access.log", log_text());
+    let plan = ["plan", &log, "--service", "4ms", "--nodes", "2"];
+    for (to_stdout, more) in
+        [(true, &[][..]), (true, &["--json"]), (false, &["--html", "/dev/full"]), (false, &["--placement", "/dev/full"])]
+    {
+        let stdout = std::fs::File::options().write(true).open(if to_stdout { "/dev/full" } else { "/dev/null" });
+        let said = weir().args([&plan[..], more].concat()).stdout(stdout.expect("a device")).output().expect("it runs");
+        let told = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(1), "{more:?}: {told}");
+        assert!(told.contains("No space left on device"), "{more:?}: {told}");
+        assert!(told.contains(if to_stdout { "standard output" } else { "/dev/full" }), "{more:?}: {told}");
+    }
 }
