@@ -175,9 +175,12 @@ fn a_full_disk_is_told_and_nothing_is_called_written() {
     let folder = Folder::new();
     let log = folder.file("access.log", log_text());
     let plan = ["plan", &log, "--service", "4ms", "--nodes", "2"];
-    for (to_stdout, more) in
-        [(true, &[][..]), (true, &["--json"]), (false, &["--html", "/dev/full"]), (false, &["--placement", "/dev/full"])]
-    {
+    for (to_stdout, more) in [
+        (true, &[][..]),
+        (true, &["--json"]),
+        (false, &["--html", "/dev/full"]),
+        (false, &["--placement", "/dev/full"]),
+    ] {
         let stdout = std::fs::File::options().write(true).open(if to_stdout { "/dev/full" } else { "/dev/null" });
         let said = weir().args([&plan[..], more].concat()).stdout(stdout.expect("a device")).output().expect("it runs");
         let told = String::from_utf8_lossy(&said.stderr);
