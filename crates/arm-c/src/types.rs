@@ -332,7 +332,9 @@ const _: () = {
     assert!(size_of::<TranIdentity>() == 40 && offset_of!(TranIdentity, uri) == 32);
     assert!(size_of::<Context>() == 16 && size_of::<TranContext>() == 24 && offset_of!(TranContext, uri) == 16);
     assert!(size_of::<MetricBinding>() == 24 && offset_of!(MetricBinding, id) == 8);
-    assert!(size_of::<Request>() == 80 && offset_of!(Request, address_format) == 48 && offset_of!(Request, bytes) == 56);
+    assert!(
+        size_of::<Request>() == 80 && offset_of!(Request, address_format) == 48 && offset_of!(Request, bytes) == 56
+    );
     assert!(offset_of!(Request, code) == 52 && offset_of!(Request, answered_ns) == 72);
     assert!(size_of::<Charset>() == 12 && size_of::<PreparationStatistics>() == 40);
 };
