@@ -23,6 +23,8 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Spans {
     running: HashMap<u64, Place, Keyed>,
+    /// The one that began last, which is not among those: mostly it is the next to end. A span of 0 = there is none.
+    last: (u64, Place),
     /// Each ended one has one place, by a hash that nobody outside knows, until another one takes it: at ten thousand a
     /// second most are known for some seconds, which is one word to write for each, and no table that grows and is
     /// given back. 0 = free; no span is.
@@ -32,21 +34,29 @@ pub struct Spans {
 
 impl Default for Spans {
     fn default() -> Self {
-        Self { running: HashMap::default(), ended: vec![0; ENDED], keyed: Keyed::default() }
+        let nowhere = Place { client: 0, handle: Handle(0) };
+        Self { running: HashMap::default(), last: (0, nowhere), ended: vec![0; ENDED], keyed: Keyed::default() }
     }
 }
 
 impl Spans {
     /// One begins.
     pub fn begin(&mut self, span: u64, place: Place) {
-        if self.running.len() < MOST_RUNNING {
-            self.running.insert(span, place);
+        let (before, its_place) = std::mem::replace(&mut self.last, (span, place));
+        if before != 0 && before != span && self.running.len() < MOST_RUNNING {
+            self.running.insert(before, its_place);
         }
     }
 
     /// One ends: it is known for a while.
     pub fn end(&mut self, span: u64) {
-        if self.running.remove(&span).is_some() {
+        let is_last = span != 0 && self.last.0 == span;
+        if is_last {
+            self.last.0 = 0;
+        }
+        // Of one that was begun twice, as none of ours is, nothing stays.
+        let is_among = !self.running.is_empty() && self.running.remove(&span).is_some();
+        if is_last || is_among {
             let at = self.place(span);
             self.ended[at] = span;
         }
@@ -55,9 +65,15 @@ impl Spans {
     /// Whether one is known, and where it runs if it still does.
     #[must_use]
     pub fn find(&self, span: u64) -> Option<Option<Place>> {
+        if span == 0 {
+            return None;
+        }
+        if self.last.0 == span {
+            return Some(Some(self.last.1));
+        }
         match self.running.get(&span) {
             Some(place) => Some(Some(*place)),
-            None => (span != 0 && self.ended[self.place(span)] == span).then_some(None),
+            None => (self.ended[self.place(span)] == span).then_some(None),
         }
     }
 
@@ -90,5 +106,32 @@ mod tests {
         assert!(known(last - 999, last) > 970, "{}", known(last - 999, last));
         assert!(known(1, 1000) < 60, "{}", known(1, 1000));
         assert!(known(1, last) <= ENDED && spans.running.is_empty());
+    }
+
+    #[test]
+    fn those_that_run_are_found_in_whichever_order_they_end() {
+        let mut spans = Spans::default();
+        let place = |span| Place { client: span as u32, handle: Handle(span) };
+        for order in [[1, 2, 3, 4], [4, 3, 2, 1], [2, 4, 1, 3]] {
+            (1..=4).for_each(|span| spans.begin(span, place(span)));
+            for (at, span) in order.into_iter().enumerate() {
+                let runs = |span: &u64| spans.find(*span) == Some(Some(place(*span)));
+                assert!(order[at..].iter().all(runs) && !order[..at].iter().any(runs));
+                spans.end(span);
+            }
+        }
+        // A client that says the same twice has one; and it is another's place by then.
+        spans.begin(5, place(5));
+        spans.begin(5, place(6));
+        assert_eq!((spans.find(5), spans.running.len()), (Some(Some(place(6))), 0));
+        spans.begin(6, place(6));
+        spans.begin(5, place(5));
+        spans.end(5);
+        assert_eq!((spans.find(5), spans.find(6)), (Some(None), Some(Some(place(6)))));
+        spans.begin(5, place(5));
+        spans.begin(7, place(7));
+        spans.begin(5, place(5));
+        spans.end(5);
+        assert_eq!((spans.find(5), spans.running.len()), (Some(None), 2));
     }
 }
