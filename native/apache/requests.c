@@ -181,8 +181,9 @@ static void hand_on(request_rec *r)
 /* Called when the last byte has left, before the log is written. */
 static int end(request_rec *r)
 {
-    measured *mine = measured_of(r);
-    request_rec *last = r;
+    request_rec *first = as_it_came(r), *last = r;
+    measured *mine = ap_get_module_config(first->request_config, &arm_module);
+    apr_time_t now;
     while (last->next)
         last = last->next;
     if (!mine) {
@@ -195,10 +196,11 @@ static int end(request_rec *r)
     }
     if (!mine->handle && !are_times_noted)
         return DECLINED;
+    now = are_times_noted ? apr_time_now() : 0;
     if (mine->handle)
-        tell_end(mine, as_it_came(r), last);
+        tell_end(mine, first, last);
     if (are_times_noted) {
-        apr_table_setn(last->notes, "arm-last-byte", apr_off_t_toa(r->pool, since(r->request_time, apr_time_now())));
+        apr_table_setn(last->notes, "arm-last-byte", apr_off_t_toa(r->pool, since(r->request_time, now)));
         if (mine->answered)
             apr_table_setn(last->notes, "arm-first-byte", apr_off_t_toa(r->pool, since(r->request_time, mine->answered)));
     }
