@@ -66,9 +66,10 @@ fn pages(library: Option<&TempDir>) -> Vec<Page> {
         let (first, last) = (metric(&one, "first byte"), metric(&one, "last byte"));
         let took_us = i64::try_from(one.duration_ns / 1000).expect("a moment");
         all.push(Page {
+            // The standard's way takes the last byte's time a moment before the end's, by another clock.
             times_fit: first.is_some_and(|first| first >= 0)
                 && first <= last
-                && last.is_some_and(|last| (last - took_us).abs() < 2_000),
+                && last.is_some_and(|last| if library.is_none() { last == took_us } else { last <= took_us + 2_000 }),
             status: one.status,
             parent: one.parent.map(|parent| parent.to_string()),
             user: one.user.clone(),
