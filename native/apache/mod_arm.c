@@ -4,6 +4,7 @@
  *   directives.c   what the configuration says
  *   names.c        what a request is called, and the ids of such names
  *   requests.c     a request's way, in the hooks that are there only where something is on
+ *   telling.c      how its begin and its end are told
  */
 
 #include "mod_arm.h"

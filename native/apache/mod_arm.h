@@ -14,6 +14,7 @@
 #include "apr_atomic.h"
 #include "apr_network_io.h"
 #include "apr_strings.h"
+#include "util_filter.h"
 
 #include "arm4_dl.h"
 
@@ -72,15 +73,22 @@ typedef struct settings {
 
 #define UNSAID (-1)
 
-/* What every request has that is measured. Times in microseconds since 1970, 0 = not yet. */
+/* What every request has that is measured. */
 typedef struct measured {
     const settings *by;
     arm_tran_start_handle_t handle;
     const char *name;
+    /* By the library's clock, in nanoseconds, where it has a way of its own for requests: when it came, 0 = it has none. */
+    arm_int64_t came_ns;
+    arm_int64_t answered_ns;
+    /* By Apache's, where the former is not there or the time is noted: 0 = not yet. */
     apr_time_t answered;
+    /* Its own, or that of its parent where it is not recorded; ask correlator_of(). */
     const arm_correlator_t *correlator;
-    unsigned is_left_out : 1, is_from_arm_header : 1, was_handed_over : 1;
-    /* The correlator of most: those of weir's own. */
+    unsigned is_left_out : 1, is_from_arm_header : 1, is_answered : 1, was_handed_over : 1;
+    /* Sees the first byte. */
+    ap_filter_t filter;
+    /* The correlator of most: those of weir's own. From here on nothing is set at first. */
     arm_uint8_t own[ARM4_DL_OWN_BYTES];
 } measured;
 
@@ -117,6 +125,30 @@ fixed_name *name_of(const settings *by, request_rec *r, fixed_name *place, int *
 /* What finds no room, and what has no name. */
 extern fixed_name other_name;
 #define DEFAULT_APPLICATION "Apache"
+
+/* W3C Trace Context's header, and our own for correlators of any format. */
+#define TRACEPARENT "traceparent"
+#define ARM_HEADER "ARM-Correlator"
+
+/* telling.c */
+/* Whose request it is. */
+static inline const application *application_by(const settings *by)
+{
+    return by->application ? by->application : default_application;
+}
+/* Begins a transaction. */
+void tell_begin(measured *mine, request_rec *r);
+/* Ends it, with all that there is to tell; one that never began is reported as a whole. */
+void tell_end(const measured *mine, request_rec *r, request_rec *last);
+/* The correlator that those have who work for a request; NULL = there is none. */
+const arm_correlator_t *correlator_of(measured *mine, request_rec *r);
+/* Notes that the first byte leaves. */
+void note_answer(measured *mine);
+/* Microseconds from one time to another, none where the clock was set back meanwhile. */
+static inline apr_int64_t since(apr_time_t from, apr_time_t to)
+{
+    return to > from ? to - from : 0;
+}
 
 /* requests.c */
 /* From now on requests pass through the module; does nothing when called again. */

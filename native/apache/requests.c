@@ -2,12 +2,11 @@
 
 #include "mod_arm.h"
 
-#include "util_filter.h"
+#include <stddef.h>
 
 #define FIRST_BYTE_FILTER "ARM_FIRST_BYTE"
-/* W3C Trace Context's header, and our own for correlators of any format. */
-#define TRACEPARENT "traceparent"
-#define ARM_HEADER "ARM-Correlator"
+/* Behind all that holds a response back, and before what encrypts it. */
+#define FIRST_BYTE_TYPE (AP_FTYPE_TRANSCODE + 1)
 
 static ap_filter_rec_t *first_byte_filter;
 
@@ -22,11 +21,6 @@ static request_rec *as_it_came(request_rec *r)
 static measured *measured_of(request_rec *r)
 {
     return ap_get_module_config(as_it_came(r)->request_config, &arm_module);
-}
-
-static const application *application_by(const settings *by)
-{
-    return by->application ? by->application : default_application;
 }
 
 /* Whether this client's requests are measured, and this one of so many. */
@@ -48,41 +42,24 @@ static int is_wanted(const settings *by, request_rec *r)
     return 1;
 }
 
-/* Whose child the request is, as its client says. */
-static const arm_correlator_t *parent_of(request_rec *r, arm_correlator_t *place, measured *mine)
+/*
+ * Puts the filter where ap_add_output_filter_handle() would. In httpd 2.4 filters are a list: its last ones are those of
+ * the connection, and the request's own that are like this one are few. So it is found without a look at all the others,
+ * and the filter is part of what the request has anyway: that is most of what it costs.
+ */
+static void watch_first_byte(measured *mine, request_rec *r)
 {
-    const char *text = apr_table_get(r->headers_in, ARM_HEADER);
-    if (text && arm4_correlator_of_hex(text, strlen(text), place)) {
-        mine->is_from_arm_header = 1;
-        return place;
+#if MODULE_MAGIC_NUMBER_MAJOR == 20120211
+    ap_filter_t *before = r->proto_output_filters;
+    if (before && before->frec->ftype <= FIRST_BYTE_TYPE && before->c == r->connection) {
+        while (before->next && before->next->frec->ftype <= FIRST_BYTE_TYPE && before->next->c == r->connection)
+            before = before->next;
+        mine->filter = (ap_filter_t){first_byte_filter, mine, before->next, r, r->connection};
+        before->next = &mine->filter;
+        return;
     }
-    text = apr_table_get(r->headers_in, TRACEPARENT);
-    return text && arm4_correlator_of_traceparent(text, place) ? place : NULL;
-}
-
-static void start(measured *mine, request_rec *r)
-{
-    arm_correlator_t parent, current;
-    const arm_correlator_t *of = parent_of(r, &parent, mine), *given;
-    const application *app = application_by(mine->by);
-    arm_subbuffer_arrival_time_usec_t arrival = {{ARM_SUBBUFFER_ARRIVAL_TIME_USEC}, r->request_time};
-    arm_subbuffer_t *told[] = {ARM_SB(arrival)};
-    arm_buffer4_t buffer = {1, told};
-    int is_bounded;
-    size_t bytes;
-    fixed_name place = {NULL, 0, NULL}, *name = name_of(mine->by, r, &place, &is_bounded);
-    mine->name = name->text;
-    arm->start_transaction(app->handle, transaction(app, name, mine->by->info, is_bounded), of, ARM_FLAG_NONE, &buffer,
-                           &mine->handle, &current);
-    /* What is not recorded has no correlator of its own: what it starts is its parent's. */
-    given = mine->handle ? &current : of;
-    bytes = given ? arm4_correlator_bytes(given) : 0;
-    if (bytes == sizeof mine->own) {
-        memcpy(mine->own, given, sizeof mine->own);
-        mine->correlator = (const arm_correlator_t *)mine->own;
-    } else if (bytes) {
-        mine->correlator = apr_pmemdup(r->pool, given, bytes);
-    }
+#endif
+    ap_add_output_filter_handle(first_byte_filter, mine, r, r->connection);
 }
 
 /* Called as soon as it is known which directives hold, before anybody asks who the user is. */
@@ -96,15 +73,16 @@ static int begin(request_rec *r)
     first = as_it_came(r);
     if (ap_get_module_config(first->request_config, &arm_module))
         return DECLINED;
-    mine = apr_pcalloc(r->pool, sizeof *mine);
+    mine = apr_palloc(r->pool, sizeof *mine);
+    memset(mine, 0, offsetof(measured, filter));
     mine->by = by;
     ap_set_module_config(first->request_config, &arm_module, mine);
-    if (!is_wanted(by, r))
+    if ((by->clients || by->sample) && !is_wanted(by, r))
         mine->is_left_out = 1;
     else if (arm)
-        start(mine, r);
+        tell_begin(mine, r);
     if (mine->handle || are_times_noted)
-        ap_add_output_filter_handle(first_byte_filter, mine, r, r->connection);
+        watch_first_byte(mine, r);
     return DECLINED;
 }
 
@@ -143,19 +121,17 @@ static apr_status_t end_of_stream(ap_filter_t *filter, apr_bucket_brigade *briga
 static apr_status_t first_byte(ap_filter_t *filter, apr_bucket_brigade *brigade)
 {
     measured *mine = filter->ctx;
-    if (!mine->answered && has_bytes(brigade) && !ap_is_HTTP_INFO(filter->r->status)) {
-        mine->answered = apr_time_now();
-        if (!filter->c->master)
-            ap_remove_output_filter(filter);
-    }
+    if (!mine->is_answered && has_bytes(brigade) && !ap_is_HTTP_INFO(filter->r->status))
+        note_answer(mine);
     return filter->c->master ? end_of_stream(filter, brigade) : ap_pass_brigade(filter->next, brigade);
 }
 
-static void note_id(const measured *mine, request_rec *r)
+static void note_id(measured *mine, request_rec *r)
 {
     char text[ARM4_DL_TRACEPARENT_BYTES];
+    const arm_correlator_t *correlator = correlator_of(mine, r);
     /* Without version and flags: what `weir arm show` takes. */
-    if (mine->correlator && arm4_traceparent_of_correlator(mine->correlator, text))
+    if (correlator && arm4_traceparent_of_correlator(correlator, text))
         apr_table_setn(r->notes, "arm-id", apr_pstrmemdup(r->pool, text + 3, 49));
 }
 
@@ -172,6 +148,7 @@ static int is_handled_by_others(const request_rec *r)
 static void hand_on(request_rec *r)
 {
     measured *mine = measured_of(r);
+    const arm_correlator_t *correlator;
     char *hex;
     if (!mine && !r->main) {
         /* An index file may have other directives than its directory. */
@@ -183,109 +160,29 @@ static void hand_on(request_rec *r)
     apr_table_setn(r->subprocess_env, "ARM_APPLICATION", application_by(mine->by)->name);
     if (mine->name)
         apr_table_setn(r->subprocess_env, "ARM_TRANSACTION", mine->name);
-    if (!mine->correlator)
+    correlator = correlator_of(mine, r);
+    if (!correlator)
         return;
-    hex = apr_palloc(r->pool, 2 * arm4_correlator_bytes(mine->correlator) + 1);
-    arm4_correlator_hex(mine->correlator, hex);
+    hex = apr_palloc(r->pool, 2 * arm4_correlator_bytes(correlator) + 1);
+    arm4_correlator_hex(correlator, hex);
     apr_table_setn(r->subprocess_env, "ARM_CORRELATOR", hex);
     if (!mine->handle)
         return;
     if (mine->is_from_arm_header)
         apr_table_setn(r->headers_in, ARM_HEADER, hex);
-    if (arm4_correlator_is_own(mine->correlator)) {
+    if (arm4_correlator_is_own(correlator)) {
         char *text = apr_palloc(r->pool, ARM4_DL_TRACEPARENT_BYTES);
-        arm4_traceparent_of_correlator(mine->correlator, text);
+        arm4_traceparent_of_correlator(correlator, text);
         apr_table_setn(r->headers_in, TRACEPARENT, text);
     }
     note_id(mine, r);
 }
 
-/* The client's address and port, in network order; returns the format, 0 = it has none. */
-static int address_of(const conn_rec *c, arm_uint8_t bytes[18], int *length)
-{
-    const apr_sockaddr_t *from = c->client_addr;
-    if (from && from->family == APR_INET) {
-        memcpy(bytes, &from->sa.sin.sin_addr, 4);
-        memcpy(bytes + 4, &from->sa.sin.sin_port, 2);
-        *length = 6;
-        return ARM_SYSADDR_FORMAT_IPV4PORT;
-    }
-#if APR_HAVE_IPV6
-    if (from && from->family == APR_INET6) {
-        const struct sockaddr_in6 *wide = &from->sa.sin6;
-        /* On a socket for both, IPv4 looks like this. */
-        int is_v4 = IN6_IS_ADDR_V4MAPPED(&wide->sin6_addr), bytes_of_it = is_v4 ? 4 : 16;
-        memcpy(bytes, wide->sin6_addr.s6_addr + 16 - bytes_of_it, bytes_of_it);
-        memcpy(bytes + bytes_of_it, &wide->sin6_port, 2);
-        *length = bytes_of_it + 2;
-        return is_v4 ? ARM_SYSADDR_FORMAT_IPV4PORT : ARM_SYSADDR_FORMAT_IPV6PORT;
-    }
-#endif
-    return 0;
-}
-
-static arm_metric_t gauge(arm_metric_slot_t slot, arm_metric_usage_t usage, arm_int64_t value, int is_known)
-{
-    arm_metric_t made = {slot, ARM_METRIC_FORMAT_GAUGE64, usage, is_known, {0}};
-    made.metric_u.gauge64 = value;
-    return made;
-}
-
-static apr_int64_t since(apr_time_t from, apr_time_t to)
-{
-    return to > from ? to - from : 0;
-}
-
-/* Ends a transaction with all that there is to tell; one that never began is reported as a whole. */
-static void tell_end(const measured *mine, request_rec *r, request_rec *last, apr_time_t now)
-{
-    const settings *by = mine->by;
-    const char *context[] = {r->method, r->hostname};
-    arm_uint8_t address[18];
-    int length = 0, format = address_of(r->connection, address, &length);
-    arm_metric_t metrics[] = {
-        {0, ARM_METRIC_FORMAT_NUMERICID32, ARM_METRIC_USE_TRAN_STATUS, ARM_TRUE, {last->status}},
-        gauge(1, ARM_METRIC_USE_TRAN_SIZE, last->bytes_sent, ARM_TRUE),
-        gauge(2, ARM_METRIC_USE_GENERAL, since(r->request_time, mine->answered), mine->answered != 0),
-        gauge(3, ARM_METRIC_USE_GENERAL, since(r->request_time, now), ARM_TRUE),
-    };
-    arm_subbuffer_metric_values_t values = {{ARM_SUBBUFFER_METRIC_VALUES}, 4, metrics};
-    arm_subbuffer_tran_context_t tran_context = {{ARM_SUBBUFFER_TRAN_CONTEXT}, 2, context, r->parsed_uri.path};
-    arm_subbuffer_system_address_t client = {
-        {ARM_SUBBUFFER_SYSTEM_ADDRESS}, (arm_int16_t)format, (arm_int16_t)length, address, ARM_FALSE, {{{0}}}};
-    arm_subbuffer_user_t user = {{ARM_SUBBUFFER_USER}, by->user, ARM_FALSE, {{{0}}}};
-    arm_subbuffer_diag_detail_t why = {{ARM_SUBBUFFER_DIAG_DETAIL}, NULL};
-    arm_subbuffer_t *told[] = {ARM_SB(values), ARM_SB(tran_context), format ? ARM_SB(client) : NULL, NULL, NULL};
-    arm_buffer4_t buffer = {5, told};
-    arm_tran_status_t status = ARM_STATUS_GOOD;
-    if (user.name && !strcmp(user.name, "*"))
-        user.name = last->user ? last->user : r->user;
-    if (user.name)
-        told[3] = ARM_SB(user);
-    if (r->connection->aborted && !mine->was_handed_over) {
-        status = ARM_STATUS_ABORTED;
-        why.diag_detail = "the client has gone";
-    } else if (ap_is_HTTP_SERVER_ERROR(last->status)) {
-        status = ARM_STATUS_FAILED;
-        why.diag_detail = ap_get_status_line(last->status);
-    }
-    if (why.diag_detail)
-        told[4] = ARM_SB(why);
-    if (mine->handle) {
-        arm->stop_transaction(mine->handle, status, ARM_FLAG_NONE, &buffer);
-    } else {
-        const application *app = application_by(by);
-        arm->report_transaction(app->handle, transaction(app, &other_name, NULL, 1), status,
-                                since(r->request_time, now) * 1000, ARM_USE_CURRENT_TIME, NULL, NULL, ARM_FLAG_NONE,
-                                &buffer);
-    }
-}
-
 /* Called when the last byte has left, before the log is written. */
 static int end(request_rec *r)
 {
-    measured *mine = measured_of(r);
-    request_rec *last = r;
+    request_rec *first = as_it_came(r), *last = r;
+    measured *mine = ap_get_module_config(first->request_config, &arm_module);
     apr_time_t now;
     while (last->next)
         last = last->next;
@@ -294,14 +191,14 @@ static int end(request_rec *r)
         measured early = {0};
         early.by = ap_get_module_config(r->per_dir_config, &arm_module);
         if (early.by && early.by->on > 0 && arm && is_wanted(early.by, r))
-            tell_end(&early, r, last, apr_time_now());
+            tell_end(&early, r, last);
         return DECLINED;
     }
     if (!mine->handle && !are_times_noted)
         return DECLINED;
-    now = apr_time_now();
+    now = are_times_noted ? apr_time_now() : 0;
     if (mine->handle)
-        tell_end(mine, as_it_came(r), last, now);
+        tell_end(mine, first, last);
     if (are_times_noted) {
         apr_table_setn(last->notes, "arm-last-byte", apr_off_t_toa(r->pool, since(r->request_time, now)));
         if (mine->answered)
@@ -329,8 +226,7 @@ void hook_requests(apr_pool_t *pool)
     static const char *const before_the_log[] = {"mod_log_config.c", NULL};
     if (first_byte_filter)
         return;
-    /* Behind all that holds a response back, and before what encrypts it. */
-    first_byte_filter = ap_register_output_filter(FIRST_BYTE_FILTER, first_byte, NULL, AP_FTYPE_TRANSCODE + 1);
+    first_byte_filter = ap_register_output_filter(FIRST_BYTE_FILTER, first_byte, NULL, FIRST_BYTE_TYPE);
     ap_hook_child_init(start_process, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_post_perdir_config(begin, NULL, NULL, APR_HOOK_FIRST);
     ap_hook_insert_filter(hand_on, NULL, NULL, APR_HOOK_FIRST);

@@ -9,6 +9,7 @@
 #define ARM4_DL_H_INCLUDED
 
 #include "arm4.h"
+#include "weir_arm.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -47,11 +48,20 @@
     X(get_error_message)      \
     X(is_charset_supported)
 
+/* Those of weir's own library (weir_arm.h), without weir_arm_; with another library all of them are NULL. */
+#define ARM4_DL_OWN_FUNCTIONS(X) \
+    X(start_request)             \
+    X(stop_request)              \
+    X(request_correlator)
+
 #define ARM4_DL_FIELD(name) __typeof__(&arm_##name) name;
+#define ARM4_DL_OWN_FIELD(name) __typeof__(&weir_arm_##name) name;
 typedef struct arm4_dl {
     ARM4_DL_FUNCTIONS(ARM4_DL_FIELD)
+    ARM4_DL_OWN_FUNCTIONS(ARM4_DL_OWN_FIELD)
 } arm4_dl;
 #undef ARM4_DL_FIELD
+#undef ARM4_DL_OWN_FIELD
 
 /*
  * The library's functions; NULL = it is missing or is another one, and why says so in a sentence.
@@ -77,6 +87,20 @@ ARM4_DL_MAYBE_UNUSED static const arm4_dl *arm4_dl_load(char *why, size_t why_by
     }
     ARM4_DL_FUNCTIONS(ARM4_DL_FIND)
 #undef ARM4_DL_FIND
+    int has_own = 1;
+#define ARM4_DL_FIND_OWN(name)                             \
+    {                                                      \
+        void *found = dlsym(library, "weir_arm_" #name);   \
+        memcpy(&functions.name, &found, sizeof found);     \
+        has_own &= found != NULL;                          \
+    }
+    ARM4_DL_OWN_FUNCTIONS(ARM4_DL_FIND_OWN)
+#undef ARM4_DL_FIND_OWN
+#define ARM4_DL_LEAVE(name) functions.name = NULL;
+    if (!has_own) {
+        ARM4_DL_OWN_FUNCTIONS(ARM4_DL_LEAVE)
+    }
+#undef ARM4_DL_LEAVE
     return &functions;
 }
 

@@ -157,7 +157,6 @@ impl Intake {
             }
             if now_ns >= next_second_ns {
                 self.world.unix_offset_ns = host::unix_offset_ns();
-                self.world.spans.turn(now_ns);
                 self.try_refused_again(now_ns);
                 next_second_ns = now_ns + SECOND_NS;
             }

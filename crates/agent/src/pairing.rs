@@ -76,6 +76,30 @@ impl Running {
     }
 }
 
+#[cfg(test)]
+impl Running {
+    /// One of which nothing is known but its handle.
+    pub(crate) fn of(handle: Handle) -> Self {
+        Self {
+            handle,
+            transaction: 0,
+            instance: 0,
+            one_in: 0,
+            flags: 0,
+            thread: 0,
+            start_ns: 0,
+            begun: None,
+            arrival_ns: 0,
+            parent: None,
+            own: None,
+            updates: 0,
+            children: 0,
+            notes: Notes::default(),
+            end: None,
+        }
+    }
+}
+
 /// What is done with what comes out, and where a former agent's begins are found.
 pub trait Tell {
     /// A transaction has begun that may have children elsewhere.
@@ -406,6 +430,7 @@ impl Pairing {
         }
     }
 
+    #[inline]
     fn over(&mut self, running: Running, tell: &mut impl Tell) {
         let Some(End { time_ns, status, .. }) = running.end else { return };
         let Some(status) = status else {
@@ -428,6 +453,7 @@ impl Pairing {
         }
     }
 
+    #[inline]
     fn remove(&mut self, handle: u64) -> Option<Running> {
         let running = self.running.remove(handle)?;
         self.told_bytes -= running.notes.bytes();

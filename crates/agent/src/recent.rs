@@ -167,11 +167,22 @@ impl Entry {
     }
 }
 
+/// Words of traces that are compared at once.
+const WORDS_AT_ONCE: usize = 128;
+
+/// A word of a trace, in which both of its halves count.
+fn word_of(trace: [u64; 2]) -> u32 {
+    let both = trace[0] ^ trace[1].rotate_left(32);
+    (both ^ both >> 32) as u32
+}
+
 /// What has finished lately.
 #[derive(Debug, Default)]
 pub struct Recent {
     /// Ids apart from the rest, as all of them are looked through; and how many of the bytes are what was told of each.
     ids: VecDeque<(TransactionId, u32)>,
+    /// Of each trace a word, to look for one in a sixteenth of the memory.
+    traces: VecDeque<u32>,
     entries: VecDeque<Entry>,
     /// What was told of them, as it came, behind each other: so nothing of it is an allocation by itself.
     raw: VecDeque<u8>,
@@ -207,6 +218,7 @@ impl Recent {
     fn make_room(&mut self, bytes: usize) {
         while self.entries.len() >= MOST_RECENT || self.bytes + bytes > MOST_RECENT_BYTES {
             let (Some((_, raw_bytes)), Some(gone)) = (self.ids.pop_front(), self.entries.pop_front()) else { break };
+            self.traces.pop_front();
             self.bytes -= gone.bytes() + raw_bytes as usize;
             self.raw.drain(..raw_bytes as usize);
         }
@@ -215,6 +227,7 @@ impl Recent {
     fn add(&mut self, id: TransactionId, entry: Entry, raw_bytes: usize) {
         self.bytes += entry.bytes() + raw_bytes;
         self.ids.push_back((id, raw_bytes as u32));
+        self.traces.push_back(word_of(id.trace));
         self.entries.push_back(entry);
     }
 
@@ -227,9 +240,8 @@ impl Recent {
     /// Those that are wanted, the oldest first, at most `most`.
     #[must_use]
     pub fn find(&self, wanted: Wanted, most: usize) -> Vec<Lately> {
-        let wanted = |(at, (id, _)): (usize, &(TransactionId, u32))| wanted.is(id).then_some(at);
         let (mut found, mut from, mut raw_from) = (Vec::new(), 0, 0);
-        for at in self.ids.iter().enumerate().filter_map(wanted).take(most) {
+        for at in self.places(wanted).into_iter().take(most) {
             let raw_bytes = |range| self.ids.range(range).map(|(_, bytes)| *bytes as usize).sum::<usize>();
             raw_from += raw_bytes(from..at);
             from = at;
@@ -244,6 +256,24 @@ impl Recent {
         found
     }
 
+    /// Where those are that are wanted, ascending.
+    fn places(&self, wanted: Wanted) -> Vec<usize> {
+        let is_it = |at: &usize| wanted.is(&self.ids[*at].0);
+        let Wanted::Trace(trace) = wanted else { return (0..self.ids.len()).filter(is_it).collect() };
+        let (word, (first, second)) = (word_of(trace), self.traces.as_slices());
+        let mut places = Vec::new();
+        for (words, begins_at) in [(first, 0), (second, first.len())] {
+            for (number, some) in words.chunks(WORDS_AT_ONCE).enumerate() {
+                // All of them before any is looked at by itself: the compiler does that several at a time.
+                if some.iter().fold(false, |is_there, other| is_there | (*other == word)) {
+                    let at = begins_at + number * WORDS_AT_ONCE;
+                    places.extend((at..at + some.len()).filter(is_it));
+                }
+            }
+        }
+        places
+    }
+
     /// How many there are, and how many bytes they take.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
@@ -251,11 +281,23 @@ impl Recent {
     }
 }
 
+/// Places of counts of traces, a power of two: many more than there are traces.
+const COUNTS: usize = 1 << 15;
+
 /// Traces of which one was of interest, so that what comes of them later is as well.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Traces {
     order: VecDeque<[u64; 2]>,
     known: HashSet<[u64; 2], Keyed>,
+    /// How many of them have a place by their word: of nearly all that are asked for it says at once that they are not
+    /// among them.
+    counts: Vec<u16>,
+}
+
+impl Default for Traces {
+    fn default() -> Self {
+        Self { order: VecDeque::new(), known: HashSet::default(), counts: vec![0; COUNTS] }
+    }
 }
 
 impl Traces {
@@ -263,20 +305,30 @@ impl Traces {
     pub fn note(&mut self, trace: [u64; 2]) {
         if self.known.insert(trace) {
             self.order.push_back(trace);
+            self.counts[place_of(trace)] += 1;
             if self.order.len() > MOST_TRACES
                 && let Some(gone) = self.order.pop_front()
             {
                 self.known.remove(&gone);
+                self.counts[place_of(gone)] -= 1;
             }
         }
     }
 
     /// Whether it was noted.
+    #[inline]
     #[must_use]
     pub fn has(&self, trace: [u64; 2]) -> bool {
-        self.known.contains(&trace)
+        self.counts[place_of(trace)] != 0 && self.known.contains(&trace)
     }
 }
+
+fn place_of(trace: [u64; 2]) -> usize {
+    word_of(trace) as usize % COUNTS
+}
+
+/// No place counts more than there are, and one more for a moment.
+const _: () = assert!(MOST_TRACES < u16::MAX as usize);
 
 #[cfg(test)]
 mod tests {
@@ -348,6 +400,31 @@ mod tests {
         }
         assert_eq!(recent.find(Wanted::Span(33), 100).len(), 1);
         assert_eq!(recent.find(Wanted::Trace([5, 6]), 7).len(), 7);
+        // The same word, another trace.
+        let other = [5 ^ 1 << 32, 6 ^ 1];
+        assert!(word_of(other) == word_of([5, 6]) && recent.find(Wanted::Trace(other), 7).is_empty());
+    }
+
+    #[test]
+    fn those_of_a_trace_are_found_wherever_they_stand() {
+        let mut recent = Recent::default();
+        let count = MOST_RECENT as u64 + 5_000;
+        for number in 0..count {
+            let mut one = finished(number, Notes::default());
+            one.id.trace = [number / 3, 7];
+            recent.push(one);
+        }
+        for trace in count / 3 - MOST_RECENT as u64 / 3 + 1..count / 3 {
+            let found = recent.find(Wanted::Trace([trace, 7]), 100);
+            let spans: Vec<u64> =
+                found.iter().map(|one| if let Lately::Here(one) = one { one.id.span } else { 0 }).collect();
+            assert_eq!(spans, [3 * trace, 3 * trace + 1, 3 * trace + 2]);
+        }
+        assert!(recent.find(Wanted::Trace([1, 7]), 100).is_empty(), "it has gone");
+        assert_eq!(
+            (recent.ids.len(), recent.traces.len(), recent.entries.len()),
+            (MOST_RECENT, MOST_RECENT, MOST_RECENT)
+        );
     }
 
     #[test]
@@ -373,5 +450,23 @@ mod tests {
         }
         assert!(recent.size().0 < MOST_RECENT && recent.size().1 <= MOST_RECENT_BYTES);
         assert!(recent.raw.len() <= MOST_RECENT_BYTES && recent.buffers.len() <= MOST_BUFFERS);
+    }
+
+    #[test]
+    fn traces_are_known_until_as_many_others_were_noted() {
+        let mut traces = Traces::default();
+        // Those of one place, as a client may choose them, among others.
+        let trace = |number: u64| if number.is_multiple_of(2) { [number << 32, number] } else { [number, 1 << 40] };
+        let all = 3 * MOST_TRACES as u64;
+        for number in 0..all {
+            assert!(!traces.has(trace(number)));
+            traces.note(trace(number));
+            traces.note(trace(number));
+            assert!(traces.has(trace(number)));
+        }
+        let known = (0..all).filter(|number| traces.has(trace(*number)));
+        assert!(known.eq(all - MOST_TRACES as u64..all));
+        let counted: usize = traces.counts.iter().map(|count| usize::from(*count)).sum();
+        assert_eq!((counted, traces.known.len(), traces.order.len()), (MOST_TRACES, MOST_TRACES, MOST_TRACES));
     }
 }

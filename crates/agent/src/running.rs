@@ -2,6 +2,7 @@
 //!
 //! They lie in places that are given again, so that what begins and ends at once uses the same few bytes; and what was
 //! asked for last is found without a look at the table, as records of one transaction mostly come one after the other.
+//! A worker of a web server has one or two at a time.
 
 use crate::keyed::Keyed;
 use crate::pairing::Running;
@@ -10,9 +11,13 @@ use std::collections::HashMap;
 /// Places from which on the table becomes smaller again when hardly any of them is used.
 const MANY: usize = 1024;
 
+/// As long as no more places were needed, they are looked through: that is less than a search by a hash.
+const FEW: usize = 8;
+
 /// The running ones of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
+    /// Where each is, once there were more than few.
     places: HashMap<u64, u32, Keyed>,
     slots: Vec<Option<Running>>,
     free: Vec<u32>,
@@ -21,7 +26,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.slots.len() - self.free.len()
     }
 
     /// Each of them, in no order.
@@ -30,17 +35,28 @@ impl Table {
     }
 
     /// The place of a handle, until something is added or removed.
+    #[inline]
     pub(crate) fn find(&mut self, handle: u64) -> Option<usize> {
         if let Some((last, at)) = self.last
             && last == handle
         {
             return Some(at as usize);
         }
-        let at = *self.places.get(&handle)?;
+        let at = if self.are_few() {
+            let is_it = |running: &Option<Running>| running.as_ref().is_some_and(|running| running.handle.0 == handle);
+            self.slots.iter().position(is_it)? as u32
+        } else {
+            *self.places.get(&handle)?
+        };
         self.last = Some((handle, at));
         Some(at as usize)
     }
 
+    fn are_few(&self) -> bool {
+        self.slots.len() <= FEW
+    }
+
+    #[inline]
     pub(crate) fn at(&mut self, place: usize) -> Option<&mut Running> {
         self.slots.get_mut(place)?.as_mut()
     }
@@ -51,6 +67,7 @@ impl Table {
     }
 
     /// Adds one; gives back one that had its handle.
+    #[inline]
     pub(crate) fn insert(&mut self, running: Running) -> Option<Running> {
         let handle = running.handle.0;
         let before = self.remove(handle);
@@ -61,19 +78,28 @@ impl Table {
             }
             None => {
                 self.slots.push(Some(running));
+                if self.slots.len() == FEW + 1 {
+                    self.places.extend(self.slots.iter().flatten().map(|running| running.handle.0).zip(0..));
+                }
                 (self.slots.len() - 1) as u32
             }
         };
-        self.places.insert(handle, at);
+        if !self.are_few() {
+            self.places.insert(handle, at);
+        }
         self.last = Some((handle, at));
         before
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, handle: u64) -> Option<Running> {
-        let at = self.places.remove(&handle)?;
+        let at = self.find(handle)?;
+        if !self.are_few() {
+            self.places.remove(&handle);
+        }
         self.last = None;
-        self.free.push(at);
-        self.slots[at as usize].take()
+        self.free.push(at as u32);
+        self.slots[at].take()
     }
 
     /// Gives room back after many have run at once.
@@ -87,5 +113,49 @@ impl Table {
         for running in left.into_iter().flatten() {
             self.insert(running);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use weir_wire::arm::Handle;
+
+    proptest! {
+        /// However many run: those that were added and not removed are found, each in its place, and no others.
+        #[test]
+        fn what_runs_is_found(steps in proptest::collection::vec((0..3u8, 1..30u64), 0..400)) {
+            let (mut table, mut expected) = (Table::default(), BTreeSet::new());
+            for (step, handle) in steps {
+                if step == 0 {
+                    prop_assert_eq!(table.remove(handle).is_some(), expected.remove(&handle));
+                } else {
+                    let before = table.insert(Running::of(Handle(handle)));
+                    prop_assert_eq!(before.is_some(), !expected.insert(handle));
+                }
+                for handle in 1..30 {
+                    let found = table.get_mut(handle).map(|running| running.handle.0);
+                    prop_assert_eq!(found, expected.get(&handle).copied());
+                }
+                let all: BTreeSet<u64> = table.each().map(|running| running.handle.0).collect();
+                prop_assert_eq!((table.len(), all), (expected.len(), expected.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn room_is_given_back_and_those_that_run_stay() {
+        let mut table = Table::default();
+        for handle in 1..=5000 {
+            table.insert(Running::of(Handle(handle)));
+        }
+        for handle in 5..=5000 {
+            assert!(table.remove(handle).is_some());
+        }
+        table.shrink();
+        assert!(table.slots.capacity() < 100 && table.len() == 4);
+        assert!((1..=4).all(|handle| table.find(handle).is_some()) && table.find(5).is_none());
     }
 }

@@ -1,15 +1,14 @@
-//! Which transactions may have children: those that run, with where they do, and those of the last seconds.
+//! Which transactions may have children: those that run, with where they do, and most of those that ended lately.
 
 use crate::keyed::Keyed;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::hash::BuildHasher;
 use weir_wire::arm::Handle;
 
 /// Running ones that are known.
 pub const MOST_RUNNING: usize = 131_072;
-/// Ended ones of each of two generations.
-const MOST_ENDED: usize = 32_768;
-/// How long a generation of ended ones is.
-const GENERATION_NS: u64 = 10_000_000_000;
+/// Places of ended ones, a power of two.
+const ENDED: usize = 65_536;
 
 /// Where a transaction runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,41 +20,118 @@ pub struct Place {
 }
 
 /// The spans that are known.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Spans {
     running: HashMap<u64, Place, Keyed>,
-    ended: HashSet<u64, Keyed>,
-    ended_before: HashSet<u64, Keyed>,
-    turned_ns: u64,
+    /// The one that began last, which is not among those: mostly it is the next to end. A span of 0 = there is none.
+    last: (u64, Place),
+    /// Each ended one has one place, by a hash that nobody outside knows, until another one takes it: at ten thousand a
+    /// second most are known for some seconds, which is one word to write for each, and no table that grows and is
+    /// given back. 0 = free; no span is.
+    ended: Vec<u64>,
+    keyed: Keyed,
+}
+
+impl Default for Spans {
+    fn default() -> Self {
+        let nowhere = Place { client: 0, handle: Handle(0) };
+        Self { running: HashMap::default(), last: (0, nowhere), ended: vec![0; ENDED], keyed: Keyed::default() }
+    }
 }
 
 impl Spans {
     /// One begins.
     pub fn begin(&mut self, span: u64, place: Place) {
-        if self.running.len() < MOST_RUNNING {
-            self.running.insert(span, place);
+        let (before, its_place) = std::mem::replace(&mut self.last, (span, place));
+        if before != 0 && before != span && self.running.len() < MOST_RUNNING {
+            self.running.insert(before, its_place);
         }
     }
 
-    /// One ends: it is known for some seconds more.
+    /// One ends: it is known for a while.
     pub fn end(&mut self, span: u64) {
-        if self.running.remove(&span).is_some() && self.ended.len() < MOST_ENDED {
-            self.ended.insert(span);
+        let is_last = span != 0 && self.last.0 == span;
+        if is_last {
+            self.last.0 = 0;
+        }
+        // Of one that was begun twice, as none of ours is, nothing stays.
+        let is_among = !self.running.is_empty() && self.running.remove(&span).is_some();
+        if is_last || is_among {
+            let at = self.place(span);
+            self.ended[at] = span;
         }
     }
 
     /// Whether one is known, and where it runs if it still does.
     #[must_use]
     pub fn find(&self, span: u64) -> Option<Option<Place>> {
-        let ended = || self.ended.contains(&span) || self.ended_before.contains(&span);
-        self.running.get(&span).map(|place| Some(*place)).or_else(|| ended().then_some(None))
+        if span == 0 {
+            return None;
+        }
+        if self.last.0 == span {
+            return Some(Some(self.last.1));
+        }
+        match self.running.get(&span) {
+            Some(place) => Some(Some(*place)),
+            None => (self.ended[self.place(span)] == span).then_some(None),
+        }
     }
 
-    /// Forgets those that ended long ago.
-    pub fn turn(&mut self, now_ns: u64) {
-        if now_ns.saturating_sub(self.turned_ns) >= GENERATION_NS {
-            self.turned_ns = now_ns;
-            self.ended_before = std::mem::take(&mut self.ended);
+    fn place(&self, span: u64) -> usize {
+        self.keyed.hash_one(span) as usize % ENDED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ended_ones_are_known_until_many_others_have_ended() {
+        let mut spans = Spans::default();
+        let place = |span| Place { client: 7, handle: Handle(span) };
+        assert_eq!((spans.find(0), spans.find(1)), (None, None));
+        let mut end_of = |span: u64| {
+            spans.begin(span, place(span));
+            assert_eq!(spans.find(span), Some(Some(place(span))));
+            spans.end(span);
+            assert_eq!(spans.find(span), Some(None));
+        };
+        let last = 4 * ENDED as u64;
+        (1..=last).for_each(&mut end_of);
+        spans.end(last + 1);
+        assert_eq!(spans.find(last + 1), None, "it never began");
+        // Of the last thousand all but a few, of the first ones hardly any, and no more than there are places.
+        let known = |from: u64, to: u64| (from..=to).filter(|span| spans.find(*span).is_some()).count();
+        assert!(known(last - 999, last) > 970, "{}", known(last - 999, last));
+        assert!(known(1, 1000) < 60, "{}", known(1, 1000));
+        assert!(known(1, last) <= ENDED && spans.running.is_empty());
+    }
+
+    #[test]
+    fn those_that_run_are_found_in_whichever_order_they_end() {
+        let mut spans = Spans::default();
+        let place = |span| Place { client: span as u32, handle: Handle(span) };
+        for order in [[1, 2, 3, 4], [4, 3, 2, 1], [2, 4, 1, 3]] {
+            (1..=4).for_each(|span| spans.begin(span, place(span)));
+            for (at, span) in order.into_iter().enumerate() {
+                let runs = |span: &u64| spans.find(*span) == Some(Some(place(*span)));
+                assert!(order[at..].iter().all(runs) && !order[..at].iter().any(runs));
+                spans.end(span);
+            }
         }
+        // A client that says the same twice has one; and it is another's place by then.
+        spans.begin(5, place(5));
+        spans.begin(5, place(6));
+        assert_eq!((spans.find(5), spans.running.len()), (Some(Some(place(6))), 0));
+        spans.begin(6, place(6));
+        spans.begin(5, place(5));
+        spans.end(5);
+        assert_eq!((spans.find(5), spans.find(6)), (Some(None), Some(Some(place(6)))));
+        spans.begin(5, place(5));
+        spans.begin(7, place(7));
+        spans.begin(5, place(5));
+        spans.end(5);
+        assert_eq!((spans.find(5), spans.running.len()), (Some(None), 2));
     }
 }

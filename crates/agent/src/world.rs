@@ -114,6 +114,7 @@ impl World {
     }
 
     /// A transaction is over. Returns where its parent runs, if it does.
+    #[inline]
     pub fn finished(&mut self, mut finished: Finished) -> Option<Place> {
         let Some(parent) = finished.parent else {
             self.count(finished);

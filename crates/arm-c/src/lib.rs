@@ -2,12 +2,13 @@
 //!
 //! No call blocks without a bound or ends the program; what comes in may be null or nonsense, and what goes out can
 //! always be passed on.
-//! Only the standard's functions are exported.
+//! Only the standard's functions are exported, and three of our own for servers (`requests.rs`).
 
 mod buffer;
 mod correlators;
 mod outcome;
 mod registering;
+mod requests;
 mod text;
 mod transactions;
 pub mod types;
@@ -15,4 +16,5 @@ pub mod types;
 pub use correlators::*;
 pub use outcome::Outcome;
 pub use registering::*;
+pub use requests::*;
 pub use transactions::*;

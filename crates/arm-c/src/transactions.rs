@@ -1,4 +1,4 @@
-//! Transactions. The first function and the second are the hot ones: all that is rare is told apart at once.
+//! Transactions. The first three functions are the hot ones: all that is rare is told apart at once.
 
 use crate::buffer::Buffers;
 use crate::correlators::{answer, parent};
@@ -27,18 +27,51 @@ pub unsafe extern "C" fn arm_start_transaction(
     tran_handle: *mut i64,
     current_correlator: *mut u8,
 ) -> i32 {
-    let more = flags as usize | parent_correlator as usize | buffer4 as usize | current_correlator as usize;
+    let more = flags as usize | buffer4 as usize;
     // SAFETY: as the caller promises.
     if let (0, Some(id), Some(place)) = (more, unsafe { tran_id.as_ref() }, unsafe { tran_handle.as_mut() }) {
         let transaction = weir_arm::live_number_of(Sort::Transaction, &id.0);
         let instance = weir_arm::running_instance(app_handle);
         if transaction != 0 && instance != 0 {
-            *place = weir_arm::start(transaction, instance).0 as i64;
-            return 0;
+            if parent_correlator as usize | current_correlator as usize == 0 {
+                *place = weir_arm::start(transaction, instance).0 as i64;
+                return 0;
+            }
+            // SAFETY: as the caller promises.
+            return unsafe { start_related(transaction, instance, parent_correlator, place, current_correlator) };
         }
     }
     // SAFETY: as the caller promises.
     unsafe { start_more(app_handle, tran_id, parent_correlator, flags, buffer4, tran_handle, current_correlator) }
+}
+
+/// Begins one that has relatives, and of which nothing else is told.
+///
+/// # Safety
+/// The correlators are null or as `arm4.h` declares.
+#[inline(never)]
+unsafe fn start_related(
+    transaction: u16,
+    instance: u16,
+    parent_correlator: *const u8,
+    tran_handle: &mut i64,
+    current_correlator: *mut u8,
+) -> i32 {
+    let mut verdict = Verdict::new();
+    // SAFETY: as the caller promises.
+    let parent = unsafe { parent(parent_correlator, &mut verdict) };
+    let begin = Begin {
+        transaction,
+        instance,
+        flags: if current_correlator.is_null() { 0 } else { CORRELATED },
+        parent: parent.map(|parent| parent.identity),
+        arrival_ns: 0,
+    };
+    let handle = weir_arm::start_with(&begin, |_| {});
+    *tran_handle = handle.0 as i64;
+    // SAFETY: as the caller promises.
+    unsafe { answer(current_correlator, handle, parent, false) };
+    verdict.code()
 }
 
 /// Ends a transaction.

@@ -288,6 +288,36 @@ pub struct DiagProperties {
     pub array: *const Property,
 }
 
+/// What a request tells at its end (`weir_arm.h`).
+#[derive(Debug)]
+#[repr(C)]
+pub struct Request {
+    /// Its method; null = none, as of all texts here.
+    pub method: *const c_char,
+    /// Its host.
+    pub host: *const c_char,
+    /// Its path.
+    pub path: *const c_char,
+    /// On whose behalf it was handled.
+    pub user: *const c_char,
+    /// What went wrong, in words.
+    pub diagnosis: *const c_char,
+    /// Its client's address.
+    pub address: *const u8,
+    /// What sort of address that is, as the standard numbers them.
+    pub address_format: i16,
+    /// Its bytes; 0 = there is none.
+    pub address_length: i16,
+    /// The response's status.
+    pub code: i32,
+    /// Bytes of the response.
+    pub bytes: i64,
+    /// When it arrived, as its begin said.
+    pub arrived_ns: i64,
+    /// When the first byte of the response left, by `arm_get_arrival_time`; 0 = that is not known.
+    pub answered_ns: i64,
+}
+
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use std::mem::{offset_of, size_of};
@@ -302,5 +332,9 @@ const _: () = {
     assert!(size_of::<TranIdentity>() == 40 && offset_of!(TranIdentity, uri) == 32);
     assert!(size_of::<Context>() == 16 && size_of::<TranContext>() == 24 && offset_of!(TranContext, uri) == 16);
     assert!(size_of::<MetricBinding>() == 24 && offset_of!(MetricBinding, id) == 8);
+    assert!(
+        size_of::<Request>() == 80 && offset_of!(Request, address_format) == 48 && offset_of!(Request, bytes) == 56
+    );
+    assert!(offset_of!(Request, code) == 52 && offset_of!(Request, answered_ns) == 72);
     assert!(size_of::<Charset>() == 12 && size_of::<PreparationStatistics>() == 40);
 };

@@ -157,16 +157,18 @@ fn sanitized(name: &str, sanitizer: &str, options: &[&str]) {
 #[test]
 fn sizes_offsets_constants_and_types_are_the_standards() {
     plain("layout", &[], &[]);
-    // And the header is one of C++; clang is there for the BPF programs, and needs nothing more for that.
-    let header = sources().join("../../../../native/include/arm4.h");
-    let mut check = Command::new("clang");
-    check.args(["-fsyntax-only", "-std=c++98", "-Wall", "-Wextra", "-Werror", "-Wno-long-long", "-x", "c++"]);
-    let output = check.arg(header).output().expect("clang starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // And the headers are those of C++; clang is there for the BPF programs, and needs nothing more for that.
+    for header in ["arm4.h", "weir_arm.h"] {
+        let header = sources().join("../../../../native/include").join(header);
+        let mut check = Command::new("clang");
+        check.args(["-fsyntax-only", "-std=c++98", "-Wall", "-Wextra", "-Werror", "-Wno-long-long", "-x", "c++"]);
+        let output = check.arg(header).output().expect("clang starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]
-fn only_the_standards_symbols_are_exported_and_the_library_stays() {
+fn only_what_the_headers_declare_is_exported_and_the_library_stays() {
     if require::program("nm").is_none() {
         return;
     }
@@ -177,16 +179,16 @@ fn only_the_standards_symbols_are_exported_and_the_library_stays() {
         .filter_map(|line| line.split(' ').nth(2).map(str::to_owned))
         .collect();
     exported.sort();
-    let mut standard: Vec<&str> = "arm_bind_thread arm_block_transaction arm_destroy_application \
+    let mut declared: Vec<&str> = "arm_bind_thread arm_block_transaction arm_destroy_application \
         arm_discard_transaction arm_generate_correlator arm_get_arrival_time arm_get_correlator_flags \
         arm_get_correlator_length arm_get_error_message arm_is_charset_supported arm_register_application \
         arm_register_metric arm_register_transaction arm_report_transaction arm_start_application \
         arm_start_transaction arm_stop_application arm_stop_transaction arm_unbind_thread arm_unblock_transaction \
-        arm_update_transaction"
+        arm_update_transaction weir_arm_request_correlator weir_arm_start_request weir_arm_stop_request"
         .split_whitespace()
         .collect();
-    standard.sort_unstable();
-    assert_eq!(exported, standard);
+    declared.sort_unstable();
+    assert_eq!(exported, declared);
     let output = Command::new("readelf").args(["-dW"]).arg(&library).output().expect("readelf starts");
     let dynamic = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(dynamic.contains("[libarm4.so.4]") && dynamic.contains("NODELETE"), "{dynamic}");
@@ -206,6 +208,17 @@ fn every_rule_holds_under_address_sanitizer() {
 #[test]
 fn every_rule_holds_under_valgrind() {
     under_valgrind("rules", &[], &LEAKS);
+}
+
+#[test]
+fn requests_are_recorded_as_the_standards_calls_do() {
+    plain("requests", &[], &[]);
+}
+
+#[test]
+fn requests_stay_within_what_is_theirs() {
+    sanitized("requests", "address,undefined", &[]);
+    under_valgrind("requests", &[], &LEAKS);
 }
 
 #[test]

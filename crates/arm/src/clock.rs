@@ -74,7 +74,12 @@ impl Clock {
 
     /// CLOCK_MONOTONIC at a real time that has passed, both in nanoseconds; a time that is still to come is now.
     pub(crate) fn at_unix_ns(&self, unix_ns: i64) -> u64 {
-        let now_ns = self.now_ns();
+        self.at_unix_ns_by(self.now_ns(), unix_ns)
+    }
+
+    /// The same for who has just read this clock.
+    #[inline(always)]
+    pub(crate) fn at_unix_ns_by(&self, now_ns: u64, unix_ns: i64) -> u64 {
         if now_ns.wrapping_sub(self.unix_asked_ns.load(Ordering::Relaxed)) > MOST_OFFSET_AGE {
             self.ask_unix();
         }

@@ -8,7 +8,7 @@
 
 use crate::lane::{self, is_left_out};
 use crate::memory::revived;
-use crate::place::Telling;
+use crate::place::{Place, Telling};
 use crate::process::{Process, process};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weir_wire::Kind;
@@ -100,32 +100,44 @@ fn start_timed(
     if one_in != SWITCH_ON && (one_in == SWITCH_OFF || is_left_out(one_in)) {
         return left_out(process, head);
     }
+    let one_in = if of_program > 1 { of_program.saturating_mul(one_in.max(1)).min(SWITCH_OFF - 1) } else { one_in };
     lane::write(process, head, |place| {
-        let more = u8::from(begin.parent.is_some()) + u8::from(begin.arrival_ns != 0);
-        if !place.has_room(1 + u64::from(more)) {
-            return Handle(0);
-        }
-        let flags = begin.flags & (TRACE | BOUND | CORRELATED | ARM_2)
-            | if begin.parent.is_some() { HAS_PARENT } else { 0 }
-            | if begin.arrival_ns != 0 { HAS_ARRIVAL } else { 0 };
-        let kind = Kind::ArmStart as u64 | u64::from(flags) << 16 | u64::from(more) << 24 | place.task;
-        let one_in = if of_program > 1 { of_program.saturating_mul(one_in.max(1)).min(SWITCH_OFF - 1) } else { one_in };
-        let of = u64::from(begin.transaction) | u64::from(begin.instance) << 16 | u64::from(one_in) << 32;
-        let handle = place.handle();
-        let time_ns = clock();
-        place.put([time_ns, kind, handle.0, of]);
-        if let Some(parent) = begin.parent {
-            place.put(parent.slot());
-        }
-        if begin.arrival_ns != 0 {
-            place.put([begin.arrival_ns, 0, 0, 0]);
-        }
+        let Some((handle, time_ns)) = put_start(place, begin, one_in, clock) else { return Handle(0) };
         let mut telling = Telling::new(place, handle, time_ns);
         tell(&mut telling);
         telling.flush();
         handle
     })
     .unwrap_or(Handle(0))
+}
+
+/// Writes a begin, of `one_in`; gives its handle and its time. `None` = no room.
+#[inline(always)]
+pub(crate) fn put_start(
+    place: &mut Place,
+    begin: &Begin,
+    one_in: u32,
+    clock: impl FnOnce() -> u64,
+) -> Option<(Handle, u64)> {
+    let more = u8::from(begin.parent.is_some()) + u8::from(begin.arrival_ns != 0);
+    if !place.has_room(1 + u64::from(more)) {
+        return None;
+    }
+    let flags = begin.flags & (TRACE | BOUND | CORRELATED | ARM_2)
+        | if begin.parent.is_some() { HAS_PARENT } else { 0 }
+        | if begin.arrival_ns != 0 { HAS_ARRIVAL } else { 0 };
+    let kind = Kind::ArmStart as u64 | u64::from(flags) << 16 | u64::from(more) << 24 | place.task;
+    let of = u64::from(begin.transaction) | u64::from(begin.instance) << 16 | u64::from(one_in) << 32;
+    let handle = place.handle();
+    let time_ns = clock();
+    place.put([time_ns, kind, handle.0, of]);
+    if let Some(parent) = begin.parent {
+        place.put(parent.slot());
+    }
+    if begin.arrival_ns != 0 {
+        place.put([begin.arrival_ns, 0, 0, 0]);
+    }
+    Some((handle, time_ns))
 }
 
 /// Ends a transaction (status: 0 = good, 1 = aborted, 2 = failed, 3 = unknown); `false` = the handle is not of this process.

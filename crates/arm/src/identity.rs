@@ -14,6 +14,7 @@ static UNRECORDED: AtomicU64 = AtomicU64::new(0);
 /// The identity of a started transaction, for its correlator; `asked` = its application asked for tracing.
 ///
 /// One that is not recorded passes its parent's identity on, so that a child that is recorded finds a parent that was.
+#[inline]
 #[must_use]
 pub fn identity(handle: Handle, parent: Option<Identity>, asked: bool) -> Identity {
     let process = process();
@@ -27,6 +28,12 @@ pub fn identity(handle: Handle, parent: Option<Identity>, asked: bool) -> Identi
     if let Some(parent) = parent {
         return Identity { flags: parent.flags | asked, ..parent };
     }
+    unrecorded(token, asked)
+}
+
+/// The identity of what is not recorded and has no parent.
+#[inline(never)]
+fn unrecorded(token: Token, asked: u8) -> Identity {
     let count = UNRECORDED.fetch_add(1, Ordering::Relaxed);
     let span = token.span(Handle(now_ns() ^ count.rotate_right(16)));
     Identity { trace: token.trace(span), span, flags: asked, format: Identity::FORMAT }

@@ -24,6 +24,7 @@ mod memory;
 mod place;
 mod process;
 mod registry;
+mod requests;
 mod short_handles;
 
 pub use hot::{
@@ -36,5 +37,6 @@ pub use instances::{begin_instance, end_instance, instance_of, running_instance}
 pub use place::Telling;
 pub use process::listening;
 pub use registry::{State, belongs_to, define, forget, is_live, mute, sort_of, state_of};
+pub use requests::{Pieces, Room, start_request, stop_request};
 pub use short_handles::{lengthen, release, shorten};
 pub use weir_wire::arm::{ARM_2, BOUND, CORRELATED, DefinitionWriter, Field, Handle, Identity, Metric, Sort, TRACE};

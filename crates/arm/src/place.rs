@@ -44,6 +44,16 @@ impl Place {
         looked.is_some()
     }
 
+    /// Where the next slots lie, if so many are free and side by side; what is not free now may be at a look
+    /// ([`Place::has_room`]).
+    #[inline(always)]
+    pub(crate) fn run(&self, slots: u64) -> Option<*mut u8> {
+        let at = self.written as usize & (LANE_SLOTS - 1);
+        let is_free = (self.written + slots).wrapping_sub(self.read) <= LANE_SLOTS as u64;
+        // SAFETY: the mask keeps it within the lane, which stays mapped.
+        (is_free && at + slots as usize <= LANE_SLOTS).then(|| unsafe { self.ring.add(at * SLOT_WORDS) }.cast())
+    }
+
     /// The handle of what is written next.
     #[inline(always)]
     pub(crate) fn handle(&self) -> Handle {

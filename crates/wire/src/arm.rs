@@ -175,6 +175,7 @@ pub struct Token(pub u64);
 
 impl Token {
     /// The identity of a transaction within its trace; never 0. A bijection of the handle for each token.
+    #[inline]
     #[must_use]
     pub fn span(self, handle: Handle) -> u64 {
         // An odd factor and a rotation keep it reversible; neighbours come out far apart.
@@ -194,6 +195,7 @@ impl Token {
     }
 
     /// The trace of a transaction that has no parent.
+    #[inline]
     #[must_use]
     pub fn trace(self, span: u64) -> [u64; 2] {
         [self.0.max(1), span]
@@ -225,6 +227,7 @@ impl Identity {
     pub const ASKED: u8 = 2;
 
     /// The correlator: length, format, flags (0x80 = application's trace, 0x40 = agent's), trace, span.
+    #[inline]
     #[must_use]
     pub fn correlator(self) -> [u8; CORRELATOR_BYTES] {
         let mut bytes = [0; CORRELATOR_BYTES];

@@ -37,6 +37,7 @@ macro_rules! kinds {
 
         impl Kind {
             /// The kind of a code, or `None` for one that this version does not know.
+            #[inline]
             #[must_use]
             pub fn from_code(code: u16) -> Option<Self> {
                 match code { $($code => Some(Self::$variant),)* _ => None }

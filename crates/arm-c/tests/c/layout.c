@@ -1,6 +1,7 @@
 /* Every size, offset and constant of the interface; most of this test is that it compiles. */
 
 #include <arm4.h>
+#include <weir_arm.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -47,6 +48,10 @@ SIZE(arm_subbuffer_block_cause_t, 8); SIZE(arm_subbuffer_preparation_time_t, 16)
 SIZE(arm_subbuffer_preparation_time_statistics_t, 40); SIZE(arm_subbuffer_arrival_time_usec_t, 16);
 SIZE(arm_subbuffer_diag_properties_t, 16); SIZE(arm_subbuffer_tran_control_t, 8);
 SIZE(arm_subbuffer_tran_instance_control_t, 8);
+SIZE(weir_arm_request, 80); AT(weir_arm_request, host, 8); AT(weir_arm_request, path, 16); AT(weir_arm_request, user, 24);
+AT(weir_arm_request, diagnosis, 32); AT(weir_arm_request, address, 40); AT(weir_arm_request, address_format, 48);
+AT(weir_arm_request, address_length, 50); AT(weir_arm_request, code, 52); AT(weir_arm_request, bytes, 56);
+AT(weir_arm_request, arrived_ns, 64); AT(weir_arm_request, answered_ns, 72);
 
 IS(ARM_FALSE, 0); IS(ARM_TRUE, 1);
 IS(ARM_STATUS_GOOD, 0); IS(ARM_STATUS_ABORTED, 1); IS(ARM_STATUS_FAILED, 2); IS(ARM_STATUS_UNKNOWN, 3);

@@ -4,6 +4,7 @@ mod correlators;
 mod cost;
 mod directives;
 mod http2;
+mod libraries;
 mod memory;
 mod names;
 mod package;
