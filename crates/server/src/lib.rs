@@ -46,15 +46,21 @@
 
 mod access_log;
 mod admin;
+mod advice;
+mod advisory;
 mod arm_requests;
 mod arm_rules;
 mod assembly;
 mod atom;
+mod audio;
 mod basic_user;
 mod cache;
+mod caller;
 mod census;
 mod client;
+mod client_hints;
 mod clock;
+mod codec_swap;
 mod coding;
 mod compress;
 mod conditional;
@@ -73,6 +79,8 @@ mod head;
 mod http2;
 mod http3;
 mod inotify;
+mod link;
+mod link_prior;
 mod listen;
 mod listing;
 mod media_type;
@@ -96,11 +104,13 @@ mod target;
 mod template;
 mod tls;
 mod transport;
+mod variants;
 mod watcher;
 mod watches;
 mod workbench;
 
 pub use admin::{Admin, AdminError, AdminToken};
+pub use advice::{Advice, Adviser, Link, Question};
 pub use arm_rules::{ArmRules, ArmRulesError};
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,

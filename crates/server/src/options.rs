@@ -2,12 +2,14 @@
 
 use crate::access_log::format::Format;
 use crate::admin::Admin;
+use crate::advice::Adviser;
 use crate::arm_rules::ArmRules;
 use crate::config::HostRules;
 use crate::listen::ListenAddr;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How to serve a directory.
@@ -57,6 +59,8 @@ pub struct Options {
     pub read_again: Vec<PathBuf>,
     /// Which requests are told as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
+    /// Who knows rules: is asked about requests for the paths that they are for. Default: nobody.
+    pub adviser: Option<Arc<dyn Adviser>>,
     /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
     /// of `listen` speak TLS. Default: none.
     pub certificates: Vec<CertificateFiles>,
@@ -98,6 +102,7 @@ impl Options {
             sandbox: None,
             read_again: Vec::new(),
             arm: None,
+            adviser: None,
             certificates: Vec::new(),
             listen_clear: Vec::new(),
             listen_quic: Vec::new(),
