@@ -67,6 +67,7 @@ mod conditional;
 mod config;
 mod confine;
 mod connection;
+mod control;
 mod counters;
 mod drain;
 mod epoll;
@@ -115,6 +116,7 @@ pub use arm_rules::{ArmRules, ArmRulesError};
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,
 };
+pub use control::Control;
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
 pub use listen::{ListenAddr, Local, LocalAddr};

@@ -22,6 +22,9 @@ pub struct Options {
     /// Event loops, each a thread with its own listening sockets, cache and log buffer; at least 1 is run.
     /// Default: the CPUs that this process may use.
     pub loops: usize,
+    /// Event loops that rest until [`crate::Control::spread`] has them serve, on the addresses of TCP. They have their shares of memory and
+    /// descriptors all the time. Default: 0.
+    pub reserve_loops: usize,
     /// Bytes of file content held in memory by all loops together; each loop has an equal share. Default: 256 MiB.
     pub cache_bytes_max: u64,
     /// Files up to this size are held in memory; larger ones are sent from their descriptor, which in the clear spares
@@ -80,12 +83,18 @@ pub struct Options {
 }
 
 impl Options {
+    /// All loops, those that rest included.
+    pub(crate) fn all_loops(&self) -> usize {
+        self.loops.max(1) + self.reserve_loops
+    }
+
     /// Serves `root` with the defaults.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             listen: vec![ListenAddr::default()],
             root: root.into(),
             loops: std::thread::available_parallelism().map_or(1, usize::from),
+            reserve_loops: 0,
             cache_bytes_max: 256 << 20,
             cached_file_bytes_max: 24 << 10,
             compression: Compression::default(),

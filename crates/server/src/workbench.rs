@@ -5,6 +5,7 @@ use crate::arm_requests::{self, ArmRequests, Received};
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::connection::count;
+use crate::control::Controls;
 use crate::counters::{Counters, LoopCounters};
 use crate::error_page::{self, Extra};
 use crate::front::Front;
@@ -46,6 +47,11 @@ pub(crate) struct Workbench {
     /// Where another configuration comes from, and which one holds.
     pub(crate) reloads: Arc<Reloads>,
     generation: u64,
+    /// Orders of others, and how new those are that it has taken up.
+    pub(crate) controls: Arc<Controls>,
+    controls_generation: u64,
+    /// Reserve loops that are to serve.
+    pub(crate) loops_more: u32,
     /// What tells of changed files.
     pub(crate) watcher: Rc<Watcher>,
     pub(crate) input: Box<[u8]>,
@@ -82,6 +88,9 @@ impl Workbench {
             connections_begun: Cell::new((index as u64) << 48),
             reloads,
             generation: 0,
+            controls: Arc::default(),
+            controls_generation: 0,
+            loops_more: 0,
             watcher,
             input: vec![0; input_bytes].into(),
             batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
@@ -111,6 +120,7 @@ impl Workbench {
 
     /// Takes up what came from other threads; whether connections that are parked have something to go on with.
     pub(crate) fn take_news(&mut self) -> bool {
+        self.take_orders();
         if let Some(options) = self.reloads.newer(&mut self.generation) {
             self.limits = Limits { connections_max: self.limits.connections_max, ..options.limits.clone() };
             // The memory for input was made for the first bound.
@@ -129,6 +139,18 @@ impl Workbench {
             return true;
         }
         self.front.take_mail(&self.clock)
+    }
+
+    /// Does as it is ordered, and some of what is to be loaded; the rest when it is woken again, behind the requests until then.
+    fn take_orders(&mut self) {
+        if let Some(orders) = self.controls.newer(&mut self.controls_generation) {
+            self.front.obey(&orders);
+            self.loops_more = orders.loops_more;
+        }
+        let counts = &self.counters.0[self.index];
+        if self.front.warm_some(&self.clock, counts) {
+            self.controls.wake(self.index);
+        }
     }
 
     /// Makes the response to a request of a stream, and begins what is said of it elsewhere.
