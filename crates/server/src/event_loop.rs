@@ -344,6 +344,13 @@ impl EventLoop {
         }
     }
 
+    /// Asks those who wait for others again, as some may have waited long enough.
+    fn ask_again(&mut self) {
+        if self.bench.has_waiting() {
+            self.take_news();
+        }
+    }
+
     /// What is done now and then: deadlines, the log, the end of a pause.
     fn sweep(&mut self) {
         let now_ms = self.bench.clock.now_ms;
@@ -352,6 +359,7 @@ impl EventLoop {
             self.paused_until_ms = None;
             self.listen(Interest::Level);
         }
+        self.ask_again();
         for token in self.connections.tokens(|connection| connection.is_due(now_ms)) {
             if let Some(connection) = self.connections.get(token) {
                 connection.expire(&mut self.bench);

@@ -6,6 +6,7 @@ use crate::advice::Adviser;
 use crate::arm_rules::ArmRules;
 use crate::config::HostRules;
 use crate::listen::ListenAddr;
+use crate::throttle::Throttle;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -64,6 +65,8 @@ pub struct Options {
     pub arm: Option<ArmRules>,
     /// Who knows rules: is asked about requests for the paths that they are for. Default: nobody.
     pub adviser: Option<Arc<dyn Adviser>>,
+    /// Bounds on the requests that are under way for some paths; the first that a path is of counts. Default: none.
+    pub throttles: Vec<Throttle>,
     /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
     /// of `listen` speak TLS. Default: none.
     pub certificates: Vec<CertificateFiles>,
@@ -112,6 +115,7 @@ impl Options {
             read_again: Vec::new(),
             arm: None,
             adviser: None,
+            throttles: Vec::new(),
             certificates: Vec::new(),
             listen_clear: Vec::new(),
             listen_quic: Vec::new(),

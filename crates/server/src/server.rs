@@ -23,6 +23,7 @@ use crate::reload::{Reloader, Reloads};
 use crate::root::Root;
 use crate::shelf::Shelf;
 use crate::site::{Share, Site};
+use crate::throttle::Throttles;
 use crate::tls::Certificates;
 use crate::watcher::Watcher;
 use crate::workbench::Workbench;
@@ -252,6 +253,7 @@ impl Server {
             has_arm: options.arm.is_some(),
             priors: Arc::clone(&priors),
             loops_reserve: options.reserve_loops,
+            throttles: options.throttles.clone(),
         };
         let names = Arc::new(Names::default());
         let shelf = Arc::new(Shelf::new());
@@ -436,6 +438,7 @@ impl Start {
             Workbench::new(front, self.log, self.arm, options, counters.clone(), index, (self.reloads, watcher));
         let (sockets, config, alt_svc) = self.quic;
         bench.alt_svc = alt_svc;
+        bench.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), index);
         bench.controls = self.controls;
         let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, index, options.loops);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();

@@ -2,7 +2,6 @@
 
 use crate::census::Census;
 use crate::counters::Counts;
-use crate::link_prior::Priors;
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
@@ -22,6 +21,12 @@ pub(in crate::admin) struct Adaptation {
     pub(in crate::admin) links_evicted: u64,
     pub(in crate::admin) priors: u64,
     pub(in crate::admin) priors_evicted: u64,
+    /// Requests of throttled paths that are answered and that wait, and those that waited, were refused, or went away.
+    pub(in crate::admin) throttle_running: u64,
+    pub(in crate::admin) throttle_waiting: u64,
+    pub(in crate::admin) throttle_queued: u64,
+    pub(in crate::admin) throttle_refused: u64,
+    pub(in crate::admin) throttle_gone: u64,
     /// What caches keep by order, of all loops.
     pub(in crate::admin) pinned_bytes: u64,
     pub(in crate::admin) pinned_entries: u64,
@@ -33,8 +38,14 @@ pub(in crate::admin) struct Adaptation {
 }
 
 impl Adaptation {
-    pub(super) fn of(counts: &Counts, census: &Census, priors: &Priors, loops_reserve: usize) -> Self {
-        let (kept, priors_evicted) = priors.fill();
+    /// `priors` and `throttled` are what there is of either, in the order of the fields.
+    pub(super) fn of(
+        counts: &Counts,
+        census: &Census,
+        (priors, priors_evicted): (u64, u64),
+        (throttle_running, throttle_waiting): (u64, u64),
+        loops_reserve: usize,
+    ) -> Self {
         Self {
             asked: counts.advised,
             refused: counts.advice_refused,
@@ -46,8 +57,13 @@ impl Adaptation {
             swaps_refused: counts.swaps_refused,
             looks: counts.link_looks,
             links_evicted: counts.links_evicted,
-            priors: kept,
+            priors,
             priors_evicted,
+            throttle_running,
+            throttle_waiting,
+            throttle_queued: counts.throttle_queued,
+            throttle_refused: counts.throttle_refused,
+            throttle_gone: counts.throttle_gone,
             pinned_bytes: census.pinned_bytes,
             pinned_entries: census.pinned_entries,
             warmed: counts.warmed,

@@ -220,6 +220,9 @@ fn adaptation(out: &mut Families, status: &Status) {
         ("weir_link_looks_total", "Looks at how fast clients take their responses.", adaptation.looks),
         ("weir_links_evicted_total", "Connections whose readings were given up.", adaptation.links_evicted),
         ("weir_link_priors_evicted_total", "Expectations that were given up.", adaptation.priors_evicted),
+        ("weir_throttle_queued_total", "Requests that waited for others.", adaptation.throttle_queued),
+        ("weir_throttle_refused_total", "Requests refused as too many were there.", adaptation.throttle_refused),
+        ("weir_throttle_gone_total", "Requests whose client went away meanwhile.", adaptation.throttle_gone),
         ("weir_cache_warmed_total", "Files loaded by order, in each loop.", adaptation.warmed),
         ("weir_cache_warm_dropped_total", "Files that were not, as too many waited.", adaptation.warm_dropped),
     ] {
@@ -227,6 +230,8 @@ fn adaptation(out: &mut Families, status: &Status) {
     }
     for (name, help, count) in [
         ("weir_link_priors", "Addresses and networks of which something is expected.", adaptation.priors),
+        ("weir_throttle_running", "Requests of throttled paths under way.", adaptation.throttle_running),
+        ("weir_throttle_waiting", "Requests that wait for them.", adaptation.throttle_waiting),
         ("weir_cache_pinned_bytes", "Bytes that the caches of all loops keep by order.", adaptation.pinned_bytes),
         ("weir_cache_pinned_entries", "Entries that they keep.", adaptation.pinned_entries),
         ("weir_loops_reserve", "Event loops of the reserve.", adaptation.loops_reserve),

@@ -8,6 +8,7 @@ use crate::event_loop::Open;
 use crate::front::host_counts::HostTable;
 use crate::link_prior::Priors;
 use crate::reload::Reloads;
+use crate::throttle::{Throttle, Throttles};
 use crate::tls::Keys;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub(crate) struct View {
     /// What is expected of clients.
     pub(crate) priors: Arc<Priors>,
     pub(crate) loops_reserve: usize,
+    pub(crate) throttles: Vec<Throttle>,
 }
 
 /// The server as it is now. Names end with their unit; what is called a count grows only.
@@ -258,7 +260,13 @@ impl View {
             },
             log: self.has_log.then_some(Log { lines: counts.log_lines, dropped: counts.log_dropped }),
             arm_told: self.has_arm.then_some(counts.arm_told),
-            adaptation: Adaptation::of(&counts, &census, &self.priors, self.loops_reserve),
+            adaptation: Adaptation::of(
+                &counts,
+                &census,
+                self.priors.fill(),
+                Throttles::fill(&self.throttles),
+                self.loops_reserve,
+            ),
             reloads: Reload {
                 done: reloads.done,
                 failed: reloads.failed,
