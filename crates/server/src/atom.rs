@@ -197,8 +197,8 @@ impl Atom {
         self.fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
     }
 
-    /// The same content where it was chosen for a client, as a variant of this name or as the file itself. What others may
-    /// get is not kept for them, and only the tag says which one it is: variants may be of one time.
+    /// The same content where it was chosen for a client, as a variant of this name or as the file itself. What others
+    /// may get is not kept for them, and only the tag says which one it is: variants may be of one time.
     pub(crate) fn chosen(&self, variant: Option<&str>) -> Self {
         let etag = variant.map_or_else(|| self.etag.clone(), |name| variants::tag(&self.etag, name));
         let mut atom = Self {

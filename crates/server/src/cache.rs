@@ -87,8 +87,8 @@ impl Cache {
         if now_ms < entry.fresh_until_ms { Found::Fresh(atom) } else { Found::Stale(atom) }
     }
 
-    /// Keeps what the patterns match, and nothing else, whatever wants its room. Where it fills the cache, other content is
-    /// served without being kept.
+    /// Keeps what the patterns match, and nothing else, whatever wants its room. Where it fills the cache, other
+    /// content is served without being kept.
     pub(crate) fn pin(&mut self, patterns: &[Pattern]) {
         self.pins = patterns.to_vec();
         for entry in self.slots.iter_mut().flatten() {

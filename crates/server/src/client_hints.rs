@@ -1,5 +1,5 @@
-//! What clients say of themselves: the hints of the network (WICG, Network Information) and Save-Data. They stand in for what has
-//! not been measured.
+//! What clients say of themselves: the hints of the network (WICG, Network Information) and Save-Data. They stand in
+//! for what has not been measured.
 
 use crate::advice::Link;
 use crate::request::Request;

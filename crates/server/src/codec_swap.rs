@@ -1,8 +1,8 @@
 //! Sound that goes on in another file in the middle, where the client takes less, or more, than it did.
 //!
 //! The response is made piece by piece, each a chunk of whole frames. As long as nothing is swapped they are the file's
-//! bytes. Whoever wants another variant is obeyed at the next frame, if decoders need no other set-up for it; of Layer III
-//! the frame before may be replaced by one that carries what the next one needs (`audio/carrier.rs`).
+//! bytes. Whoever wants another variant is obeyed at the next frame, if decoders need no other set-up for it; of Layer
+//! III the frame before may be replaced by one that carries what the next one needs (`audio/carrier.rs`).
 
 use crate::advice::Link;
 use crate::advisory::Advisory;
@@ -22,8 +22,9 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes of a piece: of a quarter of a second, as far as it is known how much that is. The kernel takes a piece as a whole, and
-/// until it does nothing is heard of the client; larger ones would be heard of too late where it becomes slow.
+/// Bytes of a piece: of a quarter of a second, as far as it is known how much that is. The kernel takes a piece as a
+/// whole, and until it does nothing is heard of the client; larger ones would be heard of too late where it becomes
+/// slow.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = 1024..=4096;
 const PIECE_S: f64 = 0.25;
 /// Bytes of a file that are looked at for the frame to go on with, before the next piece is sent.

@@ -36,9 +36,9 @@ pub(crate) struct Orders {
 }
 
 impl Control {
-    /// Keeps what is in the cache, or comes into it, of the paths that a glob matches (`*` within a segment, `**` anything,
-    /// `?` one character), whatever else wants its room. Paths are those from the root of a site. Whether the glob can be
-    /// used: it is refused if it is too large, or with 256 others.
+    /// Keeps what is in the cache, or comes into it, of the paths that a glob matches (`*` within a segment, `**`
+    /// anything, `?` one character), whatever else wants its room. Paths are those from the root of a site. Whether the
+    /// glob can be used: it is refused if it is too large, or with 256 others.
     pub fn pin(&self, glob: &str) -> bool {
         let Some(pattern) = Pattern::glob(glob) else { return false };
         let mut orders = self.0.orders();
@@ -60,8 +60,8 @@ impl Control {
         self.0.say(orders);
     }
 
-    /// Has every loop load the files that a glob matches, some at a time between its requests, as far as its cache has room. Whether the
-    /// glob can be used.
+    /// Has every loop load the files that a glob matches, some at a time between its requests, as far as its cache has
+    /// room. Whether the glob can be used.
     pub fn warm(&self, glob: &str) -> bool {
         if Pattern::glob(glob).is_none() {
             return false;
@@ -76,8 +76,8 @@ impl Control {
         true
     }
 
-    /// Has so many of the reserve loops serve (`Options::reserve_loops`, more are as all of them), and the others give back
-    /// their part: they take what waits for them, finish what is under way, and rest.
+    /// Has so many of the reserve loops serve (`Options::reserve_loops`, more are as all of them), and the others give
+    /// back their part: they take what waits for them, finish what is under way, and rest.
     pub fn spread(&self, loops_more: u32) {
         let mut orders = self.0.orders();
         orders.loops_more = loops_more;
@@ -102,7 +102,8 @@ impl Controls {
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of whom to wake, in the order of the loops, and wakes them for what was ordered before they were there.
+    /// Takes note of whom to wake, in the order of the loops, and wakes them for what was ordered before they were
+    /// there.
     pub(crate) fn know(&self, wakers: Vec<Arc<Waker>>) {
         *self.wakers() = wakers;
         self.wakers().iter().for_each(|waker| waker.wake());

@@ -20,7 +20,8 @@
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
 //! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log/`) or business
-//! transactions (`arm_rules.rs`, `arm_requests.rs`), or hosts of a configuration (`config/`, `front/`).
+//! transactions (`arm_rules.rs`, `arm_requests.rs`), hosts of a configuration (`config/`, `front/`), rules that somebody
+//! has for a path (`advice.rs`, `advisory.rs`, `site/governed.rs`), orders (`control.rs`) or bounds (`throttle.rs`).
 //!
 //! # Staleness
 //!

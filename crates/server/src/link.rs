@@ -1,10 +1,10 @@
 //! How fast a client takes what there is for it, by what the kernel counts of its connection anyway (TCP_INFO).
 //!
-//! The bandwidth is what the client has acknowledged over the time in which something was there for it: `tcpi_bytes_acked`
-//! over `tcpi_busy_time`. Time in which the client's own window was full (`tcpi_rwnd_limited`) is part of that, since
-//! a client that reads slowly is a slow client. Where our own buffer was the limit (`tcpi_sndbuf_limited`) it could have
-//! been more, so that such a reading only raises what is known. `tcpi_delivery_rate` says how fast the last
-//! segments went, whatever happened around them, and is of no use here.
+//! The bandwidth is what the client has acknowledged over the time in which something was there for it:
+//! `tcpi_bytes_acked` over `tcpi_busy_time`. Time in which the client's own window was full (`tcpi_rwnd_limited`) is
+//! part of that, since a client that reads slowly is a slow client. Where our own buffer was the limit
+//! (`tcpi_sndbuf_limited`) it could have been more, so that such a reading only raises what is known.
+//! `tcpi_delivery_rate` says how fast the last segments went, whatever happened around them, and is of no use here.
 
 use crate::advice::Link;
 use crate::link_prior::Priors;
@@ -113,7 +113,8 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// What is known of a connection, after a look where one is due; what it lacks comes from others of the client and its network.
+    /// What is known of a connection, after a look where one is due; what it lacks comes from others of the client and
+    /// its network.
     pub(crate) fn link(
         &mut self,
         connection: u64,

@@ -23,8 +23,8 @@ pub struct Options {
     /// Event loops, each a thread with its own listening sockets, cache and log buffer; at least 1 is run.
     /// Default: the CPUs that this process may use.
     pub loops: usize,
-    /// Event loops that rest until [`crate::Control::spread`] has them serve, on the addresses of TCP. They have their shares of memory and
-    /// descriptors all the time. Default: 0.
+    /// Event loops that rest until [`crate::Control::spread`] has them serve, on the addresses of TCP. They have their
+    /// shares of memory and descriptors all the time. Default: 0.
     pub reserve_loops: usize,
     /// Bytes of file content held in memory by all loops together; each loop has an equal share. Default: 256 MiB.
     pub cache_bytes_max: u64,

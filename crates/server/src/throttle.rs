@@ -1,4 +1,5 @@
-//! Bounds on the requests for some paths that are under way at once: so many are answered, so many wait, the others are refused.
+//! Bounds on the requests for some paths that are under way at once: so many are answered, so many wait, the others are
+//! refused.
 //!
 //! Who waits is asked again, in the order of coming, when one that is answered is over. A client that ends its side
 //! meanwhile has gone away and is dropped, so that nobody is refused for its sake. Over HTTP/2 and HTTP/3 nobody waits.
@@ -60,8 +61,8 @@ pub(crate) struct Place {
 }
 
 impl Throttle {
-    /// A bound for the paths that a glob matches: so many requests are answered at once, and of others so many wait so long, in
-    /// milliseconds. None if the glob is too large.
+    /// A bound for the paths that a glob matches: so many requests are answered at once, and of others so many wait so
+    /// long, in milliseconds. None if the glob is too large.
     pub fn new(glob: &str, running_max: usize, queue_max: usize, wait_ms: u64) -> Option<Self> {
         let pattern = Pattern::glob(glob)?;
         let (glob, running_max) = (glob.to_owned(), running_max.max(1));

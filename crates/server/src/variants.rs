@@ -52,8 +52,8 @@ pub(crate) fn of_tag(validator: &[u8]) -> Option<&str> {
     std::str::from_utf8(&name[at + 1..]).ok()
 }
 
-/// The entity tag of a variant where it stands for the file: another one than the file's, even if both had the same size
-/// and time.
+/// The entity tag of a variant where it stands for the file: another one than the file's, even if both had the same
+/// size and time.
 pub(crate) fn tag(plain: &str, name: &str) -> String {
     format!("{}~{name}\"", plain.trim_end_matches('"'))
 }

@@ -155,7 +155,8 @@ impl Workbench {
         self.throttles.as_mut().is_some_and(|throttles| throttles.forget(connection))
     }
 
-    /// Does as it is ordered, and some of what is to be loaded; the rest when it is woken again, behind the requests until then.
+    /// Does as it is ordered, and some of what is to be loaded; the rest when it is woken again, behind the requests
+    /// until then.
     fn take_orders(&mut self) {
         if let Some(orders) = self.controls.newer(&mut self.controls_generation) {
             self.front.obey(&orders);

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use weir_server::{Advice, Adviser, Link, Question};
 use weir_testkit::require;
 
-/// Begins with a variant, and wants another one when it is told to, or when the client takes less than so many bits a second.
+/// Begins with a variant, and wants another one when it is told to, or when the client takes less than so many bits a
+/// second.
 #[derive(Debug)]
 struct Swapper {
     first: &'static str,

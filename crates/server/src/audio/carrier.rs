@@ -1,8 +1,8 @@
 //! A frame of silence that carries what the next one needs.
 //!
-//! A frame of Layer III may begin with bytes that lie in frames before it, its reservoir. Where a stream goes on in another
-//! file those are not the ones that were sent, and decoders would take others for them. So the frame before it is
-//! replaced by one that plays nothing and holds these bytes at its end: the time stays right, and what is heard is a
+//! A frame of Layer III may begin with bytes that lie in frames before it, its reservoir. Where a stream goes on in
+//! another file those are not the ones that were sent, and decoders would take others for them. So the frame before it
+//! is replaced by one that plays nothing and holds these bytes at its end: the time stays right, and what is heard is a
 //! fade of a frame, 26 ms. To wait for a frame without a reservoir would do without, but encoders make hardly any.
 
 use super::Bytes;
@@ -12,8 +12,8 @@ use std::io;
 /// Frames before one that are looked at for its reservoir: with 24 bytes of sound in each it would be complete.
 pub(crate) const BEFORE_MAX: u64 = 24;
 
-/// A silent frame with `reservoir` at its end; `head` begins the frame whose place it takes. None if no rate is high enough,
-/// which no reservoir asks for.
+/// A silent frame with `reservoir` at its end; `head` begins the frame whose place it takes. None if no rate is high
+/// enough, which no reservoir asks for.
 pub(crate) fn carrier(head: &[u8], frame: &Frame, reservoir: &[u8]) -> Option<Vec<u8>> {
     let Frame { format, .. } = *frame;
     let had_checksum = head.get(1)? & 1 == 0;
@@ -34,8 +34,8 @@ pub(crate) fn carrier(head: &[u8], frame: &Frame, reservoir: &[u8]) -> Option<Ve
     Some(silent)
 }
 
-/// The last `wanted` bytes of sound in whole frames that lie at `places` one after the other; with zeros before them if there are
-/// fewer.
+/// The last `wanted` bytes of sound in whole frames that lie at `places` one after the other; with zeros before them if
+/// there are fewer.
 ///
 /// # Errors
 ///

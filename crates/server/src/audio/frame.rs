@@ -5,8 +5,8 @@ pub(crate) const HEAD_BYTES: usize = 9;
 /// Bytes of a tag's head (ID3v2.4 section 3.1), and of its footer.
 pub(crate) const TAG_HEAD_BYTES: usize = 10;
 
-/// Kilobits a second by the index of a Layer III head; 0 stands for what is refused: the free format and the value that is
-/// none.
+/// Kilobits a second by the index of a Layer III head; 0 stands for what is refused: the free format and the value that
+/// is none.
 const KBPS: [[u32; 16]; 2] = [
     [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 0],
     [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0],

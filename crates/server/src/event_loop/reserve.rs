@@ -1,8 +1,8 @@
 //! A loop that serves when it is wanted, and rests else: its sockets are bound, and listen while it serves.
 //!
-//! It joins those who share the port when it begins. When it gives its part back it takes up whoever waits to be accepted, then
-//! its sockets listen no more, so that the kernel chooses among the others; what is under way is finished. A
-//! client that the kernel gives to it between these two is reset, which takes some microseconds.
+//! It joins those who share the port when it begins. When it gives its part back it takes up whoever waits to be
+//! accepted, then its sockets listen no more, so that the kernel chooses among the others; what is under way is
+//! finished. A client that the kernel gives to it between these two is reset, which takes some microseconds.
 
 use super::{ACCEPTS_MAX, BACKLOG_MAX, EventLoop, READABLE, listener_token};
 use crate::epoll::Interest;

@@ -70,8 +70,8 @@ pub(crate) fn insert_into_location(out: &mut Pending, path: &[u8]) {
     }
 }
 
-/// Keeps a response for the client that it was chosen for, whatever a configuration says of keeping it: what is stricter stays,
-/// and what it varies by is said as well.
+/// Keeps a response for the client that it was chosen for, whatever a configuration says of keeping it: what is
+/// stricter stays, and what it varies by is said as well.
 pub(crate) fn keep_private(out: &mut Pending) {
     let head = &mut out.response.head;
     let before = head.len();

@@ -32,8 +32,8 @@ pub(super) struct Asked<'a> {
 }
 
 impl Site {
-    /// Asks what is to be done with a request for content that is governed, and answers it where that is something else than
-    /// what is done without a rule.
+    /// Asks what is to be done with a request for content that is governed, and answers it where that is something else
+    /// than what is done without a rule.
     #[cold]
     pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut Pending) -> Resource {
         let Asked { request, caller, path, persistence, clock, counters } = *asked;
@@ -91,7 +91,8 @@ impl Site {
         self.content(&request, chosen, clock, asked.persistence, out);
     }
 
-    /// The variant to be served, with its name; none for the plain file. A client that has a part of one gets the rest of that.
+    /// The variant to be served, with its name; none for the plain file. A client that has a part of one gets the rest
+    /// of that.
     fn variant(&mut self, asked: &Asked<'_>, names: &str, plain: Rc<Atom>) -> (Option<String>, Rc<Atom>) {
         let Asked { request, path, clock, counters, .. } = *asked;
         let tags = [request.if_range, request.if_match].into_iter().flatten();
@@ -133,8 +134,8 @@ fn is_swappable(atom: &Atom) -> bool {
     matches!(&*atom.content_type, "audio/mpeg" | "audio/aac" | "audio/aacp" | "audio/x-aac")
 }
 
-/// The head of a response that is made piece by piece: nobody knows how long it gets, and its bytes may be of several files, so
-/// that it has no validators, no ranges, and is not kept.
+/// The head of a response that is made piece by piece: nobody knows how long it gets, and its bytes may be of several
+/// files, so that it has no validators, no ranges, and is not kept.
 fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut Pending) {
     let fields = format!(
         "Content-Type: {}\r\nTransfer-Encoding: chunked\r\nAccept-Ranges: none\r\nCache-Control: no-store\r\n",
