@@ -514,6 +514,7 @@ pages_run! {
     serve_files_runs: "docs/serve-files.md",
     serve_a_site_runs: "docs/serve-a-site.md",
     write_a_policy_runs: "docs/write-a-policy.md",
+    variants_runs: "docs/variants.md",
     hand_on_transactions_runs: "docs/hand-on-transactions.md",
     arm_in_php_runs: "docs/arm-in-php.md",
     run_format_runs: "docs/run-format.md",

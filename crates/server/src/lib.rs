@@ -20,7 +20,8 @@
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
 //! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log/`) or business
-//! transactions (`arm_rules.rs`, `arm_requests.rs`), or hosts of a configuration (`config/`, `front/`).
+//! transactions (`arm_rules.rs`, `arm_requests.rs`), hosts of a configuration (`config/`, `front/`), rules that somebody
+//! has for a path (`advice.rs`, `advisory.rs`, `site/governed.rs`), orders (`control.rs`) or bounds (`throttle.rs`).
 //!
 //! # Staleness
 //!
@@ -46,21 +47,28 @@
 
 mod access_log;
 mod admin;
+mod advice;
+mod advisory;
 mod arm_requests;
 mod arm_rules;
 mod assembly;
 mod atom;
+mod audio;
 mod basic_user;
 mod cache;
+mod caller;
 mod census;
 mod client;
+mod client_hints;
 mod clock;
+mod codec_swap;
 mod coding;
 mod compress;
 mod conditional;
 mod config;
 mod confine;
 mod connection;
+mod control;
 mod counters;
 mod drain;
 mod epoll;
@@ -73,6 +81,8 @@ mod head;
 mod http2;
 mod http3;
 mod inotify;
+mod link;
+mod link_prior;
 mod listen;
 mod listing;
 mod media_type;
@@ -94,17 +104,21 @@ mod slab;
 mod static_probe;
 mod target;
 mod template;
+mod throttle;
 mod tls;
 mod transport;
+mod variants;
 mod watcher;
 mod watches;
 mod workbench;
 
 pub use admin::{Admin, AdminError, AdminToken};
+pub use advice::{Advice, Adviser, Link, Question};
 pub use arm_rules::{ArmRules, ArmRulesError};
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,
 };
+pub use control::Control;
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
 pub use listen::{ListenAddr, Local, LocalAddr};
@@ -115,3 +129,4 @@ pub use reload::Reloader;
 pub use response::{AtomId, Digest, Part, Piece, Response, Variant};
 pub use resume::{Resumed, Resumer, Unfinished};
 pub use server::Server;
+pub use throttle::Throttle;

@@ -16,7 +16,9 @@ pub(crate) mod settings;
 
 use crate::assembly::{self, Part};
 use crate::atom::Atom;
+use crate::caller::Caller;
 use crate::clock::Clock;
+use crate::control::Orders;
 use crate::counters::LoopCounters;
 use crate::epoll::Waker;
 use crate::error_page::{self, Extra};
@@ -31,6 +33,7 @@ use crate::watcher::Watcher;
 use auth::{Credentials, Judged};
 use host_counts::HostCounts;
 use parts::Asker;
+use pattern::Pattern;
 use rate::Verdict;
 use rules::{Rules, SiteKind};
 use settings::{Action, Settings};
@@ -59,7 +62,7 @@ impl Front {
     pub(crate) fn respond(
         &mut self,
         request: &Request<'_>,
-        client: IpAddr,
+        caller: &Caller,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
@@ -67,11 +70,11 @@ impl Front {
     ) {
         match self {
             Self::Plain(site) => {
-                if let Some(page) = site.respond(request, persistence, clock, counters, out) {
+                if let Some(page) = site.respond(request, caller, persistence, clock, counters, out) {
                     assembly::respond_from_one_site(site, page, request, persistence, clock, counters, out);
                 }
             }
-            Self::Hosts(hosts) => hosts.respond(request, client, persistence, clock, counters, out),
+            Self::Hosts(hosts) => hosts.respond(request, caller, persistence, clock, counters, out),
         }
     }
 
@@ -109,6 +112,39 @@ impl Front {
             }
         };
         counters.watch_events.add(events);
+    }
+
+    /// Does as it is ordered: what caches keep, what they load.
+    pub(crate) fn obey(&mut self, orders: &Orders) {
+        let pins: Vec<Pattern> = orders.pins().cloned().collect();
+        self.each_site(|site| {
+            site.pin(&pins);
+            orders.warms().for_each(|glob| site.warm(glob));
+        });
+    }
+
+    /// Loads some of what was ordered; whether there is more.
+    pub(crate) fn warm_some(&mut self, clock: &Clock, counters: &LoopCounters) -> bool {
+        let mut has_more = false;
+        self.each_site(|site| has_more |= site.warm_some(clock, counters));
+        has_more
+    }
+
+    fn each_site(&mut self, mut what: impl FnMut(&mut Site)) {
+        match self {
+            Self::Plain(site) => what(site),
+            Self::Hosts(hosts) => hosts.sites.iter_mut().for_each(|(_, site)| what(site)),
+        }
+    }
+
+    /// Bytes in memory, and entries, that caches keep by order.
+    pub(crate) fn pinned(&mut self) -> (u64, u64) {
+        let mut sum = (0, 0);
+        self.each_site(|site| {
+            let (bytes, entries) = site.pinned();
+            sum = (sum.0 + bytes, sum.1 + entries);
+        });
+        sum
     }
 
     /// Bytes in memory, and entries, of all caches.
@@ -268,12 +304,13 @@ impl Hosts {
     fn respond(
         &mut self,
         request: &Request<'_>,
-        client: IpAddr,
+        caller: &Caller,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
         out: &mut Pending,
     ) {
+        let client = caller.client;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let name = host_names::name_of(request);
         let Some(host) = self.host(name) else {
@@ -292,14 +329,14 @@ impl Hosts {
             (Action::Files { site, mount_bytes }, resolved) => {
                 let found = resolved.as_ref().ok().filter(|_| *mount_bytes > 0);
                 let page = match found {
-                    None => self.sites[*site].1.respond(request, persistence, clock, counters, out),
+                    None => self.sites[*site].1.respond(request, caller, persistence, clock, counters, out),
                     Some(found) => self.mounted(
                         *site,
                         *mount_bytes,
                         found,
                         |site, target, out| {
                             let request = Request { target, ..*request };
-                            site.respond(&request, persistence, clock, counters, out)
+                            site.respond(&request, caller, persistence, clock, counters, out)
                         },
                         out,
                     ),
@@ -328,6 +365,9 @@ impl Hosts {
         }
         if !settings.fields.is_empty() {
             settings.fields.apply(out);
+            if out.advised.as_ref().is_some_and(|advised| advised.is_chosen) {
+                rewrite::keep_private(out);
+            }
         }
         self.decoded = decoded;
     }

@@ -1,0 +1,47 @@
+//! The seam between the server, which carries decisions out, and whoever knows rules and makes them.
+
+/// What a request is about, for whoever knows rules.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The path from the root of its site, decoded, without a query.
+    pub path: &'a str,
+    /// The client's address; that of a Unix socket is unspecified.
+    pub client: std::net::IpAddr,
+    /// The connection, a number that is never given to another one. Several of its requests may be under way.
+    pub connection: u64,
+    /// What is known of the client's connection.
+    pub link: Link,
+}
+
+/// What is known of a client's connection; `None` is unknown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Link {
+    /// Bits a second that the client takes while there is something for it.
+    pub bandwidth_bps: Option<f64>,
+    /// The round trip, in seconds.
+    pub rtt_s: Option<f64>,
+}
+
+/// What is to be done with a request or a response under way.
+#[derive(Debug, Clone, Default)]
+pub struct Advice {
+    /// The variant to answer with, by its name; a list with spaces between names those that stand in for a missing one,
+    /// in this order. `full` is the file itself. None = nothing is chosen.
+    pub variant: Option<std::sync::Arc<str>>,
+    /// Refuse it with 503; the client may come again after so many seconds.
+    pub refuse_retry_after_s: Option<u32>,
+    /// What the cache has may be sent without a look at the file.
+    pub may_be_stale: bool,
+}
+
+/// Asked by the event loops, from several threads; must not block.
+pub trait Adviser: Send + Sync + std::fmt::Debug {
+    /// Whether any rule is for this path: asked once for each path that is loaded, the answer is kept with it.
+    fn governs(&self, path: &str) -> bool;
+    /// A request for a governed path is about to be answered.
+    fn begin(&self, question: &Question<'_>) -> Advice;
+    /// A response of a governed path is under way, at most every 100 ms: another variant to go on with?
+    fn during(&self, connection: u64, link: Link) -> Option<std::sync::Arc<str>>;
+    /// It is over.
+    fn end(&self, connection: u64, bytes: u64, failed: bool);
+}
