@@ -34,6 +34,8 @@ const PASSES: &[libc::c_long] = &[
     libc::SYS_sendmsg,
     libc::SYS_sendmmsg,
     libc::SYS_sendfile,
+    // Of sockets that were bound before: loops of the reserve.
+    libc::SYS_listen,
     libc::SYS_shutdown,
     libc::SYS_getsockopt,
     libc::SYS_setsockopt,
