@@ -20,6 +20,7 @@ mod probe_options;
 mod progress;
 mod record;
 mod record_session;
+mod replay;
 mod run_directory;
 mod rung;
 mod serve;
@@ -79,6 +80,7 @@ enum Command {
     View(view::Args),
     Serve(serve::Args),
     Check(check::Args),
+    Replay(replay::Args),
     Compare(compare::Args),
     Ab(dropin::AbArgs),
     #[command(name = "http_load")]
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
         Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Check(args) => check::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),
