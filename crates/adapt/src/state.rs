@@ -233,6 +233,11 @@ impl State {
         self.session_numbers.len()
     }
 
+    /// How many atoms and sessions the last tick looked at: its work, but for readings and rules of patterns.
+    pub fn looked_at(&self) -> u64 {
+        self.desk.looks
+    }
+
     /// How many atoms there are.
     pub fn atoms(&self) -> usize {
         self.atoms.len()

@@ -47,6 +47,8 @@ pub(crate) struct Desk {
     /// The epoch in which the tick began.
     tick: u64,
     room: Vec<f64>,
+    /// Atoms and sessions that were looked at since the tick began.
+    pub(crate) looks: u64,
     /// Room for the classes that are taken of each block.
     pub(super) taken: Vec<u8>,
 }
@@ -57,11 +59,13 @@ impl Desk {
         self.values.resize(metrics, (0, None));
         self.epoch += 1;
         self.tick = self.epoch;
+        self.looks = 0;
     }
 
     /// Another subject: what is its own is to be computed anew.
     pub(super) fn subject(&mut self) {
         self.epoch += 1;
+        self.looks += 1;
     }
 
     fn epoch_of(&self, scope: Scope) -> u64 {
@@ -136,7 +140,7 @@ impl Eye<'_> {
     }
 
     /// What a metric is now.
-    fn value(&mut self, number: usize) -> Result<Value, Unknown> {
+    pub(super) fn value(&mut self, number: usize) -> Result<Value, Unknown> {
         let engine = self.engine;
         let metric = &engine.policy.metrics[number];
         let epoch = self.desk.epoch_of(metric.scope);

@@ -16,6 +16,7 @@
 mod evaluate;
 mod look;
 mod orders;
+mod shown;
 
 use crate::decision::Decision;
 use crate::forecast::{Errors, Method};
@@ -24,6 +25,7 @@ use crate::reading::{AtomId, NodeId, Reading, Resource, Where};
 use crate::state::{InForce, Instance, Seen, Standing, State};
 pub(crate) use evaluate::Desk;
 use look::{Look, Whose};
+pub use shown::{Active, ForecastNow};
 
 /// Firings that were not decisions and are told in a tick; more are counted.
 const TOLD_MAX: usize = 256;
