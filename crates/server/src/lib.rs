@@ -46,6 +46,7 @@
 
 mod access_log;
 mod admin;
+mod advice;
 mod arm_requests;
 mod arm_rules;
 mod assembly;
@@ -100,7 +101,8 @@ mod watcher;
 mod watches;
 mod workbench;
 
-pub use admin::{Admin, AdminError, AdminToken};
+pub use admin::{Admin, AdminError, AdminToken, Teller};
+pub use advice::{Advice, Adviser, Link, Question};
 pub use arm_rules::{ArmRules, ArmRulesError};
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,

@@ -1,13 +1,15 @@
 //! What a caller can choose about a server; every bound has a default here.
 
 use crate::access_log::format::Format;
-use crate::admin::Admin;
+use crate::admin::{Admin, Teller};
+use crate::advice::Adviser;
 use crate::arm_rules::ArmRules;
 use crate::config::HostRules;
 use crate::listen::ListenAddr;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How to serve a directory.
@@ -55,6 +57,12 @@ pub struct Options {
     pub sandbox: Option<bool>,
     /// Files that a new configuration would be read from: a server that is confined leaves them open to itself.
     pub read_again: Vec<PathBuf>,
+    /// Who knows rules for requests. Default: nobody.
+    pub adviser: Option<Arc<dyn Adviser>>,
+    /// Who else tells something where the server tells of itself. Default: nobody.
+    pub teller: Option<Arc<dyn Teller>>,
+    /// The file of the rules by which an adviser goes, which whoever runs the server reads. Default: none.
+    pub policy: Option<PathBuf>,
     /// Which requests are told as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
     /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
@@ -97,6 +105,9 @@ impl Options {
             user: None,
             sandbox: None,
             read_again: Vec::new(),
+            adviser: None,
+            teller: None,
+            policy: None,
             arm: None,
             certificates: Vec::new(),
             listen_clear: Vec::new(),

@@ -233,6 +233,7 @@ impl Server {
             cache_bytes_max: options.cache_bytes_max,
             has_log: log_wanted.is_some(),
             has_arm: options.arm.is_some(),
+            teller: options.teller.clone(),
         };
         let names = Arc::new(Names::default());
         let shelf = Arc::new(Shelf::new());

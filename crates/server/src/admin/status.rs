@@ -32,6 +32,8 @@ pub(crate) struct View {
     pub(crate) cache_bytes_max: u64,
     pub(crate) has_log: bool,
     pub(crate) has_arm: bool,
+    /// Who else tells something.
+    pub(crate) teller: Option<Arc<dyn super::Teller>>,
 }
 
 /// The server as it is now. Names end with their unit; what is called a count grows only.
