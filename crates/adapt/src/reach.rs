@@ -13,6 +13,11 @@ pub struct Elsewhere {
 }
 
 impl Policy {
+    /// The file that it was read from, as it was given.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
     /// The number of the most specific pattern that fits a path; `None`: no rule is for it.
     pub fn pattern_of(&self, path: &str) -> Option<usize> {
         self.block_of(path)

@@ -91,7 +91,16 @@ impl Replay {
     pub fn new(engine: Engine, here: &str, header: Header) -> Self {
         let state = engine.state(here);
         let told = Told::default();
-        Self { engine, state, header, next_tick_ms: None, last_ms: 0, begun: Vec::new(), told, recorded: Comparison::default() }
+        Self {
+            engine,
+            state,
+            header,
+            next_tick_ms: None,
+            last_ms: 0,
+            begun: Vec::new(),
+            told,
+            recorded: Comparison::default(),
+        }
     }
 
     /// Tells an entry, and the ticks before it; decisions are added to the list.

@@ -280,7 +280,8 @@ fn what_makes_no_sense_is_counted() {
 
 #[test]
 fn atoms_that_come_at_once_are_looked_at_one_after_the_other() {
-    let mut world = World::new("atom \"/**\" { rule hot: every 5s if rate@atom > 50rps then shed 5% until rate@atom < 20rps; }");
+    let mut world =
+        World::new("atom \"/**\" { rule hot: every 5s if rate@atom > 50rps then shed 5% until rate@atom < 20rps; }");
     for atom in 0..10_000 {
         world.atom(0, &format!("/{atom}"), Resource::Rate, 10.0);
     }
