@@ -3,7 +3,7 @@
 use crate::policy::{Act, Policy, To};
 use crate::reading::NodeId;
 
-/// A rule that serves sessions at other nodes.
+/// A rule that needs other nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elsewhere {
     /// The rule's name.
@@ -62,8 +62,18 @@ impl Policy {
             To::Node { node, .. } => is_other(node),
             To::AnyOf(pool) => self.pools[*pool].nodes.iter().any(is_other),
         };
-        let places = |act: &Act| matches!(act, Act::Place { targets, .. } if targets.iter().any(leads_away));
-        let rules = self.rules.iter().filter(|rule| rule.branches.iter().any(|branch| branch.acts.iter().any(places)));
+        self.rules_that(|act| matches!(act, Act::Place { targets, .. } if targets.iter().any(leads_away)))
+    }
+
+    /// Rules that ask for more copies or nodes, or give nodes back.
+    pub fn asks_for_nodes(&self) -> Vec<Elsewhere> {
+        self.rules_that(|act| {
+            matches!(act, Act::Replicate { .. } | Act::Spread { .. } | Act::Grow { .. } | Act::Shrink { .. })
+        })
+    }
+
+    fn rules_that(&self, does: impl Fn(&Act) -> bool) -> Vec<Elsewhere> {
+        let rules = self.rules.iter().filter(|rule| rule.branches.iter().any(|branch| branch.acts.iter().any(&does)));
         let mut rules: Vec<_> = rules.map(|rule| Elsewhere { rule: rule.name.clone(), line: rule.line }).collect();
         rules.sort_by_key(|rule| rule.line);
         rules
@@ -88,6 +98,7 @@ mod tests {
         assert!(policy.decides_for_sessions(pattern("/a").expect("a pattern")));
         assert!(!policy.decides_for_sessions(pattern("/c/d").expect("a pattern")));
         assert_eq!((pattern("/d"), policy.pool_nodes("main"), policy.pool_nodes("x")), (None, Some(2), None));
+        assert!(policy.asks_for_nodes().is_empty());
         assert!(policy.has_in_pools("n2") && !policy.has_in_pools("n3"));
     }
 }

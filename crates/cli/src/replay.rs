@@ -41,9 +41,9 @@ pub(crate) struct Args {
     #[arg(value_name = "POLICY")]
     policy: PathBuf,
 
-    /// The readings, or a directory with a readings.jsonl
-    #[arg(value_name = "READINGS")]
-    readings: PathBuf,
+    /// The readings, or a directory with a readings.jsonl; of a recording in several files all of them, the oldest first
+    #[arg(value_name = "READINGS", required = true)]
+    readings: Vec<PathBuf>,
 
     /// The node that decides, in place of the one that the readings name
     #[arg(long, value_name = "NODE")]
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn method(text: &str) -> Result<Method, String> {
+pub(crate) fn method(text: &str) -> Result<Method, String> {
     match text.split_once(':') {
         None if text == "least-squares" => Ok(Method::LeastSquares),
         None if text == "robust" => Ok(Method::Robust),
@@ -85,6 +85,15 @@ struct Summary {
     rules: Vec<OfRule>,
     forecasts: Vec<OfForecast>,
     counts: Counts,
+    recorded: Recorded,
+}
+
+/// What the recording says of decisions.
+#[derive(Debug, Serialize)]
+struct Recorded {
+    same: u64,
+    others: u64,
+    lines_lost: u64,
 }
 
 /// What became of a rule.
@@ -125,22 +134,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let mut rules: Vec<OfRule> =
         policy.names().map(|(name, line)| OfRule { name: name.to_owned(), line, ..OfRule::default() }).collect();
-    let mut lines = Lines::open(&args.readings)?;
-    let header = lines.next()?.context("the file is empty; record readings first")?;
-    let header = log::parse_header(&header).map_err(|wrong| lines.wrong(&wrong))?;
+    let (first, others) = args.readings.split_first().context("give a file of readings")?;
+    let mut lines = Lines::open(first)?;
+    let header = lines.header()?;
     let here = args.here.clone().unwrap_or_else(|| header.here.clone());
-    let mut replay = Replay::new(Engine::new(policy, &here, args.forecast), &here, header);
+    let mut replay = Replay::new(Engine::new(policy, &here, args.forecast), &here, header.clone());
     let mut decisions = Vec::new();
     let mut read_on = true;
-    while let Some(line) = lines.next()? {
-        if line.trim().is_empty() {
-            continue;
+    let mut others = others.iter();
+    'files: loop {
+        while let Some(line) = lines.next()? {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let entry = log::parse_entry(&line).map_err(|wrong| lines.wrong(&wrong))?;
+            replay.entry(&entry, &mut decisions).map_err(|wrong| lines.wrong(&wrong))?;
+            read_on = tell(args, &mut rules, &mut decisions)?;
+            if !read_on {
+                break 'files;
+            }
         }
-        let entry = log::parse_entry(&line).map_err(|wrong| lines.wrong(&wrong))?;
-        replay.entry(&entry, &mut decisions).map_err(|wrong| lines.wrong(&wrong))?;
-        read_on = tell(args, &mut rules, &mut decisions)?;
-        if !read_on {
-            break;
+        let Some(next) = others.next() else { break };
+        lines = Lines::open(next)?;
+        if lines.header()? != header {
+            bail!(lines.wrong("it is of another recording than the file before it; replay it by itself"));
         }
     }
     replay.finish(&mut decisions);
@@ -210,14 +227,15 @@ fn finish(args: &Args, replay: &Replay, rules: Vec<OfRule>) -> anyhow::Result<()
     let forecasts: Vec<OfForecast> = forecasts.collect();
     let counts = replay.state().counts();
     if args.json {
-        let summary = Summary { entries: told.entries, ticks: told.ticks, rules, forecasts, counts };
+        let recorded = Recorded { same: told.same, others: told.others, lines_lost: told.lost };
+        let summary = Summary { entries: told.entries, ticks: told.ticks, rules, forecasts, counts, recorded };
         return output::print(&(serde_json::to_string(&summary)? + "\n"));
     }
     let seconds = told.first_ms.map_or(0.0, |first_ms| (told.last_ms - first_ms.min(told.last_ms)) as f64 / 1e3);
     let mut text = format!(
         "\n{} on {}: {} lines and {} ticks of {seconds:.1} s\n",
         args.policy.display(),
-        args.readings.display(),
+        args.readings.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" "),
         told.entries,
         told.ticks
     );
@@ -230,6 +248,16 @@ fn finish(args: &Args, replay: &Replay, rules: Vec<OfRule>) -> anyhow::Result<()
         text += &format!(
             "{name:<16}{line:>6}{fired:>9}{released:>10}{superseded:>12}{unknown:>9}{outranked:>11}{limited:>9}{cooling:>9}\n"
         );
+    }
+    match (told.same, told.others) {
+        (0, 0) => {}
+        (same, 0) => text += &format!("all {same} recorded decisions are the same\n"),
+        (same, others) => {
+            text += &format!("{same} recorded decisions are the same, {others} are not: of other rules\n")
+        }
+    }
+    if told.lost > 0 {
+        text += &format!("{} lines were lost when it was recorded: what comes behind them may differ\n", told.lost);
     }
     for forecast in &forecasts {
         text += &format!("forecast {}\n", forecast.words);
@@ -261,6 +289,11 @@ impl Lines {
         let path = if path.is_dir() { path.join("readings.jsonl") } else { path.to_owned() };
         let file = File::open(&path).with_context(|| path.display().to_string())?;
         Ok(Self { path, from: BufReader::new(file), number: 0 })
+    }
+
+    fn header(&mut self) -> anyhow::Result<log::Header> {
+        let line = self.next()?.with_context(|| self.wrong("the file is empty; record readings first").to_string())?;
+        log::parse_header(&line).map_err(|wrong| self.wrong(&wrong))
     }
 
     fn next(&mut self) -> anyhow::Result<Option<String>> {

@@ -1,34 +1,36 @@
-//! What is asked of whoever knows rules, while requests are answered. The server knows none.
+//! The seam between the server, which carries decisions out, and whoever knows rules and makes them.
 
 /// What a request is about, for whoever knows rules.
+#[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// The path of the request, decoded.
+    /// The path from the root of its site, decoded, without a query.
     pub path: &'a str,
-    /// The client's address.
+    /// The client's address; that of a Unix socket is unspecified.
     pub client: std::net::IpAddr,
-    /// The connection's number, of no other one that is open.
+    /// The connection, a number that is never given to another one. Several of its requests may be under way.
     pub connection: u64,
-    /// What is known of it.
+    /// What is known of the client's connection.
     pub link: Link,
 }
 
 /// What is known of a client's connection; `None` is unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Link {
-    /// Acknowledged bits over the time in which data was queued, bits a second.
+    /// Bits a second that the client takes while there is something for it.
     pub bandwidth_bps: Option<f64>,
-    /// The round-trip time, seconds.
+    /// The round trip, in seconds.
     pub rtt_s: Option<f64>,
 }
 
 /// What is to be done with a request or a response under way.
 #[derive(Debug, Clone, Default)]
 pub struct Advice {
-    /// The variant to serve; `None` = the file as it is named.
+    /// The variant to answer with, by its name; a list with spaces between names those that stand in for a missing one,
+    /// in this order. `full` is the file itself. None = nothing is chosen.
     pub variant: Option<std::sync::Arc<str>>,
-    /// Refuse it with 503, to be tried again after so many seconds.
+    /// Refuse it with 503; the client may come again after so many seconds.
     pub refuse_retry_after_s: Option<u32>,
-    /// Answer from memory without a look at the file.
+    /// What the cache has may be sent without a look at the file.
     pub may_be_stale: bool,
 }
 

@@ -293,7 +293,7 @@ impl Numbers {
 pub(crate) fn end(pending: &mut Pending) {
     let Told { handle, began_ns, first_sent_ns } = std::mem::take(&mut pending.arm);
     let status = match pending.status {
-        _ if !pending.response.is_finished() => ABORTED,
+        _ if !pending.is_finished() => ABORTED,
         500.. => FAILED,
         _ => GOOD,
     };

@@ -1,25 +1,28 @@
 //! Content that can be served: a file's bytes or its handle, and the fields that never change for it.
 
+use crate::client_hints;
 use crate::clock::http_date;
 use crate::forms::Forms;
 use crate::response::{AtomId, Variant};
 use crate::shelf::{Compressed, Shared, Shelf};
 use crate::template::Template;
+use crate::variants;
 use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// How often a file that changes while it is read is read again.
 const ATTEMPTS_MAX: usize = 3;
 
 /// Where the bytes are.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Content {
     Memory(Arc<[u8]>),
-    File(File),
+    File(Rc<File>),
 }
 
 /// Content with everything that a response says about it.
@@ -51,6 +54,8 @@ pub(crate) struct Atom {
     pub(crate) was_read: bool,
     /// Whether the file changed so shortly before that the same stamp may stand for other content.
     pub(crate) is_ambiguous: bool,
+    /// Whether an adviser is asked about requests for it.
+    pub(crate) is_governed: bool,
 }
 
 /// What tells a changed file from an unchanged one.
@@ -97,6 +102,8 @@ pub(crate) struct Description {
     pub(crate) variant: Variant,
     /// Whether another Accept-Encoding may get another form.
     pub(crate) varies: bool,
+    /// Whether an adviser is asked about requests for it.
+    pub(crate) is_governed: bool,
     pub(crate) now_s: u64,
 }
 
@@ -108,7 +115,7 @@ impl Atom {
             let stamp = Stamp::of(&file.metadata()?);
             let shared = shelf.take(stamp);
             if stamp.id.size > memory_bytes_max {
-                return Ok(Self::describe(stamp, Content::File(file), shared, of));
+                return Ok(Self::describe(stamp, Content::File(Rc::new(file)), shared, of));
             }
             if let Some(bytes) = shared.fill(&file, stamp, &mut was_read)? {
                 let atom = Self::describe(stamp, Content::Memory(bytes), shared, of);
@@ -117,14 +124,15 @@ impl Atom {
         }
         // It changes all the time; what is sent is then what the file holds when it is sent.
         let stamp = Stamp::of(&file.metadata()?);
-        Ok(Self::describe(stamp, Content::File(file), shelf.take(stamp), of))
+        Ok(Self::describe(stamp, Content::File(Rc::new(file)), shelf.take(stamp), of))
     }
 
     /// The compressed form of content. Its entity tag depends on its bytes, as another version of this program may
     /// make others of the same file.
     pub(crate) fn compressed(plain: &Self, variant: Variant, form: &Compressed, now_s: u64) -> Self {
         let content_type = plain.content_type.clone();
-        let of = Description { path: plain.path.clone(), content_type, variant, varies: true, now_s };
+        let is_governed = plain.is_governed;
+        let of = Description { path: plain.path.clone(), content_type, variant, varies: true, is_governed, now_s };
         let content = Content::Memory(Arc::clone(&form.bytes));
         let prefix = &form.digest.to_string()[..16];
         let etag = format!("\"{:x}-{:x}-{prefix}\"", plain.id.mtime_ns, plain.id.size);
@@ -156,6 +164,9 @@ impl Atom {
         if of.varies {
             validators.push_str("Vary: Accept-Encoding\r\n");
         }
+        if of.is_governed {
+            validators.push_str(&format!("Accept-CH: {}\r\n", client_hints::NAMES));
+        }
         let mut atom = Self {
             id,
             stamp,
@@ -172,12 +183,53 @@ impl Atom {
             shared,
             was_read: false,
             is_ambiguous: false,
+            is_governed: of.is_governed,
         };
-        let described = atom.type_and_coding();
-        atom.fields = format!("{described}Content-Length: {}\r\n", atom.size()).into_bytes();
-        atom.fields.extend_from_slice(&atom.validators);
-        atom.fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
+        atom.describe_whole();
         atom
+    }
+
+    /// Makes the fields of a response with the whole content.
+    fn describe_whole(&mut self) {
+        let described = self.type_and_coding();
+        self.fields = format!("{described}Content-Length: {}\r\n", self.size()).into_bytes();
+        self.fields.extend_from_slice(&self.validators);
+        self.fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
+    }
+
+    /// The same content where it was chosen for a client, as a variant of this name or as the file itself. What others may
+    /// get is not kept for them, and only the tag says which one it is: variants may be of one time.
+    pub(crate) fn chosen(&self, variant: Option<&str>) -> Self {
+        let etag = variant.map_or_else(|| self.etag.clone(), |name| variants::tag(&self.etag, name));
+        let mut atom = Self {
+            id: self.id,
+            stamp: self.stamp,
+            variant: self.variant,
+            content: self.content.clone(),
+            path: self.path.clone(),
+            content_type: self.content_type.clone(),
+            etag,
+            modified_s: None,
+            validators: Vec::new(),
+            fields: Vec::new(),
+            forms: None,
+            template: None,
+            shared: Arc::clone(&self.shared),
+            was_read: false,
+            is_ambiguous: self.is_ambiguous,
+            is_governed: true,
+        };
+        let is_coded = self.variant != Variant::Identity || self.forms.is_some();
+        let coding = if is_coded { "Vary: Accept-Encoding\r\n" } else { "" };
+        let hints = atom.hint_fields();
+        atom.validators = format!("ETag: {}\r\nCache-Control: private\r\n{coding}{hints}", atom.etag).into_bytes();
+        atom.describe_whole();
+        atom
+    }
+
+    /// What a response says that was chosen by what its client says of itself.
+    pub(crate) fn hint_fields(&self) -> String {
+        format!("Vary: {names}\r\nAccept-CH: {names}\r\n", names = client_hints::NAMES)
     }
 
     /// `Content-Type` and, where there is one, `Content-Encoding`, line ends included.

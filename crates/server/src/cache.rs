@@ -200,6 +200,7 @@ mod tests {
             content_type: "text/plain".to_owned(),
             variant: Variant::Identity,
             varies: false,
+            is_governed: false,
             now_s: 0,
         };
         Rc::new(Atom::load(file, &Shelf::new(), memory_bytes_max, &of).expect("loads"))

@@ -6,6 +6,7 @@
 //! by bytes that trickle in.
 
 use crate::arm_requests::Received;
+use crate::caller::Caller;
 use crate::census::State;
 use crate::counters::LoopCounters;
 use crate::drain::Drain;
@@ -75,6 +76,8 @@ enum Phase {
 pub(crate) struct Connection {
     transport: Transport,
     peer: SocketAddr,
+    /// By which it is known to those who are asked about its requests.
+    number: u64,
     /// Input that is not used up yet.
     saved: Vec<u8>,
     /// When it began to be saved, for requests that are told; 0 = it is not known.
@@ -107,6 +110,7 @@ impl Connection {
             owes_alt_svc,
             transport,
             peer,
+            number: bench.next_connection(),
             saved: Vec::new(),
             saved_since_ns: 0,
             saved_is_ready: false,
@@ -356,7 +360,9 @@ impl Connection {
                     static_probe!("route");
                     let pending = &mut places[batch];
                     let persistence = Persistence::of(request.minor, stays);
-                    front.respond(&request, self.peer.ip(), persistence, clock, counts, pending);
+                    let socket = Some(self.transport.fd());
+                    let caller = Caller { client: self.peer.ip(), connection: self.number, socket };
+                    front.respond(&request, &caller, persistence, clock, counts, pending);
                     if std::mem::take(&mut self.owes_alt_svc) {
                         alt_svc.apply(pending);
                     }
@@ -434,7 +440,7 @@ impl Connection {
         let (outcome, bytes) = self.transport.flush(&mut bench.batch[..batch], &mut bench.copied);
         bench.counts().bytes_sent.add(bytes);
         for place in 0..batch {
-            if matches!(outcome, Ok(Sent::All)) || bench.batch[place].response.is_finished() {
+            if matches!(outcome, Ok(Sent::All)) || bench.batch[place].is_finished() {
                 bench.settle(place);
             } else {
                 bench.batch[place].sent_some();
@@ -467,7 +473,7 @@ impl Connection {
         }
         let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut bench.copied);
         bench.counts().bytes_sent.add(bytes);
-        let finished = self.queue.iter().take_while(|pending| pending.response.is_finished()).count();
+        let finished = self.queue.iter().take_while(|pending| pending.is_finished()).count();
         for mut pending in self.queue.drain(..finished) {
             bench.settle_one(&mut pending);
         }

@@ -119,6 +119,26 @@ counters! {
     rate_untracked,
     /// Requests answered with 503 because too many passwords were to be checked.
     auth_busy,
+    /// Requests that an adviser was asked about.
+    advised,
+    /// Those of them that were refused with 503.
+    advice_refused,
+    /// Those that were answered from the cache without a look at the file that was due.
+    stale_allowed,
+    /// Responses with a variant of the file.
+    variants_served,
+    /// Variants that were asked for and are not there.
+    variants_missing,
+    /// Responses that can go on in another variant.
+    swappable,
+    /// Times that one did.
+    swaps,
+    /// Variants that none could go on in: of another format, shorter, or not there.
+    swaps_refused,
+    /// Looks at how fast clients take what there is for them.
+    link_looks,
+    /// Connections whose readings were given up for those of others.
+    links_evicted,
     /// Times that a loop could not take up a new configuration, because descriptors had run out.
     reload_failed,
     /// Access log lines written.

@@ -102,7 +102,7 @@ impl Forms {
         if !self.makes {
             return None;
         }
-        let file = if let Content::File(file) = &plain.content { Some((file, plain.stamp)) } else { None };
+        let file = if let Content::File(file) = &plain.content { Some((&**file, plain.stamp)) } else { None };
         for variant in accepted.iter() {
             if let Some(form) = ready(variant) {
                 return Some(form);

@@ -57,14 +57,14 @@ pub struct Options {
     pub sandbox: Option<bool>,
     /// Files that a new configuration would be read from: a server that is confined leaves them open to itself.
     pub read_again: Vec<PathBuf>,
-    /// Who knows rules for requests. Default: nobody.
-    pub adviser: Option<Arc<dyn Adviser>>,
     /// Who else tells something where the server tells of itself. Default: nobody.
     pub teller: Option<Arc<dyn Teller>>,
     /// The file of the rules by which an adviser goes, which whoever runs the server reads. Default: none.
     pub policy: Option<PathBuf>,
     /// Which requests are told as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
+    /// Who knows rules: is asked about requests for the paths that they are for. Default: nobody.
+    pub adviser: Option<Arc<dyn Adviser>>,
     /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
     /// of `listen` speak TLS. Default: none.
     pub certificates: Vec<CertificateFiles>,
@@ -105,10 +105,10 @@ impl Options {
             user: None,
             sandbox: None,
             read_again: Vec::new(),
-            adviser: None,
             teller: None,
             policy: None,
             arm: None,
+            adviser: None,
             certificates: Vec::new(),
             listen_clear: Vec::new(),
             listen_quic: Vec::new(),

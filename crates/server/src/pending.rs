@@ -1,9 +1,11 @@
 //! A response on its way: the value, the content it is taken from, and what its end will put into the log.
 
 use crate::access_log::LogLine;
+use crate::advisory::Advised;
 use crate::arm_requests::Told;
 use crate::atom::Atom;
 use crate::response::Response;
+use std::io;
 use std::rc::Rc;
 
 /// A response that is being sent. The handle to the content is here and not in the value.
@@ -18,6 +20,8 @@ pub(crate) struct Pending {
     pub(crate) log: LogLine,
     /// The business transaction that it is.
     pub(crate) arm: Told,
+    /// Who was asked about it, and the source of what is made piece by piece.
+    pub(crate) advised: Option<Box<Advised>>,
 }
 
 impl Pending {
@@ -28,13 +32,57 @@ impl Pending {
         self.head_bytes = 0;
         self.log.clear();
         self.arm = Told::default();
+        self.advised = None;
     }
 
     /// Some of the responses were sent; tells this one, if it is told, of its first bytes.
     pub(crate) fn sent_some(&mut self) {
         if self.response.offset > 0 {
             self.arm.sent_some();
+            if let Some(advised) = &mut self.advised {
+                advised.look();
+            }
         }
+    }
+
+    /// Whether everything was taken, and nothing more is to be made.
+    #[inline]
+    pub(crate) fn is_finished(&self) -> bool {
+        self.response.is_finished() && !self.continues()
+    }
+
+    /// Whether more is made once the sink has taken what there is.
+    #[inline]
+    pub(crate) fn continues(&self) -> bool {
+        self.advised.as_ref().is_some_and(|advised| advised.continues())
+    }
+
+    /// Makes the next piece in the place of what was taken.
+    ///
+    /// # Errors
+    ///
+    /// What the file system answers, and `StaleNetworkFileHandle` if the file has changed.
+    #[cold]
+    pub(crate) fn refill(&mut self) -> io::Result<()> {
+        let Some(advised) = &mut self.advised else { return Ok(()) };
+        advised.released_bytes += self.response.offset;
+        self.response.offset = 0;
+        self.response.head.clear();
+        advised.fill(&mut self.response.head)
+    }
+
+    /// Tells those who were asked about it of its end.
+    #[cold]
+    pub(crate) fn settle_advised(&mut self) {
+        let (bytes, is_finished) = (self.sent_bytes(), self.is_finished());
+        if let Some(mut advised) = self.advised.take() {
+            advised.settle(bytes, is_finished);
+        }
+    }
+
+    /// Bytes that the socket has taken, the head's included.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.response.offset + self.advised.as_ref().map_or(0, |advised| advised.released_bytes)
     }
 
     /// Whether the content is still what the head has said of it.
@@ -44,6 +92,6 @@ impl Pending {
 
     /// Bytes of the body that the socket has taken.
     pub(crate) fn body_sent_bytes(&self) -> u64 {
-        self.response.offset.saturating_sub(self.head_bytes)
+        self.sent_bytes().saturating_sub(self.head_bytes)
     }
 }

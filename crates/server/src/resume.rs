@@ -2,6 +2,7 @@
 
 use crate::assembly;
 use crate::atom::{Atom, Content, Description};
+use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::compress;
 use crate::counters::LoopCounters;
@@ -19,6 +20,7 @@ use crate::site::{Share, Site};
 use crate::watcher::Watcher;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -74,6 +76,7 @@ impl Resumer {
             watcher: Rc::new(Watcher::deaf()),
             files_max: 4,
             hosts: HostLedger::default(),
+            advisory: None,
         };
         let site = Site::new(root.try_clone().map_err(failed)?, &options, &share);
         Ok(Self { root, site, shelf, options, copied: Vec::new(), last: None })
@@ -85,7 +88,9 @@ impl Resumer {
         let persistence = Persistence::of(request.minor, request.keep_alive);
         let mut pending = Pending::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
-        let page = self.site.respond(&request, persistence, &clock, &counters, &mut pending);
+        // Nobody is asked about it.
+        let caller = Caller { client: Ipv4Addr::UNSPECIFIED.into(), connection: 0, socket: None };
+        let page = self.site.respond(&request, &caller, persistence, &clock, &counters, &mut pending);
         if let Some(page) = page {
             let site = &mut self.site;
             assembly::respond_from_one_site(site, page, &request, persistence, &clock, &counters, &mut pending);
@@ -132,7 +137,14 @@ impl Resumer {
         let changed = || io::Error::from(io::ErrorKind::StaleNetworkFileHandle);
         let variant = if of.is_made { Variant::Identity } else { of.response.variant };
         let path_of = path.as_slice().into();
-        let about = Description { path: path_of, content_type: String::new(), variant, varies: false, now_s: 0 };
+        let about = Description {
+            path: path_of,
+            content_type: String::new(),
+            variant,
+            varies: false,
+            is_governed: false,
+            now_s: 0,
+        };
         let file = self.root.open(path)?;
         let mut atom = Atom::load(file, &self.shelf, self.options.cached_file_bytes_max, &about)?;
         let is_known = Some(atom.id) == of.response.atom;

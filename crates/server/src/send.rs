@@ -88,7 +88,8 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
     let mut wanted = 0;
     let mut file = None;
     let mut is_last = true;
-    'gather: for pending in queue.iter() {
+    let mut refill = None;
+    'gather: for (place, pending) in queue.iter().enumerate() {
         for piece in pending.response.rest() {
             if count == PIECES_MAX || wanted == CALL_BYTES_MAX {
                 is_last = false;
@@ -114,6 +115,17 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
                 break 'gather;
             }
         }
+        if pending.continues() {
+            is_last = false;
+            if count == 0 {
+                refill = Some(place);
+            }
+            break 'gather;
+        }
+    }
+    if let Some(place) = refill {
+        queue[place].refill()?;
+        return Ok(Step::Took { bytes: 0, full: false });
     }
     if count > 0 {
         // SAFETY: the first `count` of them were written, and what may be uninitialised has the layout of what is not.
@@ -209,6 +221,7 @@ impl Sink for Socket<'_> {
 mod tests {
     use super::*;
     use crate::atom::Description;
+    use crate::caller::Caller;
     use crate::clock::Clock;
     use crate::counters::LoopCounters;
     use crate::front::host_counts::HostLedger;
@@ -257,16 +270,26 @@ mod tests {
         }
     }
 
+    fn caller() -> Caller {
+        Caller { client: std::net::Ipv4Addr::LOCALHOST.into(), connection: 1, socket: None }
+    }
+
     fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> Pending {
         let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
         let root = Root::open_directory(directory).expect("opens");
         let watcher = Rc::new(Watcher::deaf());
-        let share = Share { shelf: Arc::new(Shelf::new()), watcher, files_max: 4, hosts: HostLedger::default() };
+        let share = Share {
+            shelf: Arc::new(Shelf::new()),
+            watcher,
+            files_max: 4,
+            hosts: HostLedger::default(),
+            advisory: None,
+        };
         let mut site = Site::new(root, &options, &share);
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
         let mut pending = Pending::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
-        let page = site.respond(&request, Persistence::Stays, &clock, &counters, &mut pending);
+        let page = site.respond(&request, &caller(), Persistence::Stays, &clock, &counters, &mut pending);
         assert!(page.is_none(), "no page with includes");
         pending
     }
@@ -305,7 +328,7 @@ mod tests {
             let response: Response = serde_json::from_slice(&carried).expect("restores");
             // Elsewhere the content is found again by its identity.
             let file = File::open(directory.path().join("f.bin")).expect("opens");
-            let of = Description { path: Box::default(), content_type: String::new(), variant: Variant::Identity, varies: false, now_s: 0 };
+            let of = Description { path: Box::default(), content_type: String::new(), variant: Variant::Identity, varies: false, is_governed: false, now_s: 0 };
             let atom = Atom::load(file, &Shelf::new(), memory(there), &of).expect("loads");
             prop_assert!(response.atom.is_none_or(|id| id == atom.id));
             let mut resumed = [Pending { response, atom: Some(Rc::new(atom)), ..Pending::default() }];

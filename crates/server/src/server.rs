@@ -2,6 +2,7 @@
 
 use crate::access_log::{LogBuffer, LogWriter};
 use crate::admin::{AdminServer, Process, View};
+use crate::advisory::Advisory;
 use crate::arm_requests::{ArmRequests, Names};
 use crate::config::HostRules;
 use crate::confine::{Confinement, User};
@@ -12,6 +13,7 @@ use crate::event_loop::{EventLoop, Open, QUIC_MAX};
 use crate::front::host_counts::{HostLedger, HostTable};
 use crate::front::rewrite::Fields;
 use crate::front::{Front, Hosts};
+use crate::link_prior::Priors;
 use crate::listen::{self, ListenAddr, Listener, Local, LocalAddr};
 use crate::options::{Limits, Options};
 use crate::per_address::PerAddress;
@@ -237,6 +239,7 @@ impl Server {
         };
         let names = Arc::new(Names::default());
         let shelf = Arc::new(Shelf::new());
+        let priors = Arc::new(Priors::default());
         let rules = options.arm.clone().map(Arc::new);
         let stopping = AtomicBool::new(false);
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
@@ -249,7 +252,22 @@ impl Server {
             let (tls, shelf) = (tls.clone(), Arc::clone(&shelf));
             let quic = (quic_sockets, quic.clone(), alt_svc.clone());
             let hosts = HostLedger { table: Arc::clone(&hosts), index };
-            threads.push(Start { reloads, hosts, epoll, waker, listeners, quic, root, tls, log, arm, shelf });
+            let (priors, started) = (Arc::clone(&priors), self.started.0);
+            threads.push(Start {
+                reloads,
+                hosts,
+                epoll,
+                waker,
+                listeners,
+                quic,
+                root,
+                tls,
+                log,
+                arm,
+                shelf,
+                priors,
+                started,
+            });
         }
         confinement.take_hold(&options);
         // No thread was started before, so that all of them are confined.
@@ -366,6 +384,9 @@ struct Start {
     log: Option<LogBuffer>,
     arm: Option<ArmRequests>,
     shelf: Arc<Shelf>,
+    /// What is expected of clients.
+    priors: Arc<Priors>,
+    started: Instant,
 }
 
 impl Start {
@@ -379,7 +400,12 @@ impl Start {
     ) -> std::io::Result<()> {
         let watcher = Rc::new(if options.watches_max > 0 { Watcher::new() } else { Watcher::deaf() });
         let index = self.hosts.index;
-        let share = Share { shelf: self.shelf, watcher: Rc::clone(&watcher), hosts: self.hosts, files_max };
+        let advisory = options.adviser.as_ref().map(|adviser| {
+            let (adviser, priors) = (Arc::clone(adviser), Arc::clone(&self.priors));
+            Rc::new(Advisory::new(adviser, priors, counters.clone(), index, self.started))
+        });
+        let (shelf, hosts) = (self.shelf, self.hosts);
+        let share = Share { shelf, watcher: Rc::clone(&watcher), hosts, files_max, advisory };
         let front = match &options.hosts {
             None => Front::Plain(Site::new(self.root, options, &share)),
             Some(rules) => {

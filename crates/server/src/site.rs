@@ -1,8 +1,12 @@
 //! What a request for something below the root is answered with.
 
+mod governed;
+
+use crate::advisory::Advisory;
 use crate::assembly;
 use crate::atom::{Atom, Description, Stamp};
 use crate::cache::{Cache, Found, TOLD_MS, UNTOLD_MS};
+use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::coding::{CODINGS, LastAccepted};
 use crate::conditional::{self, Verdict};
@@ -25,6 +29,7 @@ use crate::static_probe::static_probe;
 use crate::target::{self, BadTarget};
 use crate::watcher::Watcher;
 use crate::watches::{Change, Watches};
+use governed::Asked;
 use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, RandomState};
@@ -43,6 +48,10 @@ const AMBIGUOUS: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Site {
     root: Root,
+    /// The same, for responses that open further files.
+    shared_root: Option<Rc<Root>>,
+    /// Who is asked about some paths.
+    advisory: Option<Rc<Advisory>>,
     cache: Cache,
     watches: Watches,
     changes: Vec<Change>,
@@ -74,6 +83,8 @@ pub(crate) struct Share {
     pub(crate) hosts: HostLedger,
     /// Descriptors of files that are kept open.
     pub(crate) files_max: usize,
+    /// The loop's; none where nobody knows rules.
+    pub(crate) advisory: Option<Rc<Advisory>>,
 }
 
 /// What a path leads to.
@@ -90,9 +101,21 @@ enum Located {
 /// The same, ready to be served.
 enum Resource {
     Atom(Rc<Atom>),
+    /// Governed content whose file would have to be looked at first.
+    Doubtful(Rc<Atom>),
     Directory(File),
     Redirect,
     Failed(u16),
+    /// The response is made already.
+    Answered,
+}
+
+impl Resource {
+    /// Whether somebody is to be asked about it.
+    #[inline]
+    fn is_governed(&self) -> bool {
+        matches!(self, Self::Atom(atom) | Self::Doubtful(atom) if atom.is_governed)
+    }
 }
 
 impl Site {
@@ -101,6 +124,8 @@ impl Site {
         let entries_max = options.limits.listing_entries_max;
         Self {
             root,
+            shared_root: None,
+            advisory: share.advisory.clone(),
             cache: Cache::new(bytes_max, share.files_max),
             watches: Watches::new(Rc::clone(&share.watcher), options.watches_max),
             changes: Vec::new(),
@@ -131,6 +156,7 @@ impl Site {
     pub(crate) fn respond(
         &mut self,
         request: &Request<'_>,
+        caller: &Caller,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
@@ -151,18 +177,26 @@ impl Site {
         let mut page = None;
         let mut decoded = std::mem::take(&mut self.decoded);
         match target::resolve(request.target, self.dot_files, &mut decoded) {
-            Ok(found) => match self.resource(found.path, clock, counters) {
-                Resource::Atom(atom) if atom.template.is_some() => page = Some(atom),
-                Resource::Atom(atom) => {
-                    let atom = self.form(request, found.path, atom, clock, counters);
-                    self.content(request, atom, clock, persistence, out);
+            Ok(found) => {
+                let mut resource = self.resource(found.path, clock, counters);
+                if resource.is_governed() {
+                    let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
+                    resource = self.govern(&asked, resource, out);
                 }
-                Resource::Directory(directory) => {
-                    self.directory(directory, &found, extra, clock, persistence, out);
+                match resource {
+                    Resource::Atom(atom) if atom.template.is_some() => page = Some(atom),
+                    Resource::Atom(atom) | Resource::Doubtful(atom) => {
+                        let atom = self.form(request, found.path, atom, clock, counters);
+                        self.content(request, atom, clock, persistence, out);
+                    }
+                    Resource::Directory(directory) => {
+                        self.directory(directory, &found, extra, clock, persistence, out);
+                    }
+                    Resource::Redirect => redirect(&found, extra, clock, persistence, out),
+                    Resource::Failed(status) => error_page::write(out, status, extra, clock, persistence),
+                    Resource::Answered => {}
                 }
-                Resource::Redirect => redirect(&found, extra, clock, persistence, out),
-                Resource::Failed(status) => error_page::write(out, status, extra, clock, persistence),
-            },
+            }
             Err(BadTarget::Malformed) => error_page::write(out, 400, extra, clock, persistence),
             Err(BadTarget::Closed) => error_page::write(out, 404, extra, clock, persistence),
         }
@@ -232,9 +266,15 @@ impl Site {
                 counters.cache_hits.add(1);
                 return Resource::Atom(atom);
             }
+            Found::Stale(atom) if atom.is_governed => return Resource::Doubtful(atom),
             Found::Stale(atom) => Some(atom),
             Found::Missing => None,
         };
+        self.look(path, stale, clock, counters)
+    }
+
+    /// Looks at the file of a path, of which the cache may have had something.
+    fn look(&mut self, path: &[u8], stale: Option<Rc<Atom>>, clock: &Clock, counters: &LoopCounters) -> Resource {
         static_probe!("file");
         // Before the look at the file, so that no change falls between the two.
         let device = self.watches.cover(&self.root, path, clock.now_ms);
@@ -265,7 +305,7 @@ impl Site {
             Located::Redirect => Ok(Resource::Redirect),
             Located::Directory(directory) => Ok(Resource::Directory(directory)),
             Located::File(file, metadata) | Located::Index(file, metadata, _) => {
-                let atom = Rc::new(self.load(file, &metadata, &name, clock.unix_s)?);
+                let atom = Rc::new(self.load(file, &metadata, path, &name, clock.unix_s)?);
                 counters.cache_fills.add(u64::from(atom.was_read));
                 counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms + fresh_ms));
                 Ok(Resource::Atom(atom))
@@ -292,14 +332,16 @@ impl Site {
         if is_told { TOLD_MS } else { UNTOLD_MS }
     }
 
-    fn load(&self, file: File, metadata: &Metadata, name: &[u8], now_s: u64) -> io::Result<Atom> {
+    fn load(&self, file: File, metadata: &Metadata, path: &[u8], name: &[u8], now_s: u64) -> io::Result<Atom> {
         let stamp = Stamp::of(metadata);
         let content_type = media_type::of(name, &self.media_types);
         let neighbours = forms::neighbours(&self.root, name, stamp, &self.compression);
         let makes = forms::makes(&content_type, stamp.size(), &self.compression);
         let is_page = self.includes && assembly::is_page(name);
         let varies = !is_page && (makes || neighbours.iter().any(Option::is_some));
-        let of = Description { path: name.into(), content_type, variant: Variant::Identity, varies, now_s };
+        let is_governed = self.advisory.as_ref().is_some_and(|advisory| advisory.governs(path));
+        let variant = Variant::Identity;
+        let of = Description { path: name.into(), content_type, variant, varies, is_governed, now_s };
         let held_bytes_max =
             if is_page { self.memory_bytes_max.max(assembly::HELD_BYTES_MAX) } else { self.memory_bytes_max };
         let mut atom = Atom::load(file, &self.shelf, held_bytes_max, &of)?;
@@ -317,10 +359,7 @@ impl Site {
     pub(crate) fn part(&mut self, target: &str, clock: &Clock, counters: &LoopCounters) -> Option<Rc<Atom>> {
         let mut decoded = Vec::new();
         let found = target::resolve(target, self.dot_files, &mut decoded).ok()?;
-        match self.resource(found.path, clock, counters) {
-            Resource::Atom(atom) => Some(atom),
-            _ => None,
-        }
+        self.atom(found.path, clock, counters)
     }
 
     /// The form of the content that suits the client best.

@@ -2,6 +2,7 @@
 
 use crate::access_log::LogBuffer;
 use crate::arm_requests::{self, ArmRequests, Received};
+use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::connection::count;
 use crate::counters::{Counters, LoopCounters};
@@ -17,6 +18,7 @@ use crate::reload::Reloads;
 use crate::request::Request;
 use crate::static_probe::static_probe;
 use crate::watcher::Watcher;
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,6 +41,8 @@ pub(crate) struct Workbench {
     /// Which of the counters are this loop's.
     pub(crate) index: usize,
     pub(crate) stopping: bool,
+    /// Connections that were begun, with the number of the loop above them.
+    connections_begun: Cell<u64>,
     /// Where another configuration comes from, and which one holds.
     pub(crate) reloads: Arc<Reloads>,
     generation: u64,
@@ -75,6 +79,7 @@ impl Workbench {
             counters,
             index,
             stopping: false,
+            connections_begun: Cell::new((index as u64) << 48),
             reloads,
             generation: 0,
             watcher,
@@ -89,6 +94,14 @@ impl Workbench {
     /// Takes note of files that have changed.
     pub(crate) fn hear(&mut self) {
         self.front.hear(&self.watcher, &self.counters.0[self.index]);
+    }
+
+    /// A number for a connection that no other one has, in whichever loop.
+    #[inline]
+    pub(crate) fn next_connection(&self) -> u64 {
+        let number = self.connections_begun.get() + 1;
+        self.connections_begun.set(number);
+        number
     }
 
     #[inline]
@@ -123,14 +136,14 @@ impl Workbench {
     pub(crate) fn answer(
         &mut self,
         request: &Request<'_>,
-        peer: SocketAddr,
+        (peer, caller): (SocketAddr, &Caller),
         received: &mut Received,
         pending: &mut Pending,
     ) {
         let Self { front, clock, log, arm, counters, index, .. } = self;
         let counts = &counters.0[*index];
         static_probe!("route");
-        front.respond(request, peer.ip(), Persistence::Stays, clock, counts, pending);
+        front.respond(request, caller, Persistence::Stays, clock, counts, pending);
         count(pending.status, counts);
         if let Some(log) = log {
             log.begin(&mut pending.log, Some(request), peer.ip(), pending.status, clock);
@@ -169,15 +182,18 @@ impl Workbench {
 #[inline]
 fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, pending: &mut Pending) {
     if let Some(host) = &pending.log.host {
-        host.count(pending.status, pending.response.offset);
+        host.count(pending.status, pending.sent_bytes());
     }
     if let Some(log) = log
-        && !log.end(&pending.log, pending.body_sent_bytes(), pending.response.offset)
+        && !log.end(&pending.log, pending.body_sent_bytes(), pending.sent_bytes())
     {
         counts.log_dropped.add_shared(1);
     }
     if pending.arm.is_told() {
         arm_requests::end(pending);
+    }
+    if pending.advised.is_some() {
+        pending.settle_advised();
     }
     pending.reset();
 }

@@ -126,7 +126,8 @@ impl Shared {
 
     /// Has a loop look at what holds now, with its book open; `None`: the book is not free.
     fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut Ledger) -> R) -> Option<R> {
-        DESK.with_borrow_mut(|desk| {
+        let looked = DESK.try_with(|desk| {
+            let mut desk = desk.try_borrow_mut().ok()?;
             if desk.as_ref().is_none_or(|desk| desk.id != self.id) {
                 let ledger = Arc::new(Mutex::new(Ledger::default()));
                 // Once in a loop's life.
@@ -148,17 +149,24 @@ impl Shared {
                 }
             }
             Some(with(&desk.published, &mut ledger))
-        })
+        });
+        // A thread that ends drops what it has under way when its books are closed already.
+        looked.ok().flatten()
     }
 }
 
 impl Shared {
     /// Notes the end of a response for when the book is free.
     fn end_later(&self, connection: u64, has_failed: bool) {
-        DESK.with_borrow_mut(|desk| match desk {
-            Some(desk) if desk.late.len() < LATE_MAX => desk.late.push((connection, has_failed)),
-            _ => drop(self.undecided.fetch_add(1, Ordering::Relaxed)),
+        let noted = DESK.try_with(|desk| {
+            let mut desk = desk.try_borrow_mut().ok()?;
+            let desk = desk.as_mut().filter(|desk| desk.late.len() < LATE_MAX)?;
+            desk.late.push((connection, has_failed));
+            Some(())
         });
+        if !matches!(noted, Ok(Some(()))) {
+            self.undecided.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -201,7 +209,10 @@ impl Adviser for Shared {
             drop(rules);
             let Some(variant) = variant else { return Advice::default() };
             ledger.is_session(*connection);
-            Advice { variant: variant.map(Arc::from), ..Advice::default() }
+            // Where rules choose a variant, the best one is a choice, too: it is not everybody's.
+            let variants = published.policy.variants(pattern);
+            let chosen = variant.as_deref().or_else(|| variants.first().map(String::as_str));
+            Advice { variant: chosen.map(|chosen| with_better(variants, chosen)), ..Advice::default() }
         });
         advice.unwrap_or_else(|| {
             self.undecided.fetch_add(1, Ordering::Relaxed);
@@ -226,6 +237,15 @@ impl Adviser for Shared {
             self.end_later(connection, failed);
         }
     }
+}
+
+/// A variant and those that stand in for it where its file is missing: the next better ones. The best one is the file
+/// itself, which the server calls `full`.
+pub(crate) fn with_better(variants: &[String], chosen: &str) -> Arc<str> {
+    let at = variants.iter().position(|variant| variant == chosen).unwrap_or(0);
+    let mut names: Vec<&str> = variants.iter().take(at + 1).skip(1).rev().map(String::as_str).collect();
+    names.push("full");
+    Arc::from(names.join(" "))
 }
 
 /// A client's address and its network (IPv4 /24, IPv6 /48) as numbers.

@@ -1,6 +1,6 @@
 //! The thread that ticks: readings in, decisions out, and everything that comes of them.
 
-use crate::adviser::{Published, Shared, wait_for};
+use crate::adviser::{Published, Shared, wait_for, with_better};
 use crate::atoms::{AtomReading, Atoms};
 use crate::environment::{AllDropped, CrowdNow, Environment, ForecastNow, ReadingNow, RuleInForce, Work};
 use crate::errands::{Errand, Errands};
@@ -37,7 +37,7 @@ pub(crate) struct Controller {
     pub(crate) shared: Arc<Shared>,
     pub(crate) board: Arc<Board>,
     pub(crate) monitor: Monitor,
-    pub(crate) hands: Box<dyn Hands>,
+    pub(crate) hands: Option<Box<dyn Hands>>,
     pub(crate) errands: Errands,
     pub(crate) setup: crate::steward::Setup,
     pub(crate) notice: fn(&str),
@@ -61,7 +61,7 @@ impl Controller {
     pub(crate) fn new(
         shared: Arc<Shared>,
         board: Arc<Board>,
-        (monitor, hands, errands): (Monitor, Box<dyn Hands>, Errands),
+        (monitor, hands, errands): (Monitor, Option<Box<dyn Hands>>, Errands),
         setup: crate::steward::Setup,
         notice: fn(&str),
     ) -> Self {
@@ -120,7 +120,7 @@ impl Controller {
 
     /// Other rules hold from now on; what the former ones had ordered ends.
     fn take_up(&mut self, engine: Engine) {
-        self.standing.take_back(&*self.hands);
+        self.standing.take_back(self.hands.as_deref());
         let policy = Arc::new(engine.policy().clone());
         // What was told to the former rules and not written down yet is theirs.
         self.write_down();
@@ -258,12 +258,13 @@ impl Controller {
 
     fn carry_out(&mut self, decisions: &[Decision]) {
         let published = self.shared.published();
-        let outcomes = self.standing.carry_out(decisions, &published.policy, &*self.hands);
+        let outcomes = self.standing.carry_out(decisions, &published.policy, self.hands.as_deref());
         if outcomes.sheds_changed {
             self.shared.publish(published.with(&self.standing.sheds, &self.standing.atom_sheds));
         }
-        for (session, variant) in outcomes.variants {
-            let variant = Arc::from(variant);
+        for (session, atom, variant) in outcomes.variants {
+            let Some(pattern) = published.policy.pattern_of(&atom) else { continue };
+            let variant = with_better(published.policy.variants(pattern), &variant);
             let ledgers = wait_for(&self.shared.ledgers);
             // A session that has ended meanwhile needs no other variant.
             let _ = ledgers.iter().any(|ledger| wait_for(ledger).want(session, &variant));

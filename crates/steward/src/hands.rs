@@ -40,15 +40,15 @@ pub(crate) struct Standing {
 pub(crate) struct Outcomes {
     /// Texts of alerts.
     pub(crate) alerts: Vec<String>,
-    /// Sessions with the variants that they go on with.
-    pub(crate) variants: Vec<(u64, String)>,
+    /// Sessions with their atoms and the variants that they go on with.
+    pub(crate) variants: Vec<(u64, String, String)>,
     /// Whether other shares are refused than before.
     pub(crate) sheds_changed: bool,
 }
 
 impl Standing {
     /// Carries out what was decided. On one node its loops stand for the nodes of pools.
-    pub(crate) fn carry_out(&mut self, decisions: &[Decision], policy: &Policy, hands: &dyn Hands) -> Outcomes {
+    pub(crate) fn carry_out(&mut self, decisions: &[Decision], policy: &Policy, hands: Option<&dyn Hands>) -> Outcomes {
         let mut outcomes = Outcomes::default();
         for decision in decisions {
             let begins = match decision.outcome {
@@ -70,15 +70,15 @@ impl Standing {
         subject: &Subject,
         begins: bool,
         policy: &Policy,
-        hands: &dyn Hands,
+        hands: Option<&dyn Hands>,
         outcomes: &mut Outcomes,
     ) {
         let whose = match subject {
             Subject::Atoms(glob) => glob,
             Subject::Atom(path) => path,
-            Subject::Session { number, .. } => {
+            Subject::Session { number, atom } => {
                 let variant = crate::rulebook::variant_of(order).filter(|_| begins);
-                outcomes.variants.extend(variant.map(|variant| (*number, variant.to_owned())));
+                outcomes.variants.extend(variant.map(|variant| (*number, atom.clone(), variant.to_owned())));
                 return outcomes.alerts.extend(alert(order, begins));
             }
         };
@@ -96,12 +96,16 @@ impl Standing {
             }
             Order::Replicate { copies, pool } if begins => {
                 self.copies.insert(whose.clone(), (copies.saturating_sub(1)).min(nodes(pool)));
-                hands.pin(whose);
-                hands.warm(whose);
+                if let Some(hands) = hands {
+                    hands.pin(whose);
+                    hands.warm(whose);
+                }
             }
             Order::Replicate { .. } => {
                 self.copies.remove(whose);
-                hands.unpin(whose);
+                if let Some(hands) = hands {
+                    hands.unpin(whose);
+                }
             }
             Order::Spread { pool } if begins => drop(self.spreads.insert(whose.clone(), nodes(pool))),
             Order::Spread { .. } => drop(self.spreads.remove(whose)),
@@ -120,13 +124,15 @@ impl Standing {
     }
 
     /// The loops that all orders together ask for: of copies and pools that serve, too, the most, and what has grown.
-    fn spread(&mut self, hands: &dyn Hands) {
+    fn spread(&mut self, hands: Option<&dyn Hands>) {
         let most = self.copies.values().chain(self.spreads.values()).copied().max().unwrap_or(0);
         let grown: u32 = self.grown.values().sum();
         let loops_more = (most + grown).min(LOOPS_MORE_MAX as u32);
         if loops_more != self.loops_more {
             self.loops_more = loops_more;
-            hands.spread(loops_more);
+            if let Some(hands) = hands {
+                hands.spread(loops_more);
+            }
         }
     }
 
@@ -135,8 +141,8 @@ impl Standing {
     }
 
     /// Takes back everything: the rules that ordered it are no more.
-    pub(crate) fn take_back(&mut self, hands: &dyn Hands) {
-        self.copies.keys().for_each(|glob| hands.unpin(glob));
+    pub(crate) fn take_back(&mut self, hands: Option<&dyn Hands>) {
+        hands.iter().for_each(|hands| self.copies.keys().for_each(|glob| hands.unpin(glob)));
         let loops_more = self.loops_more;
         *self = Self { loops_more, ..Self::default() };
         self.spread(hands);
@@ -206,16 +212,16 @@ mod tests {
             Order::Shed { percent: 5.0 },
             Order::Alert { text: "hot".into() },
         ];
-        let outcomes = standing.carry_out(&[decision(Outcome::Fired, orders.clone())], &policy, &hands);
+        let outcomes = standing.carry_out(&[decision(Outcome::Fired, orders.clone())], &policy, Some(&hands));
         assert_eq!(said(&hands), ["pin /news/*", "warm /news/*", "spread 2"]);
         assert_eq!((outcomes.alerts.len(), outcomes.sheds_changed, standing.sheds.len()), (1, true, 1));
         let grow = vec![Order::Grow { pool: "spare".into(), by: 9 }];
-        standing.carry_out(&[decision(Outcome::Fired, grow)], &policy, &hands);
+        standing.carry_out(&[decision(Outcome::Fired, grow)], &policy, Some(&hands));
         assert_eq!(said(&hands), ["spread 4"], "a pool has no more nodes than it has");
-        let outcomes = standing.carry_out(&[decision(Outcome::Released, orders)], &policy, &hands);
+        let outcomes = standing.carry_out(&[decision(Outcome::Released, orders)], &policy, Some(&hands));
         assert_eq!((outcomes.alerts.len(), standing.sheds.len()), (0, 0));
         assert_eq!(said(&hands), ["unpin /news/*", "spread 2"]);
-        standing.take_back(&hands);
+        standing.take_back(Some(&hands));
         assert_eq!(said(&hands), ["spread 0"]);
     }
 }

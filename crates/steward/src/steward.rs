@@ -32,6 +32,8 @@ pub struct Setup {
     pub method: Method,
     /// Whether what rules are told is written down.
     pub is_recorded: bool,
+    /// Whether the server can have more loops, which stand for the nodes of pools.
+    pub has_reserve: bool,
 }
 
 /// Why a policy cannot be used at one node.
@@ -51,6 +53,19 @@ pub enum SetupError {
         rule: String,
         /// This node.
         here: String,
+    },
+    /// A rule asks for more copies or nodes.
+    #[error(
+        "{file}:{line}: rule `{rule}` asks for more copies or nodes, and this server has no loops in reserve; shed a \
+         share, use smaller variants or alert, or leave the rule away"
+    )]
+    NoReserve {
+        /// The policy's file.
+        file: String,
+        /// The rule's line.
+        line: usize,
+        /// The rule's name.
+        rule: String,
     },
 }
 
@@ -113,6 +128,11 @@ impl Setup {
             let (file, here) = (policy.file().to_owned(), self.here.clone());
             return Err(SetupError::Elsewhere { file, line, rule, here });
         }
+        if let Some(weir_adapt::Elsewhere { rule, line }) = policy.asks_for_nodes().into_iter().next()
+            && !self.has_reserve
+        {
+            return Err(SetupError::NoReserve { file: policy.file().to_owned(), line, rule });
+        }
         Ok(Engine::new(policy, &self.here, self.method))
     }
 }
@@ -139,12 +159,12 @@ impl Steward {
         Arc::clone(&self.board) as Arc<dyn Teller>
     }
 
-    /// Opens what the controller needs, before the server gives up its rights. `clerk` is the pipe to whoever keeps
+    /// Opens what the controller needs, before the server gives up its rights. `hands` are there with a reserve; `clerk` is the pipe to whoever keeps
     /// things, made such that it does not wait; `notice` is told of alerts.
     pub fn ready(
         &self,
         counters: Counters,
-        hands: Box<dyn Hands>,
+        hands: Option<Box<dyn Hands>>,
         clerk: Option<ChildStdin>,
         notice: fn(&str),
     ) -> Ready {

@@ -16,6 +16,7 @@ pub(crate) mod settings;
 
 use crate::assembly::{self, Part};
 use crate::atom::Atom;
+use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::counters::LoopCounters;
 use crate::epoll::Waker;
@@ -59,7 +60,7 @@ impl Front {
     pub(crate) fn respond(
         &mut self,
         request: &Request<'_>,
-        client: IpAddr,
+        caller: &Caller,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
@@ -67,11 +68,11 @@ impl Front {
     ) {
         match self {
             Self::Plain(site) => {
-                if let Some(page) = site.respond(request, persistence, clock, counters, out) {
+                if let Some(page) = site.respond(request, caller, persistence, clock, counters, out) {
                     assembly::respond_from_one_site(site, page, request, persistence, clock, counters, out);
                 }
             }
-            Self::Hosts(hosts) => hosts.respond(request, client, persistence, clock, counters, out),
+            Self::Hosts(hosts) => hosts.respond(request, caller, persistence, clock, counters, out),
         }
     }
 
@@ -268,12 +269,13 @@ impl Hosts {
     fn respond(
         &mut self,
         request: &Request<'_>,
-        client: IpAddr,
+        caller: &Caller,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
         out: &mut Pending,
     ) {
+        let client = caller.client;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let name = host_names::name_of(request);
         let Some(host) = self.host(name) else {
@@ -292,14 +294,14 @@ impl Hosts {
             (Action::Files { site, mount_bytes }, resolved) => {
                 let found = resolved.as_ref().ok().filter(|_| *mount_bytes > 0);
                 let page = match found {
-                    None => self.sites[*site].1.respond(request, persistence, clock, counters, out),
+                    None => self.sites[*site].1.respond(request, caller, persistence, clock, counters, out),
                     Some(found) => self.mounted(
                         *site,
                         *mount_bytes,
                         found,
                         |site, target, out| {
                             let request = Request { target, ..*request };
-                            site.respond(&request, persistence, clock, counters, out)
+                            site.respond(&request, caller, persistence, clock, counters, out)
                         },
                         out,
                     ),
@@ -328,6 +330,9 @@ impl Hosts {
         }
         if !settings.fields.is_empty() {
             settings.fields.apply(out);
+            if out.advised.as_ref().is_some_and(|advised| advised.is_chosen) {
+                rewrite::keep_private(out);
+            }
         }
         self.decoded = decoded;
     }

@@ -1,5 +1,6 @@
 //! Changes to a response that was made already: its fields, and the page of an error.
 
+use crate::client_hints;
 use crate::pending::Pending;
 
 /// A page that stands for errors, read when the configuration was.
@@ -67,6 +68,45 @@ pub(crate) fn insert_into_location(out: &mut Pending, path: &[u8]) {
         head.splice(at..at, path.iter().copied());
         shift(out, before);
     }
+}
+
+/// Keeps a response for the client that it was chosen for, whatever a configuration says of keeping it: what is stricter stays,
+/// and what it varies by is said as well.
+pub(crate) fn keep_private(out: &mut Pending) {
+    let head = &mut out.response.head;
+    let before = head.len();
+    let end = usize::try_from(out.head_bytes).unwrap_or(usize::MAX).min(before);
+    let (mut kept, mut varies) = (Vec::new(), Vec::new());
+    for line in head[..end].split(|byte| *byte == b'\n') {
+        let Some((name, value)) = line.iter().position(|byte| *byte == b':').map(|at| line.split_at(at)) else {
+            continue;
+        };
+        let value = String::from_utf8_lossy(&value[1..]).trim().to_owned();
+        if name.eq_ignore_ascii_case(b"cache-control") {
+            kept.extend(value.split(',').map(|directive| directive.trim().to_owned()));
+        } else if name.eq_ignore_ascii_case(b"vary") {
+            varies.push(value);
+        }
+    }
+    let is = |directive: &str, name: &str| {
+        directive.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+            && !directive[name.len()..].starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '-')
+    };
+    let is_any = |directive: &String, names: &[&str]| names.iter().any(|name| is(directive, name));
+    if !kept.iter().any(|directive| is_any(directive, &["private", "no-store", "no-cache"])) {
+        kept.retain(|directive| !is_any(directive, &["public", "s-maxage"]) && !directive.is_empty());
+        kept.insert(0, "private".to_owned());
+    }
+    let names = client_hints::NAMES;
+    if !varies.iter().any(|value| value == "*" || value.contains(names)) {
+        varies.push(names.to_owned());
+    }
+    let end =
+        remove(head, end, |name| name.eq_ignore_ascii_case(b"cache-control") || name.eq_ignore_ascii_case(b"vary"));
+    let at = end.saturating_sub(2);
+    let fields = format!("Cache-Control: {}\r\nVary: {}\r\n", kept.join(", "), varies.join(", "));
+    head.splice(at..at, fields.bytes());
+    shift(out, before);
 }
 
 /// Takes lines out of the first `end` bytes, the first line excepted, and returns where they end then.

@@ -10,6 +10,7 @@ use super::frame::{self, Code};
 use super::hpack::Decoder;
 use super::stream::{Step, Stream};
 use crate::arm_requests::Received;
+use crate::caller::Caller;
 use crate::census::State;
 use crate::connection::Turn;
 use crate::epoll::Readiness;
@@ -43,6 +44,8 @@ const TABLE_BYTES: u32 = 4096;
 pub(crate) struct Connection {
     transport: Transport,
     pub(super) peer: SocketAddr,
+    /// By which it is known to those who are asked about its requests.
+    number: u64,
     pub(super) decoder: Decoder,
     /// A frame that is not complete yet.
     saved: Vec<u8>,
@@ -119,6 +122,7 @@ impl Connection {
             owes_alt_svc,
             transport,
             peer,
+            number: bench.next_connection(),
             decoder: Decoder::default(),
             saved: received,
             has_preface: false,
@@ -154,6 +158,11 @@ impl Connection {
         };
         connection.settle_phase(false, bench);
         connection
+    }
+
+    /// Who asks, for those who treat clients differently.
+    pub(super) fn caller(&self) -> Caller {
+        Caller { client: self.peer.ip(), connection: self.number, socket: Some(self.transport.fd()) }
     }
 
     /// Whether output waits for room.

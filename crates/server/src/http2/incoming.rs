@@ -197,7 +197,7 @@ impl Connection {
                     let since_ns = if bench.arm.is_some() { weir_arm::now_ns() } else { 0 };
                     parked = Some(Box::new(Parked { fields: fields.clone(), since_ns }));
                 } else {
-                    bench.answer(&request, self.peer, &mut self.received, &mut pending);
+                    bench.answer(&request, (self.peer, &self.caller()), &mut self.received, &mut pending);
                     if std::mem::take(&mut self.owes_alt_svc) {
                         bench.alt_svc.apply(&mut pending);
                     }
@@ -239,7 +239,7 @@ impl Connection {
                 Ok(request) => {
                     self.received = Received::default();
                     self.received.since(&mut parked.since_ns);
-                    bench.answer(&request, self.peer, &mut self.received, &mut pending);
+                    bench.answer(&request, (self.peer, &self.caller()), &mut self.received, &mut pending);
                 }
                 // It was well-formed, but a new configuration may hold it too large.
                 Err(unfit) => {
@@ -437,6 +437,7 @@ mod tests {
             watcher: Rc::clone(&watcher),
             files_max: 4,
             hosts: HostLedger::default(),
+            advisory: None,
         };
         let site = Site::new(Root::open_directory(directory).expect("opens"), &options, &share);
         let counters = Counters([LoopCounters::default()].into_iter().collect());

@@ -10,6 +10,7 @@ use super::inbound::{Inbound, Opened};
 use super::message::{self, Unfit};
 use super::stream::{Input, Output, Step, Stream};
 use crate::arm_requests::Received;
+use crate::caller::Caller;
 use crate::census::State;
 use crate::http2::allowance::Allowance;
 use crate::pending::Pending;
@@ -29,6 +30,8 @@ pub(crate) struct Connection {
     pub(crate) quic: quinn_proto::Connection,
     /// The address that the client has shown to be its own in the handshake: one that it moves to later may be anybody's.
     pub(super) peer: SocketAddr,
+    /// By which it is known to those who are asked about its requests.
+    number: u64,
     pub(super) streams: Vec<Stream>,
     /// Where the next turn of streams begins.
     next: usize,
@@ -72,6 +75,7 @@ impl Connection {
         let mut connection = Self {
             quic,
             peer,
+            number: bench.next_connection(),
             streams: Vec::new(),
             next: 0,
             spare: Vec::new(),
@@ -300,8 +304,14 @@ impl Connection {
         }
     }
 
+    /// Who asks, for those who treat clients differently.
+    pub(super) fn caller(&self) -> Caller {
+        Caller { client: self.peer.ip(), connection: self.number, socket: None }
+    }
+
     /// Answers the parked requests whose passwords have been checked.
     fn answer_parked(&mut self, bench: &mut Workbench) {
+        let caller = self.caller();
         for stream in &mut self.streams {
             let Some(mut parked) = stream.parked.take() else { continue };
             match message::request(&parked.fields, 3, &bench.limits) {
@@ -311,7 +321,7 @@ impl Connection {
                 Ok(request) => {
                     self.received = Received::default();
                     self.received.since(&mut parked.since_ns);
-                    bench.answer(&request, self.peer, &mut self.received, &mut stream.pending);
+                    bench.answer(&request, (self.peer, &caller), &mut self.received, &mut stream.pending);
                 }
                 // It was well-formed, but a new configuration may hold it too large.
                 Err(unfit) => {

@@ -241,6 +241,7 @@ impl Connection {
 
     /// Takes up a request, and makes its response unless it must wait.
     fn open(&mut self, place: usize, fields: &Fields, bench: &mut Workbench) -> Result<(), Code> {
+        let caller = self.caller();
         let stream = &mut self.streams[place];
         match message::request(fields, 3, &bench.limits) {
             Ok(request) => {
@@ -254,7 +255,7 @@ impl Connection {
                     let since_ns = if bench.arm.is_some() { weir_arm::now_ns() } else { 0 };
                     stream.parked = Some(Box::new(Parked { fields: fields.clone(), since_ns }));
                 } else {
-                    bench.answer(&request, self.peer, &mut self.received, &mut stream.pending);
+                    bench.answer(&request, (self.peer, &caller), &mut self.received, &mut stream.pending);
                 }
                 Ok(())
             }

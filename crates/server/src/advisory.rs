@@ -1,0 +1,150 @@
+//! What a loop keeps for those who know rules: it asks them, measures clients for them, and tells them how it ended.
+
+use crate::advice::{Advice, Adviser, Link, Question};
+use crate::caller::Caller;
+use crate::client_hints;
+use crate::codec_swap::{Indexes, Stream};
+use crate::counters::{Counters, LoopCounters};
+use crate::link::{Counted, LOOK_MS, Links};
+use crate::link_prior::Priors;
+use crate::request::Request;
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// One loop's.
+#[derive(Debug)]
+pub(crate) struct Advisory {
+    adviser: Arc<dyn Adviser>,
+    links: RefCell<Links>,
+    priors: Arc<Priors>,
+    indexes: RefCell<Indexes>,
+    counters: Counters,
+    /// Which of the counters are this loop's.
+    index: usize,
+    started: Instant,
+}
+
+impl Advisory {
+    /// For the loop whose counters have this number; `started` is the same for all loops.
+    pub(crate) fn new(
+        adviser: Arc<dyn Adviser>,
+        priors: Arc<Priors>,
+        counters: Counters,
+        index: usize,
+        started: Instant,
+    ) -> Self {
+        Self { adviser, links: RefCell::default(), priors, indexes: RefCell::default(), counters, index, started }
+    }
+
+    /// Whether there are rules for a path; those that are no text have none.
+    pub(crate) fn governs(&self, path: &[u8]) -> bool {
+        std::str::from_utf8(path).is_ok_and(|path| self.adviser.governs(path))
+    }
+
+    /// Asks what to do with a request; what is returned beside that tells of the end when it is dropped.
+    pub(crate) fn begin(self: &Rc<Self>, request: &Request<'_>, path: &[u8], caller: Caller) -> (Advice, Box<Advised>) {
+        let mut link = self.link(caller);
+        let told = client_hints::link(request);
+        link.bandwidth_bps = link.bandwidth_bps.or(told.bandwidth_bps);
+        link.rtt_s = link.rtt_s.or(told.rtt_s);
+        // Of paths that are no text nobody was told that they are governed.
+        let path = std::str::from_utf8(path).unwrap_or_default();
+        let question = Question { path, client: caller.client, connection: caller.connection, link };
+        let advice = self.adviser.begin(&question);
+        self.counts().advised.add(1);
+        let advised = Advised {
+            advisory: Rc::clone(self),
+            caller,
+            looked: Instant::now(),
+            bytes: 0,
+            is_finished: false,
+            is_chosen: false,
+            released_bytes: 0,
+            stream: None,
+        };
+        (advice, Box::new(advised))
+    }
+
+    /// What is known of a client's connection now.
+    fn link(&self, caller: Caller) -> Link {
+        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut links = self.links.borrow_mut();
+        let look = || caller.socket.and_then(Counted::read);
+        let link = links.link(caller.connection, caller.client, now_ms, &self.priors, look);
+        self.counts().links_evicted.add(std::mem::take(&mut links.evicted));
+        self.counts().link_looks.add(std::mem::take(&mut links.looks));
+        link
+    }
+
+    pub(crate) fn counts(&self) -> &LoopCounters {
+        &self.counters.0[self.index]
+    }
+
+    pub(crate) fn indexes(&self) -> &RefCell<Indexes> {
+        &self.indexes
+    }
+}
+
+/// A response that somebody was asked about; who was asked is told of its end, whatever way that comes.
+#[derive(Debug)]
+pub(crate) struct Advised {
+    advisory: Rc<Advisory>,
+    caller: Caller,
+    looked: Instant,
+    bytes: u64,
+    is_finished: bool,
+    /// It may be another one for another client.
+    pub(crate) is_chosen: bool,
+    /// Bytes of the response that were sent and are not kept any more.
+    pub(crate) released_bytes: u64,
+    /// Where the rest comes from, if it is made piece by piece.
+    pub(crate) stream: Option<Stream>,
+}
+
+impl Advised {
+    /// Looks at the connection where that is due, and has a stream go on in another variant where somebody says so.
+    pub(crate) fn look(&mut self) {
+        if self.looked.elapsed() < Duration::from_millis(LOOK_MS) {
+            return;
+        }
+        self.looked = Instant::now();
+        let link = self.advisory.link(self.caller);
+        let wanted = self.advisory.adviser.during(self.caller.connection, link);
+        if let Some(stream) = &mut self.stream {
+            stream.pace(link);
+            if let Some(wanted) = wanted {
+                stream.want(&wanted, &self.advisory);
+            }
+        }
+    }
+
+    /// Makes the next piece of a stream, behind what `out` holds.
+    ///
+    /// # Errors
+    ///
+    /// `StaleNetworkFileHandle` if the file has changed; else what the file system answers.
+    pub(crate) fn fill(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.look();
+        let Self { stream, advisory, .. } = self;
+        stream.as_mut().map_or(Ok(()), |stream| stream.fill(out, advisory))
+    }
+
+    /// Whether there is more to come than what was made.
+    pub(crate) fn continues(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| !stream.is_over())
+    }
+
+    /// Takes note of how it ended, for the word on it.
+    pub(crate) fn settle(&mut self, bytes: u64, is_finished: bool) {
+        (self.bytes, self.is_finished) = (bytes, is_finished);
+    }
+}
+
+impl Drop for Advised {
+    fn drop(&mut self) {
+        self.advisory.adviser.end(self.caller.connection, self.bytes, !self.is_finished);
+    }
+}

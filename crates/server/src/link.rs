@@ -1,0 +1,226 @@
+//! How fast a client takes what there is for it, by what the kernel counts of its connection anyway (TCP_INFO).
+//!
+//! The bandwidth is what the client has acknowledged over the time in which something was there for it: `tcpi_bytes_acked`
+//! over `tcpi_busy_time`. Time in which the client's own window was full (`tcpi_rwnd_limited`) is part of that, since
+//! a client that reads slowly is a slow client. Where our own buffer was the limit (`tcpi_sndbuf_limited`) it could have
+//! been more, so that such a reading only raises what is known. `tcpi_delivery_rate` says how fast the last
+//! segments went, whatever happened around them, and is of no use here.
+
+use crate::advice::Link;
+use crate::link_prior::Priors;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::os::fd::RawFd;
+
+/// Connections whose readings a loop keeps.
+const LINKS_MAX: usize = 4096;
+/// From one look to the next, of one connection.
+pub(crate) const LOOK_MS: u64 = 100;
+/// After so long without a look a connection's readings are given away where room is wanted.
+const UNUSED_MS: u64 = 30_000;
+/// A reading is made of so many bytes, or of so long a time: less says how large the first window was.
+const READING_BYTES_MIN: u64 = 128 << 10;
+const READING_US_MIN: u64 = 50_000;
+/// Round trips that a reading by time takes at least: until then TCP tries out how much it may send.
+const READING_TRIPS_MIN: u64 = 4;
+/// After so much time with something to send, two thirds of what is known are new.
+const MEMORY_US: f64 = 500_000.0;
+/// The least weight of a reading.
+const WEIGHT_MIN: f64 = 0.25;
+
+/// What the kernel has counted of a connection, from its beginning; `struct tcp_info` of linux/tcp.h.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) acked_bytes: u64,
+    pub(crate) busy_us: u64,
+    /// Of it, time in which our buffer was full.
+    pub(crate) sndbuf_limited_us: u64,
+    /// 0 = unknown.
+    pub(crate) rtt_us: u32,
+    pub(crate) min_rtt_us: u32,
+}
+
+impl Counted {
+    /// Asks the kernel; none for what is no TCP, or of a kernel before 4.10.
+    pub(crate) fn read(socket: RawFd) -> Option<Self> {
+        const WANTED: usize = 192;
+        let mut info = [0_u8; WANTED];
+        let mut len = WANTED as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes into the memory; both live over the call.
+        let result = unsafe {
+            libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut len)
+        };
+        if result != 0 || (len as usize) < WANTED {
+            return None;
+        }
+        // Places in the structure, which grows at its end only.
+        let short = |at: usize| u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+        let long = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| info[at + byte]));
+        Some(Self {
+            acked_bytes: long(120),
+            busy_us: long(168),
+            sndbuf_limited_us: long(184),
+            rtt_us: short(68),
+            min_rtt_us: short(148),
+        })
+    }
+}
+
+/// What is known of one connection.
+#[derive(Debug, Clone, Copy)]
+struct Probe {
+    base: Counted,
+    looked_ms: u64,
+    link: Link,
+}
+
+impl Probe {
+    /// Takes in what the kernel says now; the bandwidth since the last reading, where that is enough for one.
+    fn take(&mut self, now: Counted) -> Option<f64> {
+        self.link.rtt_s = (now.rtt_us > 0).then(|| f64::from(now.rtt_us) / 1e6);
+        let acked_bytes = now.acked_bytes.saturating_sub(self.base.acked_bytes);
+        let busy_us = now.busy_us.saturating_sub(self.base.busy_us);
+        let limited_us = now.sndbuf_limited_us.saturating_sub(self.base.sndbuf_limited_us);
+        let trips_us = READING_TRIPS_MIN * u64::from(now.min_rtt_us);
+        let is_long = busy_us >= READING_US_MIN && busy_us >= trips_us;
+        if busy_us == 0 || !(is_long || acked_bytes >= READING_BYTES_MIN) {
+            return None;
+        }
+        self.base = now;
+        let reading_bps = acked_bytes as f64 * 8e6 / busy_us as f64;
+        let is_bound = limited_us * 2 > busy_us;
+        self.link.bandwidth_bps = match self.link.bandwidth_bps {
+            Some(known_bps) if is_bound && reading_bps < known_bps => Some(known_bps),
+            Some(known_bps) => {
+                let weight = (1.0 - (-(busy_us as f64) / MEMORY_US).exp()).max(WEIGHT_MIN);
+                Some(known_bps + weight * (reading_bps - known_bps))
+            }
+            None => Some(reading_bps),
+        };
+        self.link.bandwidth_bps.filter(|_| !is_bound)
+    }
+}
+
+/// The connections of a loop that ask for governed paths.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    probes: HashMap<u64, Probe>,
+    /// Connections whose readings were given away for those of others; taken by whoever counts.
+    pub(crate) evicted: u64,
+    /// Times that the kernel was asked; likewise.
+    pub(crate) looks: u64,
+}
+
+impl Links {
+    /// What is known of a connection, after a look where one is due; what it lacks comes from others of the client and its network.
+    pub(crate) fn link(
+        &mut self,
+        connection: u64,
+        client: IpAddr,
+        now_ms: u64,
+        priors: &Priors,
+        look: impl FnOnce() -> Option<Counted>,
+    ) -> Link {
+        let known = self.probes.get(&connection).copied();
+        let is_due = known.is_none_or(|probe| now_ms.saturating_sub(probe.looked_ms) >= LOOK_MS);
+        let mut link = known.map_or_else(Link::default, |probe| probe.link);
+        if is_due {
+            self.looks += 1;
+            if let Some(counted) = look() {
+                // A new connection has no past, so its first reading is of all that it has.
+                let first = || Probe { base: Counted::default(), looked_ms: now_ms, link: Link::default() };
+                let mut probe = known.unwrap_or_else(first);
+                probe.looked_ms = now_ms;
+                if let Some(bandwidth_bps) = probe.take(counted) {
+                    priors.learn(client, Link { bandwidth_bps: Some(bandwidth_bps), ..probe.link }, now_ms);
+                }
+                link = probe.link;
+                self.keep(connection, probe, now_ms);
+            }
+        }
+        if link.bandwidth_bps.is_none() || link.rtt_s.is_none() {
+            let prior = priors.of(client, now_ms);
+            link.bandwidth_bps = link.bandwidth_bps.or(prior.bandwidth_bps);
+            link.rtt_s = link.rtt_s.or(prior.rtt_s);
+        }
+        link
+    }
+
+    fn keep(&mut self, connection: u64, probe: Probe, now_ms: u64) {
+        if self.probes.len() >= LINKS_MAX && !self.probes.contains_key(&connection) {
+            let before = self.probes.len();
+            self.probes.retain(|_, probe| now_ms.saturating_sub(probe.looked_ms) < UNUSED_MS);
+            if self.probes.len() == before {
+                // All of them are in use: the one that was looked at longest ago, among some.
+                let some = self.probes.iter().take(64).min_by_key(|(_, probe)| probe.looked_ms);
+                if let Some(oldest) = some.map(|(connection, _)| *connection) {
+                    self.probes.remove(&oldest);
+                }
+            }
+            self.evicted += (before - self.probes.len()) as u64;
+        }
+        self.probes.insert(connection, probe);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+
+    fn counted(acked_bytes: u64, busy_ms: u64) -> Option<Counted> {
+        Some(Counted { acked_bytes, busy_us: busy_ms * 1000, sndbuf_limited_us: 0, rtt_us: 40_000, min_rtt_us: 10_000 })
+    }
+
+    #[test]
+    fn bandwidth_is_acknowledged_bytes_over_the_time_in_which_there_were_some() {
+        let (mut links, priors) = (Links::default(), Priors::default());
+        let mut at = |now_ms, counted| links.link(1, CLIENT, now_ms, &priors, || counted);
+        assert_eq!(at(0, counted(1000, 10)).bandwidth_bps, None, "a first window says nothing");
+        assert_eq!(at(99, counted(100_000, 1000)).bandwidth_bps, None, "no look is due");
+        assert_eq!(at(100, counted(100_000, 1000)).bandwidth_bps, Some(800_000.0));
+        assert!((at(200, counted(100_000, 1000)).rtt_s.expect("known") - 0.04).abs() < 1e-9);
+        // Slower from then on: most of it is known after a second of sending.
+        let slower = at(1300, counted(110_000, 2000)).bandwidth_bps.expect("known");
+        assert!(slower < 200_000.0, "{slower}");
+        // A pause says nothing.
+        assert_eq!(at(9000, counted(110_000, 2000)).bandwidth_bps, Some(slower));
+        // Where our own buffer is the limit a reading does not lower it.
+        let limited = counted(111_000, 4000).map(|counted| Counted { sndbuf_limited_us: 1_900_000, ..counted });
+        assert_eq!(at(9900, limited).bandwidth_bps, Some(slower));
+        // Another connection of the client begins with what is known, one of another network does not.
+        let other =
+            links.link(2, CLIENT, 9900, &priors, || counted(0, 0)).bandwidth_bps.expect("by the client's address");
+        assert!(other > slower && other < 800_000.0, "{other}");
+        let stranger = links.link(3, IpAddr::from([192, 0, 2, 1]), 9900, &priors, || counted(0, 0));
+        assert_eq!(stranger.bandwidth_bps, None);
+    }
+
+    #[test]
+    fn readings_are_kept_for_so_many_connections() {
+        let (mut links, priors) = (Links::default(), Priors::default());
+        for connection in 0..10_000 {
+            links.link(connection, CLIENT, connection, &priors, || counted(0, 0));
+            assert!(links.probes.len() <= LINKS_MAX);
+        }
+        assert_eq!(links.evicted as usize + links.probes.len(), 10_000);
+    }
+
+    #[test]
+    fn the_kernel_counts_what_a_client_has_taken() {
+        use std::io::{Read, Write};
+        use std::os::fd::AsRawFd;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+        let mut client = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let (mut server, _) = listener.accept().expect("accepts");
+        server.write_all(&[7; 10_000]).expect("sends");
+        client.read_exact(&mut [0; 10_000]).expect("receives");
+        let now = || Counted::read(server.as_raw_fd()).expect("of TCP");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while now().acked_bytes < 10_000 {
+            assert!(std::time::Instant::now() < deadline, "{:?}", now());
+        }
+        assert!(now().busy_us < 10_000_000 && now().rtt_us > 0 && now().min_rtt_us <= now().rtt_us, "{:?}", now());
+    }
+}

@@ -1,0 +1,156 @@
+//! Answers for paths that somebody has rules for: refused, by a variant, or by what the cache has.
+
+use super::{Resource, Site};
+use crate::advisory::Advisory;
+use crate::atom::Atom;
+use crate::caller::Caller;
+use crate::clock::Clock;
+use crate::codec_swap::{Family, Stream};
+use crate::conditional::{self, Verdict};
+use crate::counters::LoopCounters;
+use crate::epoll;
+use crate::error_page::{self, Extra};
+use crate::head::{self, Persistence};
+use crate::pending::Pending;
+use crate::request::{Method, Request};
+use crate::variants;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bytes of a stream that the kernel takes beyond those that are on their way: they cannot be swapped any more.
+const UNSENT_BYTES: i32 = 8192;
+
+/// A request on its way, with all that an answer to it needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) caller: &'a Caller,
+    pub(super) path: &'a [u8],
+    pub(super) persistence: Persistence,
+    pub(super) clock: &'a Clock,
+    pub(super) counters: &'a LoopCounters,
+}
+
+impl Site {
+    /// Asks what is to be done with a request for content that is governed, and answers it where that is something else than
+    /// what is done without a rule.
+    #[cold]
+    pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut Pending) -> Resource {
+        let Asked { request, caller, path, persistence, clock, counters } = *asked;
+        let Some(advisory) = self.advisory.clone() else { return resource };
+        let (advice, advised) = advisory.begin(request, path, *caller);
+        out.advised = Some(advised);
+        if let Some(seconds) = advice.refuse_retry_after_s {
+            counters.advice_refused.add(1);
+            let fields = format!("Retry-After: {seconds}\r\nCache-Control: no-store\r\n");
+            let extra = Extra { fields: fields.as_bytes(), head_only: request.method == Method::Head };
+            error_page::write(out, 503, extra, clock, persistence);
+            return Resource::Answered;
+        }
+        let resource = match resource {
+            Resource::Doubtful(atom) if advice.may_be_stale => {
+                counters.cache_hits.add(1);
+                counters.stale_allowed.add(1);
+                Resource::Atom(atom)
+            }
+            Resource::Doubtful(atom) => self.look(path, Some(atom), clock, counters),
+            resource => resource,
+        };
+        match (resource, &advice.variant) {
+            (Resource::Atom(atom), Some(names)) if atom.template.is_none() => {
+                self.choose(asked, names, atom, &advisory, out);
+                Resource::Answered
+            }
+            (resource, _) => resource,
+        }
+    }
+
+    /// Answers with a variant.
+    fn choose(&mut self, asked: &Asked<'_>, names: &Arc<str>, plain: Rc<Atom>, advisory: &Advisory, out: &mut Pending) {
+        let Asked { request, path, clock, counters, .. } = *asked;
+        let (name, atom) = self.variant(asked, names, plain);
+        counters.variants_served.add(u64::from(name.is_some()));
+        let form = self.form(request, path, Rc::clone(&atom), clock, counters);
+        let chosen = Rc::new(form.chosen(name.as_deref()));
+        if let Some(advised) = &mut out.advised {
+            advised.is_chosen = true;
+        }
+        let is_whole = request.range.is_none()
+            && (!request.is_conditional || conditional::judge(request, &chosen, clock.unix_s) == Verdict::Whole);
+        if is_whole
+            && request.minor == 1
+            && request.method == Method::Get
+            && is_swappable(&chosen)
+            && let Some(stream) = self.stream(path, names, &atom, advisory)
+        {
+            return begin_stream(stream, &chosen, asked, out);
+        }
+        // Which bytes a range means is known by a tag only where they depend on who asks, and when.
+        let is_known = request.if_range.is_some() || request.if_match.is_some();
+        let request = Request { range: request.range.filter(|_| is_known), ..*request };
+        self.content(&request, chosen, clock, asked.persistence, out);
+    }
+
+    /// The variant to be served, with its name; none for the plain file. A client that has a part of one gets the rest of that.
+    fn variant(&mut self, asked: &Asked<'_>, names: &str, plain: Rc<Atom>) -> (Option<String>, Rc<Atom>) {
+        let Asked { request, path, clock, counters, .. } = *asked;
+        let tags = [request.if_range, request.if_match].into_iter().flatten();
+        for tag in tags.filter(|tag| tag.starts_with(b"\"")) {
+            let Some(name) = variants::of_tag(tag) else { return (None, plain) };
+            let path = variants::path_of(path, name);
+            if let Some(atom) = path.and_then(|path| self.atom(&path, clock, counters)) {
+                return (Some(name.to_owned()), atom);
+            }
+        }
+        let found = variants::find(names, path, |path| self.atom(path, clock, counters));
+        counters.variants_missing.add(found.missing);
+        let Some(atom) = found.found else { return (None, plain) };
+        // It stands behind those that are missing.
+        (names.split_ascii_whitespace().nth(found.missing as usize).map(str::to_owned), atom)
+    }
+
+    /// The content of a path, where it has some.
+    pub(super) fn atom(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Option<Rc<Atom>> {
+        let found = match self.resource(path, clock, counters) {
+            Resource::Doubtful(atom) => self.look(path, Some(atom), clock, counters),
+            found => found,
+        };
+        if let Resource::Atom(atom) = found { Some(atom) } else { None }
+    }
+
+    fn stream(&mut self, path: &[u8], names: &Arc<str>, atom: &Rc<Atom>, advisory: &Advisory) -> Option<Stream> {
+        if self.shared_root.is_none() {
+            self.shared_root = self.root.try_clone().ok().map(Rc::new);
+        }
+        let root = Rc::clone(self.shared_root.as_ref()?);
+        let family = Family { root, shelf: Arc::clone(&self.shelf), path: path.into() };
+        Stream::begin(family, Arc::clone(names), atom, advisory)
+    }
+}
+
+/// Whether content may be sound that can be swapped.
+fn is_swappable(atom: &Atom) -> bool {
+    matches!(&*atom.content_type, "audio/mpeg" | "audio/aac" | "audio/aacp" | "audio/x-aac")
+}
+
+/// The head of a response that is made piece by piece: nobody knows how long it gets, and its bytes may be of several files, so
+/// that it has no validators, no ranges, and is not kept.
+fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut Pending) {
+    let fields = format!(
+        "Content-Type: {}\r\nTransfer-Encoding: chunked\r\nAccept-Ranges: none\r\nCache-Control: no-store\r\n",
+        chosen.content_type
+    );
+    out.status = 200;
+    let head = &mut out.response.head;
+    let hints = chosen.hint_fields();
+    head::other(head, 200, &[fields.as_bytes(), hints.as_bytes()], asked.clock, asked.persistence);
+    out.head_bytes = head.len() as u64;
+    asked.counters.swappable.add(1);
+    if let Some(socket) = asked.caller.socket {
+        // It makes a swap sooner, so that a refusal is no harm.
+        let _ = epoll::set_int_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES);
+    }
+    if let Some(advised) = &mut out.advised {
+        advised.stream = Some(stream);
+    }
+}

@@ -1,0 +1,258 @@
+//! Whoever knows rules is asked about the paths that they are for, obeyed, and told of every end.
+
+mod harness;
+
+use harness::{Reply, Site, read_reply, wait_until};
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use weir_server::{Advice, Adviser, Link, Question};
+
+/// Says what it was told to say, and remembers what it was asked.
+#[derive(Debug, Default)]
+struct Told {
+    advice: Mutex<Advice>,
+    begun: Mutex<Vec<(String, IpAddr, u64, Link)>>,
+    ended: Mutex<Vec<(u64, u64, bool)>>,
+    asked_of: Mutex<HashMap<String, u32>>,
+}
+
+impl Told {
+    fn say(&self, advice: Advice) {
+        *self.advice.lock().expect("no panic") = advice;
+    }
+
+    fn choose(&self, variant: &str) {
+        self.say(Advice { variant: Some(variant.into()), ..Advice::default() });
+    }
+
+    fn ended(&self) -> Vec<(u64, u64, bool)> {
+        self.ended.lock().expect("no panic").clone()
+    }
+}
+
+impl Adviser for Told {
+    fn governs(&self, path: &str) -> bool {
+        *self.asked_of.lock().expect("no panic").entry(path.to_owned()).or_default() += 1;
+        path.starts_with("/v/")
+    }
+
+    fn begin(&self, question: &Question<'_>) -> Advice {
+        let Question { path, client, connection, link } = *question;
+        self.begun.lock().expect("no panic").push((path.to_owned(), client, connection, link));
+        self.advice.lock().expect("no panic").clone()
+    }
+
+    fn during(&self, _connection: u64, _link: Link) -> Option<Arc<str>> {
+        None
+    }
+
+    fn end(&self, connection: u64, bytes: u64, failed: bool) {
+        self.ended.lock().expect("no panic").push((connection, bytes, failed));
+    }
+}
+
+const FULL: [u8; 9000] = [b'f'; 9000];
+const HALF: [u8; 4000] = [b'h'; 4000];
+const SMALL: [u8; 4000] = [b's'; 4000];
+
+fn start(change: impl FnOnce(&mut weir_server::Options)) -> (Site, Arc<Told>) {
+    let told = Arc::new(Told::default());
+    let adviser: Arc<dyn Adviser> = told.clone();
+    let files: [(&str, &[u8]); 6] = [
+        ("v/film.mp4", &FULL),
+        ("v/film.half.mp4", &HALF),
+        ("v/film.small.mp4", &SMALL),
+        ("v/page.shtml", b"<!--#echo var=\"DOCUMENT_NAME\" -->"),
+        ("v/text.txt", &[b't'; 3000]),
+        ("other.mp4", &FULL),
+    ];
+    let site = Site::start(&files, |options| {
+        options.adviser = Some(adviser);
+        change(options);
+    });
+    // One time and one size: nothing but the name tells two of them apart.
+    let when = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
+    for name in ["film.mp4", "film.half.mp4", "film.small.mp4"] {
+        let file =
+            std::fs::File::options().write(true).open(site.directory.path().join("v").join(name)).expect("opens");
+        file.set_modified(when).expect("sets");
+    }
+    (site, told)
+}
+
+#[test]
+fn the_paths_that_rules_are_for_are_asked_about_and_no_others() {
+    let (site, told) = start(|_| {});
+    for _ in 0..3 {
+        assert_eq!(site.get("/other.mp4").status, 200);
+        assert_eq!(site.get("/v/none.mp4").status, 404);
+        assert_eq!(site.get("/v/film.mp4?a=b").body, FULL);
+    }
+    let begun = told.begun.lock().expect("no panic").clone();
+    assert_eq!(begun.len(), 3);
+    assert!(begun.iter().all(|(path, client, ..)| path == "/v/film.mp4" && client.is_loopback()));
+    assert_ne!(begun[0].2, begun[1].2, "each connection has a number of its own");
+    assert!(begun.iter().all(|(.., link)| link.rtt_s.is_some_and(|rtt_s| rtt_s < 1.0)), "{begun:?}");
+    assert_eq!(told.asked_of.lock().expect("no panic").get("/other.mp4"), Some(&1), "once for each that is loaded");
+    wait_until(|| told.ended().len() == 3);
+    assert!(told.ended().iter().all(|(_, bytes, failed)| *bytes > 9000 && !failed), "{:?}", told.ended());
+    let reply = site.get("/v/film.mp4");
+    assert_eq!(reply.field("accept-ch"), Some("Save-Data, Downlink, RTT, ECT"));
+    assert_eq!((reply.field("vary"), reply.field("cache-control")), (None, None), "nothing was chosen");
+    assert_eq!(site.get("/other.mp4").field("accept-ch"), None);
+    assert_eq!(site.counters.read().advised, 4);
+}
+
+#[test]
+fn a_refusal_says_when_to_come_again_and_the_connection_stays() {
+    let (site, told) = start(|_| {});
+    told.say(Advice { refuse_retry_after_s: Some(7), ..Advice::default() });
+    let mut stream = site.connect();
+    for path in ["/v/film.mp4", "/v/page.shtml", "/v/film.mp4"] {
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).expect("sends");
+        let reply = read_reply(&mut stream, false);
+        assert_eq!((reply.status, reply.field("retry-after")), (503, Some("7")));
+        assert_eq!(reply.field("cache-control"), Some("no-store"));
+    }
+    told.say(Advice::default());
+    stream.write_all(b"GET /v/film.mp4 HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    assert_eq!(read_reply(&mut stream, false).body, FULL);
+    wait_until(|| told.ended().len() == 4);
+    let connection = told.begun.lock().expect("no panic")[0].2;
+    assert!(told.ended().iter().all(|(of, ..)| *of == connection));
+    assert_eq!(site.counters.read().advice_refused, 3);
+}
+
+#[test]
+fn a_response_that_is_cut_off_ends_too_and_has_failed() {
+    let (site, told) = start(|_| {});
+    site.write("v/large.bin", &vec![1; 64 << 20]);
+    let mut stream = site.connect();
+    stream.write_all(b"GET /v/large.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    stream.read_exact(&mut [0; 100_000]).expect("receives");
+    drop(stream);
+    wait_until(|| told.ended().len() == 1);
+    let (_, bytes, failed) = told.ended()[0];
+    assert!(failed && (100_000..64 << 20).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn a_variant_stands_for_the_file_under_a_tag_of_its_own() {
+    let (site, told) = start(|_| {});
+    let mut tags = Vec::new();
+    for (variant, body) in [("small", &SMALL[..]), ("half", &HALF), ("full", &FULL)] {
+        told.choose(variant);
+        let reply = site.get("/v/film.mp4");
+        assert_eq!((reply.status, reply.body == body), (200, true), "{variant}");
+        assert_eq!(reply.field("cache-control"), Some("private"));
+        assert_eq!(reply.field("vary"), Some("Save-Data, Downlink, RTT, ECT"));
+        assert_eq!(reply.field("last-modified"), None, "a date does not tell variants apart");
+        tags.push(reply.field("etag").expect("a tag").to_owned());
+        assert_eq!(site.ask("HEAD", "/v/film.mp4", "").field("content-length"), Some(&*body.len().to_string()));
+    }
+    assert!(tags.iter().all(|tag| tag.starts_with('"')) && tags[0] != tags[1] && tags[1] != tags[2], "{tags:?}");
+    assert_eq!(site.get("/v/film.small.mp4").body, SMALL, "by its own name it is there, too");
+    told.choose("tiny small");
+    assert_eq!(site.get("/v/film.mp4").body, SMALL, "the next better one");
+    told.choose("tiny");
+    assert_eq!(site.get("/v/film.mp4").body, FULL);
+    let counts = site.counters.read();
+    assert_eq!(counts.variants_missing, 2);
+    told.choose("../film.half");
+    assert_eq!(site.get("/v/film.mp4").body, FULL, "that is no name");
+    told.choose("small");
+    let text = site.ask("GET", "/v/text.txt", "Accept-Encoding: gzip\r\n");
+    assert_eq!((text.status, text.field("cache-control")), (200, Some("private")));
+}
+
+/// Whatever is said later, a range continues the variant whose tag the client has, or the client gets a whole one.
+#[test]
+fn ranges_of_two_variants_are_never_mixed() {
+    let (site, told) = start(|_| {});
+    let mut tags = HashMap::new();
+    for variant in ["small", "half", "full"] {
+        told.choose(variant);
+        tags.insert(variant, site.get("/v/film.mp4").field("etag").expect("a tag").to_owned());
+    }
+    let ask = |fields: &str| -> Reply { site.ask("GET", "/v/film.mp4", fields) };
+    for (had, byte) in [("small", b's'), ("half", b'h'), ("full", b'f')] {
+        for now in ["small", "half", "full"] {
+            told.choose(now);
+            let reply = ask(&format!("Range: bytes=1000-\r\nIf-Range: {}\r\n", tags[had]));
+            assert_eq!(reply.status, 206, "{had} {now}");
+            assert!(reply.body.iter().all(|own| *own == byte) && reply.field("etag") == Some(&tags[had]));
+            let reply = ask("Range: bytes=1000-1999\r\n");
+            assert_eq!(reply.status, 200, "without a tag it is the whole");
+            let reply = ask("Range: bytes=1000-1999\r\nIf-Range: Sun, 06 Nov 2039 08:49:37 GMT\r\n");
+            assert_eq!(reply.status, 200);
+            let status = ask(&format!("If-None-Match: {}\r\n", tags[had])).status;
+            assert_eq!(status, if had == now { 304 } else { 200 }, "{had} {now}");
+        }
+    }
+    // A changed file has another tag, so that its ranges are not of what the client has.
+    site.write("v/film.small.mp4", &[b'S'; 4000]);
+    told.choose("half");
+    wait_until(|| {
+        let reply = ask(&format!("Range: bytes=1000-\r\nIf-Range: {}\r\n", tags["small"]));
+        assert!(reply.status == 200 || reply.body.iter().all(|byte| *byte == b's'), "mixed");
+        reply.status == 200
+    });
+}
+
+#[test]
+fn a_configuration_cannot_have_others_keep_what_was_chosen() {
+    let folder = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir_all(folder.path().join("site/v")).expect("creates");
+    std::fs::write(folder.path().join("site/v/a.mp4"), FULL).expect("writes");
+    std::fs::write(folder.path().join("site/v/a.small.mp4"), SMALL).expect("writes");
+    for (configured, expected) in [
+        ("public, max-age=86400, s-maxage=9", "private, max-age=86400"),
+        ("max-age=0, no-store", "max-age=0, no-store"),
+        ("private", "private"),
+    ] {
+        let file = folder.path().join("weir.toml");
+        let text = format!(
+            "[[host]]\nroot = \"site\"\nset_headers = {{ Cache-Control = \"{configured}\", Vary = \"Cookie\" }}\n"
+        );
+        std::fs::write(&file, text).expect("writes");
+        let mut options = weir_server::read_configuration(&file).expect("a configuration");
+        let told = Arc::new(Told::default());
+        let adviser: Arc<dyn Adviser> = told.clone();
+        options.adviser = Some(adviser);
+        let site = Site::start(&[], |to| *to = weir_server::Options { listen: to.listen.clone(), loops: 1, ..options });
+        let plain = site.get("/v/a.mp4");
+        assert_eq!(plain.field("cache-control"), Some(configured), "nothing was chosen");
+        told.choose("small");
+        let reply = site.get("/v/a.mp4");
+        assert_eq!((&reply.body[..], reply.field("cache-control")), (&SMALL[..], Some(expected)));
+        assert_eq!(reply.field("vary"), Some("Cookie, Save-Data, Downlink, RTT, ECT"));
+    }
+}
+
+#[test]
+fn hints_stand_in_for_what_was_not_measured() {
+    let (site, told) = start(|_| {});
+    let bps = |fields: &str| {
+        site.ask("GET", "/v/text.txt", fields);
+        told.begun.lock().expect("no panic").last().and_then(|(.., link)| link.bandwidth_bps)
+    };
+    assert_eq!(bps(""), None);
+    assert_eq!(bps("Downlink: 0.4\r\n"), Some(400_000.0));
+    assert_eq!(bps("Save-Data: on\r\n"), Some(50_000.0));
+}
+
+#[test]
+fn stale_content_is_sent_where_it_may_be() {
+    // Without watches files are looked at once a second.
+    let (site, told) = start(|options| options.watches_max = 0);
+    told.say(Advice { may_be_stale: true, ..Advice::default() });
+    assert_eq!(site.get("/v/text.txt").body[0], b't');
+    site.write("v/text.txt", &[b'n'; 3000]);
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    assert_eq!(site.get("/v/text.txt").body[0], b't');
+    assert!(site.counters.read().stale_allowed > 0);
+    told.say(Advice::default());
+    assert_eq!(site.get("/v/text.txt").body[0], b'n');
+}
