@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
             let entry = log::parse_entry(&line).map_err(|wrong| lines.wrong(&wrong))?;
             replay.entry(&entry, &mut decisions).map_err(|wrong| lines.wrong(&wrong))?;
-            read_on = tell(args, &mut rules, &mut decisions)?;
+            read_on = tell(args, &mut rules, &replay, &mut decisions)?;
             if !read_on {
                 break 'files;
             }
@@ -161,14 +161,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     replay.finish(&mut decisions);
-    if read_on && tell(args, &mut rules, &mut decisions)? {
+    if read_on && tell(args, &mut rules, &replay, &mut decisions)? {
         finish(args, &replay, rules)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Tells decisions as they come, so that any number of them takes no memory; `false` = nobody reads any more.
-fn tell(args: &Args, rules: &mut [OfRule], decisions: &mut Vec<Decision>) -> anyhow::Result<bool> {
+fn tell(args: &Args, rules: &mut [OfRule], replay: &Replay, decisions: &mut Vec<Decision>) -> anyhow::Result<bool> {
     for decision in decisions.drain(..) {
         if let Some(rule) = rules.iter_mut().find(|rule| rule.line == decision.line && rule.name == decision.rule) {
             let count = match decision.outcome {
@@ -186,7 +186,11 @@ fn tell(args: &Args, rules: &mut [OfRule], decisions: &mut Vec<Decision>) -> any
         if !(acted || args.all) {
             continue;
         }
-        let text = if args.json { serde_json::to_string(&decision)? + "\n" } else { in_words(&decision) };
+        let text = if args.json {
+            serde_json::to_string(&decision)? + "\n"
+        } else {
+            in_words(&decision, replay.told().first_ms.unwrap_or(0))
+        };
         if !output::print_while_read(&text)? {
             return Ok(false);
         }
@@ -194,15 +198,15 @@ fn tell(args: &Args, rules: &mut [OfRule], decisions: &mut Vec<Decision>) -> any
     Ok(true)
 }
 
-/// Time, rule, for whom and what; below it the readings.
-fn in_words(decision: &Decision) -> String {
+/// Time since the recording began, rule, for whom and what; below it the readings.
+fn in_words(decision: &Decision, began_ms: u64) -> String {
     let orders = decision.orders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let what = match (&decision.outcome, orders.is_empty()) {
         (Outcome::Fired, _) => orders,
         (outcome, true) => outcome.to_string(),
         (outcome, false) => format!("{outcome}: {orders}"),
     };
-    let at = decision.at_ms as f64 / 1e3;
+    let at = decision.at_ms.saturating_sub(began_ms) as f64 / 1e3;
     let mut text = format!("{at:>9.1} s  {:<12}  {:<24}  {what}\n", decision.rule, decision.subject.to_string());
     for cited in &decision.readings {
         text += &format!("             {cited}\n");

@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn what_is_ordered_is_done_and_what_is_released_is_undone() {
-        let text = "pool main = { here, b, c }; pool spare = { d, e };\n\
-                    atom \"/news/*\" { rule r: every 5s if cpu > 90% then replicate to 4 on main until cpu < 50%; }";
+        let text = "pool main = { n1, b, c }; pool spare = { d, e };\n\
+                    atom \"/news/*\" { rule r: every 5s if cpu > 90% then replicate to 3 on main until cpu < 50%; }";
         let (policy, _) = Policy::read("x.policy", text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
         let (hands, mut standing) = (Noted::default(), Standing::default());
         let said = |hands: &Noted| std::mem::take(&mut *hands.0.lock().expect("one thread"));
