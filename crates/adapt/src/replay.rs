@@ -142,7 +142,7 @@ impl Replay {
                 return Ok(());
             }
             Recorded::Lost { lines } => {
-                self.told.lost += lines;
+                self.told.lost = self.told.lost.saturating_add(*lines);
                 return Ok(());
             }
             _ => {}
