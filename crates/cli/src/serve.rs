@@ -106,6 +106,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     loops: Option<u16>,
 
+    /// Event loops that rest until a rule asks for more copies or nodes; they stand for the nodes of pools [default: 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    reserve_loops: Option<u16>,
+
     /// Memory for file contents, of all loops together, in MiB [default: 256]
     #[arg(long, value_name = "MIB")]
     cache_mib: Option<u32>,
@@ -386,6 +390,9 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
     }
     if let Some(loops) = args.loops {
         options.loops = usize::from(loops);
+    }
+    if let Some(loops) = args.reserve_loops {
+        options.reserve_loops = usize::from(loops);
     }
     if let Some(mib) = args.cache_mib {
         options.cache_bytes_max = u64::from(mib) << 20;

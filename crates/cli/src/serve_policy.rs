@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_adapt::Policy;
 use weir_adapt::forecast::Method;
-use weir_server::{Adviser, Options, Server, Teller};
+use weir_server::{Adviser, Control, Options, Server, Teller};
 use weir_steward::clerk::{self, Places};
-use weir_steward::{Ready, Running, Setup, Steward};
+use weir_steward::{Hands, Ready, Running, Setup, Steward};
 use weir_store::Limits;
 
 /// Bytes that the pipe to the clerk holds, as far as the system allows.
@@ -68,6 +68,39 @@ fn tick(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Orders to the server, as rules give them.
+struct Orders {
+    control: Control,
+    notice: fn(&str),
+}
+
+impl Orders {
+    /// A glob of a policy that the server cannot take: there are too many, or it is too large.
+    fn tell(&self, glob: &str, is_taken: bool) {
+        if !is_taken {
+            (self.notice)(&format!("{glob} cannot be kept in memory: the server has as many patterns as it takes"));
+        }
+    }
+}
+
+impl Hands for Orders {
+    fn pin(&self, glob: &str) {
+        self.tell(glob, self.control.pin(glob));
+    }
+
+    fn unpin(&self, glob: &str) {
+        self.control.unpin(glob);
+    }
+
+    fn warm(&self, glob: &str) {
+        self.tell(glob, self.control.warm(glob));
+    }
+
+    fn spread(&self, loops_more: u32) {
+        self.control.spread(loops_more);
+    }
+}
+
 /// What the clerk is told at its start.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClerkArgs {
@@ -117,7 +150,7 @@ impl Adapting {
             tick: args.tick,
             method: args.forecast,
             is_recorded: args.decisions.is_some(),
-            has_reserve: false,
+            has_reserve: options.reserve_loops > 0,
         };
         if !policy.nodes().is_empty() && !policy.has_in_pools(&args.node) {
             (options.notice)(&format!(
@@ -154,7 +187,8 @@ impl Adapting {
         } else {
             None
         };
-        self.ready = Some(self.steward.ready(server.counters(), None, pipe, self.notice));
+        let orders = Box::new(Orders { control: server.control(), notice: self.notice });
+        self.ready = Some(self.steward.ready(server.counters(), Some(orders), pipe, self.notice));
         Ok(())
     }
 

@@ -259,6 +259,26 @@ fn posted(stream: &mut TcpStream) -> String {
 }
 
 #[test]
+fn more_copies_are_loops_of_the_reserve_until_they_are_given_back() {
+    let policy = "pool main = { n1, n2, n3 };\n\
+        atom \"/news/*\" { rule flash: during if rate@atom > 5rps then replicate to 3 on main until rate@atom < 1rps; }\n";
+    let (_kept, folder) = folder(policy);
+    let args = ["--policy", "flood.policy", "--node", "n1", "--loops", "1", "--reserve-loops", "2"];
+    let served = Served::start(&folder, &args, "site");
+    let serving = |count: u64| {
+        environment(&folder, |shown| {
+            served.statuses("/news/a.html", usize::from(count > 0) * 40);
+            shown["work"]["loops_more"] == count
+        })
+    };
+    serving(2);
+    let admin = format!("unix:{}", folder.join("admin.sock").display());
+    assert!(String::from_utf8_lossy(&output(&["env", &admin]).stdout).contains("replicate to 3 on main"));
+    serving(0);
+    served.end();
+}
+
+#[test]
 fn a_configuration_names_its_policy_which_is_checked_with_it() {
     let (_kept, folder) = folder(SHED);
     let toml = folder.join("weir.toml");

@@ -5,6 +5,7 @@
 //! thread and 100 ns with two.
 
 use crate::atom::{Atom, Content};
+use crate::front::pattern::Pattern;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -30,6 +31,8 @@ pub(crate) struct Cache {
     bytes_max: u64,
     files: usize,
     files_max: usize,
+    /// What is never removed to make room.
+    pins: Vec<Pattern>,
 }
 
 #[derive(Debug)]
@@ -39,6 +42,7 @@ struct Entry {
     /// Until when it needs no look.
     fresh_until_ms: u64,
     used: bool,
+    is_pinned: bool,
     files: usize,
     bytes: u64,
 }
@@ -65,6 +69,7 @@ impl Cache {
             bytes_max,
             files: 0,
             files_max,
+            pins: Vec::new(),
         }
     }
 
@@ -80,6 +85,27 @@ impl Cache {
         entry.used = true;
         let atom = Rc::clone(&entry.atom);
         if now_ms < entry.fresh_until_ms { Found::Fresh(atom) } else { Found::Stale(atom) }
+    }
+
+    /// Keeps what the patterns match, and nothing else, whatever wants its room. Where it fills the cache, other content is
+    /// served without being kept.
+    pub(crate) fn pin(&mut self, patterns: &[Pattern]) {
+        self.pins = patterns.to_vec();
+        for entry in self.slots.iter_mut().flatten() {
+            entry.is_pinned = self.pins.iter().any(|pin| pin.matches(&entry.path));
+        }
+    }
+
+    /// Bytes in memory, and entries, that are kept so.
+    pub(crate) fn pinned(&self) -> (u64, u64) {
+        if self.pins.is_empty() {
+            return (0, 0);
+        }
+        self.slots
+            .iter()
+            .flatten()
+            .filter(|entry| entry.is_pinned)
+            .fold((0, 0), |(bytes, count), entry| (bytes + entry.bytes, count + 1))
     }
 
     /// Takes note that the file is what it was.
@@ -112,7 +138,8 @@ impl Cache {
         }
         let path: Rc<[u8]> = path.into();
         let atom = Rc::clone(atom);
-        let entry = Entry { path: Rc::clone(&path), atom, fresh_until_ms, used: false, files, bytes };
+        let is_pinned = self.pins.iter().any(|pin| pin.matches(&path));
+        let entry = Entry { path: Rc::clone(&path), atom, fresh_until_ms, used: false, is_pinned, files, bytes };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -160,7 +187,7 @@ impl Cache {
             let slot = self.hand % self.slots.len();
             self.hand = slot + 1;
             let Some(entry) = &mut self.slots[slot] else { continue };
-            if only_files && entry.files == 0 {
+            if entry.is_pinned || only_files && entry.files == 0 {
                 continue;
             }
             if !std::mem::take(&mut entry.used) {
@@ -248,6 +275,28 @@ mod tests {
         assert!(
             matches!(cache.find(b"/ab", 0), Found::Fresh(_)) && matches!(cache.find(b"/b/a/x", 0), Found::Fresh(_))
         );
+    }
+
+    #[test]
+    fn what_is_pinned_stays_whatever_comes() {
+        let mut cache = Cache::new(20_000, 3);
+        cache.insert(b"/a/1", &atom(1000, 5000), 1);
+        cache.pin(&[Pattern::glob("/a/*").expect("small enough")]);
+        cache.insert(b"/a/2", &atom(1000, 5000), 1);
+        for i in 0..100 {
+            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 1);
+            assert!(cache.bytes <= 20_000);
+        }
+        assert_eq!(cache.pinned().1, 2);
+        for i in 3..100 {
+            cache.insert(format!("/a/{i}").as_bytes(), &atom(1000, 5000), 1);
+        }
+        assert!(cache.bytes <= 20_000 && cache.pinned().1 as usize == cache.index.len());
+        cache.insert(b"/b", &atom(1000, 5000), 1);
+        assert!(matches!(cache.find(b"/b", 0), Found::Missing) && matches!(cache.find(b"/a/1", 0), Found::Fresh(_)));
+        cache.pin(&[]);
+        cache.insert(b"/b", &atom(1000, 5000), 1);
+        assert!(matches!(cache.find(b"/b", 0), Found::Fresh(_)) && cache.pinned() == (0, 0));
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub(crate) struct Census {
     /// What caches hold: bytes, entries.
     pub(crate) cache_bytes: u64,
     pub(crate) cache_entries: u64,
+    /// Of it what is kept by order.
+    pub(crate) pinned_bytes: u64,
+    pub(crate) pinned_entries: u64,
 }
 
 impl Census {
@@ -75,6 +78,8 @@ impl Census {
         self.http3_streams += other.http3_streams;
         self.cache_bytes += other.cache_bytes;
         self.cache_entries += other.cache_entries;
+        self.pinned_bytes += other.pinned_bytes;
+        self.pinned_entries += other.pinned_entries;
     }
 }
 
@@ -88,6 +93,8 @@ pub(crate) struct Board {
     http3_streams: Counter,
     cache_bytes: Counter,
     cache_entries: Counter,
+    pinned_bytes: Counter,
+    pinned_entries: Counter,
 }
 
 impl Board {
@@ -99,6 +106,8 @@ impl Board {
         self.http3_streams.set(census.http3_streams);
         self.cache_bytes.set(census.cache_bytes);
         self.cache_entries.set(census.cache_entries);
+        self.pinned_bytes.set(census.pinned_bytes);
+        self.pinned_entries.set(census.pinned_entries);
     }
 
     pub(crate) fn read(&self) -> Census {
@@ -110,6 +119,8 @@ impl Board {
             http3_streams: self.http3_streams.read(),
             cache_bytes: self.cache_bytes.read(),
             cache_entries: self.cache_entries.read(),
+            pinned_bytes: self.pinned_bytes.read(),
+            pinned_entries: self.pinned_entries.read(),
         }
     }
 }

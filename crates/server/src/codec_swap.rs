@@ -22,8 +22,9 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes of a piece: of a quarter of a second, as far as it is known how much that is.
-const PIECE_BYTES: std::ops::RangeInclusive<usize> = 2048..=16384;
+/// Bytes of a piece: of a quarter of a second, as far as it is known how much that is. The kernel takes a piece as a whole, and
+/// until it does nothing is heard of the client; larger ones would be heard of too late where it becomes slow.
+const PIECE_BYTES: std::ops::RangeInclusive<usize> = 1024..=4096;
 const PIECE_S: f64 = 0.25;
 /// Bytes of a file that are looked at for the frame to go on with, before the next piece is sent.
 const SEARCH_BYTES: u64 = 2 << 20;

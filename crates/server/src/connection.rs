@@ -19,8 +19,9 @@ use crate::pending::Pending;
 use crate::request::{self, Framing, Head, Request};
 use crate::send::Sent;
 use crate::static_probe::static_probe;
+use crate::throttle::Gate;
 use crate::transport::Transport;
-use crate::workbench::{BATCH_MAX, Workbench};
+use crate::workbench::{BATCH_MAX, Workbench, refuse_full};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -199,6 +200,9 @@ impl Connection {
         for mut pending in std::mem::take(&mut self.queue) {
             bench.settle_one(&mut pending);
         }
+        if self.is_parked {
+            bench.forget_waiting(self.number);
+        }
         self.transport.say_goodbye();
     }
 
@@ -218,7 +222,10 @@ impl Connection {
                 After::Upgrade => return Ok(Turn::Upgrade),
             }
             if self.is_parked {
-                return Ok(Turn::Wait);
+                // Who ends its side while it waits for others has gone away.
+                let has_gone = self.ended && bench.forget_waiting(self.number);
+                bench.counts().throttle_gone.add(u64::from(has_gone));
+                return Ok(if has_gone { Turn::Close } else { Turn::Wait });
             }
             let filled = if self.saved_is_ready { self.take_saved(bench) } else { self.receive(bench)? };
             match filled {
@@ -340,6 +347,7 @@ impl Connection {
                 counters,
                 index,
                 stopping,
+                throttles,
                 ..
             } = bench;
             let counts = &counters.0[*index];
@@ -349,6 +357,16 @@ impl Connection {
                     break;
                 }
                 Head::Complete(request, head_bytes) => {
+                    let socket = Some(self.transport.fd());
+                    let caller = Caller { client: self.peer.ip(), connection: self.number, socket };
+                    let gate = match throttles {
+                        Some(throttles) => throttles.ask(&request, &caller, clock.now_ms, counts),
+                        None => Gate::Open(None),
+                    };
+                    if let Gate::Wait = gate {
+                        self.is_parked = true;
+                        break;
+                    }
                     at += head_bytes;
                     is_new = true;
                     let stays = self.prepare_body(&request, at < filled, limits) && !*stopping;
@@ -360,9 +378,14 @@ impl Connection {
                     static_probe!("route");
                     let pending = &mut places[batch];
                     let persistence = Persistence::of(request.minor, stays);
-                    let socket = Some(self.transport.fd());
-                    let caller = Caller { client: self.peer.ip(), connection: self.number, socket };
-                    front.respond(&request, &caller, persistence, clock, counts, pending);
+                    if let Gate::Full { seconds } = gate {
+                        refuse_full(seconds, &request, persistence, clock, pending);
+                    } else {
+                        if let Gate::Open(place @ Some(_)) = gate {
+                            pending.place = place;
+                        }
+                        front.respond(&request, &caller, persistence, clock, counts, pending);
+                    }
                     if std::mem::take(&mut self.owes_alt_svc) {
                         alt_svc.apply(pending);
                     }

@@ -135,6 +135,20 @@ counters! {
     swaps,
     /// Variants that none could go on in: of another format, shorter, or not there.
     swaps_refused,
+    /// Requests that waited for others of the same paths to be over.
+    throttle_queued,
+    /// Requests that were refused because too many of the same paths were under way, or waited.
+    throttle_refused,
+    /// Requests whose client went away while they waited.
+    throttle_gone,
+    /// Files that were loaded by order, before anybody asked for them; of each loop.
+    warmed,
+    /// Files and directories that were to be looked at for that, and were left out as too many waited.
+    warm_dropped,
+    /// Times that a loop of the reserve began to serve, and gave its part back.
+    loops_begun,
+    /// The same of the end.
+    loops_given_back,
     /// Looks at how fast clients take what there is for them.
     link_looks,
     /// Connections whose readings were given up for those of others.

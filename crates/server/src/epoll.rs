@@ -78,6 +78,11 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
     }
 
+    /// Tells nothing more of a descriptor.
+    pub(crate) fn remove(&self, fd: RawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest::Paused)
+    }
+
     fn control(&self, operation: i32, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
         let mut event = libc::epoll_event { events: interest.bits(), u64: token };
         // SAFETY: `event` lives over the call, which only reads it.

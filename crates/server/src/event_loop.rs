@@ -1,5 +1,9 @@
 //! The loop of one core: waits for readiness and gives each connection its turn.
 
+mod reserve;
+
+pub(crate) use reserve::Post;
+
 use crate::census::Census;
 use crate::client::Client;
 use crate::connection::Turn;
@@ -66,6 +70,7 @@ pub(crate) struct EventLoop {
     /// Nothing has happened since the last census.
     is_counted: bool,
     stop_deadline_ms: u64,
+    post: Post,
 }
 
 /// The connections of all loops.
@@ -105,6 +110,7 @@ impl EventLoop {
         tls: Option<Arc<rustls::ServerConfig>>,
         bench: Workbench,
         open: Arc<Open>,
+        post: Post,
     ) -> Self {
         Self {
             epoll,
@@ -119,13 +125,14 @@ impl EventLoop {
             next_sweep_ms: 0,
             is_counted: false,
             stop_deadline_ms: u64::MAX,
+            post,
         }
     }
 
     /// Serves until `stop` is set and the responses in flight are sent.
     pub(crate) fn run(mut self, waker: &Waker, stop: &AtomicBool) -> io::Result<()> {
         self.epoll.add(waker.as_raw_fd(), WAKER, Interest::Input)?;
-        for (i, listener) in self.listeners.iter().enumerate() {
+        for (i, listener) in self.listeners.iter().enumerate().filter(|_| self.post.serves()) {
             self.epoll.add(listener.socket.as_raw_fd(), listener_token(i), Interest::Level)?;
         }
         for (i, endpoint) in self.quic.iter().enumerate() {
@@ -135,7 +142,7 @@ impl EventLoop {
             self.epoll.add(fd, WATCHES, Interest::Level)?;
         }
         let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
-        while !(self.bench.stopping && self.is_empty()) {
+        while !(self.bench.stopping && self.is_empty()) || self.post.is_leaving() {
             let count = self.epoll.wait(&mut events, self.timeout_ms())?;
             self.bench.clock.tick();
             self.is_counted &= count == 0;
@@ -167,7 +174,8 @@ impl EventLoop {
             if self.bench.clock.now_ms >= self.next_sweep_ms {
                 self.sweep();
             }
-            if stop.load(Ordering::Relaxed) && !self.bench.stopping {
+            self.settle_post();
+            if stop.load(Ordering::Relaxed) && (!self.bench.stopping || self.post.is_leaving()) {
                 self.begin_stop();
             }
         }
@@ -179,7 +187,9 @@ impl EventLoop {
 
     /// Takes up what other threads have for this loop.
     fn take_news(&mut self) {
-        if !self.bench.take_news() {
+        let is_told = self.bench.take_news();
+        self.take_post();
+        if !is_told {
             return;
         }
         for token in self.connections.tokens(Client::is_parked) {
@@ -334,6 +344,13 @@ impl EventLoop {
         }
     }
 
+    /// Asks those who wait for others again, as some may have waited long enough.
+    fn ask_again(&mut self) {
+        if self.bench.has_waiting() {
+            self.take_news();
+        }
+    }
+
     /// What is done now and then: deadlines, the log, the end of a pause.
     fn sweep(&mut self) {
         let now_ms = self.bench.clock.now_ms;
@@ -342,6 +359,7 @@ impl EventLoop {
             self.paused_until_ms = None;
             self.listen(Interest::Level);
         }
+        self.ask_again();
         for token in self.connections.tokens(|connection| connection.is_due(now_ms)) {
             if let Some(connection) = self.connections.get(token) {
                 connection.expire(&mut self.bench);
@@ -373,6 +391,7 @@ impl EventLoop {
         self.connections.iter().for_each(|connection| connection.count(&mut census));
         self.quic.iter().for_each(|endpoint| endpoint.count(&mut census));
         (census.cache_bytes, census.cache_entries) = self.bench.front.fill();
+        (census.pinned_bytes, census.pinned_entries) = self.bench.front.pinned();
         self.bench.counts().board.put(&census);
         self.is_counted = true;
     }
@@ -380,7 +399,9 @@ impl EventLoop {
     /// Takes what has arrived already, then no more; idle connections close, the others finish their response.
     fn begin_stop(&mut self) {
         self.bench.stopping = true;
-        for i in (0..self.listeners.len()).filter(|&i| !self.listeners[i].is_inherited).collect::<Vec<_>>() {
+        let serves = self.post.serves();
+        self.post = Post::Steady;
+        for i in (0..self.listeners.len()).filter(|&i| serves && !self.listeners[i].is_inherited).collect::<Vec<_>>() {
             // As much as the kernel's queue can hold; without anything in it a call costs next to nothing.
             (0..BACKLOG_MAX / ACCEPTS_MAX).for_each(|_| self.accept(listener_token(i)));
         }

@@ -67,6 +67,7 @@ mod conditional;
 mod config;
 mod confine;
 mod connection;
+mod control;
 mod counters;
 mod drain;
 mod epoll;
@@ -102,6 +103,7 @@ mod slab;
 mod static_probe;
 mod target;
 mod template;
+mod throttle;
 mod tls;
 mod transport;
 mod variants;
@@ -115,6 +117,7 @@ pub use arm_rules::{ArmRules, ArmRulesError};
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,
 };
+pub use control::Control;
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
 pub use listen::{ListenAddr, Local, LocalAddr};
@@ -125,3 +128,4 @@ pub use reload::Reloader;
 pub use response::{AtomId, Digest, Part, Piece, Response, Variant};
 pub use resume::{Resumed, Resumer, Unfinished};
 pub use server::Server;
+pub use throttle::Throttle;

@@ -93,7 +93,8 @@ impl Probe {
             Some(known_bps) if is_bound && reading_bps < known_bps => Some(known_bps),
             Some(known_bps) => {
                 let weight = (1.0 - (-(busy_us as f64) / MEMORY_US).exp()).max(WEIGHT_MIN);
-                Some(known_bps + weight * (reading_bps - known_bps))
+                // Of logarithms, as bandwidths differ by factors: a client that becomes slow is known as slow at once.
+                Some(known_bps * (reading_bps.max(1.0) / known_bps.max(1.0)).powf(weight))
             }
             None => Some(reading_bps),
         };

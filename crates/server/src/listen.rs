@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// Connections that the kernel holds for a loop that is busy; the kernel may lower it to `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// An address to listen on: `127.0.0.1:8080`, `[::1]:80`, `localhost:8080`, `:8080` for every interface, `unix:PATH` for a
 /// socket in the file system, or `fd:3` for a listening socket that this process was started with.
@@ -192,6 +192,20 @@ pub(crate) fn open(listen: &[(&ListenAddr, bool)], loops: usize) -> Result<Vec<V
     Ok(opened)
 }
 
+/// Further sockets at the addresses of TCP of a loop, for so many loops that rest: they are bound, and listen later.
+pub(crate) fn open_reserve(steady: &[Listener], loops: usize) -> Result<Vec<Vec<Listener>>, BindError> {
+    let at = |listener: &Listener| listener.socket.local_addr().ok()?.as_socket().filter(|_| !listener.is_inherited);
+    let of_loop = || {
+        let of = |listener| at(listener).map(|addr| (addr, listener.is_secure));
+        let open = |(addr, is_secure)| {
+            let socket = bind_socket(addr, false).map_err(|source| failure(addr, source))?;
+            Ok(Listener { socket, is_secure, is_inherited: false })
+        };
+        steady.iter().filter_map(of).map(open).collect()
+    };
+    (0..loops).map(|_| of_loop()).collect()
+}
+
 /// A socket for each loop at one address.
 fn open_each(addr: SocketAddr, loops: usize) -> Result<Vec<Socket>, BindError> {
     let failed = |source| failure(addr, source);
@@ -270,6 +284,13 @@ fn take_inherited(fd: RawFd) -> io::Result<Socket> {
 }
 
 fn open_socket(addr: SocketAddr, first: bool) -> io::Result<Socket> {
+    let socket = bind_socket(addr, first)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+/// The same, which does not listen yet.
+fn bind_socket(addr: SocketAddr, first: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if addr.is_ipv6() {
@@ -279,7 +300,6 @@ fn open_socket(addr: SocketAddr, first: bool) -> io::Result<Socket> {
     // Accepted sockets inherit this; a response goes out in whole writes, so Nagle could only delay its end.
     socket.set_tcp_nodelay(true)?;
     defer_accept(&socket, Duration::from_secs(1));
-    socket.listen(BACKLOG)?;
     Ok(socket)
 }
 

@@ -115,7 +115,8 @@ pub(crate) fn page(root: &Root, directory: File, path: &[u8], order: Order, show
     Ok(render(path, &entries, order, more))
 }
 
-fn names(directory: File, dot_files: bool) -> io::Result<Vec<Vec<u8>>> {
+/// The names in a directory.
+pub(crate) fn names(directory: File, dot_files: bool) -> io::Result<Vec<Vec<u8>>> {
     let fd = directory.into_raw_fd();
     // SAFETY: the descriptor is ours and handed over; where that fails it is closed again below.
     let stream = unsafe { libc::fdopendir(fd) };

@@ -6,6 +6,7 @@ use crate::advice::Adviser;
 use crate::arm_rules::ArmRules;
 use crate::config::HostRules;
 use crate::listen::ListenAddr;
+use crate::throttle::Throttle;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -22,6 +23,9 @@ pub struct Options {
     /// Event loops, each a thread with its own listening sockets, cache and log buffer; at least 1 is run.
     /// Default: the CPUs that this process may use.
     pub loops: usize,
+    /// Event loops that rest until [`crate::Control::spread`] has them serve, on the addresses of TCP. They have their shares of memory and
+    /// descriptors all the time. Default: 0.
+    pub reserve_loops: usize,
     /// Bytes of file content held in memory by all loops together; each loop has an equal share. Default: 256 MiB.
     pub cache_bytes_max: u64,
     /// Files up to this size are held in memory; larger ones are sent from their descriptor, which in the clear spares
@@ -65,6 +69,8 @@ pub struct Options {
     pub arm: Option<ArmRules>,
     /// Who knows rules: is asked about requests for the paths that they are for. Default: nobody.
     pub adviser: Option<Arc<dyn Adviser>>,
+    /// Bounds on the requests that are under way for some paths; the first that a path is of counts. Default: none.
+    pub throttles: Vec<Throttle>,
     /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
     /// of `listen` speak TLS. Default: none.
     pub certificates: Vec<CertificateFiles>,
@@ -84,12 +90,18 @@ pub struct Options {
 }
 
 impl Options {
+    /// All loops, those that rest included.
+    pub(crate) fn all_loops(&self) -> usize {
+        self.loops.max(1) + self.reserve_loops
+    }
+
     /// Serves `root` with the defaults.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             listen: vec![ListenAddr::default()],
             root: root.into(),
             loops: std::thread::available_parallelism().map_or(1, usize::from),
+            reserve_loops: 0,
             cache_bytes_max: 256 << 20,
             cached_file_bytes_max: 24 << 10,
             compression: Compression::default(),
@@ -109,6 +121,7 @@ impl Options {
             policy: None,
             arm: None,
             adviser: None,
+            throttles: Vec::new(),
             certificates: Vec::new(),
             listen_clear: Vec::new(),
             listen_quic: Vec::new(),

@@ -5,6 +5,7 @@ use crate::advisory::Advised;
 use crate::arm_requests::Told;
 use crate::atom::Atom;
 use crate::response::Response;
+use crate::throttle::Place;
 use std::io;
 use std::rc::Rc;
 
@@ -22,6 +23,8 @@ pub(crate) struct Pending {
     pub(crate) arm: Told,
     /// Who was asked about it, and the source of what is made piece by piece.
     pub(crate) advised: Option<Box<Advised>>,
+    /// Its place among those that may be under way.
+    pub(crate) place: Option<Place>,
 }
 
 impl Pending {
@@ -33,6 +36,7 @@ impl Pending {
         self.log.clear();
         self.arm = Told::default();
         self.advised = None;
+        self.place = None;
     }
 
     /// Some of the responses were sent; tells this one, if it is told, of its first bytes.

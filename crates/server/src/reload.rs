@@ -53,6 +53,8 @@ impl Reloader {
             ("tls.listen_quic", before.listen_quic != options.listen_quic),
             ("tls.http3", before.http3 != options.http3),
             ("loops", before.loops != options.loops.max(1)),
+            ("throttle", before.throttles != options.throttles),
+            ("reserve_loops", before.reserve_loops != options.reserve_loops),
             ("cache", before.cache_bytes_max != options.cache_bytes_max),
             ("arm", before.arm != options.arm),
             ("admin", before.admin != options.admin),
@@ -66,6 +68,9 @@ impl Reloader {
             ),
         ];
         options.loops = before.loops;
+        options.reserve_loops = before.reserve_loops;
+        options.adviser.clone_from(&before.adviser);
+        options.throttles.clone_from(&before.throttles);
         options.cache_bytes_max = before.cache_bytes_max;
         *current = Arc::new(options);
         self.0.generation.fetch_add(1, Ordering::Release);

@@ -6,10 +6,11 @@ use crate::advisory::Advisory;
 use crate::arm_requests::{ArmRequests, Names};
 use crate::config::HostRules;
 use crate::confine::{Confinement, User};
+use crate::control::{Control, Controls};
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
 use crate::error::{BindError, RunError, TlsError};
-use crate::event_loop::{EventLoop, Open, QUIC_MAX};
+use crate::event_loop::{EventLoop, Open, Post, QUIC_MAX};
 use crate::front::host_counts::{HostLedger, HostTable};
 use crate::front::rewrite::Fields;
 use crate::front::{Front, Hosts};
@@ -22,6 +23,7 @@ use crate::reload::{Reloader, Reloads};
 use crate::root::Root;
 use crate::shelf::Shelf;
 use crate::site::{Share, Site};
+use crate::throttle::Throttles;
 use crate::tls::Certificates;
 use crate::watcher::Watcher;
 use crate::workbench::Workbench;
@@ -54,6 +56,7 @@ pub struct Server {
     counters: Counters,
     reopen: Arc<AtomicBool>,
     reloader: Reloader,
+    controls: Arc<Controls>,
     connections_max: usize,
     files_max: usize,
 }
@@ -66,6 +69,7 @@ struct LoopParts {
     listeners: Vec<Listener>,
     quic: Vec<QuicSocket>,
     root: Root,
+    post: Post,
 }
 
 impl Server {
@@ -112,20 +116,26 @@ impl Server {
             None => None,
         };
         let failed = |source| BindError::EventLoop { source };
-        let parts = sockets.into_iter().zip(quic_sockets).map(|(listeners, quic)| {
+        let reserve = listen::open_reserve(sockets.first().map_or(&[], Vec::as_slice), options.reserve_loops)?;
+        // At most as many as there can be descriptors.
+        let resting = (0..reserve.len()).map(|number| Post::Resting(number as u32));
+        let posts = std::iter::repeat_n(Post::Steady, sockets.len()).chain(resting);
+        let sockets = sockets.into_iter().zip(quic_sockets).chain(reserve.into_iter().map(|of| (of, Vec::new())));
+        let parts = sockets.zip(posts).map(|((listeners, quic), post)| {
             let root = root.try_clone().map_err(failed)?;
             let epoll = Epoll::new().map_err(failed)?;
-            Ok(LoopParts { epoll, waker: Waker::new().map_err(failed)?, listeners, quic, root })
+            Ok(LoopParts { epoll, waker: Waker::new().map_err(failed)?, listeners, quic, root, post })
         });
         let parts = parts.collect::<Result<Vec<_>, BindError>>()?;
-        let counters = Counters((0..options.loops).map(|_| LoopCounters::default()).collect());
+        let counters = Counters((0..options.all_loops()).map(|_| LoopCounters::default()).collect());
         let descriptors = open_files_max();
-        let files_max = (descriptors / 8 / options.loops).clamp(4, 8192);
-        let connections_max = connections_max(&options.limits, descriptors, files_max * options.loops);
+        let files_max = (descriptors / 8 / options.all_loops()).clamp(4, 8192);
+        let connections_max = connections_max(&options.limits, descriptors, files_max * options.all_loops());
         let options = Arc::new(options);
         let reloader = Reloader::new(&options);
         Ok(Self {
             reloader,
+            controls: Arc::default(),
             options,
             locals,
             parts,
@@ -165,7 +175,7 @@ impl Server {
 
     /// The number of event loops.
     pub fn loops(&self) -> usize {
-        self.parts.len()
+        self.options.loops
     }
 
     /// The directory that is served, as it was given.
@@ -186,6 +196,11 @@ impl Server {
     /// Set this to have the access log opened again, within a second, after it was renamed.
     pub fn reopen_log_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.reopen)
+    }
+
+    /// What gives orders to the server while it runs.
+    pub fn control(&self) -> Control {
+        Control(Arc::clone(&self.controls))
     }
 
     /// What hands another configuration to the server while it runs.
@@ -222,6 +237,7 @@ impl Server {
         // A socket that closes gives its place among those of its address to another one, and its loop's clients with it.
         let _kept: Vec<_> = parts.iter().flat_map(|part| &part.quic).map(QuicSocket::keep).collect();
         let hosts = Arc::new(HostTable::default());
+        let priors = Arc::new(Priors::default());
         let view = View {
             counters: counters.clone(),
             open: Arc::clone(&open),
@@ -236,15 +252,17 @@ impl Server {
             has_log: log_wanted.is_some(),
             has_arm: options.arm.is_some(),
             teller: options.teller.clone(),
+            priors: Arc::clone(&priors),
+            loops_reserve: options.reserve_loops,
+            throttles: options.throttles.clone(),
         };
         let names = Arc::new(Names::default());
         let shelf = Arc::new(Shelf::new());
-        let priors = Arc::new(Priors::default());
         let rules = options.arm.clone().map(Arc::new);
         let stopping = AtomicBool::new(false);
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
         for (index, (part, log)) in parts.into_iter().zip(buffers).enumerate() {
-            let LoopParts { epoll, waker, listeners, quic: quic_sockets, root } = part;
+            let LoopParts { epoll, waker, listeners, quic: quic_sockets, root, post } = part;
             let waker = Arc::new(waker);
             wakers.push(Arc::clone(&waker));
             let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
@@ -267,8 +285,11 @@ impl Server {
                 shelf,
                 priors,
                 started,
+                post,
+                controls: Arc::clone(&self.controls),
             });
         }
+        self.controls.know(wakers.clone());
         confinement.take_hold(&options);
         // No thread was started before, so that all of them are confined.
         let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
@@ -387,6 +408,8 @@ struct Start {
     /// What is expected of clients.
     priors: Arc<Priors>,
     started: Instant,
+    post: Post,
+    controls: Arc<Controls>,
 }
 
 impl Start {
@@ -416,9 +439,11 @@ impl Start {
             Workbench::new(front, self.log, self.arm, options, counters.clone(), index, (self.reloads, watcher));
         let (sockets, config, alt_svc) = self.quic;
         bench.alt_svc = alt_svc;
+        bench.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), index);
+        bench.controls = self.controls;
         let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, index, options.loops);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
-        let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, bench, Arc::clone(open));
+        let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, bench, Arc::clone(open), self.post);
         event_loop.run(&self.waker, stopping)
     }
 }

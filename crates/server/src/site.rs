@@ -1,6 +1,7 @@
 //! What a request for something below the root is answered with.
 
 mod governed;
+mod warm;
 
 use crate::advisory::Advisory;
 use crate::assembly;
@@ -14,6 +15,7 @@ use crate::counters::LoopCounters;
 use crate::error_page::{self, Extra};
 use crate::forms::{self, Forms};
 use crate::front::host_counts::HostLedger;
+use crate::front::pattern::Pattern;
 use crate::head::{self, Persistence};
 use crate::inotify::Event;
 use crate::listing;
@@ -38,6 +40,7 @@ use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use warm::Warming;
 
 /// The Allow field, the same for everything that is served.
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
@@ -61,6 +64,7 @@ pub(crate) struct Site {
     includes: bool,
     media_types: media_type::Overrides,
     memory_bytes_max: u64,
+    warming: Warming,
     listing: Option<listing::Shown>,
     dot_files: bool,
     /// Names of files that stand for their directory.
@@ -120,7 +124,7 @@ impl Resource {
 
 impl Site {
     pub(crate) fn new(root: Root, options: &Options, share: &Share) -> Self {
-        let bytes_max = options.cache_bytes_max / options.loops.max(1) as u64;
+        let bytes_max = options.cache_bytes_max / options.all_loops() as u64;
         let entries_max = options.limits.listing_entries_max;
         Self {
             root,
@@ -135,6 +139,7 @@ impl Site {
             includes: options.includes,
             media_types: options.media_types.clone(),
             memory_bytes_max: options.cached_file_bytes_max,
+            warming: Warming::default(),
             listing: options.listing.then_some(listing::Shown { dot_files: options.dot_files, entries_max }),
             dot_files: options.dot_files,
             index: options.index.iter().map(|name| name.clone().into_bytes()).collect(),
@@ -207,6 +212,16 @@ impl Site {
     /// Bytes in memory, and entries of the cache.
     pub(crate) fn fill(&self) -> (u64, u64) {
         self.cache.fill()
+    }
+
+    /// Keeps what these globs match, whatever else wants its room.
+    pub(crate) fn pin(&mut self, patterns: &[Pattern]) {
+        self.cache.pin(patterns);
+    }
+
+    /// Bytes in memory, and entries, that are kept so.
+    pub(crate) fn pinned(&self) -> (u64, u64) {
+        self.cache.pinned()
     }
 
     /// Another bound on the directories that are watched.

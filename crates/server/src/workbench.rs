@@ -5,6 +5,7 @@ use crate::arm_requests::{self, ArmRequests, Received};
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::connection::count;
+use crate::control::Controls;
 use crate::counters::{Counters, LoopCounters};
 use crate::error_page::{self, Extra};
 use crate::front::Front;
@@ -15,8 +16,9 @@ use crate::http3;
 use crate::options::{Limits, Options, Timeouts};
 use crate::pending::Pending;
 use crate::reload::Reloads;
-use crate::request::Request;
+use crate::request::{Method, Request};
 use crate::static_probe::static_probe;
+use crate::throttle::{Gate, Throttles};
 use crate::watcher::Watcher;
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -46,6 +48,13 @@ pub(crate) struct Workbench {
     /// Where another configuration comes from, and which one holds.
     pub(crate) reloads: Arc<Reloads>,
     generation: u64,
+    /// Orders of others, and how new those are that it has taken up.
+    pub(crate) controls: Arc<Controls>,
+    controls_generation: u64,
+    /// Reserve loops that are to serve.
+    pub(crate) loops_more: u32,
+    /// Bounds on what is under way; none without any.
+    pub(crate) throttles: Option<Throttles>,
     /// What tells of changed files.
     pub(crate) watcher: Rc<Watcher>,
     pub(crate) input: Box<[u8]>,
@@ -82,6 +91,10 @@ impl Workbench {
             connections_begun: Cell::new((index as u64) << 48),
             reloads,
             generation: 0,
+            controls: Arc::default(),
+            controls_generation: 0,
+            loops_more: 0,
+            throttles: None,
             watcher,
             input: vec![0; input_bytes].into(),
             batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
@@ -111,6 +124,7 @@ impl Workbench {
 
     /// Takes up what came from other threads; whether connections that are parked have something to go on with.
     pub(crate) fn take_news(&mut self) -> bool {
+        self.take_orders();
         if let Some(options) = self.reloads.newer(&mut self.generation) {
             self.limits = Limits { connections_max: self.limits.connections_max, ..options.limits.clone() };
             // The memory for input was made for the first bound.
@@ -128,7 +142,29 @@ impl Workbench {
             self.front.take_mail(&self.clock);
             return true;
         }
-        self.front.take_mail(&self.clock)
+        self.front.take_mail(&self.clock) || self.has_waiting()
+    }
+
+    /// Whether requests wait for others to be over.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.throttles.as_ref().is_some_and(Throttles::has_waiting)
+    }
+
+    /// Drops a connection from those that wait for others to be over; whether it was one.
+    pub(crate) fn forget_waiting(&mut self, connection: u64) -> bool {
+        self.throttles.as_mut().is_some_and(|throttles| throttles.forget(connection))
+    }
+
+    /// Does as it is ordered, and some of what is to be loaded; the rest when it is woken again, behind the requests until then.
+    fn take_orders(&mut self) {
+        if let Some(orders) = self.controls.newer(&mut self.controls_generation) {
+            self.front.obey(&orders);
+            self.loops_more = orders.loops_more;
+        }
+        let counts = &self.counters.0[self.index];
+        if self.front.warm_some(&self.clock, counts) {
+            self.controls.wake(self.index);
+        }
     }
 
     /// Makes the response to a request of a stream, and begins what is said of it elsewhere.
@@ -140,10 +176,18 @@ impl Workbench {
         received: &mut Received,
         pending: &mut Pending,
     ) {
-        let Self { front, clock, log, arm, counters, index, .. } = self;
+        let Self { front, clock, log, arm, counters, index, throttles, .. } = self;
         let counts = &counters.0[*index];
         static_probe!("route");
-        front.respond(request, caller, Persistence::Stays, clock, counts, pending);
+        match throttles.as_mut().map(|throttles| throttles.ask(request, caller, clock.now_ms, counts)) {
+            // It is none of those that wait.
+            Some(Gate::Full { seconds }) => refuse_full(seconds, request, Persistence::Stays, clock, pending),
+            Some(Gate::Open(place)) => {
+                pending.place = place;
+                front.respond(request, caller, Persistence::Stays, clock, counts, pending);
+            }
+            None | Some(Gate::Wait) => front.respond(request, caller, Persistence::Stays, clock, counts, pending),
+        }
         count(pending.status, counts);
         if let Some(log) = log {
             log.begin(&mut pending.log, Some(request), peer.ip(), pending.status, clock);
@@ -177,6 +221,20 @@ impl Workbench {
     pub(crate) fn settle_one(&mut self, pending: &mut Pending) {
         settle_in(&mut self.log, &self.counters.0[self.index], pending);
     }
+}
+
+/// Refuses a request for which too many others are under way.
+#[cold]
+pub(crate) fn refuse_full(
+    seconds: u64,
+    request: &Request<'_>,
+    persistence: Persistence,
+    clock: &Clock,
+    out: &mut Pending,
+) {
+    let fields = format!("Retry-After: {seconds}\r\nCache-Control: no-store\r\n");
+    let extra = Extra { fields: fields.as_bytes(), head_only: request.method == Method::Head };
+    error_page::write(out, 503, extra, clock, persistence);
 }
 
 #[inline]

@@ -56,8 +56,8 @@ pub enum SetupError {
     },
     /// A rule asks for more copies or nodes.
     #[error(
-        "{file}:{line}: rule `{rule}` asks for more copies or nodes, and this server has no loops in reserve; shed a \
-         share, use smaller variants or alert, or leave the rule away"
+        "{file}:{line}: rule `{rule}` asks for more copies or nodes, and this server has no loops in reserve; \
+         give it some (--reserve-loops), or leave the rule away"
     )]
     NoReserve {
         /// The policy's file.

@@ -4,6 +4,7 @@
 
 mod adapt;
 mod agent;
+mod sound;
 mod comparison;
 mod configuration;
 mod dropin;
@@ -35,11 +36,17 @@ pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
 pub use server_http2::server_http2;
 pub use server_http3::server_http3;
+pub use sound::sound_frames;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files.
+#[path = "../../../crates/server/src/audio/mod.rs"]
+mod audio;
 #[path = "../../../crates/server/src/basic_user.rs"]
 mod basic_user;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/client_hints.rs"]
+mod client_hints;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/coding.rs"]
 mod coding;
@@ -73,6 +80,10 @@ mod statements;
 /// What these files expect of the server's crate.
 mod options {
     pub(crate) use weir_server::Limits;
+}
+
+mod advice {
+    pub(crate) use weir_server::Link;
 }
 
 mod response {

@@ -69,6 +69,7 @@ pub(super) fn text(status: &Status) -> String {
     connections(&mut out, status);
     encrypted(&mut out, status);
     cache(&mut out, status);
+    adaptation(&mut out, status);
     if let Some(log) = &status.log {
         let lines = [("written", log.lines), ("dropped", log.dropped)];
         out.by("weir_log_lines_total", Counter, "Lines of the access log.", "result", &lines);
@@ -201,6 +202,42 @@ fn cache(out: &mut Families, status: &Status) {
         ("weir_watches_refused_total", "Directories that could not be watched.", cache.watches_refused),
     ] {
         out.one(name, Counter, help, count);
+    }
+}
+
+fn adaptation(out: &mut Families, status: &Status) {
+    use Kind::{Counter, Gauge};
+    let adaptation = &status.adaptation;
+    for (name, help, count) in [
+        ("weir_advised_total", "Requests that an adviser was asked about.", adaptation.asked),
+        ("weir_advice_refused_total", "Those of them that were refused with 503.", adaptation.refused),
+        ("weir_advice_stale_total", "Answers from the cache without a look that was due.", adaptation.stale),
+        ("weir_variants_total", "Responses with a variant of the file.", adaptation.variants),
+        ("weir_variants_missing_total", "Variants asked for that are not there.", adaptation.variants_missing),
+        ("weir_swappable_total", "Responses that can go on in another variant.", adaptation.swappable),
+        ("weir_swaps_total", "Times that one did.", adaptation.swaps),
+        ("weir_swaps_refused_total", "Variants that none could go on in.", adaptation.swaps_refused),
+        ("weir_link_looks_total", "Looks at how fast clients take their responses.", adaptation.looks),
+        ("weir_links_evicted_total", "Connections whose readings were given up.", adaptation.links_evicted),
+        ("weir_link_priors_evicted_total", "Expectations that were given up.", adaptation.priors_evicted),
+        ("weir_throttle_queued_total", "Requests that waited for others.", adaptation.throttle_queued),
+        ("weir_throttle_refused_total", "Requests refused as too many were there.", adaptation.throttle_refused),
+        ("weir_throttle_gone_total", "Requests whose client went away meanwhile.", adaptation.throttle_gone),
+        ("weir_cache_warmed_total", "Files loaded by order, in each loop.", adaptation.warmed),
+        ("weir_cache_warm_dropped_total", "Files that were not, as too many waited.", adaptation.warm_dropped),
+    ] {
+        out.one(name, Counter, help, count);
+    }
+    for (name, help, count) in [
+        ("weir_link_priors", "Addresses and networks of which something is expected.", adaptation.priors),
+        ("weir_throttle_running", "Requests of throttled paths under way.", adaptation.throttle_running),
+        ("weir_throttle_waiting", "Requests that wait for them.", adaptation.throttle_waiting),
+        ("weir_cache_pinned_bytes", "Bytes that the caches of all loops keep by order.", adaptation.pinned_bytes),
+        ("weir_cache_pinned_entries", "Entries that they keep.", adaptation.pinned_entries),
+        ("weir_loops_reserve", "Event loops of the reserve.", adaptation.loops_reserve),
+        ("weir_loops_reserve_serving", "Those of them that serve.", adaptation.loops_serving),
+    ] {
+        out.one(name, Gauge, help, count);
     }
 }
 

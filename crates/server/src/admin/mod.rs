@@ -2,6 +2,7 @@
 //! only if that was asked for. A Unix socket is for whom its file lets in, which is its owner; over TCP every request
 //! but that for the bare page has to bring a token.
 
+mod adaptation;
 mod address;
 mod history;
 mod metrics;

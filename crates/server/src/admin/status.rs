@@ -1,11 +1,14 @@
 //! What the server is and has counted, as one value: the page, programs and Prometheus are told the same.
 
+use super::adaptation::Adaptation;
 use super::process::{Process, Usage};
 use crate::census::State;
 use crate::counters::Counters;
 use crate::event_loop::Open;
 use crate::front::host_counts::HostTable;
+use crate::link_prior::Priors;
 use crate::reload::Reloads;
+use crate::throttle::{Throttle, Throttles};
 use crate::tls::Keys;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -34,6 +37,10 @@ pub(crate) struct View {
     pub(crate) has_arm: bool,
     /// Who else tells something.
     pub(crate) teller: Option<Arc<dyn super::Teller>>,
+    /// What is expected of clients.
+    pub(crate) priors: Arc<Priors>,
+    pub(crate) loops_reserve: usize,
+    pub(crate) throttles: Vec<Throttle>,
 }
 
 /// The server as it is now. Names end with their unit; what is called a count grows only.
@@ -54,6 +61,7 @@ pub(super) struct Status {
     pub(super) log: Option<Log>,
     /// Requests told as business transactions; none if none are.
     pub(super) arm_told: Option<u64>,
+    pub(super) adaptation: Adaptation,
     pub(super) reloads: Reload,
     pub(super) hosts: Vec<Host>,
     pub(super) process: Usage,
@@ -197,7 +205,7 @@ impl View {
             started_unix_s,
             uptime_ms: self.uptime_ms(),
             listen: self.listen.clone(),
-            loops: self.counters.0.len(),
+            loops: self.counters.0.len() - self.loops_reserve,
             requests: Requests {
                 count: counts.requests,
                 by_class: CLASSES.into_iter().zip(counts.classes()).collect(),
@@ -254,6 +262,13 @@ impl View {
             },
             log: self.has_log.then_some(Log { lines: counts.log_lines, dropped: counts.log_dropped }),
             arm_told: self.has_arm.then_some(counts.arm_told),
+            adaptation: Adaptation::of(
+                &counts,
+                &census,
+                self.priors.fill(),
+                Throttles::fill(&self.throttles),
+                self.loops_reserve,
+            ),
             reloads: Reload {
                 done: reloads.done,
                 failed: reloads.failed,

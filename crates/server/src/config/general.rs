@@ -21,6 +21,9 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
     if let Some(loops) = table.get("loops").and_then(|value| value.integer(1..=1024)) {
         options.loops = loops as usize;
     }
+    if let Some(loops) = table.get("reserve_loops").and_then(|value| value.integer(0..=1024)) {
+        options.reserve_loops = loops as usize;
+    }
     if let Some(bytes) = table.get("cache").and_then(|value| value.bytes(0..=1 << 50)) {
         options.cache_bytes_max = bytes;
     }

@@ -4,6 +4,7 @@ mod general;
 mod host;
 mod nearest;
 mod table;
+mod throttle;
 mod units;
 mod users;
 
@@ -110,6 +111,7 @@ pub fn parse_configuration(text: &str, folder: &Path) -> Result<Options, Vec<Mis
     let table = Table::new(&reader, document.get_ref(), 0..0, "");
     let mut options = Options::new(folder);
     general::read(&table, &mut options);
+    options.throttles = throttle::read(&table);
     let rules = host::read(&table);
     table.finish();
     if let Some(first) = rules.sites.first() {

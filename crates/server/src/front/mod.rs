@@ -18,6 +18,7 @@ use crate::assembly::{self, Part};
 use crate::atom::Atom;
 use crate::caller::Caller;
 use crate::clock::Clock;
+use crate::control::Orders;
 use crate::counters::LoopCounters;
 use crate::epoll::Waker;
 use crate::error_page::{self, Extra};
@@ -32,6 +33,7 @@ use crate::watcher::Watcher;
 use auth::{Credentials, Judged};
 use host_counts::HostCounts;
 use parts::Asker;
+use pattern::Pattern;
 use rate::Verdict;
 use rules::{Rules, SiteKind};
 use settings::{Action, Settings};
@@ -110,6 +112,39 @@ impl Front {
             }
         };
         counters.watch_events.add(events);
+    }
+
+    /// Does as it is ordered: what caches keep, what they load.
+    pub(crate) fn obey(&mut self, orders: &Orders) {
+        let pins: Vec<Pattern> = orders.pins().cloned().collect();
+        self.each_site(|site| {
+            site.pin(&pins);
+            orders.warms().for_each(|glob| site.warm(glob));
+        });
+    }
+
+    /// Loads some of what was ordered; whether there is more.
+    pub(crate) fn warm_some(&mut self, clock: &Clock, counters: &LoopCounters) -> bool {
+        let mut has_more = false;
+        self.each_site(|site| has_more |= site.warm_some(clock, counters));
+        has_more
+    }
+
+    fn each_site(&mut self, mut what: impl FnMut(&mut Site)) {
+        match self {
+            Self::Plain(site) => what(site),
+            Self::Hosts(hosts) => hosts.sites.iter_mut().for_each(|(_, site)| what(site)),
+        }
+    }
+
+    /// Bytes in memory, and entries, that caches keep by order.
+    pub(crate) fn pinned(&mut self) -> (u64, u64) {
+        let mut sum = (0, 0);
+        self.each_site(|site| {
+            let (bytes, entries) = site.pinned();
+            sum = (sum.0 + bytes, sum.1 + entries);
+        });
+        sum
     }
 
     /// Bytes in memory, and entries, of all caches.

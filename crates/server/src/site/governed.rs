@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Bytes of a stream that the kernel takes beyond those that are on their way: they cannot be swapped any more.
-const UNSENT_BYTES: i32 = 8192;
+const UNSENT_BYTES: i32 = 4096;
 
 /// A request on its way, with all that an answer to it needs.
 #[derive(Debug, Clone, Copy)]

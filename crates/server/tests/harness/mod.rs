@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use weir_server::{Counters, Counts, Options, Reloader, RunError, Server};
+use weir_server::{Control, Counters, Counts, Options, Reloader, RunError, Server};
 
 /// A running server; it is stopped at the end of the test.
 pub(crate) struct Site {
@@ -23,6 +23,7 @@ pub(crate) struct Site {
     pub(crate) counters: Counters,
     pub(crate) reopen: Arc<AtomicBool>,
     pub(crate) reloader: Reloader,
+    pub(crate) control: Control,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Counts, RunError>>>,
 }
@@ -45,10 +46,11 @@ impl Site {
         let counters = server.counters();
         let reopen = server.reopen_log_flag();
         let reloader = server.reloader();
+        let control = server.control();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = Some(std::thread::spawn(move || server.run(&flag)));
-        Self { directory, addr, addrs, quic, counters, reopen, reloader, stop, thread }
+        Self { directory, addr, addrs, quic, counters, reopen, reloader, control, stop, thread }
     }
 
     pub(crate) fn write(&self, name: &str, content: &[u8]) {

@@ -1,0 +1,155 @@
+//! Two clients side by side, behind networks of their own: the slow one gets the small variant, the fast one the large one.
+
+mod harness;
+
+use harness::Reply;
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use weir_server::{Advice, Adviser, Link, Options, Question, Server};
+use weir_testkit::require;
+
+/// A network namespace; it ends with the value, and its devices with it.
+struct Namespace(String);
+
+impl Namespace {
+    fn new(name: &str) -> Self {
+        let own = Self(format!("weir-{name}-{}", std::process::id()));
+        run("ip", &["netns", "add", &own.0]);
+        run("ip", &["-n", &own.0, "link", "set", "lo", "up"]);
+        own
+    }
+
+    /// Does something in a thread of the namespace; threads and sockets that it makes belong there.
+    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let file = std::fs::File::open(format!("/run/netns/{}", self.0)).expect("the namespace");
+                // SAFETY: the call takes numbers only, and changes the calling thread alone.
+                assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
+                work()
+            });
+            thread.join().expect("no panic")
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // What cannot be removed was never made.
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().expect("iproute2 is there");
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Has clients below a bandwidth get the small variant; where it is not known, what the rule has for that.
+#[derive(Debug, Default)]
+struct Fit {
+    seen: Mutex<Vec<(IpAddr, Option<f64>)>>,
+}
+
+impl Adviser for Fit {
+    fn governs(&self, _path: &str) -> bool {
+        true
+    }
+
+    fn begin(&self, question: &Question<'_>) -> Advice {
+        let bps = question.link.bandwidth_bps;
+        self.seen.lock().expect("no panic").push((question.client, bps));
+        let variant = if bps.is_some_and(|bps| bps < 1e6) { "small" } else { "full" };
+        Advice { variant: Some(variant.into()), ..Advice::default() }
+    }
+
+    fn during(&self, _connection: u64, _link: Link) -> Option<Arc<str>> {
+        None
+    }
+
+    fn end(&self, _connection: u64, _bytes: u64, _failed: bool) {}
+}
+
+fn get(addr: SocketAddr) -> Reply {
+    let mut stream = TcpStream::connect_timeout(&addr, Duration::from_secs(10)).expect("connects");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("sets");
+    stream.write_all(b"GET /film.mp4 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sends");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("receives");
+    Reply::parse(&bytes).0
+}
+
+/// Bits a second that the filter lets through.
+const SLOW_BPS: f64 = 400_000.0;
+
+#[test]
+fn a_slow_client_gets_the_small_variant_and_a_fast_one_beside_it_the_large_one() {
+    // SAFETY: the call takes nothing.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let may = require::or_skip(is_root, "needs root, to make network namespaces");
+    if may.is_none() || require::program("ip").is_none() || require::program("tc").is_none() {
+        return;
+    }
+    let (servers, slow, fast) = (Namespace::new("servers"), Namespace::new("slow"), Namespace::new("fast"));
+    for (clients, name, net) in [(&slow, "slow", "10.9.3"), (&fast, "fast", "10.9.4")] {
+        let (near, far) = (format!("{name}0"), format!("{name}1"));
+        run("ip", &["-n", &servers.0, "link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &clients.0]);
+        for (namespace, device, host) in [(&servers.0, &near, 1), (&clients.0, &far, 2)] {
+            run("ip", &["-n", namespace, "address", "add", &format!("{net}.{host}/24"), "dev", device]);
+            run("ip", &["-n", namespace, "address", "add", &format!("{net}.{}/24", host + 100), "dev", device]);
+            run("ip", &["-n", namespace, "link", "set", device, "up"]);
+            run("ip", &["-n", namespace, "link", "set", device, "gso_max_segs", "1"]);
+        }
+    }
+    let rate = format!("{SLOW_BPS:.0}bit");
+    let filter = ["root", "tbf", "rate", &rate, "burst", "3200", "limit", "30000"];
+    run("tc", &[&["-n", servers.0.as_str(), "qdisc", "add", "dev", "slow0"][..], &filter].concat());
+
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("film.mp4"), vec![b'f'; 150_000]).expect("writes");
+    std::fs::write(directory.path().join("film.small.mp4"), vec![b's'; 20_000]).expect("writes");
+    let fit = Arc::new(Fit::default());
+    let adviser: Arc<dyn Adviser> = fit.clone();
+    let mut options = Options::new(directory.path());
+    options.listen = vec!["0.0.0.0:8080".parse().expect("an address")];
+    options.loops = 1;
+    options.adviser = Some(adviser);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let server = servers.within(|| Server::bind(options).expect("binds"));
+        let thread = scope.spawn(|| servers.within(|| server.run(&stop).expect("ends well")));
+        let addr = |net: &str| SocketAddr::from((net.parse::<std::net::Ipv4Addr>().expect("an address"), 8080));
+        let began = Instant::now();
+        let (of_slow, of_fast) = std::thread::scope(|both| {
+            let of_slow = both.spawn(|| slow.within(|| [get(addr("10.9.3.1")), get(addr("10.9.3.1"))]));
+            let of_fast = fast.within(|| [get(addr("10.9.4.1")), get(addr("10.9.4.1")), get(addr("10.9.4.1"))]);
+            (of_slow.join().expect("no panic"), of_fast)
+        });
+        eprintln!("after {:?}: {:?}", began.elapsed(), fit.seen);
+        let first = |reply: &Reply| reply.body[0];
+        assert_eq!(first(&of_slow[0]), b'f', "of a new client of a new network nothing is known");
+        assert_eq!(first(&of_slow[1]), b's');
+        assert!(of_fast.iter().all(|reply| first(reply) == b'f'));
+        // Another address of the same network is expected to be as slow.
+        run("ip", &["-n", &slow.0, "route", "replace", "10.9.3.0/24", "dev", "slow1", "src", "10.9.3.102"]);
+        assert_eq!(slow.within(|| first(&get(addr("10.9.3.1")))), b's');
+        let seen = fit.seen.lock().expect("no panic").clone();
+        let of = |client: &str| {
+            let client: IpAddr = client.parse().expect("an address");
+            seen.iter().filter(move |(of, _)| *of == client).map(|(_, bps)| *bps).collect::<Vec<_>>()
+        };
+        assert_eq!(of("10.9.3.2")[0], None);
+        // Content comes at less than what the filter lets through of frames, and half the truth is told by far.
+        let known = of("10.9.3.2")[1].expect("known by then");
+        assert!((SLOW_BPS / 2.0..SLOW_BPS * 1.5).contains(&known), "{known}");
+        assert!(of("10.9.3.102")[0].is_some_and(|bps| bps == known || (SLOW_BPS / 2.0..SLOW_BPS * 1.5).contains(&bps)));
+        assert!(of("10.9.4.2").iter().flatten().all(|bps| *bps > 1e7), "{seen:?}");
+        stop.store(true, Ordering::Relaxed);
+        thread.join().expect("no panic");
+    });
+}

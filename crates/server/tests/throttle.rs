@@ -1,0 +1,88 @@
+//! A bound on what is under way for some paths: some are answered, some wait, the others are refused.
+
+mod harness;
+
+use harness::{Site, read_reply, wait_until};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use weir_server::{Counts, Throttle};
+
+const LARGE: usize = 64 << 20;
+
+fn start(queue_max: usize, wait_ms: u64) -> Site {
+    let site = Site::start(&[("a.txt", b"free")], |options| {
+        options.loops = 2;
+        options.throttles = vec![Throttle::new("/t/**", 2, queue_max, wait_ms).expect("small enough")];
+    });
+    site.write("t/large.bin", &vec![1; LARGE]);
+    site.write("t/small.txt", b"small");
+    site
+}
+
+/// Asks for something that is under way until the client takes it, or closes.
+fn hold(site: &Site) -> TcpStream {
+    let mut stream = site.connect();
+    stream.write_all(b"GET /t/large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sends");
+    stream.read_exact(&mut [0; 1000]).expect("it is answered");
+    stream
+}
+
+fn ask(site: &Site) -> TcpStream {
+    let mut stream = site.connect();
+    stream.write_all(b"GET /t/small.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    stream
+}
+
+fn until(site: &Site, is_so: impl Fn(&Counts) -> bool) {
+    wait_until(|| is_so(&site.counters.read()));
+}
+
+#[test]
+fn some_are_answered_some_wait_and_the_others_are_refused() {
+    let site = start(3, 60_000);
+    let mut held = [hold(&site), hold(&site)];
+    let mut waiting: Vec<TcpStream> = (1..=3)
+        .map(|count| {
+            let stream = ask(&site);
+            until(&site, |counts| counts.throttle_queued == count);
+            stream
+        })
+        .collect();
+    let reply = read_reply(&mut ask(&site), false);
+    assert_eq!((reply.status, reply.field("retry-after")), (503, Some("60")));
+    assert_eq!(reply.field("cache-control"), Some("no-store"));
+    assert_eq!(site.get("/a.txt").text(), "free", "other paths know nothing of it");
+    // Who goes away makes room for another one.
+    drop(waiting.remove(1));
+    until(&site, |counts| counts.throttle_gone == 1);
+    waiting.push(ask(&site));
+    until(&site, |counts| counts.throttle_queued == 4);
+    // Whoever is over, whether it has everything or has gone, makes room for one that waits, and that for the next.
+    let [first, _second] = &mut held;
+    let mut rest = Vec::new();
+    first.read_to_end(&mut rest).expect("receives");
+    assert!(rest.len() > LARGE - 1000);
+    for stream in &mut waiting {
+        let reply = read_reply(stream, false);
+        assert_eq!((reply.status, reply.text()), (200, "small".to_owned()));
+        // The connection goes on.
+        stream.write_all(b"GET /t/small.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+        assert_eq!(read_reply(stream, false).status, 200);
+    }
+    drop(held);
+    let counts = site.stop();
+    assert_eq!((counts.throttle_refused, counts.server_errors), (1, 1));
+}
+
+#[test]
+fn nobody_waits_longer_than_it_was_said() {
+    let site = start(3, 800);
+    let held = [hold(&site), hold(&site)];
+    let began = std::time::Instant::now();
+    let reply = read_reply(&mut ask(&site), false);
+    let after = began.elapsed().as_millis();
+    assert!(reply.status == 503 && (750..5000).contains(&after), "{} after {after} ms", reply.status);
+    drop(held);
+    // Their places are given back when the server has noticed.
+    wait_until(|| site.get("/t/small.txt").status == 200);
+}
