@@ -22,6 +22,8 @@ use weir_store::Limits;
 const PIPE_BYTES: libc::c_int = 1 << 20;
 /// So long one try to deliver an alert may take.
 const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
+/// From one judgement of what the requests are to the next.
+const JUDGE_EVERY: Duration = Duration::from_secs(10);
 /// How long the end waits for the clerk: as long as one more try takes.
 const CLERK_PATIENCE: Duration = Duration::from_secs(6);
 
@@ -150,6 +152,7 @@ impl Adapting {
             tick: args.tick,
             method: args.forecast,
             is_recorded: args.decisions.is_some(),
+            judge_every: JUDGE_EVERY,
             has_reserve: options.reserve_loops > 0,
         };
         if !policy.nodes().is_empty() && !policy.has_in_pools(&args.node) {

@@ -1,6 +1,6 @@
 //! Atoms as all loops together have seen them, and their readings.
 
-use crate::ledger::{Ledger, PATHS_MAX, Taken};
+use crate::ledger::{PATHS_MAX, Taken};
 use crate::rulebook::Rulebook;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -60,20 +60,13 @@ impl Atoms {
         self.all.iter_mut().for_each(|atom| (atom.quiet_ticks, atom.is_lively) = (0, true));
     }
 
-    /// Adds what a loop has seen.
-    pub(crate) fn take(
-        &mut self,
-        number: usize,
-        ledger: &Ledger,
-        taken: &Taken,
-        crowd: &mut Crowd,
-        popular: &mut Sketch,
-    ) {
+    /// Adds what a loop has seen: the one of this number.
+    pub(crate) fn take(&mut self, number: usize, taken: &Taken, crowd: &mut Crowd, popular: &mut Sketch) {
         while self.places.len() <= number {
             self.places.push(Vec::new());
         }
-        for place in self.places[number].len()..ledger.atoms.len() {
-            let atom = self.number_of(&ledger.atoms[place].path);
+        for path in &taken.paths {
+            let atom = self.number_of(path);
             self.places[number].push((atom, 0));
         }
         for (place, tally, under_way) in &taken.tallies {

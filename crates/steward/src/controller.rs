@@ -25,8 +25,8 @@ const POPULAR: usize = 1024;
 const POPULAR_SHOWN: usize = 20;
 /// From one halving of the popularity to the next.
 const HALVE_EVERY: Duration = Duration::from_secs(60);
-/// From one judgement of the crowd to the next.
-const JUDGE_EVERY: Duration = Duration::from_secs(10);
+/// From one look that is sent to be kept to the next.
+const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// Decisions and active rules that are shown.
 const SHOWN: usize = 50;
 /// Ticks from one look at what is in force to the next where nothing is decided.
@@ -50,6 +50,8 @@ pub(crate) struct Controller {
     popular: Sketch,
     halved: Instant,
     last: Instant,
+    /// When a look was sent to be kept; none: the next one is.
+    kept: Option<Instant>,
     /// Decisions that were too many, and lines that were lost since the last one that was not.
     decisions_dropped: u64,
     lines_lost: u64,
@@ -83,6 +85,7 @@ impl Controller {
             popular: Sketch::new(POPULAR),
             halved: now,
             last: now,
+            kept: None,
             decisions_dropped: 0,
             lines_lost: 0,
             shown: Environment::default(),
@@ -114,6 +117,7 @@ impl Controller {
                 }
             }
         }
+        self.kept = None;
         self.tick();
         self.errands.finish(Duration::from_secs(2));
     }
@@ -175,8 +179,9 @@ impl Controller {
             let mut open = wait_for(ledger);
             open.take(&mut self.taken);
             dropped.add(open.dropped());
-            self.atoms.take(number, &open, &self.taken, &mut self.crowd, &mut self.popular);
+            // Its loop waits for nobody, so it is closed before anything is made of it.
             drop(open);
+            self.atoms.take(number, &self.taken, &mut self.crowd, &mut self.popular);
             if self.taken.ended.is_empty() && self.taken.links.is_empty() {
                 continue;
             }
@@ -295,7 +300,7 @@ impl Controller {
 
     /// Says what the requests of late are, and alerts when that has changed for the worse.
     fn judge(&mut self) {
-        if self.judged.elapsed() < JUDGE_EVERY {
+        if self.judged.elapsed() < self.setup.judge_every {
             return;
         }
         self.judged = Instant::now();
@@ -383,7 +388,8 @@ impl Controller {
             decisions: self.decisions_dropped,
             clerk_gone: self.errands.is_gone,
         };
-        if self.errands.is_open() {
+        if self.errands.is_open() && self.kept.is_none_or(|kept| kept.elapsed() >= KEEP_EVERY) {
+            self.kept = Some(Instant::now());
             let look = self.shown.json();
             self.errands.put(Errand::Look, &look);
         }

@@ -23,7 +23,9 @@ const REFUSED: u32 = 1 << 31;
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     places: FxHashMap<Arc<str>, u32>,
-    pub(crate) atoms: Vec<Atom>,
+    /// Atoms whose paths were handed out already.
+    told: usize,
+    atoms: Vec<Atom>,
     /// Places of the atoms that were asked for since the last look.
     touched: Vec<u32>,
     live: FxHashMap<u64, Live>,
@@ -51,13 +53,13 @@ pub struct Dropped {
 
 /// An atom as one loop has seen it.
 #[derive(Debug)]
-pub(crate) struct Atom {
-    pub(crate) path: Arc<str>,
+struct Atom {
+    path: Arc<str>,
     /// The pattern of its rules, of the policy with this number.
     pattern: (u64, Option<u32>),
     tally: Tally,
     /// Responses under way at the moment.
-    pub(crate) under_way: u32,
+    under_way: u32,
     is_touched: bool,
 }
 
@@ -92,6 +94,8 @@ struct Live {
 /// What the controller takes out of a book.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
+    /// Paths of the places that are new, in their order.
+    pub(crate) paths: Vec<Arc<str>>,
     /// Places with what became of their requests, and responses under way now.
     pub(crate) tallies: Vec<(u32, Tally, u32)>,
     pub(crate) seen: Vec<Seen>,
@@ -225,6 +229,9 @@ impl Ledger {
 
     /// Hands out what has come since the last time, into room that was used before.
     pub(crate) fn take(&mut self, taken: &mut Taken) {
+        taken.paths.clear();
+        taken.paths.extend(self.atoms[self.told..].iter().map(|atom| Arc::clone(&atom.path)));
+        self.told = self.atoms.len();
         taken.tallies.clear();
         for place in self.touched.drain(..) {
             let atom = &mut self.atoms[place as usize];

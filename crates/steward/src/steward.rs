@@ -32,6 +32,8 @@ pub struct Setup {
     pub method: Method,
     /// Whether what rules are told is written down.
     pub is_recorded: bool,
+    /// From one judgement of what the requests are, a crowd or an attack, to the next.
+    pub judge_every: Duration,
     /// Whether the server can have more loops, which stand for the nodes of pools.
     pub has_reserve: bool,
 }
@@ -159,8 +161,8 @@ impl Steward {
         Arc::clone(&self.board) as Arc<dyn Teller>
     }
 
-    /// Opens what the controller needs, before the server gives up its rights. `hands` are there with a reserve; `clerk` is the pipe to whoever keeps
-    /// things, made such that it does not wait; `notice` is told of alerts.
+    /// Opens what the controller needs, before the server gives up its rights. `hands` carry orders out, where there is a
+    /// reserve; `clerk` is the pipe to whoever keeps things, made such that it does not wait; `notice` is told of alerts.
     pub fn ready(
         &self,
         counters: Counters,

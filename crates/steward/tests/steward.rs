@@ -54,11 +54,18 @@ fn steward(policy: &str) -> (Steward, Ready) {
         tick: Duration::from_secs(1),
         method: Method::default(),
         is_recorded: false,
+        judge_every: Duration::ZERO,
         has_reserve: false,
     };
     let steward = Steward::new(policy, setup).expect("one node can do it");
-    let ready = steward.ready(counters(), None, None, |_| {});
+    let ready = steward.ready(counters(), None, None, |alert| told().push(alert.to_owned()));
     (steward, ready)
+}
+
+/// What was told.
+fn told() -> std::sync::MutexGuard<'static, Vec<String>> {
+    static TOLD: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+    TOLD.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn question(path: &str, connection: u64, bandwidth_bps: Option<f64>) -> Question<'_> {
@@ -131,6 +138,43 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
     (1..=3).for_each(|connection| adviser.end(connection, 5, false));
     ready.tick();
     assert_eq!(environment(&steward)["work"]["sessions"], 0);
+}
+
+#[test]
+fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
+    let _turn = alone();
+    let (steward, mut ready) = steward("atom \"/**\" { rule hot: every 1h if cpu > 99% then alert \"hot\"; }");
+    let adviser = steward.adviser();
+    let mut ask = |count: u32, client: &dyn Fn(u32) -> u32, path: &dyn Fn(u32) -> String| {
+        for number in 0..count {
+            let client = IpAddr::V4(Ipv4Addr::from_bits(client(number)));
+            let path = path(number);
+            let link = Link::default();
+            adviser.begin(&Question { path: &path, client, connection: u64::from(number), link });
+            adviser.end(u64::from(number), 1, false);
+        }
+        told().clear();
+        ready.tick();
+        let shown = environment(&steward);
+        (shown["crowd"]["kind"].as_str().unwrap_or_default().to_owned(), told().clone())
+    };
+    // A day: 300 clients of 30 networks, who ask for 200 pages.
+    let day = |number: u32| 0x0a00_0000 + (number % 30) * 256 + number % 300 / 30;
+    let pages = |number: u32| format!("/{}", number % 200);
+    (0..2).for_each(|_| assert_eq!(ask(600, &day, &pages), ("calm".to_owned(), Vec::new())));
+    // Ten times the clients, of networks that are known, want one page.
+    let crowd = |number: u32| 0x0a00_0000 + (number % 30) * 256 + number % 6000 / 30;
+    let (kind, alerts) = ask(6000, &crowd, &|_| "/1".to_owned());
+    assert_eq!(kind, "flash_crowd");
+    assert!(
+        alerts.len() == 1 && alerts[0].contains("a flash crowd: ") && alerts[0].contains("times the clients"),
+        "{alerts:?}"
+    );
+    let (kind, alerts) = ask(6000, &crowd, &|_| "/1".to_owned());
+    assert_eq!((kind.as_str(), alerts.len()), ("flash_crowd", 0), "it is told once");
+    // As many clients as ever, of networks that nobody knows, ask for everything.
+    let (kind, alerts) = ask(6000, &|number| 0x5000_0000 + number % 300 * 256, &pages);
+    assert_eq!((kind.as_str(), alerts.len()), ("attack", 1), "{alerts:?}");
 }
 
 #[test]
