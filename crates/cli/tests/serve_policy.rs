@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
-use support::output;
 use support::planted::wait_for;
+use support::{alone, output};
 use weir_testkit::client::Connection;
 use weir_testkit::free_port;
 
@@ -113,10 +113,11 @@ fn in_force(shown: &Value) -> usize {
 }
 
 const SHED: &str =
-    "atom \"/news/*\" { rule flash: every 50ms if rate@atom > 5rps then shed 25% until rate@atom < 1rps; }\n";
+    "atom \"/news/*\" { rule flash: during if rate@atom > 5rps then shed 25% until rate@atom < 1rps; }\n";
 
 #[test]
 fn a_rule_that_sheds_has_its_share_refused_and_nothing_else() {
+    let _turn = alone();
     let (_kept, folder) = folder(SHED);
     let served = Served::start(&folder, &["--policy", "flood.policy"], "site");
     assert!(served.statuses("/news/a.html", 40).iter().all(|status| [200, 503].contains(status)));
@@ -148,6 +149,7 @@ fn a_rule_that_sheds_has_its_share_refused_and_nothing_else() {
 
 #[test]
 fn what_was_recorded_leads_to_the_same_decisions_again() {
+    let _turn = alone();
     let variants = "atom \"/v/*\" { variants full > small;\n\
                     rule fit: at start if rtt@client < 10s then use small else use full; }\n";
     let (_kept, folder) = folder(&format!("{SHED}{variants}"));
@@ -182,6 +184,7 @@ fn what_was_recorded_leads_to_the_same_decisions_again() {
 
 #[test]
 fn another_policy_is_taken_up_and_a_broken_one_is_not() {
+    let _turn = alone();
     let (_kept, folder) = folder(SHED);
     let served = Served::start(&folder, &["--policy", "flood.policy"], "site");
     served.statuses("/news/a.html", 40);
@@ -189,12 +192,12 @@ fn another_policy_is_taken_up_and_a_broken_one_is_not() {
     fs::write(folder.join("flood.policy"), SHED.replace("25%", "25")).expect("writes");
     served.signal(libc::SIGHUP);
     let line = served.says("flood.policy:1:");
-    assert!(line.contains("weir serve: flood.policy:1:71: ") && line.contains("; "), "{line}");
+    assert!(line.contains("weir serve: flood.policy:1:67: ") && line.contains("; "), "{line}");
     served.says("was not taken up; the rules before it stay");
     environment(&folder, |shown| shown["policy"]["refused"].is_string() && shown["policy"]["rules"] == 1);
     fs::write(
         folder.join("flood.policy"),
-        SHED.replace("25%", "100%") + &SHED.replace("flash", "second").replace("every 50ms", "every 1h"),
+        SHED.replace("25%", "100%") + &SHED.replace("flash", "second").replace("during", "every 1h"),
     )
     .expect("writes");
     served.signal(libc::SIGHUP);
@@ -208,7 +211,8 @@ fn another_policy_is_taken_up_and_a_broken_one_is_not() {
 
 #[test]
 fn alerts_are_posted_and_a_webhook_that_is_gone_holds_nothing_up() {
-    let policy = "atom \"/**\" { rule many: every 50ms if rate@here > 5rps then alert \"many come\" cooldown 1h; }\n";
+    let _turn = alone();
+    let policy = "atom \"/**\" { rule many: during if rate@here > 5rps then alert \"many come\" cooldown 1h; }\n";
     let (_kept, folder) = folder(policy);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/alerts", listener.local_addr().expect("its address"));
@@ -237,7 +241,6 @@ fn alerts_are_posted_and_a_webhook_that_is_gone_holds_nothing_up() {
     assert!(served.statuses("/other.txt", 40).iter().all(|status| *status == 200));
     served.signal(libc::SIGTERM);
     served.says("1 alerts could not be delivered to the webhook, 0 were");
-    served.end();
 }
 
 /// The body of a request, which is answered.
@@ -260,6 +263,7 @@ fn posted(stream: &mut TcpStream) -> String {
 
 #[test]
 fn more_copies_are_loops_of_the_reserve_until_they_are_given_back() {
+    let _turn = alone();
     let policy = "pool main = { n1, n2, n3 };\n\
         atom \"/news/*\" { rule flash: during if rate@atom > 5rps then replicate to 3 on main until rate@atom < 1rps; }\n";
     let (_kept, folder) = folder(policy);
@@ -280,6 +284,7 @@ fn more_copies_are_loops_of_the_reserve_until_they_are_given_back() {
 
 #[test]
 fn a_configuration_names_its_policy_which_is_checked_with_it() {
+    let _turn = alone();
     let (_kept, folder) = folder(SHED);
     let toml = folder.join("weir.toml");
     fs::write(&toml, "policy = \"flood.policy\"\n[[host]]\nroot = \"site\"\n").expect("writes");
@@ -299,6 +304,7 @@ fn a_configuration_names_its_policy_which_is_checked_with_it() {
 
 #[test]
 fn what_one_node_cannot_do_is_refused_at_the_start_with_the_reason() {
+    let _turn = alone();
     for (policy, words) in [
         (
             "pool main = { n1, n2 }; atom \"/\" { rule pick: select best by cpu (n1, n2); }",
@@ -310,7 +316,7 @@ fn what_one_node_cannot_do_is_refused_at_the_start_with_the_reason() {
         ),
         (
             "atom \"/\" { rule hot: every 5s if cpu > 190% then shed 5%; }",
-            "flood.policy:1:35: `cpu > 190%` is impossible; ",
+            "flood.policy:1:34: `cpu > 190%` is impossible; ",
         ),
     ] {
         let (_kept, folder) = folder(policy);
