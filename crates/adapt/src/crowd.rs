@@ -36,6 +36,8 @@ pub struct Crowd {
     files: FxHashMap<u64, u64>,
     /// Networks beyond those that an interval has room for.
     networks_dropped: u64,
+    /// Requests of which nothing but their number was told.
+    passed_over: u64,
     before: Option<Interval>,
 }
 
@@ -55,6 +57,8 @@ pub struct Interval {
     pub few_files: f64,
     /// Networks that were not looked at, as there were too many.
     pub networks_dropped: u64,
+    /// Requests among them of which neither client nor file was looked at: with many, the clients are too few.
+    pub passed_over: u64,
 }
 
 /// What an interval is, compared with the calm one before.
@@ -99,6 +103,7 @@ impl Default for Crowd {
             set: 0,
             files: FxHashMap::default(),
             networks_dropped: 0,
+            passed_over: 0,
             before: None,
         }
     }
@@ -137,6 +142,12 @@ impl Crowd {
         }
     }
 
+    /// So many requests more came, of which nobody can say by whom and for what.
+    pub fn passed_over(&mut self, requests: u64) {
+        self.requests += requests;
+        self.passed_over += requests;
+    }
+
     /// The interval is over: what it was, beside the last calm one. The next one begins.
     pub fn judge(&mut self) -> (Interval, Judgement) {
         let interval = self.interval();
@@ -147,6 +158,7 @@ impl Crowd {
         self.remember();
         self.requests = 0;
         self.networks_dropped = 0;
+        self.passed_over = 0;
         self.clients.fill(0);
         self.files.clear();
         (interval, judgement)
@@ -162,8 +174,9 @@ impl Crowd {
             clients: distinct(&self.clients),
             networks_known: known as f64 / self.networks.len().max(1) as f64,
             // Inherited counts can make it too high, never more than all.
-            few_files: (few as f64 / self.requests.max(1) as f64).min(1.0),
+            few_files: (few as f64 / (self.requests - self.passed_over).max(1) as f64).min(1.0),
             networks_dropped: self.networks_dropped,
+            passed_over: self.passed_over,
         }
     }
 

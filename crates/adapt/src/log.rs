@@ -13,8 +13,13 @@
 //! {"at_ms":9500,"down":"n2"}
 //! {"at_ms":9700,"up":"n2"}
 //! {"at_ms":10000,"tick":true}
+//! {"at_ms":10000,"decided":{"number":1,...}}
+//! {"at_ms":11000,"lost":12}
 //! ```
+//!
+//! What was decided, and how many lines there was no room for, stand there to be compared with; an engine is not told.
 
+use crate::decision::Decision;
 use crate::language::value_with_unit;
 use crate::reading::Resource;
 use serde::{Deserialize, Serialize};
@@ -91,6 +96,13 @@ pub enum Recorded {
     },
     /// A tick.
     Tick,
+    /// What was decided when this was recorded.
+    Decided(Box<Decision>),
+    /// Lines that could not be written before this one.
+    Lost {
+        /// How many.
+        lines: u64,
+    },
 }
 
 /// Whose a recorded reading is.
@@ -105,7 +117,7 @@ pub enum Owner {
 }
 
 /// A line as it is written.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
     at_ms: u64,
@@ -124,6 +136,10 @@ struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tick: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    decided: Option<Box<Decision>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     atom: Option<String>,
@@ -133,6 +149,18 @@ struct Line {
     value: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     valid_ms: Option<u64>,
+}
+
+impl Header {
+    /// Of a recording at a node that has ticks of its own.
+    pub fn new(here: &str, valid_ms: u64) -> Self {
+        Self { format: FORMAT.to_owned(), version: 1, here: here.to_owned(), tick_ms: None, valid_ms }
+    }
+
+    /// The line that says it, without an end of line.
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("numbers and texts have a form in JSON")
+    }
 }
 
 /// Reads the first line.
@@ -164,10 +192,20 @@ fn from_json<T: for<'d> Deserialize<'d>>(line: &str) -> Result<T, String> {
 /// # Errors
 /// What is wrong with it, in words.
 pub fn parse_entry(line: &str) -> Result<Entry, String> {
-    let line: Line = from_json(line)?;
+    let mut line: Line = from_json(line)?;
     let at_ms = line.at_ms;
     if at_ms >= AT_MS_END || line.valid_ms.is_some_and(|valid_ms| valid_ms >= AT_MS_END) {
         return Err("a time is too large; write milliseconds".to_owned());
+    }
+    let aside = match (line.decided.take(), line.lost.take()) {
+        (Some(decision), None) => Some(Recorded::Decided(decision)),
+        (None, Some(lines)) => Some(Recorded::Lost { lines }),
+        (None, None) => None,
+        _ => return Err("decided and lost stand in one line".to_owned()),
+    };
+    if let Some(what) = aside {
+        let rest = Line { at_ms, ..Line::default() };
+        return if line == rest { Ok(Entry { at_ms, what }) } else { Err("decided and lost stand alone".to_owned()) };
     }
     let what = match line {
         Line { read: Some(word), begin: None, start: None, end: None, down: None, up: None, tick: None, .. } => {
@@ -233,6 +271,8 @@ impl Entry {
             Recorded::Node { name, up: true } => line.up = Some(name.clone()),
             Recorded::Node { name, up: false } => line.down = Some(name.clone()),
             Recorded::Tick => line.tick = Some(true),
+            Recorded::Decided(decision) => line.decided = Some(decision.clone()),
+            Recorded::Lost { lines } => line.lost = Some(*lines),
         }
         serde_json::to_string(&line).expect("numbers and texts have a form in JSON")
     }
@@ -254,6 +294,8 @@ mod tests {
             r#"{"at_ms":1,"down":"n2"}"#,
             r#"{"at_ms":1,"up":"n2"}"#,
             r#"{"at_ms":1,"tick":true}"#,
+            r#"{"at_ms":1,"lost":3}"#,
+            r#"{"at_ms":1,"decided":{"number":1,"at_ms":1,"rule":"a","file":"f","line":2,"subject":{"atoms":"/**"},"outcome":{"kind":"fired"},"orders":[{"do":"shed","percent":5.0}]}}"#,
         ] {
             assert_eq!(parse_entry(text).expect(text).to_line(), text);
         }
@@ -275,6 +317,7 @@ mod tests {
             (r#"{"at_ms":1,"read":"cpu","node":"n"}"#, "no value"),
             (r#"{"at_ms":999999999999999,"tick":true}"#, "too large"),
             (r#"{"at_ms":1,"tock":true}"#, "unknown field"),
+            (r#"{"at_ms":1,"lost":3,"tick":true}"#, "stand alone"),
         ] {
             let error = parse_entry(text).expect_err(text);
             assert!(error.contains(word), "{text}: {error}");

@@ -5,9 +5,12 @@ use crate::engine::Engine;
 use crate::log::{Entry, Header, Owner, Recorded};
 use crate::reading::{Of, Reading};
 use crate::state::State;
+use std::collections::VecDeque;
 
 /// Ticks between two entries at most.
 const TICKS_MAX: u64 = 1_000_000;
+/// Decisions that wait for the recorded one at most.
+const COMPARED_MAX: usize = 65_536;
 
 /// A replay on its way.
 #[derive(Debug)]
@@ -21,6 +24,47 @@ pub struct Replay {
     /// Sessions that have begun and for which nothing was decided yet.
     begun: Vec<u64>,
     told: Told,
+    recorded: Comparison,
+}
+
+/// Decisions of the replay beside those that were recorded, in the order of their numbers.
+#[derive(Debug, Default)]
+struct Comparison {
+    /// Those of the replay that were not met in the recording yet, of the latest so many.
+    own: VecDeque<Decision>,
+    same: u64,
+    others: u64,
+}
+
+impl Comparison {
+    fn own(&mut self, decisions: &[Decision]) {
+        self.own.extend(decisions.iter().cloned());
+        let surplus = self.own.len().saturating_sub(COMPARED_MAX);
+        self.own.drain(..surplus);
+    }
+
+    fn recorded(&mut self, recorded: &Decision) {
+        while self.own.front().is_some_and(|own| own.number <= recorded.number) {
+            let Some(own) = self.own.pop_front() else { break };
+            if own.number == recorded.number {
+                let is_same = is_same(&own, recorded);
+                self.same += u64::from(is_same);
+                self.others += u64::from(!is_same);
+                return;
+            }
+        }
+        self.others += 1;
+    }
+}
+
+/// Whether two decisions are the same but for the digits of what they cite.
+fn is_same(one: &Decision, other: &Decision) -> bool {
+    let kind = |decision: &Decision| std::mem::discriminant(&decision.outcome);
+    let what = |decision: &Decision| {
+        let Decision { at_ms, rule, line, subject, orders, .. } = decision.clone();
+        (at_ms, rule, line, subject, orders)
+    };
+    kind(one) == kind(other) && what(one) == what(other)
 }
 
 /// How much was told.
@@ -34,6 +78,12 @@ pub struct Told {
     pub first_ms: Option<u64>,
     /// When the last one was, in milliseconds.
     pub last_ms: u64,
+    /// Lines that whoever recorded could not write.
+    pub lost: u64,
+    /// Decisions that were recorded, and are those of the replay.
+    pub same: u64,
+    /// Decisions that were recorded, and are others than those of the replay: of other rules, or lines were lost.
+    pub others: u64,
 }
 
 impl Replay {
@@ -41,7 +91,16 @@ impl Replay {
     pub fn new(engine: Engine, here: &str, header: Header) -> Self {
         let state = engine.state(here);
         let told = Told::default();
-        Self { engine, state, header, next_tick_ms: None, last_ms: 0, begun: Vec::new(), told }
+        Self {
+            engine,
+            state,
+            header,
+            next_tick_ms: None,
+            last_ms: 0,
+            begun: Vec::new(),
+            told,
+            recorded: Comparison::default(),
+        }
     }
 
     /// Tells an entry, and the ticks before it; decisions are added to the list.
@@ -50,6 +109,13 @@ impl Replay {
     /// In words: it goes back in time (only readings may be older than what was told before them), or there would be
     /// too many ticks.
     pub fn entry(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), String> {
+        let before = decisions.len();
+        let told = self.tell(entry, decisions);
+        self.recorded.own(&decisions[before..]);
+        told
+    }
+
+    fn tell(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), String> {
         let Entry { at_ms, what } = entry;
         self.told.entries += 1;
         self.told.first_ms.get_or_insert(*at_ms);
@@ -69,6 +135,18 @@ impl Replay {
             self.told.last_ms = self.told.last_ms.max(*at_ms);
             return Ok(());
         }
+        // Behind the tick that they are of, and nothing that an engine is told.
+        match what {
+            Recorded::Decided(decision) => {
+                self.recorded.recorded(decision);
+                return Ok(());
+            }
+            Recorded::Lost { lines } => {
+                self.told.lost = self.told.lost.saturating_add(*lines);
+                return Ok(());
+            }
+            _ => {}
+        }
         if *at_ms < self.last_ms {
             return Err(format!("{at_ms} ms is before {} ms, which was told already; sort the lines", self.last_ms));
         }
@@ -76,7 +154,7 @@ impl Replay {
         self.last_ms = *at_ms;
         self.told.last_ms = self.told.last_ms.max(*at_ms);
         match what {
-            Recorded::Reading { .. } => {}
+            Recorded::Reading { .. } | Recorded::Decided(_) | Recorded::Lost { .. } => {}
             Recorded::Begin { session, atom } => {
                 let atom = self.engine.atom(&mut self.state, atom);
                 if atom.is_some_and(|atom| self.engine.begin(&mut self.state, *session, atom)) {
@@ -149,7 +227,7 @@ impl Replay {
 
     /// How much was told so far.
     pub fn told(&self) -> Told {
-        self.told
+        Told { same: self.recorded.same, others: self.recorded.others, ..self.told }
     }
 
     /// The engine that is told.

@@ -75,6 +75,8 @@ pub(crate) struct Atom {
     pub(crate) path: String,
     pub(crate) block: Option<u32>,
     slots: Slots,
+    /// When one of its rules is to be looked at next.
+    pub(crate) due_ms: u64,
     /// Of the block's rules for atoms, in their order.
     pub(crate) instances: Vec<Instance>,
     pub(crate) in_force: InForce,
@@ -231,6 +233,11 @@ impl State {
         self.session_numbers.len()
     }
 
+    /// How many atoms and sessions the last tick looked at: its work, but for readings and rules of patterns.
+    pub fn looked_at(&self) -> u64 {
+        self.desk.looks
+    }
+
     /// How many atoms there are.
     pub fn atoms(&self) -> usize {
         self.atoms.len()
@@ -260,7 +267,7 @@ impl State {
         }
         let number = self.atoms.len() as u32;
         let (slots, in_force) = (Slots::default(), InForce::default());
-        self.atoms.push(Atom { path: path.to_owned(), block: None, slots, instances: Vec::new(), in_force });
+        self.atoms.push(Atom { path: path.to_owned(), block: None, slots, due_ms: 0, instances: Vec::new(), in_force });
         self.atom_numbers.insert(path.to_owned(), number);
         Some((AtomId(number), true))
     }

@@ -277,3 +277,35 @@ fn what_makes_no_sense_is_counted() {
     world.end(30, 1);
     assert_eq!(world.state.sessions(), 0);
 }
+
+#[test]
+fn atoms_that_come_at_once_are_looked_at_one_after_the_other() {
+    let mut world =
+        World::new("atom \"/**\" { rule hot: every 5s if rate@atom > 50rps then shed 5% until rate@atom < 20rps; }");
+    for atom in 0..10_000 {
+        world.atom(0, &format!("/{atom}"), Resource::Rate, 10.0);
+    }
+    let mut looks = Vec::new();
+    for second in 0..20 {
+        for atom in 0..10_000 {
+            world.atom(second * 1000, &format!("/{atom}"), Resource::Rate, 10.0);
+        }
+        world.tick(second * 1000);
+        looks.push(world.state.looked_at());
+    }
+    // A fifth of them each second: no tick has five times the work of the others.
+    assert!(looks[5..].iter().all(|looks| (1_800..2_200).contains(looks)), "{looks:?}");
+    assert_eq!(looks[5..10].iter().sum::<u64>(), 10_000, "each once in five seconds: {looks:?}");
+}
+
+#[test]
+fn ticks_that_come_a_little_early_leave_no_look_out() {
+    let mut world = World::new("atom \"/\" { rule hot: every 5s if cpu > 50% then alert \"hot\"; }");
+    for tick in 0..60 {
+        let at_ms = tick * 1000 + [0, 3, 1, 4, 2, 0, 5][tick as usize % 7];
+        world.node(at_ms, "n1", Resource::Cpu, 90.0);
+        world.tick(at_ms);
+    }
+    let fired: Vec<u64> = world.fired("hot").iter().map(|at| at / 1000).collect();
+    assert_eq!(fired, [0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55]);
+}

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.format {
         return format(&args.files);
     }
-    let checked: Vec<Checked> = args.files.iter().map(|file| check(file)).collect();
+    let checked: Vec<Checked> = args.files.iter().flat_map(|file| check(file)).collect();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&checked)?);
     } else {
@@ -106,7 +106,14 @@ impl Kind {
     }
 }
 
-fn check(path: &Path) -> Checked {
+/// The file, and the rules that it names if it is a configuration.
+fn check(path: &Path) -> Vec<Checked> {
+    let named = (Kind::of(path) == Kind::Configuration).then(|| read_configuration(path).ok()?.policy).flatten();
+    let named = named.map(|named| policy(&named, named.display().to_string()));
+    std::iter::once(check_one(path)).chain(named).collect()
+}
+
+fn check_one(path: &Path) -> Checked {
     let file = path.display().to_string();
     let place = |Mistake { line, column, what, remedy }| Place { line, column, what, remedy };
     let (kind, (unreadable, mistakes)) = match Kind::of(path) {

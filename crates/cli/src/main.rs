@@ -8,6 +8,7 @@ mod check;
 mod child;
 mod compare;
 mod dropin;
+mod environment;
 mod explain;
 mod load;
 mod load_run;
@@ -20,14 +21,17 @@ mod probe_options;
 mod progress;
 mod record;
 mod record_session;
+mod replay;
 mod run_directory;
 mod rung;
 mod serve;
+mod serve_policy;
 mod sources;
 mod stop;
 mod units;
 mod view;
 mod watch;
+mod webhook;
 mod webtest;
 
 use clap::{Parser, Subcommand};
@@ -79,6 +83,11 @@ enum Command {
     View(view::Args),
     Serve(serve::Args),
     Check(check::Args),
+    Env(environment::Args),
+    Replay(replay::Args),
+    /// Keep and tell what a confined server cannot
+    #[command(hide = true)]
+    ServeClerk(serve_policy::ClerkArgs),
     Compare(compare::Args),
     Ab(dropin::AbArgs),
     #[command(name = "http_load")]
@@ -105,6 +114,9 @@ fn main() -> ExitCode {
         Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Check(args) => check::run(&args),
+        Command::Env(args) => environment::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::ServeClerk(args) => serve_policy::clerk(&args),
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),

@@ -1,5 +1,6 @@
 //! The `weir serve` command.
 
+use crate::serve_policy::{Adapting, PolicyArgs};
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use std::collections::HashMap;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_server::{
-    AccessLog, Admin, AdminError, AdminToken, ArmRules, BindError, CertificateFiles, ConfigurationError, Counts,
-    ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, read_configuration,
+    AccessLog, Admin, AdminError, AdminToken, Adviser, ArmRules, BindError, CertificateFiles, ConfigurationError,
+    Counts, ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, Teller, read_configuration,
 };
 
 const EXAMPLES: &str = "\
@@ -41,6 +42,8 @@ Examples:
       with a page about itself: curl --unix-socket admin.sock http://w/metrics
   weir serve --listen :80 --user www-data /srv/www
       started by root for its port, and without root's rights from then on
+  weir serve --policy flood.policy --decisions log.jsonl site
+      adapting by rules: weir check flood.policy; weir replay flood.policy log.jsonl
   weir serve --arm shop.arm site
       requests told to `weir agent` as business transactions, by the directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
@@ -56,8 +59,8 @@ Changed files of certificates are used within a second.
 Sockets that systemd passes on (LISTEN_FDS) are listened on as well, instead of
 the default address.
 SIGHUP or SIGUSR1 opens the access log again, for log rotation; SIGHUP has the
-configuration read again: for requests from then on, and only if it is without
-mistakes. No connection is closed by it.
+configuration and the policy read again: for requests from then on, and only if
+they are without mistakes. No connection is closed by it.
 
 Exit status: 0 if it was asked to stop, 1 if it cannot listen or serve, 2 for
 wrong usage.";
@@ -103,6 +106,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     loops: Option<u16>,
 
+    /// Event loops that rest until a rule asks for more copies or nodes; they stand for the nodes of pools [default: 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    reserve_loops: Option<u16>,
+
     /// Memory for file contents, of all loops together, in MiB [default: 256]
     #[arg(long, value_name = "MIB")]
     cache_mib: Option<u32>,
@@ -126,6 +133,9 @@ pub(crate) struct Args {
     /// Tell requests as business transactions, by the directives of mod_arm in FILE
     #[arg(long, value_name = "FILE")]
     arm: Option<PathBuf>,
+
+    #[command(flatten)]
+    rules: PolicyArgs,
 
     /// Tell of itself at ADDR, to people (a page at /), programs (/status.json) and Prometheus (/metrics): unix:PATH,
     /// for its owner only, or ADDRESS:PORT with a token
@@ -216,7 +226,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let own = Own { rules, admin };
     let read_again = args.clone();
     let options = match options(args) {
         Ok(options) => options,
@@ -231,6 +240,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
         return Ok(ExitCode::from(2));
     }
+    let mut adapting = match Adapting::new(&read_again.rules, &options) {
+        Ok(adapting) => adapting,
+        Err(wrong) => {
+            eprintln!("weir serve: {wrong}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let own = Own { rules, admin, adapting: adapting.as_ref().map(Advising::of) };
+    let user = options.user.clone();
     let log_is_stdout = options.access_log.as_ref().is_some_and(|log| log.target == LogTarget::Stdout);
     let server = match Server::bind(own.over(options)) {
         Ok(server) => server,
@@ -257,13 +275,25 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let hung_up = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&hung_up)).context("handling signals")?;
+    if let Some(adapting) = &mut adapting {
+        adapting.prepare(&server, user.as_deref())?;
+    }
     announce(&greeting(&server), log_is_stdout);
     let reloader = server.reloader();
     let counts = server.run_with(&stop, || {
+        // Here the server has confined itself, and with it what is started from here.
+        adapting.iter_mut().for_each(Adapting::start);
         if hung_up.swap(false, Ordering::Relaxed) {
-            read_again_and_tell(&read_again, &own, &reloader);
+            let options = read_again_and_tell(&read_again, &own, &reloader);
+            if let Some(adapting) = &mut adapting {
+                adapting.read_again(options.as_ref());
+            }
         }
-    })?;
+    });
+    if let Some(adapting) = adapting {
+        adapting.finish();
+    }
+    let counts = counts?;
     announce(&farewell(&counts), true);
     Ok(ExitCode::SUCCESS)
 }
@@ -272,29 +302,50 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 struct Own {
     rules: Option<ArmRules>,
     admin: Option<Admin>,
+    adapting: Option<Advising>,
+}
+
+/// What the rules need of the server.
+struct Advising {
+    adviser: Arc<dyn Adviser>,
+    teller: Arc<dyn Teller>,
+    file: PathBuf,
+}
+
+impl Advising {
+    fn of(adapting: &Adapting) -> Self {
+        Self { adviser: adapting.adviser(), teller: adapting.teller(), file: adapting.file().to_owned() }
+    }
 }
 
 impl Own {
     /// It counts more than a configuration.
     fn over(&self, options: Options) -> Options {
-        Options { arm: self.rules.clone().or(options.arm), admin: self.admin.clone().or(options.admin), ..options }
+        let mut options =
+            Options { arm: self.rules.clone().or(options.arm), admin: self.admin.clone().or(options.admin), ..options };
+        if let Some(Advising { adviser, teller, file }) = &self.adapting {
+            (options.adviser, options.teller) = (Some(Arc::clone(adviser)), Some(Arc::clone(teller)));
+            options.read_again.push(file.clone());
+        }
+        options
     }
 }
 
-/// Reads the configuration again; with mistakes in it, everything stays as it is.
-fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) {
+/// Reads the configuration again, and hands out what it says; with mistakes in it, everything stays as it is.
+fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) -> Option<Options> {
     if args.root.is_dir() {
-        return;
+        return None;
     }
     let file = args.root.display().to_string();
     match options(args.clone()) {
         Ok(options) => {
-            let after_restart = reloader.reload(own.over(options));
+            let after_restart = reloader.reload(own.over(options.clone()));
             let rest = match after_restart.as_slice() {
                 [] => String::new(),
                 changed => format!("; only after a restart: {}", changed.join(", ")),
             };
             announce(&format!("weir serve: {file} was read again and holds{rest}"), true);
+            Some(options)
         }
         Err(error) => {
             reloader.refused(&error.to_string());
@@ -303,6 +354,7 @@ fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) {
                 &format!("weir serve: {error}\nweir serve: {file} was not taken up; all is as before{hint}"),
                 true,
             );
+            None
         }
     }
 }
@@ -338,6 +390,9 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
     }
     if let Some(loops) = args.loops {
         options.loops = usize::from(loops);
+    }
+    if let Some(loops) = args.reserve_loops {
+        options.reserve_loops = usize::from(loops);
     }
     if let Some(mib) = args.cache_mib {
         options.cache_bytes_max = u64::from(mib) << 20;

@@ -18,6 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("python", &["load", "measure"]),
     ("capture", &["trace", "wire"]),
     ("server", &["arm"]),
+    ("steward", &["adapt", "server", "store"]),
     ("session", &[]),
     ("adapt", &[]),
     ("compare", &["measure", "report"]),
@@ -33,7 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "cli",
         &[
             "adapt", "agent", "arm", "capture", "compare", "load", "measure", "plan", "report", "server", "session",
-            "store", "tiles", "timeline", "trace", "wire",
+            "steward", "store", "tiles", "timeline", "trace", "wire",
         ],
     ),
 ];
@@ -45,6 +46,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("report", &["std::fs", "std::net", "std::time::Instant"]),
     // Times and readings are told to it, and what it decides is carried out by others.
     ("adapt", &["std::fs", "std::net", "std::time::", "SystemTime", "libc::", "httparse"]),
+    // What a request looks like is the server's, what a condition looks like the rules'.
+    ("steward", &["httparse", "std::net::Tcp", "TcpListener", "check_policy"]),
     ("access-log", &["std::fs", "std::net", "std::time"]),
     ("plan", &["std::fs", "std::net", "std::time::Instant", "SystemTime"]),
     // It runs within other people's threads and signals' handlers.

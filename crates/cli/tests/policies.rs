@@ -1,4 +1,4 @@
-//! `weir check` of rules: what is wrong, what is doubtful, and how they are written.
+//! Rules: `weir check` tells what is wrong and doubtful and how they are written, `weir replay` what they would do.
 
 mod support;
 
@@ -61,4 +61,88 @@ fn rules_are_formatted_and_other_files_are_not() {
     let refused = output(&["check", "--format", &path]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("only rules can be formatted"));
+}
+
+/// A crowd that comes for one page, as a server would have recorded it.
+fn crowd() -> String {
+    let header = r#"{"format":"weir-readings","version":1,"here":"n1","tick_ms":1000,"valid_ms":3000}"#;
+    let lines = (0..240u64).map(|second| {
+        let rate = if (60..120).contains(&second) {
+            20 + 10 * (second - 60)
+        } else if second < 60 {
+            20
+        } else {
+            100
+        };
+        format!(r#"{{"at_ms":{},"read":"rate","atom":"/news/a","value":"{rate}rps"}}"#, second * 1000)
+    });
+    std::iter::once(header.to_owned()).chain(lines).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+#[test]
+fn a_replay_tells_what_would_have_been_done_and_why() {
+    let (folder, policy) = file("flood.policy", EXAMPLE);
+    let readings = folder.path().join("readings.jsonl");
+    fs::write(&readings, crowd()).expect("a new file");
+    for given in [readings.as_path(), folder.path()] {
+        let replayed = output(&["replay", &policy, given.to_str().expect("a readable path")]);
+        let said = String::from_utf8_lossy(&replayed.stdout);
+        assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
+        assert!(said.contains("replicate to 4 on main, spread over reserve"), "{said}");
+        assert!(
+            said.contains("rate@atom predicted in 30s fit >= 0.8 > 500rps: ") && said.contains(", fit 0.8"),
+            "{said}"
+        );
+        assert!(said.contains("released: replicate to 4 on main"), "{said}");
+        assert!(said.contains("240 lines and 239 ticks of 239.0 s") && said.contains("forecasts judged"), "{said}");
+        assert!(!said.contains("not fired"), "{said}");
+    }
+    let path = readings.to_str().expect("a readable path");
+    let all = output(&["replay", "--all", &policy, path]);
+    assert!(String::from_utf8_lossy(&all.stdout).contains("not fired, because rate@atom"));
+    let robust = output(&["replay", "--forecast", "robust", &policy, path]);
+    assert!(String::from_utf8_lossy(&robust.stdout).contains("replicate to 4 on main"));
+}
+
+#[test]
+fn a_program_is_told_decisions_in_lines() {
+    let (folder, policy) = file("flood.policy", EXAMPLE);
+    fs::write(folder.path().join("readings.jsonl"), crowd()).expect("a new file");
+    let told = output(&["replay", "--json", &policy, folder.path().to_str().expect("a readable path")]);
+    let lines: Vec<Value> =
+        String::from_utf8_lossy(&told.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let (last, decisions) = lines.split_last().expect("a summary");
+    assert_eq!(decisions.len(), 2, "{decisions:?}");
+    assert_eq!((&decisions[0]["rule"], &decisions[0]["outcome"]["kind"]), (&"flash".into(), &"fired".into()));
+    assert_eq!(decisions[0]["orders"][0]["do"], "replicate");
+    assert!(decisions[0]["readings"][0]["value"].as_f64() > Some(500.0), "{decisions:?}");
+    let flash = last["rules"].as_array().and_then(|rules| rules.iter().find(|rule| rule["name"] == "flash"));
+    assert_eq!(flash.map(|rule| (&rule["fired"], &rule["released"])), Some((&1.into(), &1.into())), "{last}");
+    assert!(last["forecasts"][0]["judged"].as_u64() > Some(10), "{last}");
+}
+
+#[test]
+fn readings_that_cannot_be_read_are_told_with_their_line() {
+    let (folder, policy) = file("flood.policy", EXAMPLE);
+    let readings = folder.path().join("readings.jsonl");
+    let path = readings.to_str().expect("a readable path");
+    let header = crowd().lines().next().expect("a header").to_owned();
+    for (text, words) in [
+        (String::new(), "the file is empty"),
+        ("{}\n".to_owned(), ":1: the first line is no header"),
+        (format!("{header}\n\n{{\"at_ms\":5,\"tock\":true}}\n"), ":3: unknown field"),
+        (
+            format!("{header}\n{{\"at_ms\":5,\"tick\":true}}\n{{\"at_ms\":4,\"tick\":true}}\n"),
+            ":3: 4 ms is before 5 ms",
+        ),
+        (format!("{header}\n{}\n", "x".repeat(20_000)), ":2: more than 8192 bytes"),
+    ] {
+        fs::write(&readings, text).expect("a new file");
+        let refused = output(&["replay", &policy, path]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(output(&["replay", &policy, "/nonexistent"]).status.code(), Some(1));
+    assert_eq!(output(&["replay", "--forecast", "magic", &policy, path]).status.code(), Some(2));
 }

@@ -1,6 +1,6 @@
 //! What a server counts: everything that it did, and everything that it dropped.
 
-use crate::census::{Board, Census};
+use crate::census::{Board, Census, State};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -190,6 +190,16 @@ impl Counter {
 pub struct Counters(pub(crate) Arc<[LoopCounters]>);
 
 impl Counters {
+    /// Requests that are being answered, as of half a second ago at most: connections with a response under way or a
+    /// password to be checked, or streams of HTTP/2 and HTTP/3, whichever are more.
+    #[must_use]
+    pub fn active(&self) -> u64 {
+        let census = self.census();
+        let connections = census.states[State::Sending as usize] + census.states[State::Password as usize];
+        let streams = census.http2_streams + census.http3_streams;
+        connections.max(streams)
+    }
+
     /// What all loops have at the moment.
     pub(crate) fn census(&self) -> Census {
         let mut sum = Census::default();

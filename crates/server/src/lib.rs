@@ -112,7 +112,7 @@ mod watcher;
 mod watches;
 mod workbench;
 
-pub use admin::{Admin, AdminError, AdminToken};
+pub use admin::{Admin, AdminError, AdminToken, Teller};
 pub use advice::{Advice, Adviser, Link, Question};
 pub use arm_rules::{ArmRules, ArmRulesError};
 pub use config::{

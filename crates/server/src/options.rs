@@ -1,7 +1,7 @@
 //! What a caller can choose about a server; every bound has a default here.
 
 use crate::access_log::format::Format;
-use crate::admin::Admin;
+use crate::admin::{Admin, Teller};
 use crate::advice::Adviser;
 use crate::arm_rules::ArmRules;
 use crate::config::HostRules;
@@ -61,6 +61,10 @@ pub struct Options {
     pub sandbox: Option<bool>,
     /// Files that a new configuration would be read from: a server that is confined leaves them open to itself.
     pub read_again: Vec<PathBuf>,
+    /// Who else tells something where the server tells of itself. Default: nobody.
+    pub teller: Option<Arc<dyn Teller>>,
+    /// The file of the rules by which an adviser goes, which whoever runs the server reads. Default: none.
+    pub policy: Option<PathBuf>,
     /// Which requests are told as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
     /// Who knows rules: is asked about requests for the paths that they are for. Default: nobody.
@@ -113,6 +117,8 @@ impl Options {
             user: None,
             sandbox: None,
             read_again: Vec::new(),
+            teller: None,
+            policy: None,
             arm: None,
             adviser: None,
             throttles: Vec::new(),

@@ -251,6 +251,7 @@ impl Server {
             cache_bytes_max: options.cache_bytes_max,
             has_log: log_wanted.is_some(),
             has_arm: options.arm.is_some(),
+            teller: options.teller.clone(),
             priors: Arc::clone(&priors),
             loops_reserve: options.reserve_loops,
             throttles: options.throttles.clone(),

@@ -2,7 +2,7 @@
 
 use crate::writing::fold_of;
 use crate::{Fold, Minute, Outcome, Record, Select, Series, StoreError, schema};
-use rusqlite::{Connection, Row, ToSql};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,15 @@ impl Reader {
     /// If it is not there, may not be read or is none of ours.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Ok(Self { connection: schema::open_to_read(path)?, path: path.to_owned() })
+    }
+
+    /// A setting; `None`: it was not set.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let asked = self.connection.query_row("select value from setting where name = ?1", [name], |row| row.get(0));
+        asked.optional().map_err(|error| StoreError::of(&self.path, error))
     }
 
     /// Hands out minutes in the order of time, within one those of a series after the other, until `each` says enough

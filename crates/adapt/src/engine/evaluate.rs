@@ -36,21 +36,40 @@ pub(crate) struct Value {
     pub(crate) fit: Option<f64>,
 }
 
-/// What is the same for all subjects of a tick is computed once, and room for values is kept.
+/// What was computed already is not computed again, and room for values is kept: several rules look at the same metric
+/// of a subject, and most at the same ones of nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Desk {
-    /// Of each metric, once it was computed.
-    values: Vec<Option<Result<Value, Unknown>>>,
+    /// Of each metric the last value, and for which subject or tick it was computed.
+    values: Vec<(u64, Option<Result<Value, Unknown>>)>,
+    /// Counts ticks and subjects.
+    epoch: u64,
+    /// The epoch in which the tick began.
+    tick: u64,
     room: Vec<f64>,
+    /// Atoms and sessions that were looked at since the tick began.
+    pub(crate) looks: u64,
     /// Room for the classes that are taken of each block.
     pub(super) taken: Vec<u8>,
 }
 
 impl Desk {
-    /// Nothing that was computed before counts any more.
+    /// A tick begins: nothing that was computed before counts any more.
     pub(super) fn begin(&mut self, metrics: usize) {
-        self.values.clear();
-        self.values.resize(metrics, None);
+        self.values.resize(metrics, (0, None));
+        self.epoch += 1;
+        self.tick = self.epoch;
+        self.looks = 0;
+    }
+
+    /// Another subject: what is its own is to be computed anew.
+    pub(super) fn subject(&mut self) {
+        self.epoch += 1;
+        self.looks += 1;
+    }
+
+    fn epoch_of(&self, scope: Scope) -> u64 {
+        if scope.is_fixed() { self.tick } else { self.epoch }
     }
 }
 
@@ -121,13 +140,23 @@ impl Eye<'_> {
     }
 
     /// What a metric is now.
-    fn value(&mut self, number: usize) -> Result<Value, Unknown> {
+    pub(super) fn value(&mut self, number: usize) -> Result<Value, Unknown> {
         let engine = self.engine;
         let metric = &engine.policy.metrics[number];
-        if let Some(value) = self.desk.values[number].filter(|_| metric.scope.is_fixed()) {
+        let epoch = self.desk.epoch_of(metric.scope);
+        if let (of, Some(value)) = self.desk.values[number]
+            && of == epoch
+        {
             return value;
         }
-        let value = match metric.scope {
+        let value = self.computed(number, metric);
+        self.desk.values[number] = (epoch, Some(value));
+        value
+    }
+
+    fn computed(&mut self, number: usize, metric: &Metric) -> Result<Value, Unknown> {
+        let engine = self.engine;
+        match metric.scope {
             Scope::Client => {
                 let slots = self.seen.session.ok_or(Unknown::Missing)?;
                 self.of_one(number, self.store.get(&slots, metric.resource)?)
@@ -140,11 +169,7 @@ impl Eye<'_> {
             Scope::Node(node) => self.of_node(number, node),
             Scope::Pool(pool) => self.of_several(metric, &engine.policy.pools[pool].nodes),
             Scope::All => self.of_several(metric, &engine.all),
-        };
-        if metric.scope.is_fixed() {
-            self.desk.values[number] = Some(value);
         }
-        value
     }
 
     fn of_node(&mut self, number: usize, node: NodeId) -> Result<Value, Unknown> {

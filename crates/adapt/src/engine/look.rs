@@ -9,6 +9,9 @@ use crate::reading::AtomId;
 use crate::series::Unknown;
 use crate::state::{InForce, Instance, Said, Seen, Standing, State};
 
+/// Milliseconds that a tick may be early for a look.
+const EARLY_MS_MAX: u64 = 50;
+
 /// For whom a rule is looked at, with what it may change.
 #[derive(Debug)]
 pub(super) enum Whose<'w> {
@@ -130,7 +133,8 @@ impl<'l> Look<'l> {
         if now_ms < instance.due_ms {
             return None;
         }
-        instance.due_ms = now_ms.saturating_add(rule.every_ms);
+        // Ticks of a clock come some milliseconds early or late: one that is early by little is that of this look.
+        instance.due_ms = now_ms.saturating_add(rule.every_ms - (rule.every_ms / 16).min(EARLY_MS_MAX));
         let branch = match self.branch(rule, seen) {
             Ok(Some(branch)) => branch,
             Ok(None) => {

@@ -16,14 +16,16 @@
 mod evaluate;
 mod look;
 mod orders;
+mod shown;
 
 use crate::decision::Decision;
 use crate::forecast::{Errors, Method};
 use crate::policy::{Classes, Policy};
 use crate::reading::{AtomId, NodeId, Reading, Resource, Where};
-use crate::state::{InForce, Seen, Standing, State};
+use crate::state::{InForce, Instance, Seen, Standing, State};
 pub(crate) use evaluate::Desk;
 use look::{Look, Whose};
+pub use shown::{Active, ForecastNow};
 
 /// Firings that were not decisions and are told in a tick; more are counted.
 const TOLD_MAX: usize = 256;
@@ -106,9 +108,17 @@ impl Engine {
         let (id, is_new) = state.atom(path)?;
         if is_new {
             let block = self.policy.block_of(path);
+            let now_ms = state.now_ms;
             let atom = &mut state.atoms[id.0 as usize];
             atom.block = block.map(|block| block as u32);
-            atom.instances = vec![Default::default(); block.map_or(0, |at| self.policy.blocks[at].atom_rules.len())];
+            // Atoms are looked at one after the other, not all in the same tick each five seconds.
+            let turn = u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+            let instance = |&rule: &usize| {
+                let later_ms = turn % self.policy.rules[rule].every_ms.max(1);
+                Instance { due_ms: now_ms.saturating_add(later_ms), ..Instance::default() }
+            };
+            let rules = block.map_or(&[][..], |block| &self.policy.blocks[block].atom_rules);
+            atom.instances = rules.iter().map(instance).collect();
         }
         Some(id)
     }
@@ -145,6 +155,7 @@ impl Engine {
         if let Some(block) = atom.block {
             let seen = Seen::session(&session, &look.state.atoms);
             let mut taken = Classes::default();
+            look.state.desk.subject();
             for &rule in &self.policy.blocks[block as usize].start_rules {
                 let mut instance = std::mem::take(&mut look.state.starts[rule]);
                 let whose = Whose::Session { number, atom: session.atom, at: &mut session.at };
@@ -182,12 +193,15 @@ impl Engine {
     }
 
     fn look_at_atoms(&self, look: &mut Look<'_>) {
+        let now_ms = look.state.now_ms;
         for at in 0..look.state.atoms.len() {
             let atom = &mut look.state.atoms[at];
             let Some(block) = atom.block else { continue };
-            if atom.instances.is_empty() {
+            if now_ms < atom.due_ms || atom.instances.is_empty() {
                 continue;
             }
+            look.state.desk.subject();
+            let atom = &mut look.state.atoms[at];
             let seen = Seen::atom(at, atom);
             let mut instances = std::mem::take(&mut atom.instances);
             let mut in_force: InForce = atom.in_force;
@@ -195,6 +209,8 @@ impl Engine {
             for (instance, &rule) in instances.iter_mut().zip(&self.policy.blocks[block as usize].atom_rules) {
                 look.rule(rule, instance, seen, Whose::Atom { at, in_force: &mut in_force }, &mut taken);
             }
+            let due = |instance: &Instance| if instance.active.is_some() { 0 } else { instance.due_ms };
+            look.state.atoms[at].due_ms = instances.iter().map(due).min().unwrap_or(0);
             look.state.atoms[at].instances = instances;
             look.state.atoms[at].in_force = in_force;
         }
@@ -205,6 +221,7 @@ impl Engine {
             let Some(mut session) = look.state.sessions[slot].take_if(|session| !session.instances.is_empty()) else {
                 continue;
             };
+            look.state.desk.subject();
             let seen = Seen::session(&session, &look.state.atoms);
             if let Some(block) = look.state.atoms[session.atom.0 as usize].block {
                 let mut taken = Classes::default();

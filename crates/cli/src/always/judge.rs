@@ -1,8 +1,8 @@
 //! Objectives judged while it is recorded: each window's records are joined as soon as the window is over, in a thread
 //! of their own, and the burn rates follow from them.
 
-use super::webhook::Webhook;
 use crate::explain::from_sockets::{Objectives, View};
+use crate::webhook::Webhook;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,11 +4,11 @@ mod judge;
 mod pace;
 mod room;
 mod shelf;
-mod webhook;
 
 use crate::explain::{Slo, from_sockets::View};
 use crate::record::Args as RecordArgs;
 use crate::stop::Stop;
+use crate::webhook::Webhook;
 use judge::Judge;
 use pace::{Bounds, Pace, Spent};
 use shelf::Shelf;
@@ -16,7 +16,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
-use webhook::Webhook;
 use weir_capture::{EventSource, Recorder, Recording, Target};
 use weir_measure::burn::BurnRule;
 use weir_trace::{Run, Source};
@@ -29,6 +28,8 @@ const LOOK: Duration = Duration::from_secs(2);
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// How soon a wait hears of Ctrl-C.
 const TICK: Duration = Duration::from_millis(200);
+/// So long one try to deliver an alert may take.
+const WEBHOOK_PATIENCE: Duration = Duration::from_secs(10);
 /// Where runs go that were given no directory.
 const DIRECTORY: &str = "weir-runs/always";
 
@@ -118,7 +119,8 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let bytes_per_hour = always.disk_per_hour as f64 * 1e6;
     let directory = args.run.clone().unwrap_or_else(|| DIRECTORY.into());
     let shelf = Shelf::open(&directory, always.keep, (bytes_per_hour * hours.max(1.0)) as u64)?;
-    let webhook = always.webhook.as_deref().map(Webhook::start).transpose()?;
+    let webhook =
+        always.webhook.as_deref().map(|url| Webhook::start("weir record", url, WEBHOOK_PATIENCE)).transpose()?;
     let rules = if always.burn.is_empty() { BurnRule::WORKBOOK.to_vec() } else { always.burn.clone() };
     let judge = match always.slo.is_empty() {
         true => None,

@@ -8,11 +8,13 @@ mod history;
 mod metrics;
 mod process;
 mod status;
+mod teller;
 mod visitors;
 
 pub use address::{Admin, AdminError, AdminToken};
 pub(crate) use process::Process;
 pub(crate) use status::View;
+pub use teller::Teller;
 pub(crate) use visitors::AdminServer;
 
 use crate::options::Limits;
@@ -47,11 +49,16 @@ fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, history: &Histo
         _ if !matches!(request.method, Method::Get | Method::Head) => plain(405, "only GET and HEAD\n", head_only),
         "/" => reply(200, "text/html; charset=utf-8", PAGE_FIELDS, PAGE, head_only),
         "/metrics" => {
-            reply(200, "text/plain; version=0.0.4; charset=utf-8", "", &metrics::text(&view.status()), head_only)
+            let told = view.teller.as_ref().map_or_else(String::new, |teller| teller.metrics());
+            let text = metrics::text(&view.status()) + &told;
+            reply(200, "text/plain; version=0.0.4; charset=utf-8", "", &text, head_only)
         }
         "/status.json" => reply(200, "application/json", "", &view.status().json(), head_only),
         "/history.json" => reply(200, "application/json", "", &history.json(), head_only),
-        _ => plain(404, "there are /, /metrics, /status.json and /history.json\n", head_only),
+        _ => match view.teller.as_ref().and_then(|teller| teller.json(path)) {
+            Some(json) => reply(200, "application/json", "", &json, head_only),
+            None => plain(404, "there are /, /metrics, /status.json and /history.json\n", head_only),
+        },
     })
 }
 

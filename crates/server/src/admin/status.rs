@@ -35,6 +35,8 @@ pub(crate) struct View {
     pub(crate) cache_bytes_max: u64,
     pub(crate) has_log: bool,
     pub(crate) has_arm: bool,
+    /// Who else tells something.
+    pub(crate) teller: Option<Arc<dyn super::Teller>>,
     /// What is expected of clients.
     pub(crate) priors: Arc<Priors>,
     pub(crate) loops_reserve: usize,

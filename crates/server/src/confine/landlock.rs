@@ -76,6 +76,7 @@ pub(super) fn restrict(paths: &Paths) -> io::Result<()> {
     for (paths, rights) in [
         (&paths.serve, READ_FILE | READ_DIR),
         (&paths.read, READ_FILE),
+        (&paths.own, READ_FILE | READ_DIR),
         (&paths.write, WRITE_FILE | MAKE_REG | REMOVE_FILE),
     ] {
         for path in paths {
@@ -123,7 +124,8 @@ mod tests {
             std::fs::create_dir(at(name)).expect("creates");
             std::fs::write(at(name).join("file"), name).expect("writes");
         }
-        let paths = Paths { serve: vec![at("serve")], read: vec![at("read")], write: vec![at("write")] };
+        let paths = Paths { serve: vec![at("serve")], read: vec![at("read")], ..Paths::default() };
+        let paths = Paths { write: vec![at("write")], ..paths };
         // In a thread of its own, as there is no way back.
         let confined = move || {
             super::super::no_new_privileges()?;

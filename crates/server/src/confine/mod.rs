@@ -29,6 +29,8 @@ pub(crate) struct Paths {
     serve: Vec<PathBuf>,
     /// Files, or directories of files, that are read again.
     read: Vec<PathBuf>,
+    /// Directories in which the process sees itself: their files are read and listed.
+    own: Vec<PathBuf>,
     /// Directories in which files are made, written and removed, or files that are written.
     write: Vec<PathBuf>,
 }
@@ -48,11 +50,15 @@ impl Paths {
         if let Some(LogTarget::File(file)) = options.access_log.as_ref().map(|log| &log.target) {
             paths.write_around(file);
         }
+        if options.adviser.is_some() {
+            // How long the loops wait for a CPU is among what rules go by.
+            paths.own.push("/proc/self/task".into());
+        }
         if options.arm.is_some() {
             let chosen = std::env::var_os("WEIR_ARM_DIR").map(PathBuf::from);
             paths.write.extend(chosen.into_iter().chain(ARM.map(PathBuf::from)));
         }
-        for list in [&mut paths.serve, &mut paths.read, &mut paths.write] {
+        for list in [&mut paths.serve, &mut paths.read, &mut paths.own, &mut paths.write] {
             // What is not there cannot be named to the kernel; links are followed anyhow.
             *list = list.iter().filter_map(|path| path.canonicalize().ok()).collect();
             list.sort();
@@ -188,7 +194,8 @@ mod tests {
         options.certificates = vec![CertificateFiles { certificate: at("live/a.pem"), key: at("live/a.pem") }];
         options.access_log = Some(AccessLog::new(LogTarget::File(at("log/access.log"))));
         let paths = Paths::of(&options);
-        let expected = Paths { serve: vec![at("www")], read: vec![at("archive"), at("live")], write: vec![at("log")] };
+        let (read, own) = (vec![at("archive"), at("live")], Vec::new());
+        let expected = Paths { serve: vec![at("www")], read, own, write: vec![at("log")] };
         assert_eq!(paths, expected);
         options.access_log = Some(AccessLog::new(LogTarget::File("/dev/null".into())));
         options.certificates.clear();

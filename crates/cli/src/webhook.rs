@@ -15,12 +15,10 @@ const QUEUE: usize = 16;
 /// Tries of one alert, and the pause after the first, which doubles each time: the last is made after half a minute.
 const TRIES: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// So long one try may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where alerts go.
 #[derive(Debug)]
-pub(super) struct Webhook {
+pub(crate) struct Webhook {
     queue: Option<SyncSender<Value>>,
     thread: Option<JoinHandle<()>>,
     counts: Arc<Counts>,
@@ -37,21 +35,21 @@ struct Counts {
 }
 
 impl Webhook {
-    /// Begins to post to an address, http or https.
-    pub(super) fn start(address: &str) -> anyhow::Result<Self> {
+    /// Begins to post to an address, http or https, for the command `who`; one try takes as long as `patience` at most.
+    pub(crate) fn start(who: &'static str, address: &str, patience: Duration) -> anyhow::Result<Self> {
         let url = Url::parse(address).with_context(|| format!("--webhook {address}"))?;
         let (queue, waiting) = sync_channel(QUEUE);
         let counts = Arc::new(Counts::default());
         let shared = Arc::clone(&counts);
         let thread = std::thread::Builder::new()
             .name("weir-webhook".to_owned())
-            .spawn(move || deliver(&url, &waiting, &shared))
+            .spawn(move || deliver(&Caller { who, url, patience }, &waiting, &shared))
             .context("cannot start a thread for the webhook")?;
         Ok(Self { queue: Some(queue), thread: Some(thread), counts })
     }
 
     /// Puts an alert into the queue.
-    pub(super) fn send(&self, alert: Value) {
+    pub(crate) fn send(&self, alert: Value) {
         let taken = self.queue.as_ref().is_some_and(|queue| queue.try_send(alert).is_ok());
         if !taken {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
@@ -59,7 +57,7 @@ impl Webhook {
     }
 
     /// Ends it: what waits gets one more try each. What was not delivered is told.
-    pub(super) fn finish(mut self) -> Option<String> {
+    pub(crate) fn finish(mut self) -> Option<String> {
         self.counts.ending.store(true, Ordering::Release);
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -71,21 +69,29 @@ impl Webhook {
     }
 }
 
-fn deliver(url: &Url, waiting: &Receiver<Value>, counts: &Counts) {
+/// Who posts where.
+struct Caller {
+    who: &'static str,
+    url: Url,
+    /// So long one try may take.
+    patience: Duration,
+}
+
+fn deliver(caller: &Caller, waiting: &Receiver<Value>, counts: &Counts) {
     for alert in waiting {
         let counter =
-            if delivered(url, &alert.to_string().into_bytes(), counts) { &counts.sent } else { &counts.failed };
+            if delivered(caller, &alert.to_string().into_bytes(), counts) { &counts.sent } else { &counts.failed };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Tries until it is taken, the tries are used up, or the command ends.
-fn delivered(url: &Url, body: &[u8], counts: &Counts) -> bool {
+fn delivered(caller: &Caller, body: &[u8], counts: &Counts) -> bool {
     let mut pause = FIRST_PAUSE;
     for number in 1..=TRIES {
-        let Err(error) = post(url.clone(), body) else { return true };
+        let Err(error) = caller.post(body) else { return true };
         let last = number == TRIES || counts.ending.load(Ordering::Acquire);
-        eprintln!("weir record: the webhook: {error:#}{}", if last { "" } else { "; it is tried again" });
+        eprintln!("{}: the webhook: {error:#}{}", caller.who, if last { "" } else { "; it is tried again" });
         if last {
             return false;
         }
@@ -95,19 +101,21 @@ fn delivered(url: &Url, body: &[u8], counts: &Counts) -> bool {
     false
 }
 
-/// One try: any status of success is an answer.
-fn post(url: Url, body: &[u8]) -> anyhow::Result<()> {
-    let mut options = Options::new(url);
-    "POST".clone_into(&mut options.request.method);
-    options.request.headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
-    options.request.body = body.to_vec();
-    (options.connections, options.keep_alive, options.timeout) = (1, false, PATIENCE);
-    options.stop = StopRule::Requests(1);
-    let report = weir_load::run(options, &Control::default())?;
-    match report.status.first() {
-        Some((200..300, _)) => Ok(()),
-        Some((status, _)) => bail!("it answered with status {status}"),
-        None => bail!("it did not answer ({})", report.errors.first().map_or("no reason", |(kind, _)| kind.name())),
+impl Caller {
+    /// One try: any status of success is an answer.
+    fn post(&self, body: &[u8]) -> anyhow::Result<()> {
+        let mut options = Options::new(self.url.clone());
+        "POST".clone_into(&mut options.request.method);
+        options.request.headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+        options.request.body = body.to_vec();
+        (options.connections, options.keep_alive, options.timeout) = (1, false, self.patience);
+        options.stop = StopRule::Requests(1);
+        let report = weir_load::run(options, &Control::default())?;
+        match report.status.first() {
+            Some((200..300, _)) => Ok(()),
+            Some((status, _)) => bail!("it answered with status {status}"),
+            None => bail!("it did not answer ({})", report.errors.first().map_or("no reason", |(kind, _)| kind.name())),
+        }
     }
 }
 
@@ -129,7 +137,7 @@ mod tests {
                 let _ = stream.write_all(b"HTTP/1.1 500 Full\r\nContent-Length: 0\r\n\r\n");
             }
         });
-        let webhook = Webhook::start(&url).expect("it starts");
+        let webhook = Webhook::start("weir test", &url, Duration::from_secs(10)).expect("it starts");
         (0..3).for_each(|number| webhook.send(serde_json::json!({ "number": number })));
         while tries.load(Ordering::SeqCst) == 0 {
             std::thread::sleep(Duration::from_millis(5));

@@ -1,0 +1,101 @@
+//! What an engine is at, for people who look: nothing here changes what it decides.
+
+use super::evaluate::{Desk, Eye};
+use super::{Engine, ForecastErrors};
+use crate::decision::Subject;
+use crate::forecast::Errors;
+use crate::policy::Scope;
+use crate::reading::{AtomId, Resource, Where};
+use crate::series::Unknown;
+use crate::state::{Instance, Seen, State, Tracks};
+
+/// A rule that has fired and was not released yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Active {
+    /// The rule's name.
+    pub rule: String,
+    /// Its line, from 1.
+    pub line: usize,
+    /// For whom it fired.
+    pub subject: Subject,
+    /// When, in milliseconds of the clock of ticks.
+    pub since_ms: u64,
+}
+
+/// A forecast of the present.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForecastNow {
+    /// The metric as the policy has it.
+    pub metric: String,
+    /// What its values measure.
+    pub resource: Resource,
+    /// The atom's path, where it is of one.
+    pub atom: Option<String>,
+    /// The value and how well it fits the past (R2), or why there is none.
+    pub value: Result<(f64, f64), Unknown>,
+    /// How wrong earlier ones were, of all places.
+    pub errors: Errors,
+}
+
+impl Engine {
+    /// How far back some rule looks at a resource of such a place, in milliseconds; `None`: no rule asks for it.
+    pub fn window_ms(&self, resource: Resource, place: Where) -> Option<u64> {
+        self.windows[place as usize][resource.index()]
+    }
+
+    /// Rules that are active, at most so many.
+    pub fn active(&self, state: &State, most: usize) -> Vec<Active> {
+        let policy = &self.policy;
+        let told = |(instance, rule): (&Instance, usize), subject: &dyn Fn() -> Subject| {
+            let (_, since_ms) = instance.active?;
+            let rule = &policy.rules[rule];
+            Some(Active { rule: rule.name.clone(), line: rule.line, subject: subject(), since_ms })
+        };
+        let own = state.own.iter().zip(policy.own_rules.iter().copied()).filter_map(|(instance, rule)| {
+            let glob = || Subject::Atoms(policy.blocks[policy.rules[rule].block].glob.text().to_owned());
+            told((instance, rule), &glob)
+        });
+        let atoms = state.atoms.iter().flat_map(|atom| {
+            let rules = atom.block.map_or(&[][..], |block| &policy.blocks[block as usize].atom_rules);
+            let path = || Subject::Atom(atom.path.clone());
+            atom.instances.iter().zip(rules.iter().copied()).filter_map(move |one| told(one, &path))
+        });
+        let sessions = state.sessions.iter().flatten().flat_map(|session| {
+            let atom = &state.atoms[session.atom.0 as usize];
+            let rules = atom.block.map_or(&[][..], |block| &policy.blocks[block as usize].session_rules);
+            let subject = || Subject::Session { number: session.number, atom: atom.path.clone() };
+            session.instances.iter().zip(rules.iter().copied()).filter_map(move |one| told(one, &subject))
+        });
+        own.chain(atoms).chain(sessions).take(most).collect()
+    }
+
+    /// What is forecast now: of nodes, and of one atom.
+    pub fn forecasts(&self, now_ms: u64, state: &State, atom: Option<AtomId>) -> Vec<ForecastNow> {
+        let errors = self.forecast_errors(state);
+        let predicted = self.policy.metrics.iter().enumerate().filter(|(_, metric)| metric.predicted.is_some());
+        let atom = atom.and_then(|id| Some((id, state.atoms.get(id.0 as usize)?)));
+        let mut desk = Desk::default();
+        desk.begin(self.policy.metrics.len());
+        let (mut tracks, mut all) = (Tracks::default(), Vec::new());
+        for ((number, metric), ForecastErrors { errors, .. }) in predicted.zip(errors) {
+            let of = match metric.scope {
+                Scope::Client => continue,
+                Scope::Atom => Some(atom),
+                _ => None,
+            };
+            let seen = of.flatten().map_or_else(Seen::default, |(id, atom)| Seen::atom(id.0 as usize, atom));
+            let State { store, nodes, .. } = state;
+            // What a look notes of its forecasts goes into tracks of its own, so that decisions stay what they are.
+            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks: &mut tracks, desk: &mut desk, seen };
+            let value = eye.value(number).map(|value| (value.value, value.fit.unwrap_or(0.0)));
+            all.push(ForecastNow {
+                metric: metric.text.clone(),
+                resource: metric.resource,
+                atom: of.flatten().map(|(_, atom)| atom.path.clone()),
+                value,
+                errors,
+            });
+        }
+        all
+    }
+}

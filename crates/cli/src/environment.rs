@@ -1,0 +1,242 @@
+//! The `weir env` command: readings of now, forecasts, rules in force and the latest decisions of a server that adapts.
+
+use crate::stop::Stop;
+use crate::{output, units};
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use weir_steward::clerk;
+use weir_store::{Reader, Select};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir env unix:admin.sock
+      of a server that was started with --admin unix:admin.sock
+  weir env --token token 127.0.0.1:9100
+      over TCP, with the file of the token
+  weir env environment.db
+      of one that keeps it: weir serve --environment environment.db; also when it
+      has ended
+  weir env --follow environment.db
+      again each second
+  weir env --decisions 200 environment.db
+      more of the decisions that were kept
+  weir env --json unix:admin.sock | jq .forecasts
+      for a program
+
+Exit status: 0 if it was told, 1 if nobody tells.";
+
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of an answer at most.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+/// Show the readings, forecasts, rules in force and decisions of a server that adapts.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where the server tells of itself, unix:PATH or ADDRESS:PORT, or the file in which it keeps its environment
+    #[arg(value_name = "ADDR|FILE")]
+    source: String,
+
+    /// The file with the token that is needed at an address of TCP
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+
+    /// Show it again and again, until stopped
+    #[arg(long)]
+    follow: bool,
+
+    /// From one time to the next
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, requires = "follow")]
+    every: Duration,
+
+    /// Show so many decisions; more than 50 only from a file
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    decisions: u32,
+
+    /// Tell it in JSON, with --follow a line each time
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_signals()?;
+    loop {
+        let environment = read(args)?;
+        let text = if args.json { format!("{environment}\n") } else { in_words(&environment, args.decisions as usize) };
+        if !output::print_while_read(&text)? || !args.follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(args.every);
+        if stop.asked() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !args.json {
+            output::print("\n")?;
+        }
+    }
+}
+
+fn read(args: &Args) -> anyhow::Result<Value> {
+    let source = &args.source;
+    let environment = if let Some(path) = source.strip_prefix("unix:") {
+        let stream = UnixStream::connect(path).with_context(|| format!("{source}: no server tells of itself there"))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        asked(stream, None).with_context(|| source.clone())?
+    } else if let Ok(addr) = source.parse::<SocketAddr>() {
+        let stream = TcpStream::connect_timeout(&addr, PATIENCE)
+            .with_context(|| format!("{source}: no server tells of itself there"))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let token = args.token.as_deref().map(token).transpose()?;
+        asked(stream, token.as_deref()).with_context(|| source.clone())?
+    } else {
+        kept(Path::new(source), args.decisions as usize)?
+    };
+    ensure!(environment.is_object(), "{source}: nothing is known yet; ask again after the first tick");
+    Ok(environment)
+}
+
+fn token(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    Ok(text.trim().to_owned())
+}
+
+/// Asks a server at its address for itself.
+fn asked(mut stream: impl Read + Write, token: Option<&str>) -> anyhow::Result<Value> {
+    let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
+    write!(stream, "GET /environment.json HTTP/1.1\r\nHost: weir\r\n{token}\r\n")?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("it gave no answer")?;
+    match head.split(' ').nth(1) {
+        Some("200") => serde_json::from_str(body).context("the answer cannot be read"),
+        Some("404") => bail!("the server there goes by no rules; start it with weir serve --policy FILE"),
+        Some("401") => bail!("the token is missing or wrong; give its file by --token FILE"),
+        status => bail!("it answered with status {}", status.unwrap_or("none")),
+    }
+}
+
+/// What a server has kept in a file, with as many decisions as are wanted.
+fn kept(path: &Path, decisions: usize) -> anyhow::Result<Value> {
+    let name = || {
+        format!("{}: no environment of a server; weir serve --policy FILE --environment FILE keeps one", path.display())
+    };
+    let reader = Reader::open(path).with_context(name)?;
+    let text = reader.setting(clerk::NOW)?.with_context(name)?;
+    let mut environment: Value = serde_json::from_str(&text).with_context(name)?;
+    let select = Select { class: Some(clerk::DECISIONS.to_owned()), ..Select::default() };
+    let records = reader.records(&select, decisions)?;
+    let kept: Vec<Value> = records.iter().filter_map(|record| serde_json::from_str(&record.body).ok()).collect();
+    if !kept.is_empty() {
+        environment["decisions"] = kept.into();
+    }
+    Ok(environment)
+}
+
+/// As people read it.
+fn in_words(environment: &Value, decisions: usize) -> String {
+    let text = |value: &Value, at: &str| value.pointer(at).and_then(Value::as_str).unwrap_or("").to_owned();
+    let number = |value: &Value, at: &str| value.pointer(at).and_then(Value::as_u64).unwrap_or(0);
+    let list = |at: &str| environment.pointer(at).and_then(Value::as_array).cloned().unwrap_or_default();
+    let now_ms = number(environment, "/at_unix_ms");
+    let ago = |ms: u64| weir_adapt::show_ms(now_ms.saturating_sub(ms) / 1000 * 1000);
+    let mut out = format!(
+        "{} rules of {}, a tick each {}, {} so far\n",
+        number(environment, "/policy/rules"),
+        text(environment, "/policy/file"),
+        weir_adapt::show_ms(number(environment, "/work/tick_ms")),
+        number(environment, "/work/ticks"),
+    );
+    if let Some(why) = environment.pointer("/policy/refused").and_then(Value::as_str) {
+        // Writing to memory does not fail, here and below.
+        let _ = writeln!(out, "another policy was refused: {why}");
+    }
+    out += "\nreadings\n";
+    for reading in list("/readings") {
+        let (of, resource) = (text(&reading, "/of"), text(&reading, "/resource"));
+        let _ = writeln!(out, "  {resource:<10} {:<14} {of}", text(&reading, "/shown"));
+    }
+    section(
+        &mut out,
+        "forecasts",
+        list("/forecasts").iter().map(|forecast| {
+            let of = forecast["atom"].as_str().map_or_else(String::new, |atom| format!(" of {atom}"));
+            format!("{}{of}: {}", text(forecast, "/metric"), text(forecast, "/shown"))
+        }),
+    );
+    section(
+        &mut out,
+        "in force",
+        list("/in_force").iter().map(|rule| {
+            let since = ago(number(rule, "/since_unix_ms"));
+            format!(
+                "{} (line {}) for {}, since {since}",
+                text(rule, "/rule"),
+                number(rule, "/line"),
+                text(rule, "/subject")
+            )
+        }),
+    );
+    let shown = list("/decisions");
+    section(
+        &mut out,
+        "decisions, the latest first",
+        shown.iter().take(decisions).map(|decision| {
+            let Ok(decision) = serde_json::from_value::<weir_adapt::Decision>(decision.clone()) else {
+                return "one of another version of weir".to_owned();
+            };
+            let orders = decision.orders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let colon = if orders.is_empty() { "" } else { ": " };
+            let readings = decision.readings.iter().map(|cited| format!("\n      {cited}")).collect::<String>();
+            let ago = ago(decision.at_ms);
+            format!(
+                "{ago} ago {} for {} {}{colon}{orders}{readings}",
+                decision.rule, decision.subject, decision.outcome
+            )
+        }),
+    );
+    let crowd = text(environment, "/crowd/shown");
+    section(&mut out, "requests of late", (!crowd.is_empty()).then_some(crowd).into_iter());
+    section(
+        &mut out,
+        "most asked",
+        list("/popular").iter().take(10).map(|popular| {
+            let (count, error) = (number(popular, "/count"), number(popular, "/error"));
+            format!(
+                "{count:>8}{} {}",
+                if error > 0 { format!(" (at most {error} less)") } else { String::new() },
+                text(popular, "/text")
+            )
+        }),
+    );
+    let dropped =
+        ["books/paths", "books/connections", "books/clients", "books/undecided", "lines", "errands", "decisions"];
+    let dropped = dropped.iter().filter_map(|what| {
+        let count = number(environment, &format!("/dropped/{what}"));
+        (count > 0).then(|| format!("{count} {}", what.rsplit('/').next().unwrap_or(what)))
+    });
+    let gone = environment.pointer("/dropped/clerk_gone").and_then(Value::as_bool) == Some(true);
+    let gone = gone.then(|| "the process that keeps and tells has ended: nothing is kept any more".to_owned());
+    section(&mut out, "dropped", dropped.chain(gone));
+    let refused = number(environment, "/refused");
+    if refused > 0 {
+        let _ = writeln!(out, "\n{refused} requests were refused because rules said so");
+    }
+    out
+}
+
+fn section(out: &mut String, name: &str, lines: impl Iterator<Item = String>) {
+    for (at, line) in lines.enumerate() {
+        if at == 0 {
+            let _ = writeln!(out, "\n{name}");
+        }
+        let _ = writeln!(out, "  {line}");
+    }
+}

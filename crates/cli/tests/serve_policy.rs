@@ -1,0 +1,331 @@
+//! `weir serve --policy`: what rules say is done, written down such that a replay decides the same, and shown.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use support::planted::wait_for;
+use support::{alone, output};
+use weir_testkit::client::Connection;
+use weir_testkit::free_port;
+
+/// A server with what it says on standard error; it ends with the test.
+struct Served {
+    child: Child,
+    port: u16,
+    said: Receiver<String>,
+}
+
+impl Served {
+    /// Serves `what`, of the folder, with a tick each 50 ms.
+    fn start(folder: &Path, args: &[&str], what: &str) -> Self {
+        let port = free_port();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--tick", "50ms", "--admin", "unix:admin.sock"])
+            .args(args)
+            .arg(what)
+            .current_dir(folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let (sender, said) = channel();
+        let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+        let served = Self { child, port, said };
+        wait_for(|| Connection::open(port).ok());
+        served
+    }
+
+    /// The next line with such words in it.
+    fn says(&self, words: &str) -> String {
+        loop {
+            let line =
+                self.said.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("no word of {words:?}"));
+            eprintln!("{line}");
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// The statuses of so many requests over one connection.
+    fn statuses(&self, path: &str, count: usize) -> Vec<u16> {
+        statuses(self.port, path, count)
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: the call takes no pointers.
+        assert_eq!(unsafe { libc::kill(self.child.id().cast_signed(), signal) }, 0);
+    }
+
+    /// Ends it, and with it whoever keeps things for it.
+    fn end(mut self) {
+        self.signal(libc::SIGTERM);
+        assert!(self.child.wait().expect("it ends").success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn statuses(port: u16, path: &str, count: usize) -> Vec<u16> {
+    let mut connection = Connection::open(port).expect("connects");
+    (0..count).map(|_| connection.get(path).expect("an answer").status).collect()
+}
+
+/// A folder with a site and a policy.
+fn folder(policy: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a directory");
+    fs::create_dir_all(folder.path().join("site/news")).expect("creates");
+    fs::create_dir_all(folder.path().join("site/v")).expect("creates");
+    for (name, text) in [("news/a.html", "news"), ("other.txt", "other"), ("v/film.mp4", "the whole film")] {
+        fs::write(folder.path().join("site").join(name), text).expect("writes");
+    }
+    fs::write(folder.path().join("site/v/film.small.mp4"), "film").expect("writes");
+    fs::write(folder.path().join("flood.policy"), policy).expect("writes");
+    let path = folder.path().to_owned();
+    (folder, path)
+}
+
+/// What the server shows at its address, once something is so.
+fn environment(folder: &Path, is_so: impl Fn(&Value) -> bool) -> Value {
+    let admin = format!("unix:{}", folder.join("admin.sock").display());
+    wait_for(|| {
+        let shown = output(&["env", "--json", &admin]);
+        let shown: Option<Value> = serde_json::from_slice(&shown.stdout).ok();
+        shown.filter(|shown| is_so(shown))
+    })
+}
+
+fn in_force(shown: &Value) -> usize {
+    shown["in_force"].as_array().map_or(0, Vec::len)
+}
+
+const SHED: &str =
+    "atom \"/news/*\" { rule flash: during if rate@atom > 5rps then shed 25% until rate@atom < 1rps; }\n";
+
+#[test]
+fn a_rule_that_sheds_has_its_share_refused_and_nothing_else() {
+    let _turn = alone();
+    let (_kept, folder) = folder(SHED);
+    let served = Served::start(&folder, &["--policy", "flood.policy"], "site");
+    assert!(served.statuses("/news/a.html", 40).iter().all(|status| [200, 503].contains(status)));
+    environment(&folder, |shown| in_force(shown) == 1);
+    // While it is asked for all the time, the rule stays in force.
+    let (asked, port) = (std::sync::atomic::AtomicBool::new(true), served.port);
+    let (news, others) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while asked.load(std::sync::atomic::Ordering::Relaxed) {
+                statuses(port, "/news/a.html", 1);
+            }
+        });
+        environment(&folder, |shown| in_force(shown) == 1);
+        let found = (served.statuses("/news/a.html", 400), served.statuses("/other.txt", 100));
+        asked.store(false, std::sync::atomic::Ordering::Relaxed);
+        found
+    });
+    let refused = news.iter().filter(|status| **status == 503).count();
+    // Another client takes some of the numbers, so that of these the share is a little more or less.
+    assert!((70..=130).contains(&refused), "{refused} of 400");
+    assert!(others.iter().all(|status| *status == 200));
+    // A refused client is told when to come again, and refusals of ours are no errors of the server's.
+    let shown = environment(&folder, |shown| in_force(shown) == 0 && shown["refused"].as_u64() >= Some(refused as u64));
+    let errors = shown["readings"].as_array().expect("readings").iter().find(|one| one["resource"] == "errors");
+    assert_eq!(errors.map(|errors| errors["value"].as_f64()), Some(Some(0.0)));
+    assert!(served.statuses("/news/a.html", 1) == [200], "it was released");
+    served.end();
+}
+
+#[test]
+fn what_was_recorded_leads_to_the_same_decisions_again() {
+    let _turn = alone();
+    let variants = "atom \"/v/*\" { variants full > small;\n\
+                    rule fit: at start if rtt@client < 10s then use small else use full; }\n";
+    let (_kept, folder) = folder(&format!("{SHED}{variants}"));
+    let args = ["--policy", "flood.policy", "--decisions", "log.jsonl", "--environment", "env.db"];
+    let served = Served::start(&folder, &args, "site");
+    let mut connection = Connection::open(served.port).expect("connects");
+    let film = |connection: &mut Connection| connection.get("/v/film.mp4").expect("an answer").body;
+    // Whether the first round trip is known already is the system's affair; after it, it is.
+    film(&mut connection);
+    wait_for(|| (film(&mut connection) == b"film").then_some(()));
+    served.statuses("/news/a.html", 200);
+    environment(&folder, |shown| shown["decided"]["flash"]["fired"].as_u64() >= Some(1) && in_force(shown) == 0);
+    served.end();
+    let (policy, log) = (folder.join("flood.policy"), folder.join("log.jsonl"));
+    let paths = [&policy, &log].map(|path| path.to_str().expect("a readable path"));
+    let replayed = output(&["replay", "--json", paths[0], paths[1]]);
+    let said = String::from_utf8_lossy(&replayed.stdout);
+    let last: Value = serde_json::from_str(said.lines().next_back().expect("a summary")).expect("JSON");
+    assert!(last["recorded"]["same"].as_u64() >= Some(3), "{said}");
+    assert_eq!((&last["recorded"]["others"], &last["recorded"]["lines_lost"]), (&0.into(), &0.into()), "{said}");
+    let of = |rule: &str| last["rules"].as_array().expect("rules").iter().find(|one| one["name"] == rule).cloned();
+    assert!(of("fit").expect("the rule")["fired"].as_u64() >= Some(1), "{last}");
+    // Another policy decides something else, and the replay says so.
+    fs::write(&policy, SHED.replace("25%", "30%")).expect("writes");
+    let other = output(&["replay", paths[0], paths[1]]);
+    assert!(String::from_utf8_lossy(&other.stdout).contains("of other rules"));
+    // The server has ended, and what it knew is kept.
+    let kept = output(&["env", folder.join("env.db").to_str().expect("a readable path")]);
+    let said = String::from_utf8_lossy(&kept.stdout);
+    assert!(said.contains("shed 25%") && said.contains("rate@atom > 5rps: ") && said.contains("most asked"), "{said}");
+}
+
+#[test]
+fn another_policy_is_taken_up_and_a_broken_one_is_not() {
+    let _turn = alone();
+    let (_kept, folder) = folder(SHED);
+    let served = Served::start(&folder, &["--policy", "flood.policy"], "site");
+    served.statuses("/news/a.html", 40);
+    environment(&folder, |shown| in_force(shown) == 1);
+    fs::write(folder.join("flood.policy"), SHED.replace("25%", "25")).expect("writes");
+    served.signal(libc::SIGHUP);
+    let line = served.says("flood.policy:1:");
+    assert!(line.contains("weir serve: flood.policy:1:67: ") && line.contains("; "), "{line}");
+    served.says("was not taken up; the rules before it stay");
+    environment(&folder, |shown| shown["policy"]["refused"].is_string() && shown["policy"]["rules"] == 1);
+    fs::write(
+        folder.join("flood.policy"),
+        SHED.replace("25%", "100%") + &SHED.replace("flash", "second").replace("during", "every 1h"),
+    )
+    .expect("writes");
+    served.signal(libc::SIGHUP);
+    served.says("was read again and its rules hold");
+    let shown = environment(&folder, |shown| shown["policy"]["rules"] == 2);
+    assert!(shown["policy"]["refused"].is_null(), "{shown}");
+    wait_for(|| served.statuses("/news/a.html", 40).contains(&503).then_some(()));
+    wait_for(|| served.statuses("/news/a.html", 40).iter().all(|status| *status == 503).then_some(()));
+    served.end();
+}
+
+#[test]
+fn alerts_are_posted_and_a_webhook_that_is_gone_holds_nothing_up() {
+    let _turn = alone();
+    let policy = "atom \"/**\" { rule many: during if rate@here > 5rps then alert \"many come\" cooldown 1h; }\n";
+    let (_kept, folder) = folder(policy);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/alerts", listener.local_addr().expect("its address"));
+    let (sender, came) = channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = sender.send(posted(&mut stream));
+        }
+    });
+    let served = Served::start(&folder, &["--policy", "flood.policy", "--webhook", &url], "site");
+    // From the second look on there are rates.
+    environment(&folder, |shown| shown["work"]["ticks"].as_u64() >= Some(2));
+    served.statuses("/other.txt", 40);
+    served.says("alert: many come (rule many, flood.policy:1)");
+    let alert: Value =
+        serde_json::from_str(&came.recv_timeout(Duration::from_secs(20)).expect("a post")).expect("JSON");
+    assert_eq!((&alert["text"], &alert["node"]), (&"many come".into(), &"here".into()));
+    assert!(alert["more"]["readings"][0].as_str().is_some_and(|cited| cited.contains("rate@here > 5rps: ")), "{alert}");
+    served.end();
+    // Nobody listens at this port.
+    let gone = format!("http://127.0.0.1:{}/", free_port());
+    let served = Served::start(&folder, &["--policy", "flood.policy", "--webhook", &gone], "site");
+    environment(&folder, |shown| shown["work"]["ticks"].as_u64() >= Some(2));
+    served.statuses("/other.txt", 40);
+    served.says("the webhook: ");
+    assert!(served.statuses("/other.txt", 40).iter().all(|status| *status == 200));
+    served.signal(libc::SIGTERM);
+    served.says("1 alerts could not be delivered to the webhook, 0 were");
+}
+
+/// The body of a request, which is answered.
+fn posted(stream: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let count = stream.read(&mut piece).expect("reads");
+        text.extend_from_slice(&piece[..count]);
+        let whole = String::from_utf8_lossy(&text).into_owned();
+        let Some((head, body)) = whole.split_once("\r\n\r\n") else { continue };
+        let length =
+            head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        if count == 0 || length.is_some_and(|length: usize| body.len() >= length) {
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+            return body.to_owned();
+        }
+    }
+}
+
+#[test]
+fn more_copies_are_loops_of_the_reserve_until_they_are_given_back() {
+    let _turn = alone();
+    let policy = "pool main = { n1, n2, n3 };\n\
+        atom \"/news/*\" { rule flash: during if rate@atom > 5rps then replicate to 3 on main until rate@atom < 1rps; }\n";
+    let (_kept, folder) = folder(policy);
+    let args = ["--policy", "flood.policy", "--node", "n1", "--loops", "1", "--reserve-loops", "2"];
+    let served = Served::start(&folder, &args, "site");
+    let serving = |count: u64| {
+        environment(&folder, |shown| {
+            served.statuses("/news/a.html", usize::from(count > 0) * 40);
+            shown["work"]["loops_more"] == count
+        })
+    };
+    serving(2);
+    let admin = format!("unix:{}", folder.join("admin.sock").display());
+    assert!(String::from_utf8_lossy(&output(&["env", &admin]).stdout).contains("replicate to 3 on main"));
+    serving(0);
+    served.end();
+}
+
+#[test]
+fn a_configuration_names_its_policy_which_is_checked_with_it() {
+    let _turn = alone();
+    let (_kept, folder) = folder(SHED);
+    let toml = folder.join("weir.toml");
+    fs::write(&toml, "policy = \"flood.policy\"\n[[host]]\nroot = \"site\"\n").expect("writes");
+    let toml = toml.to_str().expect("a readable path");
+    let checked = output(&["check", toml]);
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{said}{}", String::from_utf8_lossy(&checked.stderr));
+    assert!(said.contains("configuration without mistakes") && said.contains("policy without mistakes"), "{said}");
+    let served = Served::start(&folder, &[], "weir.toml");
+    served.statuses("/news/a.html", 40);
+    environment(&folder, |shown| in_force(shown) == 1);
+    drop(served);
+    fs::write(folder.join("flood.policy"), SHED.replace("rate@atom > 5rps", "rate@atom > 5bps")).expect("writes");
+    let checked = output(&["check", toml]);
+    assert_eq!(checked.status.code(), Some(1), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+#[test]
+fn what_one_node_cannot_do_is_refused_at_the_start_with_the_reason() {
+    let _turn = alone();
+    for (policy, words) in [
+        (
+            "pool main = { n1, n2 }; atom \"/\" { rule pick: select best by cpu (n1, n2); }",
+            "flood.policy:1: rule `pick` serves sessions at other nodes",
+        ),
+        (
+            "pool main = { n1, n2 }; atom \"/\" { rule more: every 5s if cpu > 90% then grow main by 1 cooldown 5s; }",
+            "rule `more` asks for more copies or nodes",
+        ),
+        (
+            "atom \"/\" { rule hot: every 5s if cpu > 190% then shed 5%; }",
+            "flood.policy:1:34: `cpu > 190%` is impossible; ",
+        ),
+    ] {
+        let (_kept, folder) = folder(policy);
+        let weir = |args: &[&str]| support::weir().current_dir(&folder).args(args).output().expect("it starts");
+        let refused = weir(&["serve", "--listen", "127.0.0.1:0", "--policy", "flood.policy", "site"]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{words}: {said}");
+        let unused = weir(&["serve", "--listen", "127.0.0.1:0", "--decisions", "x", "site"]);
+        assert!(String::from_utf8_lossy(&unused.stderr).contains("--decisions is for rules; add --policy FILE"));
+    }
+}

@@ -1,0 +1,261 @@
+//! What the event loops ask: a lookup in the loop's own book, a share to refuse, and for sessions the rules themselves.
+//! No call waits for anything: whoever finds a book open tries again for some microseconds, and then goes without.
+
+use crate::ledger::Ledger;
+use crate::rulebook::Rulebook;
+use crate::shed::Shed;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use weir_adapt::Policy;
+use weir_server::{Advice, Adviser, Link, Question};
+
+/// Tries to open a book that somebody has open, some 20 us in all.
+const TRIES: u32 = 400;
+/// Ends of responses that wait for the book; it is open for a fraction of a millisecond once a tick.
+const LATE_MAX: usize = 4096;
+/// A refused client is asked to come back after as many seconds as this and up to seven more, not all at once.
+const RETRY_AFTER_S: u32 = 2;
+
+/// What loops and the controller share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Of no other one in this process.
+    id: u64,
+    /// Counts what was published, so that a loop sees at a glance whether there is something new.
+    edition: AtomicU64,
+    published: Mutex<Arc<Published>>,
+    pub(crate) rules: Mutex<Rulebook>,
+    pub(crate) ledgers: Mutex<Vec<Arc<Mutex<Ledger>>>>,
+    pub(crate) undecided: AtomicU64,
+    started: (Instant, u64),
+}
+
+/// What holds until the next edition.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) policy: Arc<Policy>,
+    /// Of each pattern, whether its rules decide for sessions.
+    pub(crate) sessions: Vec<bool>,
+    /// The number of the policy.
+    pub(crate) number: u64,
+    pub(crate) atom_sheds: FxHashMap<String, Arc<Shed>>,
+    /// The share that each pattern loses, by its number.
+    pub(crate) by_pattern: Vec<Option<Arc<Shed>>>,
+}
+
+/// What a loop has at hand.
+struct Desk {
+    id: u64,
+    edition: u64,
+    published: Arc<Published>,
+    ledger: Arc<Mutex<Ledger>>,
+    /// Ends of responses that came while the book was open: connections, and whether they failed.
+    late: Vec<(u64, bool)>,
+}
+
+thread_local! {
+    static DESK: RefCell<Option<Desk>> = const { RefCell::new(None) };
+}
+
+impl Published {
+    /// What holds with a new policy: nothing is refused.
+    pub(crate) fn new(policy: Arc<Policy>, number: u64) -> Self {
+        let patterns = policy.patterns().count();
+        let sessions = (0..patterns).map(|pattern| policy.decides_for_sessions(pattern)).collect();
+        Self { policy, sessions, number, atom_sheds: FxHashMap::default(), by_pattern: vec![None; patterns] }
+    }
+
+    /// The same with other shares to refuse: of patterns, and of single atoms.
+    pub(crate) fn with(&self, sheds: &FxHashMap<String, Arc<Shed>>, atom_sheds: &FxHashMap<String, Arc<Shed>>) -> Self {
+        let by_pattern = self.policy.patterns().map(|glob| sheds.get(glob).cloned()).collect();
+        let (policy, sessions) = (Arc::clone(&self.policy), self.sessions.clone());
+        Self { policy, sessions, number: self.number, atom_sheds: atom_sheds.clone(), by_pattern }
+    }
+}
+
+/// Opens what another thread has open for moments only; `None`: it did not close it.
+fn open<T>(book: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..TRIES {
+        match book.try_lock() {
+            Ok(open) => return Some(open),
+            Err(TryLockError::Poisoned(open)) => return Some(open.into_inner()),
+            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+        }
+    }
+    None
+}
+
+/// Opens it however long that takes: for the controller.
+pub(crate) fn wait_for<T>(book: &Mutex<T>) -> MutexGuard<'_, T> {
+    book.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(crate) fn new(rules: Rulebook, started: (Instant, u64)) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let published = Published::new(Arc::new(rules.engine.policy().clone()), rules.number);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            edition: AtomicU64::new(0),
+            published: Mutex::new(Arc::new(published)),
+            rules: Mutex::new(rules),
+            ledgers: Mutex::default(),
+            undecided: AtomicU64::new(0),
+            started,
+        }
+    }
+
+    /// The present in milliseconds since 1970 by the clock of the start, which does not go back.
+    pub(crate) fn now_ms(&self) -> u64 {
+        let since_ms = u64::try_from(self.started.0.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.started.1.saturating_add(since_ms)
+    }
+
+    pub(crate) fn published(&self) -> Arc<Published> {
+        Arc::clone(&wait_for(&self.published))
+    }
+
+    pub(crate) fn publish(&self, published: Published) {
+        *wait_for(&self.published) = Arc::new(published);
+        self.edition.fetch_add(1, Ordering::Release);
+    }
+
+    /// Has a loop look at what holds now, with its book open; `None`: the book is not free.
+    fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut Ledger) -> R) -> Option<R> {
+        let looked = DESK.try_with(|desk| {
+            let mut desk = desk.try_borrow_mut().ok()?;
+            if desk.as_ref().is_none_or(|desk| desk.id != self.id) {
+                let ledger = Arc::new(Mutex::new(Ledger::default()));
+                // Once in a loop's life.
+                wait_for(&self.ledgers).push(Arc::clone(&ledger));
+                let edition = self.edition.load(Ordering::Acquire);
+                *desk = Some(Desk { id: self.id, edition, published: self.published(), ledger, late: Vec::new() });
+            }
+            let desk = desk.as_mut()?;
+            let edition = self.edition.load(Ordering::Acquire);
+            if edition != desk.edition
+                && let Ok(published) = self.published.try_lock()
+            {
+                (desk.edition, desk.published) = (edition, Arc::clone(&published));
+            }
+            let mut ledger = open(&desk.ledger)?;
+            for (connection, has_failed) in desk.late.drain(..) {
+                if ledger.end(connection, has_failed) {
+                    ledger.ended(connection);
+                }
+            }
+            Some(with(&desk.published, &mut ledger))
+        });
+        // A thread that ends drops what it has under way when its books are closed already.
+        looked.ok().flatten()
+    }
+}
+
+impl Shared {
+    /// Notes the end of a response for when the book is free.
+    fn end_later(&self, connection: u64, has_failed: bool) {
+        let noted = DESK.try_with(|desk| {
+            let mut desk = desk.try_borrow_mut().ok()?;
+            let desk = desk.as_mut().filter(|desk| desk.late.len() < LATE_MAX)?;
+            desk.late.push((connection, has_failed));
+            Some(())
+        });
+        if !matches!(noted, Ok(Some(()))) {
+            self.undecided.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The present, to begin with.
+pub(crate) fn start() -> (Instant, u64) {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (Instant::now(), u64::try_from(unix.as_millis()).unwrap_or(0))
+}
+
+impl Adviser for Shared {
+    fn governs(&self, path: &str) -> bool {
+        self.published().policy.pattern_of(path).is_some()
+    }
+
+    fn begin(&self, question: &Question<'_>) -> Advice {
+        let Question { path, client, connection, link } = question;
+        let advice = self.with_desk(|published, ledger| {
+            let find = || published.policy.pattern_of(path);
+            let (place, pattern) = ledger.place(path, published.number, find);
+            let Some(pattern) = pattern else { return Advice::default() };
+            let mut sheds = published.by_pattern[pattern].iter().chain(
+                // A look-up for each request only while some atom has a share of its own.
+                (!published.atom_sheds.is_empty()).then(|| published.atom_sheds.get(*path)).flatten(),
+            );
+            let refused = sheds.find_map(|shed| Some(shed.next()).filter(|(is_refused, _)| *is_refused));
+            let (client, network) = identity(*client);
+            ledger.begin(place, *connection, client, network, refused.is_some());
+            if let Some((_, number)) = refused {
+                let refuse_retry_after_s = Some(RETRY_AFTER_S + (number % 8) as u32);
+                return Advice { refuse_retry_after_s, ..Advice::default() };
+            }
+            if !published.sessions[pattern] {
+                return Advice::default();
+            }
+            let Some(mut rules) = open(&self.rules).filter(|rules| rules.number == published.number) else {
+                ledger.undecided();
+                return Advice::default();
+            };
+            let variant = rules.begin(self.now_ms(), *connection, path, *link);
+            drop(rules);
+            let Some(variant) = variant else { return Advice::default() };
+            ledger.is_session(*connection);
+            // Where rules choose a variant, the best one is a choice, too: it is not everybody's.
+            let variants = published.policy.variants(pattern);
+            let chosen = variant.as_deref().or_else(|| variants.first().map(String::as_str));
+            Advice { variant: chosen.map(|chosen| with_better(variants, chosen)), ..Advice::default() }
+        });
+        advice.unwrap_or_else(|| {
+            self.undecided.fetch_add(1, Ordering::Relaxed);
+            Advice::default()
+        })
+    }
+
+    fn during(&self, connection: u64, link: Link) -> Option<Arc<str>> {
+        self.with_desk(|_, ledger| ledger.during(connection, link)).flatten()
+    }
+
+    fn end(&self, connection: u64, _bytes: u64, failed: bool) {
+        let ended = self.with_desk(|_, ledger| {
+            if ledger.end(connection, failed) {
+                match open(&self.rules) {
+                    Some(mut rules) => rules.end(self.now_ms(), connection),
+                    None => ledger.ended(connection),
+                }
+            }
+        });
+        if ended.is_none() {
+            self.end_later(connection, failed);
+        }
+    }
+}
+
+/// A variant and those that stand in for it where its file is missing: the next better ones. The best one is the file
+/// itself, which the server calls `full`.
+pub(crate) fn with_better(variants: &[String], chosen: &str) -> Arc<str> {
+    let at = variants.iter().position(|variant| variant == chosen).unwrap_or(0);
+    let mut names: Vec<&str> = variants.iter().take(at + 1).skip(1).rev().map(String::as_str).collect();
+    names.push("full");
+    Arc::from(names.join(" "))
+}
+
+/// A client's address and its network (IPv4 /24, IPv6 /48) as numbers.
+fn identity(client: IpAddr) -> (u64, u64) {
+    match client.to_canonical() {
+        IpAddr::V4(addr) => (u64::from(addr.to_bits()), u64::from(addr.to_bits() >> 8)),
+        IpAddr::V6(addr) => {
+            let bits = addr.to_bits();
+            // A household has a /64, within which addresses change. The mark keeps both kinds of networks apart.
+            ((bits >> 64) as u64 | 1 << 63, (bits >> 80) as u64 | 1 << 62)
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Atoms as all loops together have seen them, and their readings.
+
+use crate::ledger::{PATHS_MAX, Taken};
+use crate::rulebook::Rulebook;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use weir_adapt::crowd::Crowd;
+use weir_adapt::{Engine, Resource, Sketch, Where};
+
+/// Atoms that are followed one by one, of all loops.
+const ATOMS_MAX: usize = PATHS_MAX;
+/// What is measured of an atom.
+const MEASURED: [Resource; 6] =
+    [Resource::Rate, Resource::Errors, Resource::ErrorShare, Resource::Active, Resource::Wait, Resource::Queue];
+/// Ticks for which an atom is told of after the last window that some rule has of it.
+const TICKS_AFTER: u64 = 3;
+/// How long the last reading of an atom that nobody asks for holds: until somebody does.
+const QUIET_VALID_MS: u64 = 24 * 3600 * 1000;
+
+/// All atoms.
+#[derive(Debug, Default)]
+pub(crate) struct Atoms {
+    all: Vec<Atom>,
+    numbers: FxHashMap<Arc<str>, u32>,
+    /// Of each ledger, by its places: the number here, and what was under way.
+    places: Vec<Vec<(u32, u32)>>,
+    /// Those that are told of at each tick.
+    lively: Vec<u32>,
+    /// What some rule asks for.
+    asked: Vec<Resource>,
+    quiet_after: u64,
+    pub(crate) refused: u64,
+    /// Atoms beyond those that are followed.
+    pub(crate) dropped: u64,
+}
+
+#[derive(Debug)]
+struct Atom {
+    path: Arc<str>,
+    requests: u64,
+    refused: u64,
+    failed: u64,
+    under_way: u32,
+    quiet_ticks: u64,
+    is_lively: bool,
+}
+
+/// A reading of an atom: of which, what, the value, and how long it holds if not as others do.
+pub(crate) type AtomReading = (u32, Resource, f64, Option<u64>);
+
+impl Atoms {
+    /// Other rules ask for other readings.
+    pub(crate) fn ask(&mut self, engine: &Engine, tick_ms: u64) {
+        let asked = MEASURED.map(|resource| (resource, engine.window_ms(resource, Where::Atom)));
+        self.asked = asked.iter().filter_map(|(resource, window_ms)| window_ms.map(|_| *resource)).collect();
+        let longest_ms = asked.iter().filter_map(|(_, window_ms)| *window_ms).max().unwrap_or(0);
+        self.quiet_after = longest_ms.div_ceil(tick_ms) + TICKS_AFTER;
+        // They are told of anew.
+        self.lively = (0..self.all.len() as u32).collect();
+        self.all.iter_mut().for_each(|atom| (atom.quiet_ticks, atom.is_lively) = (0, true));
+    }
+
+    /// Adds what a loop has seen: the one of this number.
+    pub(crate) fn take(&mut self, number: usize, taken: &Taken, crowd: &mut Crowd, popular: &mut Sketch) {
+        while self.places.len() <= number {
+            self.places.push(Vec::new());
+        }
+        for path in &taken.paths {
+            let atom = self.number_of(path);
+            self.places[number].push((atom, 0));
+        }
+        for (place, tally, under_way) in &taken.tallies {
+            let (atom, before) = &mut self.places[number][*place as usize];
+            let Some(known) = self.all.get_mut(*atom as usize) else { continue };
+            known.requests += tally.requests;
+            known.refused += tally.refused;
+            known.failed += tally.failed;
+            self.refused += tally.refused;
+            known.under_way = (known.under_way + under_way).saturating_sub(std::mem::replace(before, *under_way));
+            known.quiet_ticks = 0;
+            if !std::mem::replace(&mut known.is_lively, true) {
+                self.lively.push(*atom);
+            }
+            popular.push(&known.path, tally.requests);
+        }
+        for seen in &taken.seen {
+            let atom = self.places[number].get(seen.place as usize).map_or(u32::MAX, |(atom, _)| *atom);
+            crowd.push(seen.client, seen.network, u64::from(atom));
+        }
+        crowd.passed_over(taken.passed_over);
+    }
+
+    fn number_of(&mut self, path: &Arc<str>) -> u32 {
+        if let Some(number) = self.numbers.get(path) {
+            return *number;
+        }
+        if self.all.len() >= ATOMS_MAX {
+            self.dropped += 1;
+            return u32::MAX;
+        }
+        let number = self.all.len() as u32;
+        let path = Arc::clone(path);
+        self.numbers.insert(Arc::clone(&path), number);
+        let (requests, refused, failed) = (0, 0, 0);
+        self.all.push(Atom { path, requests, refused, failed, under_way: 0, quiet_ticks: 0, is_lively: true });
+        self.lively.push(number);
+        number
+    }
+
+    /// The readings of a tick that took so many seconds, in which a request waited so long for its loop.
+    pub(crate) fn readings(&mut self, seconds: f64, wait_s: Option<f64>, readings: &mut Vec<AtomReading>) {
+        readings.clear();
+        let Self { all, asked, lively, quiet_after, .. } = self;
+        lively.retain(|number| {
+            let atom = &mut all[*number as usize];
+            let is_quiet = atom.requests == 0 && atom.under_way == 0;
+            atom.quiet_ticks = if is_quiet { atom.quiet_ticks + 1 } else { 0 };
+            atom.is_lively = atom.quiet_ticks <= *quiet_after;
+            // Its last reading says that nothing comes, and holds on.
+            let valid_ms = (!atom.is_lively).then_some(QUIET_VALID_MS);
+            let requests = atom.requests as f64;
+            for resource in asked.iter() {
+                let value = match resource {
+                    Resource::Rate => Some(requests / seconds),
+                    Resource::Errors => Some(atom.failed as f64 / seconds),
+                    // What was refused by a rule is no failure; of nothing nothing fails.
+                    Resource::ErrorShare => {
+                        Some((100.0 * atom.failed as f64 / (atom.requests - atom.refused).max(1) as f64).min(100.0))
+                    }
+                    Resource::Active => Some(f64::from(atom.under_way)),
+                    // Atoms share the loops: each of their requests waits as long as any other.
+                    Resource::Wait => wait_s,
+                    Resource::Queue => wait_s.map(|wait_s| requests / seconds * wait_s),
+                    _ => None,
+                };
+                readings.extend(value.map(|value| (*number, *resource, value, valid_ms)));
+            }
+            (atom.requests, atom.refused, atom.failed) = (0, 0, 0);
+            atom.is_lively
+        });
+    }
+
+    /// Tells the rules.
+    pub(crate) fn tell(&self, at_ms: u64, readings: &[AtomReading], rules: &mut Rulebook) {
+        for (number, resource, value, valid_ms) in readings {
+            rules.read_atom(at_ms, *resource, &self.all[*number as usize].path, *value, *valid_ms);
+        }
+    }
+
+    /// How many are followed.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The number of an atom by its path.
+    pub(crate) fn find(&self, path: &str) -> Option<u32> {
+        self.numbers.get(path).copied()
+    }
+}

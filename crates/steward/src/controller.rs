@@ -1,0 +1,445 @@
+//! The thread that ticks: readings in, decisions out, and everything that comes of them.
+
+use crate::adviser::{Published, Shared, wait_for, with_better};
+use crate::atoms::{AtomReading, Atoms};
+use crate::environment::{AllDropped, CrowdNow, Environment, ForecastNow, ReadingNow, RuleInForce, Work};
+use crate::errands::{Errand, Errands};
+use crate::hands::{Hands, Standing};
+use crate::ledger::{Dropped, Taken};
+use crate::monitor::{Monitor, Readings};
+use crate::rulebook::Rulebook;
+use crate::steward::{Board, Mail};
+use serde_json::json;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_adapt::crowd::{Crowd, Kind};
+use weir_adapt::log::{Entry, Header, LINE_BYTES_MAX, Recorded};
+use weir_adapt::{Decision, Engine, Outcome, Resource, Sketch};
+
+/// Readings of atoms that are told while nobody else can ask the rules.
+const AT_ONCE: usize = 256;
+/// Atoms whose popularity is counted, and those that are shown.
+const POPULAR: usize = 1024;
+const POPULAR_SHOWN: usize = 20;
+/// From one halving of the popularity to the next.
+const HALVE_EVERY: Duration = Duration::from_secs(60);
+/// From one look that is sent to be kept to the next.
+const KEEP_EVERY: Duration = Duration::from_secs(1);
+/// Decisions and active rules that are shown.
+const SHOWN: usize = 50;
+/// Ticks from one look at what is in force to the next where nothing is decided.
+const SHOW_EVERY: u64 = 5;
+
+/// Everything that one tick needs.
+pub(crate) struct Controller {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) monitor: Monitor,
+    pub(crate) hands: Option<Box<dyn Hands>>,
+    pub(crate) errands: Errands,
+    pub(crate) setup: crate::steward::Setup,
+    pub(crate) notice: fn(&str),
+    standing: Standing,
+    atoms: Atoms,
+    atom_readings: Vec<AtomReading>,
+    taken: Taken,
+    crowd: Crowd,
+    judged: Instant,
+    popular: Sketch,
+    halved: Instant,
+    last: Instant,
+    /// When a look was sent to be kept; none: the next one is.
+    kept: Option<Instant>,
+    /// Decisions that were too many, and lines that were lost since the last one that was not.
+    decisions_dropped: u64,
+    lines_lost: u64,
+    shown: Environment,
+    latest: VecDeque<Decision>,
+}
+
+impl Controller {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        board: Arc<Board>,
+        (monitor, hands, errands): (Monitor, Option<Box<dyn Hands>>, Errands),
+        setup: crate::steward::Setup,
+        notice: fn(&str),
+    ) -> Self {
+        let now = Instant::now();
+        let mut controller = Self {
+            shared,
+            board,
+            monitor,
+            hands,
+            errands,
+            setup,
+            notice,
+            standing: Standing::default(),
+            atoms: Atoms::default(),
+            atom_readings: Vec::new(),
+            taken: Taken::default(),
+            crowd: Crowd::default(),
+            judged: now,
+            popular: Sketch::new(POPULAR),
+            halved: now,
+            last: now,
+            kept: None,
+            decisions_dropped: 0,
+            lines_lost: 0,
+            shown: Environment::default(),
+            latest: VecDeque::new(),
+        };
+        let rules = wait_for(&controller.shared.rules);
+        controller.atoms.ask(&rules.engine, controller.setup.tick_ms());
+        drop(rules);
+        controller.begin_recording();
+        controller
+    }
+
+    /// Ticks until it is told to stop.
+    pub(crate) fn run(&mut self) {
+        let tick = self.setup.tick;
+        let mut next = Instant::now() + tick;
+        loop {
+            match self.board.wait_until(next) {
+                Mail::Stop => break,
+                Mail::Policy(engine) => self.take_up(*engine),
+                Mail::Refused(why) => {
+                    self.shown.policy.refused = Some(why);
+                    self.board.show(&self.shown);
+                }
+                Mail::Tick => {
+                    self.tick();
+                    // After a pause of the whole machine there is nothing to be made up for.
+                    next = (next + tick).max(Instant::now());
+                }
+            }
+        }
+        self.kept = None;
+        self.tick();
+        self.errands.finish(Duration::from_secs(2));
+    }
+
+    /// Other rules hold from now on; what the former ones had ordered ends.
+    fn take_up(&mut self, engine: Engine) {
+        self.standing.take_back(self.hands.as_deref());
+        let policy = Arc::new(engine.policy().clone());
+        // What was told to the former rules and not written down yet is theirs.
+        self.write_down();
+        let mut rules = wait_for(&self.shared.rules);
+        let number = rules.number + 1;
+        let now_ms = self.shared.now_ms();
+        *rules = Rulebook::new(engine, &self.setup.here, number, self.setup.tick_ms(), now_ms, self.setup.is_recorded);
+        self.atoms.ask(&rules.engine, self.setup.tick_ms());
+        drop(rules);
+        self.shared.publish(Published::new(policy, number));
+        for ledger in wait_for(&self.shared.ledgers).iter() {
+            wait_for(ledger).forget_sessions();
+        }
+        self.shown.policy.refused = None;
+        self.begin_recording();
+    }
+
+    fn begin_recording(&mut self) {
+        if self.setup.is_recorded {
+            let valid_ms = wait_for(&self.shared.rules).valid_ms();
+            let header = Header::new(&self.setup.here, valid_ms).to_line();
+            self.errands.put(Errand::Header, &header);
+        }
+        self.shown.policy.since_unix_ms = self.shared.now_ms();
+    }
+
+    /// One tick.
+    pub(crate) fn tick(&mut self) {
+        let began = Instant::now();
+        let seconds = began.duration_since(self.last).as_secs_f64().max(1e-3);
+        self.last = began;
+        self.open_books();
+        let node = self.monitor.look(self.atoms.refused);
+        let wait_s = node.iter().find(|(resource, _)| *resource == Resource::Wait).map(|(_, value)| *value);
+        self.atoms.readings(seconds, wait_s, &mut self.atom_readings);
+        let rules_us = self.tell(&node);
+        let decisions = self.write_down();
+        self.carry_out(&decisions);
+        self.judge();
+        self.show(&node, &decisions, rules_us);
+        self.shown.work.all_us_last = micros(began.elapsed());
+        self.board.show(&self.shown);
+        self.errands.put(Errand::Flush, "");
+        self.errands.send();
+    }
+
+    /// Takes what the loops have seen, from one book after the other.
+    fn open_books(&mut self) {
+        let ledgers = wait_for(&self.shared.ledgers).clone();
+        let mut dropped = Dropped { undecided: self.shared.undecided.load(Ordering::Relaxed), ..Dropped::default() };
+        for (number, ledger) in ledgers.iter().enumerate() {
+            let mut open = wait_for(ledger);
+            open.take(&mut self.taken);
+            dropped.add(open.dropped());
+            // Its loop waits for nobody, so it is closed before anything is made of it.
+            drop(open);
+            self.atoms.take(number, &self.taken, &mut self.crowd, &mut self.popular);
+            if self.taken.ended.is_empty() && self.taken.links.is_empty() {
+                continue;
+            }
+            let mut rules = wait_for(&self.shared.rules);
+            let now_ms = self.shared.now_ms();
+            for session in self.taken.ended.drain(..) {
+                rules.end(now_ms, session);
+            }
+            for (session, link) in self.taken.links.drain(..) {
+                rules.read_link(now_ms, session, link);
+            }
+        }
+        dropped.paths += self.atoms.dropped;
+        self.shown.dropped.books = dropped;
+        if self.halved.elapsed() >= HALVE_EVERY {
+            self.halved = Instant::now();
+            self.popular.halve();
+        }
+    }
+
+    /// Tells the rules what was read and has them look; how many microseconds the look took.
+    fn tell(&mut self, node: &Readings) -> u64 {
+        for some in self.atom_readings.chunks(AT_ONCE) {
+            let mut rules = wait_for(&self.shared.rules);
+            let now_ms = self.shared.now_ms();
+            self.atoms.tell(now_ms, some, &mut rules);
+        }
+        let mut rules = wait_for(&self.shared.rules);
+        let now_ms = self.shared.now_ms();
+        for (resource, value) in node {
+            rules.read_here(now_ms, *resource, *value);
+        }
+        let began = Instant::now();
+        rules.tick(now_ms);
+        micros(began.elapsed())
+    }
+
+    /// Hands what was told and decided to whoever keeps it.
+    fn write_down(&mut self) -> Vec<Decision> {
+        let (entries, decisions);
+        {
+            let mut rules = wait_for(&self.shared.rules);
+            let (told, lost) = rules.take_entries();
+            let (decided, dropped) = rules.take_decisions();
+            (entries, decisions) = (told, decided);
+            self.lines_lost += lost;
+            self.decisions_dropped += dropped;
+        }
+        if self.setup.is_recorded {
+            for entry in &entries {
+                self.line(entry);
+            }
+            for decision in &decisions {
+                self.line(&Entry { at_ms: decision.at_ms, what: Recorded::Decided(Box::new(decision.clone())) });
+            }
+        }
+        decisions
+    }
+
+    fn line(&mut self, entry: &Entry) {
+        if self.lines_lost > 0 {
+            let lost = Entry { at_ms: entry.at_ms, what: Recorded::Lost { lines: self.lines_lost } };
+            if self.errands.put(Errand::Line, &lost.to_line()) {
+                self.lines_lost = 0;
+            }
+        }
+        let mut line = entry.to_line();
+        if let Recorded::Decided(decision) = &entry.what
+            && line.len() > LINE_BYTES_MAX
+        {
+            // Of very many readings none are cited: what was decided counts.
+            let decision = Decision { readings: Vec::new(), ..Decision::clone(decision) };
+            line = Entry { at_ms: entry.at_ms, what: Recorded::Decided(Box::new(decision)) }.to_line();
+        }
+        if line.len() > LINE_BYTES_MAX || !self.errands.put(Errand::Line, &line) {
+            self.lines_lost += 1;
+        }
+    }
+
+    fn carry_out(&mut self, decisions: &[Decision]) {
+        let published = self.shared.published();
+        let outcomes = self.standing.carry_out(decisions, &published.policy, self.hands.as_deref());
+        if outcomes.sheds_changed {
+            self.shared.publish(published.with(&self.standing.sheds, &self.standing.atom_sheds));
+        }
+        for (session, atom, variant) in outcomes.variants {
+            let Some(pattern) = published.policy.pattern_of(&atom) else { continue };
+            let variant = with_better(published.policy.variants(pattern), &variant);
+            let ledgers = wait_for(&self.shared.ledgers);
+            // A session that has ended meanwhile needs no other variant.
+            let _ = ledgers.iter().any(|ledger| wait_for(ledger).want(session, &variant));
+        }
+        for decision in decisions {
+            let acted = matches!(decision.outcome, Outcome::Fired | Outcome::Released | Outcome::Superseded);
+            if acted && let Ok(text) = serde_json::to_string(decision) {
+                self.errands.put(Errand::Decision, &text);
+            }
+            for order in decision.orders.iter().filter(|_| decision.outcome.is_fired()) {
+                if let weir_adapt::Order::Alert { text } = order {
+                    let what = format!("{text} (rule {}, {}:{})", decision.rule, decision.file, decision.line);
+                    let readings: Vec<String> = decision.readings.iter().map(ToString::to_string).collect();
+                    let more = json!({ "rule": decision.rule, "line": decision.line,
+                        "subject": decision.subject.to_string(), "readings": readings });
+                    self.alert(&what, text, more);
+                }
+            }
+        }
+    }
+
+    /// Tells people; nobody listening is no reason to stop.
+    fn alert(&mut self, words: &str, text: &str, more: serde_json::Value) {
+        (self.notice)(&format!("alert: {words}"));
+        let alert = json!({ "at_unix_ms": self.shared.now_ms(), "node": self.setup.here, "text": text, "more": more });
+        self.errands.put(Errand::Alert, &alert.to_string());
+    }
+
+    /// Says what the requests of late are, and alerts when that has changed for the worse.
+    fn judge(&mut self) {
+        if self.judged.elapsed() < self.setup.judge_every {
+            return;
+        }
+        self.judged = Instant::now();
+        let (interval, judgement) = self.crowd.judge();
+        let kind = match judgement.kind {
+            Kind::Calm => "calm",
+            Kind::FlashCrowd => "flash_crowd",
+            Kind::Attack => "attack",
+            Kind::Unclear => "unclear",
+        };
+        let has_changed = self.shown.crowd.kind != kind;
+        let shown = judgement.to_string();
+        self.shown.crowd = CrowdNow {
+            kind: kind.to_owned(),
+            shown: shown.clone(),
+            requests: interval.requests,
+            clients: interval.clients,
+            networks_known: interval.networks_known,
+            few_files: interval.few_files,
+        };
+        if has_changed && judgement.kind != Kind::Calm {
+            self.alert(&shown, &shown, json!({ "interval": interval, "signs": judgement.signs, "kind": kind }));
+        }
+    }
+
+    fn show(&mut self, node: &Readings, decisions: &[Decision], rules_us: u64) {
+        for decision in decisions {
+            let outcomes: &mut BTreeMap<String, u64> = self.shown.decided.entry(decision.rule.clone()).or_default();
+            *outcomes.entry(outcome_name(&decision.outcome).to_owned()).or_default() += 1;
+            self.latest.push_front(decision.clone());
+        }
+        self.latest.truncate(SHOWN);
+        let work = self.shown.work;
+        let popular = self.popular.most(POPULAR_SHOWN);
+        let now_ms = self.shared.now_ms();
+        let mut rules = wait_for(&self.shared.rules);
+        if !decisions.is_empty() || work.ticks.is_multiple_of(SHOW_EVERY) {
+            let active = rules.engine.active(&rules.state, SHOWN);
+            self.shown.in_force = active
+                .into_iter()
+                .map(|active| RuleInForce {
+                    rule: active.rule,
+                    line: active.line,
+                    subject: active.subject.to_string(),
+                    since_unix_ms: active.since_ms,
+                })
+                .collect();
+            self.shown.decisions = self.latest.iter().cloned().collect();
+        }
+        // Only atoms that the rules know already, so that a look changes nothing.
+        let most = popular.first().filter(|_| rules.state.atoms() > 0).map(|popular| popular.text.to_string());
+        let most = most.filter(|path| self.is_told(path)).and_then(|path| rules.atom(&path));
+        self.shown.forecasts = rules.engine.forecasts(now_ms, &rules.state, most).into_iter().map(forecast).collect();
+        self.shown.passed_over = rules.state.counts();
+        let policy = rules.engine.policy();
+        (self.shown.policy.file, self.shown.policy.rules) = (policy.file().to_owned(), policy.rules());
+        let sessions = rules.state.sessions();
+        drop(rules);
+        self.shown.work = Work {
+            ticks: work.ticks + 1,
+            tick_ms: self.setup.tick_ms(),
+            rules_us_last: rules_us,
+            rules_us_max: work.rules_us_max.max(rules_us),
+            all_us_last: work.all_us_last,
+            atoms: self.atoms.len(),
+            sessions,
+            loops_more: self.standing.loops_more(),
+        };
+        let here = &self.setup.here;
+        let mut readings: Vec<_> = node.iter().map(|(resource, value)| reading(*resource, here, *value)).collect();
+        for popular in &popular {
+            let number = self.atoms.find(&popular.text);
+            let of = |reading: &&AtomReading| Some(reading.0) == number;
+            let own = self.atom_readings.iter().filter(of);
+            readings.extend(own.map(|(_, resource, value, _)| reading(*resource, &popular.text, *value)));
+        }
+        let shown = &mut self.shown;
+        (shown.readings, shown.popular, shown.here) = (readings, popular, here.clone());
+        (shown.at_unix_ms, shown.refused) = (now_ms, self.atoms.refused);
+        shown.popular_error_max = self.popular.error_max();
+        shown.dropped = AllDropped {
+            books: shown.dropped.books,
+            lines: self.errands.lines_dropped,
+            errands: self.errands.others_dropped,
+            decisions: self.decisions_dropped,
+            clerk_gone: self.errands.is_gone,
+        };
+        if self.errands.is_open() && self.kept.is_none_or(|kept| kept.elapsed() >= KEEP_EVERY) {
+            self.kept = Some(Instant::now());
+            let look = self.shown.json();
+            self.errands.put(Errand::Look, &look);
+        }
+    }
+
+    /// Whether the rules have been told of an atom at this tick.
+    fn is_told(&self, path: &str) -> bool {
+        let number = self.atoms.find(path);
+        self.atom_readings.iter().any(|reading| Some(reading.0) == number)
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn reading(resource: Resource, of: &str, value: f64) -> ReadingNow {
+    let dimension = resource.dimension();
+    ReadingNow {
+        resource: resource.name().to_owned(),
+        unit: dimension.unit().to_owned(),
+        of: of.to_owned(),
+        value,
+        shown: dimension.show(value),
+    }
+}
+
+fn forecast(now: weir_adapt::ForecastNow) -> ForecastNow {
+    let dimension = now.resource.dimension();
+    let (value, fit) = now.value.ok().unzip();
+    let error = now.errors.mean();
+    let mut shown = match (&now.value, fit) {
+        (Ok((value, _)), Some(fit)) => format!("{}, fit {fit:.2}", dimension.show(*value)),
+        (Err(why), _) => format!("unknown: {why}"),
+        _ => "unknown".to_owned(),
+    };
+    if let Some(error) = error {
+        shown += &format!("; {} forecasts judged, wrong by {} on average", now.errors.count, dimension.show(error));
+    }
+    ForecastNow { metric: now.metric, atom: now.atom, value, fit, error, judged: now.errors.count, shown }
+}
+
+fn outcome_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Fired => "fired",
+        Outcome::Released => "released",
+        Outcome::Superseded => "superseded",
+        Outcome::Unknown { .. } => "unknown",
+        Outcome::Outranked => "outranked",
+        Outcome::Limited => "limited",
+        Outcome::Cooling => "cooling",
+    }
+}

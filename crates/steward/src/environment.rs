@@ -1,0 +1,238 @@
+//! What is known and what is being done, as one value: the console command, programs and Prometheus are told the same.
+
+use crate::ledger::Dropped;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use weir_adapt::{Counts, Decision, Frequent};
+
+/// The environment at a moment.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Environment {
+    /// Milliseconds since 1970, UTC.
+    pub at_unix_ms: u64,
+    /// The node, by the name that the policy has for it.
+    pub here: String,
+    /// The rules.
+    pub policy: PolicyNow,
+    /// Readings of the node and of the most asked atoms.
+    pub readings: Vec<ReadingNow>,
+    /// Forecasts of the node and of the most asked atom.
+    pub forecasts: Vec<ForecastNow>,
+    /// Rules that have fired and are not released.
+    pub in_force: Vec<RuleInForce>,
+    /// The latest decisions, the newest first.
+    pub decisions: Vec<Decision>,
+    /// Decisions so far, by rule and outcome.
+    pub decided: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What the requests of late are: a crowd, an attack.
+    pub crowd: CrowdNow,
+    /// The most asked atoms of the last minutes.
+    pub popular: Vec<Frequent>,
+    /// No count of `popular` is too high by more than this.
+    pub popular_error_max: u64,
+    /// Requests that were refused because rules said so.
+    pub refused: u64,
+    /// What the controller itself takes.
+    pub work: Work,
+    /// Readings that were passed over.
+    pub passed_over: Counts,
+    /// What there was no room for.
+    pub dropped: AllDropped,
+}
+
+/// The policy at work.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PolicyNow {
+    /// Its file.
+    pub file: String,
+    /// How many rules it has.
+    pub rules: usize,
+    /// When it was taken up, milliseconds since 1970.
+    pub since_unix_ms: u64,
+    /// Why another one was not; none if the last one was.
+    pub refused: Option<String>,
+}
+
+/// A reading of the present.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReadingNow {
+    /// What is measured, by the word of the language.
+    pub resource: String,
+    /// The unit of the value.
+    pub unit: String,
+    /// The node's name, or the atom's path.
+    pub of: String,
+    /// The value.
+    pub value: f64,
+    /// The value as people read it.
+    pub shown: String,
+}
+
+/// A forecast of the present.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ForecastNow {
+    /// The metric as the policy has it.
+    pub metric: String,
+    /// The atom, where it is of one.
+    pub atom: Option<String>,
+    /// What is forecast, in the unit of the resource; none where it is not known.
+    pub value: Option<f64>,
+    /// How well it fits the past: R2.
+    pub fit: Option<f64>,
+    /// The mean size of the errors of earlier ones, of all places.
+    pub error: Option<f64>,
+    /// How many of them were judged.
+    pub judged: u64,
+    /// All of it as people read it.
+    pub shown: String,
+}
+
+/// A rule that is active.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RuleInForce {
+    /// Its name.
+    pub rule: String,
+    /// Its line.
+    pub line: usize,
+    /// For whom.
+    pub subject: String,
+    /// Since when, milliseconds since 1970.
+    pub since_unix_ms: u64,
+}
+
+/// What the requests of the last interval were.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct CrowdNow {
+    /// `calm`, `flash_crowd`, `attack` or `unclear`; empty before the first interval is over.
+    pub kind: String,
+    /// The judgement with its signs, as people read it.
+    pub shown: String,
+    /// Requests of the interval.
+    pub requests: u64,
+    /// Different clients, within 3.3 % (standard error).
+    pub clients: f64,
+    /// Share of their networks that were seen before, 0 to 1.
+    pub networks_known: f64,
+    /// Share of the requests that ten atoms took, 0 to 1.
+    pub few_files: f64,
+}
+
+/// What ticks take.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Work {
+    /// Ticks so far.
+    pub ticks: u64,
+    /// From one to the next, milliseconds.
+    pub tick_ms: u64,
+    /// Microseconds in which the rules were looked at, the last time and at most.
+    pub rules_us_last: u64,
+    /// At most.
+    pub rules_us_max: u64,
+    /// Microseconds of the whole tick, the last time.
+    pub all_us_last: u64,
+    /// Atoms that are followed, and sessions.
+    pub atoms: usize,
+    /// Sessions that the rules know.
+    pub sessions: usize,
+    /// Loops that orders have asked for beside the usual ones.
+    pub loops_more: u32,
+}
+
+/// What there was no room for, everywhere.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct AllDropped {
+    /// In the loops' books.
+    pub books: Dropped,
+    /// Lines of the recording.
+    pub lines: u64,
+    /// Looks, decisions and alerts to be kept or told elsewhere.
+    pub errands: u64,
+    /// Decisions of one tick that were too many to be carried out.
+    pub decisions: u64,
+    /// Whether the process that keeps and tells has ended.
+    pub clerk_gone: bool,
+}
+
+impl Environment {
+    /// The JSON of it.
+    pub fn json(&self) -> String {
+        // Texts and numbers have a form; what is no number becomes null.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Families for Prometheus.
+    pub(crate) fn metrics(&self) -> String {
+        let mut text = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, samples: Vec<(String, f64)>| {
+            // Writing to memory does not fail.
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (labels, value) in samples {
+                let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+                let _ = writeln!(text, "{name}{labels} {value}");
+            }
+        };
+        let readings = self.readings.iter().map(|reading| {
+            let ReadingNow { resource, unit, of, value, .. } = reading;
+            (format!("resource=\"{}\",unit=\"{}\",of=\"{}\"", quoted(resource), quoted(unit), quoted(of)), *value)
+        });
+        family(
+            "weir_reading",
+            "gauge",
+            "Readings that rules go by, of the node and the most asked atoms.",
+            readings.collect(),
+        );
+        let decided = self.decided.iter().flat_map(|(rule, outcomes)| {
+            let labels = |outcome| format!("rule=\"{}\",outcome=\"{}\"", quoted(rule), quoted(outcome));
+            outcomes.iter().map(move |(outcome, count)| (labels(outcome), *count as f64))
+        });
+        family("weir_decisions_total", "counter", "Decisions by rule and outcome.", decided.collect());
+        let forecasts = self.forecasts.iter().filter_map(|forecast| {
+            let of = forecast.atom.as_deref().unwrap_or(&self.here);
+            Some((format!("metric=\"{}\",of=\"{}\"", quoted(&forecast.metric), quoted(of)), forecast.value?))
+        });
+        family("weir_forecast", "gauge", "Forecasts of the node and of the most asked atom.", forecasts.collect());
+        let dropped = &self.dropped;
+        let Dropped { paths, connections, clients, undecided } = dropped.books;
+        let reasons = [
+            ("paths", paths),
+            ("connections", connections),
+            ("clients", clients),
+            ("undecided", undecided),
+            ("lines", dropped.lines),
+            ("errands", dropped.errands),
+            ("decisions", dropped.decisions),
+            ("atoms", self.passed_over.atoms_refused),
+            ("sessions", self.passed_over.sessions_refused),
+        ];
+        let reasons = reasons.map(|(what, count)| (format!("what=\"{what}\""), count as f64));
+        family("weir_adapt_dropped_total", "counter", "What the controller had no room for.", reasons.into());
+        for (name, kind, help, value) in [
+            ("weir_adapt_refused_total", "counter", "Requests refused because rules said so.", self.refused as f64),
+            ("weir_adapt_ticks_total", "counter", "Ticks of the controller.", self.work.ticks as f64),
+            (
+                "weir_adapt_rules_seconds",
+                "gauge",
+                "How long the last look at the rules took.",
+                self.work.rules_us_last as f64 / 1e6,
+            ),
+            (
+                "weir_adapt_policy_refused",
+                "gauge",
+                "Whether the last policy was refused.",
+                f64::from(u8::from(self.policy.refused.is_some())),
+            ),
+        ] {
+            family(name, kind, help, vec![(String::new(), value)]);
+        }
+        let kinds = ["calm", "flash_crowd", "attack", "unclear"]
+            .map(|kind| (format!("kind=\"{kind}\""), f64::from(u8::from(self.crowd.kind == kind))));
+        family("weir_crowd", "gauge", "What the requests of the last interval were.", kinds.into());
+        text
+    }
+}
+
+/// The text as the value of a label.
+fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,227 @@
+//! What carries out orders in the server, and which of them hold at the moment.
+
+use crate::shed::Shed;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weir_adapt::{Decision, Order, Outcome, Policy, Subject};
+
+/// Loops that orders may ask for beside the usual ones.
+const LOOPS_MORE_MAX: usize = 64;
+
+/// What the server can be told to do, at any time.
+pub trait Hands: Send {
+    /// Contents of paths that fit a pattern stay in memory.
+    fn pin(&self, glob: &str);
+    /// They need not any more.
+    fn unpin(&self, glob: &str);
+    /// They are loaded now.
+    fn warm(&self, glob: &str);
+    /// So many loops serve beside the usual ones.
+    fn spread(&self, loops_more: u32);
+}
+
+/// Orders that hold.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) sheds: FxHashMap<String, Arc<Shed>>,
+    pub(crate) atom_sheds: FxHashMap<String, Arc<Shed>>,
+    /// Copies by whom they are of; of one node each copy but the first is a loop more.
+    copies: BTreeMap<String, u32>,
+    /// Nodes of the pools that serve, too, by whom for.
+    spreads: BTreeMap<String, u32>,
+    /// By which pools have grown.
+    grown: BTreeMap<String, u32>,
+    loops_more: u32,
+}
+
+/// What came of orders beside what the server does.
+#[derive(Debug, Default)]
+pub(crate) struct Outcomes {
+    /// Texts of alerts.
+    pub(crate) alerts: Vec<String>,
+    /// Sessions with their atoms and the variants that they go on with.
+    pub(crate) variants: Vec<(u64, String, String)>,
+    /// Whether other shares are refused than before.
+    pub(crate) sheds_changed: bool,
+}
+
+impl Standing {
+    /// Carries out what was decided. On one node its loops stand for the nodes of pools.
+    pub(crate) fn carry_out(&mut self, decisions: &[Decision], policy: &Policy, hands: Option<&dyn Hands>) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        for decision in decisions {
+            let begins = match decision.outcome {
+                Outcome::Fired => true,
+                Outcome::Released => false,
+                _ => continue,
+            };
+            for order in &decision.orders {
+                self.order(order, &decision.subject, begins, policy, hands, &mut outcomes);
+            }
+        }
+        self.spread(hands);
+        outcomes
+    }
+
+    fn order(
+        &mut self,
+        order: &Order,
+        subject: &Subject,
+        begins: bool,
+        policy: &Policy,
+        hands: Option<&dyn Hands>,
+        outcomes: &mut Outcomes,
+    ) {
+        let whose = match subject {
+            Subject::Atoms(glob) => glob,
+            Subject::Atom(path) => path,
+            Subject::Session { number, atom } => {
+                let variant = crate::rulebook::variant_of(order).filter(|_| begins);
+                outcomes.variants.extend(variant.map(|variant| (*number, atom.clone(), variant.to_owned())));
+                return outcomes.alerts.extend(alert(order, begins));
+            }
+        };
+        let nodes = |pool: &String| policy.pool_nodes(pool).unwrap_or(0).min(LOOPS_MORE_MAX) as u32;
+        match order {
+            Order::Shed { percent } => {
+                let of_atom = matches!(subject, Subject::Atom(_));
+                let sheds = if of_atom { &mut self.atom_sheds } else { &mut self.sheds };
+                if begins {
+                    sheds.insert(whose.clone(), Arc::new(Shed::new(*percent)));
+                } else {
+                    sheds.remove(whose);
+                }
+                outcomes.sheds_changed = true;
+            }
+            Order::Replicate { copies, pool } if begins => {
+                self.copies.insert(whose.clone(), (copies.saturating_sub(1)).min(nodes(pool)));
+                if let Some(hands) = hands {
+                    hands.pin(whose);
+                    hands.warm(whose);
+                }
+            }
+            Order::Replicate { .. } => {
+                self.copies.remove(whose);
+                if let Some(hands) = hands {
+                    hands.unpin(whose);
+                }
+            }
+            Order::Spread { pool } if begins => drop(self.spreads.insert(whose.clone(), nodes(pool))),
+            Order::Spread { .. } => drop(self.spreads.remove(whose)),
+            Order::Grow { pool, by } if begins => {
+                let grown = self.grown.entry(pool.clone()).or_default();
+                *grown = grown.saturating_add(*by).min(nodes(pool));
+            }
+            Order::Shrink { pool, by } if begins => {
+                let grown = self.grown.entry(pool.clone()).or_default();
+                *grown = grown.saturating_sub(*by);
+            }
+            Order::Alert { .. } => outcomes.alerts.extend(alert(order, begins)),
+            // Growth lasts until it is taken back; sessions are above.
+            Order::Grow { .. } | Order::Shrink { .. } | Order::Place { .. } | Order::Use { .. } => {}
+        }
+    }
+
+    /// The loops that all orders together ask for: of copies and pools that serve, too, the most, and what has grown.
+    fn spread(&mut self, hands: Option<&dyn Hands>) {
+        let most = self.copies.values().chain(self.spreads.values()).copied().max().unwrap_or(0);
+        let grown: u32 = self.grown.values().sum();
+        let loops_more = (most + grown).min(LOOPS_MORE_MAX as u32);
+        if loops_more != self.loops_more {
+            self.loops_more = loops_more;
+            if let Some(hands) = hands {
+                hands.spread(loops_more);
+            }
+        }
+    }
+
+    pub(crate) fn loops_more(&self) -> u32 {
+        self.loops_more
+    }
+
+    /// Takes back everything: the rules that ordered it are no more.
+    pub(crate) fn take_back(&mut self, hands: Option<&dyn Hands>) {
+        hands.iter().for_each(|hands| self.copies.keys().for_each(|glob| hands.unpin(glob)));
+        let loops_more = self.loops_more;
+        *self = Self { loops_more, ..Self::default() };
+        self.spread(hands);
+    }
+}
+
+fn alert(order: &Order, begins: bool) -> Option<String> {
+    match order {
+        Order::Alert { text } if begins => Some(text.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Noted(Mutex<Vec<String>>);
+
+    impl Noted {
+        fn note(&self, what: String) {
+            self.0.lock().expect("one thread").push(what);
+        }
+    }
+
+    impl Hands for Noted {
+        fn pin(&self, glob: &str) {
+            self.note(format!("pin {glob}"));
+        }
+        fn unpin(&self, glob: &str) {
+            self.note(format!("unpin {glob}"));
+        }
+        fn warm(&self, glob: &str) {
+            self.note(format!("warm {glob}"));
+        }
+        fn spread(&self, loops_more: u32) {
+            self.note(format!("spread {loops_more}"));
+        }
+    }
+
+    fn decision(outcome: Outcome, orders: Vec<Order>) -> Decision {
+        Decision {
+            number: 1,
+            at_ms: 0,
+            rule: "r".into(),
+            file: "f".into(),
+            line: 1,
+            subject: Subject::Atoms("/news/*".into()),
+            outcome,
+            orders,
+            readings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_ordered_is_done_and_what_is_released_is_undone() {
+        let text = "pool main = { n1, b, c }; pool spare = { d, e };\n\
+                    atom \"/news/*\" { rule r: every 5s if cpu > 90% then replicate to 3 on main until cpu < 50%; }";
+        let (policy, _) = Policy::read("x.policy", text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+        let (hands, mut standing) = (Noted::default(), Standing::default());
+        let said = |hands: &Noted| std::mem::take(&mut *hands.0.lock().expect("one thread"));
+        let orders = vec![
+            Order::Replicate { copies: 3, pool: "main".into() },
+            Order::Spread { pool: "spare".into() },
+            Order::Shed { percent: 5.0 },
+            Order::Alert { text: "hot".into() },
+        ];
+        let outcomes = standing.carry_out(&[decision(Outcome::Fired, orders.clone())], &policy, Some(&hands));
+        assert_eq!(said(&hands), ["pin /news/*", "warm /news/*", "spread 2"]);
+        assert_eq!((outcomes.alerts.len(), outcomes.sheds_changed, standing.sheds.len()), (1, true, 1));
+        let grow = vec![Order::Grow { pool: "spare".into(), by: 9 }];
+        standing.carry_out(&[decision(Outcome::Fired, grow)], &policy, Some(&hands));
+        assert_eq!(said(&hands), ["spread 4"], "a pool has no more nodes than it has");
+        let outcomes = standing.carry_out(&[decision(Outcome::Released, orders)], &policy, Some(&hands));
+        assert_eq!((outcomes.alerts.len(), standing.sheds.len()), (0, 0));
+        assert_eq!(said(&hands), ["unpin /news/*", "spread 2"]);
+        standing.take_back(Some(&hands));
+        assert_eq!(said(&hands), ["spread 0"]);
+    }
+}

@@ -1,0 +1,184 @@
+//! The rules at work with what they remember, and everything that they were told: whoever tells them something does it
+//! here, so that what is written down is in the order in which it was told.
+
+use crate::HERE_VALID_TICKS;
+use weir_adapt::log::{Entry, Owner, Recorded};
+use weir_adapt::{AtomId, Decision, Engine, NodeId, Of, Reading, Resource, State};
+use weir_server::Link;
+
+/// Things told between two ticks that are written down at most; what is more is counted.
+const ENTRIES_MAX: usize = 262_144;
+/// Decisions between two ticks.
+const DECISIONS_MAX: usize = 16_384;
+
+/// An engine that is told things, and remembers that it was.
+#[derive(Debug)]
+pub(crate) struct Rulebook {
+    pub(crate) engine: Engine,
+    pub(crate) state: State,
+    /// How many policies were before this one.
+    pub(crate) number: u64,
+    here: NodeId,
+    here_name: String,
+    tick_ms: u64,
+    /// Whether somebody writes down what is told.
+    is_recorded: bool,
+    entries: Vec<Entry>,
+    entries_lost: u64,
+    decisions: Vec<Decision>,
+    decisions_lost: u64,
+}
+
+impl Rulebook {
+    /// Of an engine at the node `here`; other nodes cannot be used.
+    pub(crate) fn new(engine: Engine, here: &str, number: u64, tick_ms: u64, now_ms: u64, is_recorded: bool) -> Self {
+        let mut state = engine.state(here);
+        // The state has just been made with it.
+        let node = engine.node(&mut state, here).unwrap_or_else(|| unreachable!("a state has the node that it is of"));
+        let (entries, decisions) = (Vec::new(), Vec::new());
+        let others: Vec<String> = engine.policy().nodes().iter().filter(|name| *name != here).cloned().collect();
+        let mut book = Self {
+            engine,
+            state,
+            number,
+            here: node,
+            here_name: here.to_owned(),
+            tick_ms,
+            is_recorded,
+            entries,
+            entries_lost: 0,
+            decisions,
+            decisions_lost: 0,
+        };
+        for name in others {
+            if let Some(node) = book.engine.node(&mut book.state, &name) {
+                book.engine.node_is_up(&mut book.state, node, false);
+                book.note(now_ms, Recorded::Node { name, up: false });
+            }
+        }
+        book
+    }
+
+    /// How long readings hold that come with each tick.
+    pub(crate) fn valid_ms(&self) -> u64 {
+        self.tick_ms * HERE_VALID_TICKS
+    }
+
+    /// The number of an atom; `None`: there are too many.
+    pub(crate) fn atom(&mut self, path: &str) -> Option<AtomId> {
+        self.engine.atom(&mut self.state, path)
+    }
+
+    /// Tells a reading of this node.
+    pub(crate) fn read_here(&mut self, at_ms: u64, resource: Resource, value: f64) {
+        let (here, valid_ms) = (self.here, self.valid_ms());
+        if self.read(at_ms, resource, Of::Node(here), value, valid_ms) {
+            let of = Owner::Node(self.here_name.clone());
+            self.note(at_ms, Recorded::Reading { resource, of, value, valid_ms: None });
+        }
+    }
+
+    /// Tells a reading of an atom; `valid_ms` where it holds for another time than others.
+    pub(crate) fn read_atom(&mut self, at_ms: u64, resource: Resource, path: &str, value: f64, valid_ms: Option<u64>) {
+        let Some(atom) = self.atom(path) else { return };
+        if self.read(at_ms, resource, Of::Atom(atom), value, valid_ms.unwrap_or(self.valid_ms())) {
+            self.note(at_ms, Recorded::Reading { resource, of: Owner::Atom(path.to_owned()), value, valid_ms });
+        }
+    }
+
+    /// Tells what is known of a session's link.
+    pub(crate) fn read_link(&mut self, at_ms: u64, session: u64, link: Link) {
+        let known = [(Resource::Bandwidth, link.bandwidth_bps), (Resource::Rtt, link.rtt_s)];
+        for (resource, value) in known.into_iter().filter_map(|(resource, value)| Some((resource, value?))) {
+            if self.read(at_ms, resource, Of::Session(session), value, self.valid_ms()) {
+                let of = Owner::Session(session);
+                self.note(at_ms, Recorded::Reading { resource, of, value, valid_ms: None });
+            }
+        }
+    }
+
+    /// Tells a reading that some rule asks for; whether it did.
+    fn read(&mut self, at_ms: u64, resource: Resource, of: Of, value: f64, valid_ms: u64) -> bool {
+        let place = match of {
+            Of::Node(_) => weir_adapt::Where::Node,
+            Of::Atom(_) => weir_adapt::Where::Atom,
+            Of::Session(_) => weir_adapt::Where::Session,
+        };
+        let is_asked = self.engine.window_ms(resource, place).is_some();
+        if is_asked {
+            self.engine.read(at_ms, &[Reading { resource, of, value, at_ms, valid_ms }], &mut self.state);
+        }
+        is_asked
+    }
+
+    /// A session begins and is decided for: the variant to serve it in, where that is not the best one. `None`: the
+    /// rules cannot know it, as there are too many sessions or atoms.
+    pub(crate) fn begin(&mut self, at_ms: u64, session: u64, path: &str, link: Link) -> Option<Option<String>> {
+        let atom = self.atom(path)?;
+        let begun = |book: &mut Self| book.engine.begin(&mut book.state, session, atom);
+        if !begun(self) {
+            // One of this number was not told to be over: of a connection with several responses at once the last counts.
+            self.end(at_ms, session);
+            if !begun(self) {
+                return None;
+            }
+        }
+        self.note(at_ms, Recorded::Begin { session, atom: path.to_owned() });
+        self.read_link(at_ms, session, link);
+        let before = self.decisions.len();
+        self.engine.start(at_ms, session, &mut self.state, &mut self.decisions);
+        self.note(at_ms, Recorded::Start { session });
+        let fired = self.decisions[before..].iter().filter(|decision| decision.outcome.is_fired());
+        let variant = fired.flat_map(|decision| &decision.orders).filter_map(variant_of).next_back().map(str::to_owned);
+        self.bound_decisions();
+        Some(variant)
+    }
+
+    /// A session is over.
+    pub(crate) fn end(&mut self, at_ms: u64, session: u64) {
+        self.engine.end(&mut self.state, session);
+        self.note(at_ms, Recorded::End { session });
+    }
+
+    /// Looks at all rules whose time has come.
+    pub(crate) fn tick(&mut self, at_ms: u64) {
+        self.engine.tick(at_ms, &[], &mut self.state, &mut self.decisions);
+        self.note(at_ms, Recorded::Tick);
+        self.bound_decisions();
+    }
+
+    fn note(&mut self, at_ms: u64, what: Recorded) {
+        if !self.is_recorded {
+            return;
+        }
+        if self.entries.len() < ENTRIES_MAX {
+            self.entries.push(Entry { at_ms, what });
+        } else {
+            self.entries_lost += 1;
+        }
+    }
+
+    fn bound_decisions(&mut self) {
+        let surplus = self.decisions.len().saturating_sub(DECISIONS_MAX);
+        self.decisions_lost += surplus as u64;
+        self.decisions.truncate(DECISIONS_MAX);
+    }
+
+    /// What was told since the last time, and how much of it there was no room for.
+    pub(crate) fn take_entries(&mut self) -> (Vec<Entry>, u64) {
+        (std::mem::take(&mut self.entries), std::mem::take(&mut self.entries_lost))
+    }
+
+    /// What was decided since the last time, and how much of it there was no room for.
+    pub(crate) fn take_decisions(&mut self) -> (Vec<Decision>, u64) {
+        (std::mem::take(&mut self.decisions), std::mem::take(&mut self.decisions_lost))
+    }
+}
+
+/// The variant that an order asks for.
+pub(crate) fn variant_of(order: &weir_adapt::Order) -> Option<&str> {
+    match order {
+        weir_adapt::Order::Use { variant } | weir_adapt::Order::Place { variant: Some(variant), .. } => Some(variant),
+        _ => None,
+    }
+}

@@ -1,0 +1,212 @@
+//! The steward as event loops and the system know it: shares that are refused, sessions, what is bounded.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use weir_adapt::Policy;
+use weir_adapt::forecast::Method;
+use weir_server::{Counters, Link, Options, Question, Server};
+use weir_steward::{Ready, Setup, Steward};
+
+/// The system's allocator, which knows how much is in use.
+struct Counting;
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is handed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller keeps to the contract of this function, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: likewise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static GLOBAL: Counting = Counting;
+
+/// Tests take turns, as one of them counts what all have allocated.
+static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The counts of a server that nobody asks.
+fn counters() -> Counters {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut options = Options::new(folder.path());
+    options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
+    Server::bind(options).expect("it binds").counters()
+}
+
+fn steward(policy: &str) -> (Steward, Ready) {
+    let (policy, _) = Policy::read("x.policy", policy).unwrap_or_else(|mistakes| panic!("{policy}\n{mistakes:#?}"));
+    let setup = Setup {
+        here: "n1".to_owned(),
+        tick: Duration::from_secs(1),
+        method: Method::default(),
+        is_recorded: false,
+        judge_every: Duration::ZERO,
+        has_reserve: false,
+    };
+    let steward = Steward::new(policy, setup).expect("one node can do it");
+    let ready = steward.ready(counters(), None, None, |alert| told().push(alert.to_owned()));
+    (steward, ready)
+}
+
+/// What was told.
+fn told() -> std::sync::MutexGuard<'static, Vec<String>> {
+    static TOLD: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+    TOLD.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn question(path: &str, connection: u64, bandwidth_bps: Option<f64>) -> Question<'_> {
+    let client = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + connection as u32 % 5000));
+    Question { path, client, connection, link: Link { bandwidth_bps, rtt_s: None } }
+}
+
+fn environment(steward: &Steward) -> serde_json::Value {
+    serde_json::from_str(&steward.teller().json("/environment.json").expect("an answer")).expect("JSON")
+}
+
+#[test]
+fn loops_refuse_the_share_together_and_let_others_pass() {
+    let _turn = alone();
+    let (steward, mut ready) =
+        steward("atom \"/news/*\" { rule hot: during if rate@atom > 5rps then shed 10% until rate@atom < 1rps; }");
+    let adviser = steward.adviser();
+    assert!(adviser.governs("/news/a") && !adviser.governs("/other"));
+    let ask = |count: u64| {
+        let refused = (0..count).filter(|number| {
+            let advice = adviser.begin(&question("/news/a", *number, None));
+            adviser.end(*number, 0, advice.refuse_retry_after_s.is_some());
+            assert!(advice.refuse_retry_after_s.is_none_or(|seconds| (2..10).contains(&seconds)));
+            advice.refuse_retry_after_s.is_some()
+        });
+        refused.count()
+    };
+    assert_eq!(ask(1000), 0);
+    ready.tick();
+    let refused: usize = std::thread::scope(|scope| {
+        let loops: Vec<_> = (0..2).map(|_| scope.spawn(|| ask(5000))).collect();
+        loops.into_iter().map(|one| one.join().expect("no panic")).sum()
+    });
+    assert!((997..=1003).contains(&refused), "{refused} of 10,000");
+    ready.tick();
+    let shown = environment(&steward);
+    assert_eq!((shown["refused"].as_u64(), shown["work"]["atoms"].as_u64()), (Some(refused as u64), Some(1)));
+    assert_eq!(shown["dropped"]["books"]["undecided"], 0, "{shown}");
+    // What was refused has not failed, and nothing is under way any more.
+    assert_eq!(shown["in_force"].as_array().map(Vec::len), Some(1));
+    ready.tick();
+    assert_eq!(environment(&steward)["in_force"].as_array().map(Vec::len), Some(0), "nobody asks any more");
+    assert_eq!(ask(1000), 0);
+}
+
+#[test]
+fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
+    let _turn = alone();
+    let policy = "atom \"/v/*\" { variants whole > half > small;\n\
+        rule fit: at start if bandwidth@client < 100kbps then use half else use whole;\n\
+        rule drop: during if bandwidth@client < 50kbps then next down; }\n";
+    let (steward, mut ready) = steward(policy);
+    let adviser = steward.adviser();
+    let begin = |connection, bandwidth| adviser.begin(&question("/v/film", connection, bandwidth)).variant;
+    // With each name come those that stand in for it; the best one is the file itself.
+    assert_eq!(begin(1, Some(80e3)).as_deref(), Some("half full"));
+    assert_eq!(begin(2, Some(900e3)).as_deref(), Some("full"));
+    assert_eq!(begin(3, None).as_deref(), Some("full"), "of a new client nothing is known");
+    let link = |bandwidth_bps| Link { bandwidth_bps: Some(bandwidth_bps), rtt_s: None };
+    assert_eq!(adviser.during(1, link(40e3)), None);
+    assert_eq!(adviser.during(2, link(900e3)), None);
+    ready.tick();
+    assert_eq!(adviser.during(1, link(40e3)).as_deref(), Some("small half full"));
+    assert_eq!(
+        (adviser.during(1, link(40e3)), adviser.during(2, link(900e3))),
+        (None, None),
+        "said once, and to whom it is"
+    );
+    assert_eq!(environment(&steward)["work"]["sessions"], 3);
+    (1..=3).for_each(|connection| adviser.end(connection, 5, false));
+    ready.tick();
+    assert_eq!(environment(&steward)["work"]["sessions"], 0);
+}
+
+#[test]
+fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
+    let _turn = alone();
+    let (steward, mut ready) = steward("atom \"/**\" { rule hot: every 1h if cpu > 99% then alert \"hot\"; }");
+    let adviser = steward.adviser();
+    let mut ask = |count: u32, client: &dyn Fn(u32) -> u32, path: &dyn Fn(u32) -> String| {
+        for number in 0..count {
+            let client = IpAddr::V4(Ipv4Addr::from_bits(client(number)));
+            let path = path(number);
+            let link = Link::default();
+            adviser.begin(&Question { path: &path, client, connection: u64::from(number), link });
+            adviser.end(u64::from(number), 1, false);
+        }
+        told().clear();
+        ready.tick();
+        let shown = environment(&steward);
+        (shown["crowd"]["kind"].as_str().unwrap_or_default().to_owned(), told().clone())
+    };
+    // A day: 300 clients of 30 networks, who ask for 200 pages.
+    let day = |number: u32| 0x0a00_0000 + (number % 30) * 256 + number % 300 / 30;
+    let pages = |number: u32| format!("/{}", number % 200);
+    (0..2).for_each(|_| assert_eq!(ask(600, &day, &pages), ("calm".to_owned(), Vec::new())));
+    // Ten times the clients, of networks that are known, want one page.
+    let crowd = |number: u32| 0x0a00_0000 + (number % 30) * 256 + number % 6000 / 30;
+    let (kind, alerts) = ask(6000, &crowd, &|_| "/1".to_owned());
+    assert_eq!(kind, "flash_crowd");
+    assert!(
+        alerts.len() == 1 && alerts[0].contains("a flash crowd: ") && alerts[0].contains("times the clients"),
+        "{alerts:?}"
+    );
+    let (kind, alerts) = ask(6000, &crowd, &|_| "/1".to_owned());
+    assert_eq!((kind.as_str(), alerts.len()), ("flash_crowd", 0), "it is told once");
+    // As many clients as ever, of networks that nobody knows, ask for everything.
+    let (kind, alerts) = ask(6000, &|number| 0x5000_0000 + number % 300 * 256, &pages);
+    assert_eq!((kind.as_str(), alerts.len()), ("attack", 1), "{alerts:?}");
+}
+
+#[test]
+fn ten_thousand_atoms_and_a_thousand_sessions_take_less_than_20_mb() {
+    let _turn = alone();
+    let before = IN_USE.load(Ordering::Relaxed);
+    let mut policy = String::from("atom \"/**\" { variants full > small;\n");
+    policy += "rule fit: at start if bandwidth@client < 100kbps then use small else use full;\n";
+    policy += "rule drop: during if avg bandwidth@client over 4s < 80kbps then next down limit 3 per 60s;\n";
+    policy +=
+        "rule hot: every 5s if rate@atom predicted in 30s fit >= 0.8 > 500rps then shed 5% until rate@atom < 200rps; }";
+    let (steward, mut ready) = steward(&policy);
+    let adviser = steward.adviser();
+    for _ in 0..20 {
+        for number in 0..10_000_u64 {
+            let path = format!("/folder/page-{number}.html");
+            adviser.begin(&question(&path, 10_000 + number, Some(900e3)));
+            // A thousand go on, the others are over.
+            if number >= 1000 {
+                adviser.end(10_000 + number, 100, false);
+            }
+        }
+        ready.tick();
+        (0..1000).for_each(|number| adviser.end(10_000 + number, 100, false));
+        (0..1000)
+            .for_each(|number| drop(adviser.begin(&question("/folder/page-1.html", 30_000 + number, Some(900e3)))));
+        ready.tick();
+        let shown = environment(&steward);
+        assert_eq!((&shown["work"]["atoms"], &shown["work"]["sessions"]), (&10_000.into(), &1000.into()));
+        (0..1000).for_each(|number| adviser.end(30_000 + number, 100, false));
+    }
+    let taken = IN_USE.load(Ordering::Relaxed) - before;
+    println!("{taken} bytes");
+    assert!(taken < 20_000_000, "{taken} bytes");
+}
