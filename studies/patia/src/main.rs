@@ -3,9 +3,10 @@
 //!
 //! The site and its log are made from a seed (`site.rs`), the experiments are simulated (`experiments.rs`), and the page
 //! is written with the paper's figures beside (`page.rs`, `picture.rs`). `measured.rs` has a real node beside a simulated
-//! one.
+//! one. `flood.rs` is what a flash crowd did to a server with a policy and to one without.
 
 mod experiments;
+mod flood;
 mod measured;
 mod page;
 mod picture;
@@ -13,7 +14,7 @@ mod site;
 
 use anyhow::Context;
 use clap::Parser;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Makes the page of the study, or a log for the step that measures a real node.
 #[derive(Debug, Parser)]
@@ -24,6 +25,12 @@ struct Args {
     /// With --page: the folder with what was measured of a real node.
     #[arg(long)]
     measured: Option<PathBuf>,
+    /// Write the page of the flash crowd into this folder: FLOOD.md and its picture.
+    #[arg(long, requires = "runs")]
+    flood: Option<PathBuf>,
+    /// With --flood: the folder with its runs.
+    #[arg(long)]
+    runs: Option<PathBuf>,
     /// Write a log for a real node to this file.
     #[arg(long)]
     log: Option<PathBuf>,
@@ -40,13 +47,27 @@ fn main() -> anyhow::Result<()> {
     if let Some(file) = &args.log {
         std::fs::write(file, site::short_log()).with_context(|| format!("cannot write {}", file.display()))?;
     }
+    if let (Some(folder), Some(runs)) = (&args.flood, &args.runs) {
+        write_flood(folder, runs)?;
+    }
     let Some(folder) = &args.page else { return Ok(()) };
     let measured = args.measured.as_deref().map(measured::read).transpose()?;
     let results = experiments::run(args.requests, args.seeds)?;
-    let write = |name: &str, text: String| {
-        let file = folder.join(name);
-        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+    write(folder, "RESULTS.svg", &picture::picture(&results[0]))?;
+    write(folder, "RESULTS.md", &page::page(&results, measured.as_ref()))
+}
+
+fn write_flood(folder: &Path, runs: &Path) -> anyhow::Result<()> {
+    let text = |name: &str| {
+        let file = runs.join(name);
+        std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
     };
-    write("RESULTS.svg", picture::picture(&results[0]))?;
-    write("RESULTS.md", page::page(&results, measured.as_ref()))
+    let [with, without] = [flood::Run::read(&runs.join("with.json"))?, flood::Run::read(&runs.join("without.json"))?];
+    write(folder, "FLOOD.svg", &flood::picture(&with, &without))?;
+    write(folder, "FLOOD.md", &flood::page(&with, &without, &text("flood.policy")?, &text("surroundings")?))
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let file = folder.join(name);
+    std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
 }
