@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_server::{
-    AccessLog, Admin, AdminError, AdminToken, ArmRules, BindError, CertificateFiles, ConfigurationError, Counts,
+    AccessLog, Admin, AdminError, AdminToken, ArmRules, BindError, CertificateFiles, ConfigurationError, Counts, Io,
     ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, read_configuration,
 };
 
@@ -102,6 +102,10 @@ pub(crate) struct Args {
     /// Event loops, each with a thread of its own [default: the CPUs that may be used]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     loops: Option<u16>,
+
+    /// How bytes come and go: auto, epoll or io_uring; auto is io_uring where the kernel has it and allows it [default: auto]
+    #[arg(long, value_name = "WAY")]
+    io: Option<Io>,
 
     /// Memory for file contents, of all loops together, in MiB [default: 256]
     #[arg(long, value_name = "MIB")]
@@ -339,6 +343,7 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
     if let Some(loops) = args.loops {
         options.loops = usize::from(loops);
     }
+    options.io = args.io.unwrap_or(options.io);
     if let Some(mib) = args.cache_mib {
         options.cache_bytes_max = u64::from(mib) << 20;
     }
@@ -428,7 +433,9 @@ fn greeting(server: &Server) -> String {
         hosts => hosts.join(", "),
     };
     let told = server.admin_local().map_or_else(String::new, |local| format!("; it tells of itself at {local}"));
-    format!("serving {what} at {} with {loops} loop{plural}{told}", urls.join(" "))
+    let instead = server.without_ring().map_or_else(String::new, |error| format!(" (io_uring: {error})"));
+    let io = server.io();
+    format!("serving {what} at {} with {loops} loop{plural} by {io}{instead}{told}", urls.join(" "))
 }
 
 fn farewell(counts: &Counts) -> String {

@@ -18,7 +18,7 @@ use crate::pending::Pending;
 use crate::request::{self, Framing, Head, Request};
 use crate::send::Sent;
 use crate::static_probe::static_probe;
-use crate::transport::Transport;
+use crate::transport::{Lane, Staging, Transport};
 use crate::workbench::{BATCH_MAX, Workbench};
 use std::io;
 use std::net::SocketAddr;
@@ -163,16 +163,47 @@ impl Connection {
         self.saved_is_ready = true;
     }
 
+    #[inline]
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    #[inline]
+    pub(crate) fn transport_mut(&mut self) -> &mut Transport {
+        &mut self.transport
+    }
+
+    /// Whether it would be on the ring as well: it speaks in the clear, and waits for another request than its first.
+    #[inline]
+    pub(crate) fn fits_ring(&self) -> bool {
+        self.phase == Phase::Idle
+            && !self.ended
+            && self.transport.lane() == Lane::Socket
+            && !self.transport.is_secure()
+    }
+
+    /// Takes back output that the ring was given and that the socket had no room for.
+    pub(crate) fn block(&mut self, output: &[u8], bench: &Workbench) {
+        self.transport.keep_output(output);
+        self.room = false;
+        self.enter(Phase::Stall, bench);
+    }
+
     /// Does what can be done now.
     pub(crate) fn turn(&mut self, bench: &mut Workbench, readiness: Readiness) -> Turn {
         self.unread |= readiness.readable;
         self.ended |= readiness.ended;
         self.room |= readiness.writable;
-        let turn = self.work(bench).unwrap_or_else(|_| {
+        let mut turn = self.work(bench).unwrap_or_else(|_| {
             bench.counts().connections_broken.add(1);
             self.give_up(bench);
             Turn::Close
         });
+        if turn == Turn::Close && self.transport.is_staged(&bench.ring) {
+            // What was answered goes out first.
+            self.after = After::Close;
+            turn = Turn::Again;
+        }
         static_probe!("done");
         turn
     }
@@ -209,6 +240,7 @@ impl Connection {
             }
             match self.after {
                 After::Continue => {}
+                _ if self.transport.is_staged(&bench.ring) => return Ok(Turn::Again),
                 After::Close => return Ok(Turn::Close),
                 After::Linger => return self.linger(bench),
                 After::Upgrade => return Ok(Turn::Upgrade),
@@ -259,7 +291,7 @@ impl Connection {
             return Ok(Input::Nothing);
         }
         let saved = self.saved.len();
-        let received = match self.transport.receive(&mut bench.input[saved..]) {
+        let received = match self.transport.receive(&mut bench.input[saved..], &mut bench.ring) {
             Ok(0) => return Ok(Input::End),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -431,7 +463,7 @@ impl Connection {
             return Ok(Sent::Blocked);
         }
         static_probe!("send");
-        let (outcome, bytes) = self.transport.flush(&mut bench.batch[..batch], &mut bench.copied);
+        let (outcome, bytes) = self.flush_batch(batch, bench);
         bench.counts().bytes_sent.add(bytes);
         for place in 0..batch {
             if matches!(outcome, Ok(Sent::All)) || bench.batch[place].response.is_finished() {
@@ -446,6 +478,15 @@ impl Connection {
             self.enter(Phase::Stall, bench);
         }
         outcome
+    }
+
+    #[inline]
+    fn flush_batch(&mut self, batch: usize, bench: &mut Workbench) -> (io::Result<Sent>, u64) {
+        let Workbench { batch: places, copied, ring, arm, .. } = bench;
+        // Who tells when a response was sent waits until it is; so does who closes after it.
+        let is_wanted = arm.is_none() && self.after == After::Continue;
+        let staging = ring.as_mut().map(|ring| Staging { ring, is_wanted });
+        self.transport.flush(&mut places[..batch], copied, staging)
     }
 
     /// Goes on with the responses that are queued.
@@ -465,7 +506,8 @@ impl Connection {
             self.settle_phase(true, bench);
             return Ok(Sent::All);
         }
-        let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut bench.copied);
+        let staging = bench.ring.as_mut().map(|ring| Staging { ring, is_wanted: false });
+        let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut bench.copied, staging);
         bench.counts().bytes_sent.add(bytes);
         let finished = self.queue.iter().take_while(|pending| pending.response.is_finished()).count();
         for mut pending in self.queue.drain(..finished) {
@@ -491,7 +533,7 @@ impl Connection {
         }
         let mut lingered = self.lingered_bytes.unwrap_or(0);
         while self.unread && lingered < LINGER_BYTES_MAX {
-            match self.transport.receive(&mut bench.input) {
+            match self.transport.receive(&mut bench.input, &mut bench.ring) {
                 Ok(0) => return Ok(Turn::Close),
                 Ok(received) => lingered += received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,

@@ -79,6 +79,14 @@ counters! {
     connections_broken,
     /// Connections closed at the end of the stop timeout with their response unfinished.
     stop_aborted,
+    /// Connections that went over to io_uring.
+    ring_joined,
+    /// Those that went back to epoll.
+    ring_left,
+    /// Receptions by io_uring that had to begin anew, because all buffers were in use.
+    ring_starved,
+    /// Responses by io_uring that a socket had no room for at once.
+    ring_blocked,
     /// Requests answered, with whatever status.
     requests,
     /// Requests answered with 3xx.

@@ -53,6 +53,7 @@ impl Reloader {
             ("tls.listen_quic", before.listen_quic != options.listen_quic),
             ("tls.http3", before.http3 != options.http3),
             ("loops", before.loops != options.loops.max(1)),
+            ("io", before.io != options.io),
             ("cache", before.cache_bytes_max != options.cache_bytes_max),
             ("arm", before.arm != options.arm),
             ("admin", before.admin != options.admin),

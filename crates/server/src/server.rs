@@ -13,10 +13,11 @@ use crate::front::host_counts::{HostLedger, HostTable};
 use crate::front::rewrite::Fields;
 use crate::front::{Front, Hosts};
 use crate::listen::{self, ListenAddr, Listener, Local, LocalAddr};
-use crate::options::{Limits, Options};
+use crate::options::{Io, Limits, Options};
 use crate::per_address::PerAddress;
 use crate::quic::{self, QuicSocket};
 use crate::reload::{Reloader, Reloads};
+use crate::ring::{self, Ring};
 use crate::root::Root;
 use crate::shelf::Shelf;
 use crate::site::{Share, Site};
@@ -54,12 +55,15 @@ pub struct Server {
     reloader: Reloader,
     connections_max: usize,
     files_max: usize,
+    /// Why io_uring is not used although it would have been.
+    without_ring: Option<std::io::Error>,
 }
 
 /// What is set up for a loop before its thread starts.
 #[derive(Debug)]
 struct LoopParts {
     epoll: Epoll,
+    ring: Option<Ring>,
     waker: Waker,
     listeners: Vec<Listener>,
     quic: Vec<QuicSocket>,
@@ -110,10 +114,21 @@ impl Server {
             None => None,
         };
         let failed = |source| BindError::EventLoop { source };
+        let without_ring = match options.io {
+            Io::Epoll => None,
+            Io::Auto | Io::Uring => Epoll::new().and_then(|epoll| ring::probe(epoll.fd())).err(),
+        };
+        if options.io == Io::Uring
+            && let Some(source) = without_ring
+        {
+            return Err(BindError::Ring { source });
+        }
+        let has_ring = options.io != Io::Epoll && without_ring.is_none();
         let parts = sockets.into_iter().zip(quic_sockets).map(|(listeners, quic)| {
             let root = root.try_clone().map_err(failed)?;
             let epoll = Epoll::new().map_err(failed)?;
-            Ok(LoopParts { epoll, waker: Waker::new().map_err(failed)?, listeners, quic, root })
+            let ring = has_ring.then(|| Ring::new(epoll.fd())).transpose().map_err(failed)?;
+            Ok(LoopParts { epoll, ring, waker: Waker::new().map_err(failed)?, listeners, quic, root })
         });
         let parts = parts.collect::<Result<Vec<_>, BindError>>()?;
         let counters = Counters((0..options.loops).map(|_| LoopCounters::default()).collect());
@@ -138,6 +153,7 @@ impl Server {
             reopen,
             connections_max,
             files_max,
+            without_ring,
         })
     }
 
@@ -159,6 +175,20 @@ impl Server {
     /// Where the server tells of itself, if it does.
     pub fn admin_local(&self) -> Option<Local> {
         self.admin.as_ref().and_then(AdminServer::local)
+    }
+
+    /// How bytes of plain-text connections that are kept come and go: `io_uring` or `epoll`.
+    pub fn io(&self) -> &'static str {
+        if self.has_ring() { "io_uring" } else { "epoll" }
+    }
+
+    /// Why that is epoll where io_uring would have been used.
+    pub fn without_ring(&self) -> Option<&std::io::Error> {
+        self.without_ring.as_ref()
+    }
+
+    fn has_ring(&self) -> bool {
+        self.parts.iter().any(|part| part.ring.is_some())
     }
 
     /// The number of event loops.
@@ -208,6 +238,7 @@ impl Server {
     /// As for [`run`](Self::run).
     pub fn run_with(self, stop: &AtomicBool, mut beside: impl FnMut()) -> Result<Counts, RunError> {
         let alt_svc = alt_svc(&self.quic_addrs());
+        let (io, has_ring) = (self.io(), self.has_ring());
         let Self { options, parts, mut certificates, tls, quic, mut log, admin, counters, reopen, reloader, .. } = self;
         let (connections_max, files_max) = (self.connections_max, self.files_max);
         // Before ARM, which says whose memory it is that it tells from.
@@ -229,6 +260,7 @@ impl Server {
             process: Process::open(),
             started: self.started,
             listen: self.locals.iter().map(ToString::to_string).collect(),
+            io,
             connections_max,
             cache_bytes_max: options.cache_bytes_max,
             has_log: log_wanted.is_some(),
@@ -240,7 +272,7 @@ impl Server {
         let stopping = AtomicBool::new(false);
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
         for (index, (part, log)) in parts.into_iter().zip(buffers).enumerate() {
-            let LoopParts { epoll, waker, listeners, quic: quic_sockets, root } = part;
+            let LoopParts { epoll, ring, waker, listeners, quic: quic_sockets, root } = part;
             let waker = Arc::new(waker);
             wakers.push(Arc::clone(&waker));
             let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
@@ -248,9 +280,9 @@ impl Server {
             let (tls, shelf) = (tls.clone(), Arc::clone(&shelf));
             let quic = (quic_sockets, quic.clone(), alt_svc.clone());
             let hosts = HostLedger { table: Arc::clone(&hosts), index };
-            threads.push(Start { reloads, hosts, epoll, waker, listeners, quic, root, tls, log, arm, shelf });
+            threads.push(Start { reloads, hosts, epoll, ring, waker, listeners, quic, root, tls, log, arm, shelf });
         }
-        confinement.take_hold(&options);
+        confinement.take_hold(&options, has_ring);
         // No thread was started before, so that all of them are confined.
         let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
         let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
@@ -356,6 +388,7 @@ struct Start {
     /// With the loop's number.
     hosts: HostLedger,
     epoll: Epoll,
+    ring: Option<Ring>,
     waker: Arc<Waker>,
     listeners: Vec<Listener>,
     /// Sockets, what they need, and what is said of them elsewhere.
@@ -389,6 +422,8 @@ impl Start {
             Workbench::new(front, self.log, self.arm, options, counters.clone(), index, (self.reloads, watcher));
         let (sockets, config, alt_svc) = self.quic;
         bench.alt_svc = alt_svc;
+        self.ring.as_ref().map_or(Ok(()), Ring::enable)?;
+        bench.ring = self.ring;
         let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, index, options.loops);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
         let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, bench, Arc::clone(open));

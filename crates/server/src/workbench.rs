@@ -15,6 +15,7 @@ use crate::options::{Limits, Options, Timeouts};
 use crate::pending::Pending;
 use crate::reload::Reloads;
 use crate::request::Request;
+use crate::ring::Ring;
 use crate::static_probe::static_probe;
 use crate::watcher::Watcher;
 use std::net::SocketAddr;
@@ -47,6 +48,8 @@ pub(crate) struct Workbench {
     pub(crate) input: Box<[u8]>,
     pub(crate) batch: Vec<Pending>,
     pub(crate) copied: Vec<u8>,
+    /// Where there is io_uring.
+    pub(crate) ring: Option<Ring>,
     pub(crate) http2: http2::Scratch,
     pub(crate) http3: http3::Scratch,
 }
@@ -81,6 +84,7 @@ impl Workbench {
             input: vec![0; input_bytes].into(),
             batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
             copied: Vec::new(),
+            ring: None,
             http2: http2::Scratch::default(),
             http3: http3::Scratch::default(),
         }
