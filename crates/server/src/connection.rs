@@ -7,7 +7,6 @@
 
 use crate::arm_requests::Received;
 use crate::census::State;
-use crate::counters::LoopCounters;
 use crate::drain::Drain;
 use crate::epoll::Readiness;
 use crate::error_page::{self, Extra};
@@ -392,7 +391,7 @@ impl Connection {
                     if std::mem::take(&mut self.owes_alt_svc) {
                         alt_svc.apply(pending);
                     }
-                    count(pending.status, counts);
+                    counts.count(pending.status);
                     if let Some(log) = log {
                         log.begin(&mut pending.log, Some(&request), self.peer.ip(), pending.status, clock);
                     }
@@ -451,7 +450,7 @@ impl Connection {
         self.after = After::Linger;
         let pending = &mut bench.batch[place];
         error_page::write(pending, status, Extra::default(), &bench.clock, Persistence::Closes);
-        count(status, &bench.counters.0[bench.index]);
+        bench.counters.0[bench.index].count(status);
         if let Some(log) = &bench.log {
             log.begin(&mut pending.log, None, self.peer.ip(), status, &bench.clock);
         }
@@ -587,16 +586,6 @@ enum Input {
     /// It is not of HTTP/1.
     Other,
     End,
-}
-
-pub(crate) fn count(status: u16, counts: &LoopCounters) {
-    counts.requests.add(1);
-    match status {
-        300..=399 => counts.redirections.add(1),
-        400..=499 => counts.client_errors.add(1),
-        500..=599 => counts.server_errors.add(1),
-        _ => {}
-    }
 }
 
 /// Whether an empty line ends after the first `scanned` bytes.

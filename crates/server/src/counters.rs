@@ -36,6 +36,20 @@ macro_rules! counters {
     };
 }
 
+impl LoopCounters {
+    /// Counts a response by its status.
+    #[inline]
+    pub(crate) fn count(&self, status: u16) {
+        self.requests.add(1);
+        match status {
+            300..=399 => self.redirections.add(1),
+            400..=499 => self.client_errors.add(1),
+            500..=599 => self.server_errors.add(1),
+            _ => {}
+        }
+    }
+}
+
 counters! {
     /// Connections accepted, those refused included.
     connections,

@@ -114,20 +114,20 @@ impl Server {
             None => None,
         };
         let failed = |source| BindError::EventLoop { source };
-        let without_ring = match options.io {
-            Io::Epoll => None,
-            Io::Auto | Io::Uring => Epoll::new().and_then(|epoll| ring::probe(epoll.fd())).err(),
+        let instances = (0..options.loops).map(|_| Epoll::new()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let rings = match options.io {
+            Io::Epoll => Ok(Vec::new()),
+            Io::Auto | Io::Uring => ring::for_each(&instances),
         };
-        if options.io == Io::Uring
-            && let Some(source) = without_ring
-        {
-            return Err(BindError::Ring { source });
-        }
-        let has_ring = options.io != Io::Epoll && without_ring.is_none();
-        let parts = sockets.into_iter().zip(quic_sockets).map(|(listeners, quic)| {
+        let (rings, without_ring) = match rings {
+            Ok(rings) => (rings, None),
+            Err(source) if options.io == Io::Uring => return Err(BindError::Ring { source }),
+            Err(source) => (Vec::new(), Some(source)),
+        };
+        let rings = rings.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+        let parts = sockets.into_iter().zip(quic_sockets).zip(instances.into_iter().zip(rings));
+        let parts = parts.map(|((listeners, quic), (epoll, ring))| {
             let root = root.try_clone().map_err(failed)?;
-            let epoll = Epoll::new().map_err(failed)?;
-            let ring = has_ring.then(|| Ring::new(epoll.fd())).transpose().map_err(failed)?;
             Ok(LoopParts { epoll, ring, waker: Waker::new().map_err(failed)?, listeners, quic, root })
         });
         let parts = parts.collect::<Result<Vec<_>, BindError>>()?;

@@ -3,7 +3,6 @@
 use crate::access_log::LogBuffer;
 use crate::arm_requests::{self, ArmRequests, Received};
 use crate::clock::Clock;
-use crate::connection::count;
 use crate::counters::{Counters, LoopCounters};
 use crate::error_page::{self, Extra};
 use crate::front::Front;
@@ -135,7 +134,7 @@ impl Workbench {
         let counts = &counters.0[*index];
         static_probe!("route");
         front.respond(request, peer.ip(), Persistence::Stays, clock, counts, pending);
-        count(pending.status, counts);
+        counts.count(pending.status);
         if let Some(log) = log {
             log.begin(&mut pending.log, Some(request), peer.ip(), pending.status, clock);
         }
@@ -149,7 +148,7 @@ impl Workbench {
     #[cold]
     pub(crate) fn answer_unfit(&mut self, status: u16, peer: SocketAddr, pending: &mut Pending) {
         error_page::write(pending, status, Extra::default(), &self.clock, Persistence::Stays);
-        count(status, self.counts());
+        self.counts().count(status);
         if let Some(log) = &mut self.log {
             log.begin(&mut pending.log, None, peer.ip(), status, &self.clock);
         }

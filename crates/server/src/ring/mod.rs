@@ -10,6 +10,7 @@ mod turns;
 
 pub(crate) use turns::REQUESTS_BEFORE_JOINING;
 
+use crate::epoll::Epoll;
 use crate::transport::Lane;
 use buffers::{Buffers, GROUP};
 use io_uring::register::Restriction;
@@ -205,7 +206,6 @@ impl Ring {
     /// Hands over what waits, and waits for a completion, at most `timeout_ms`, without end if that is negative. Then
     /// everything that was staged has gone, or is to be had from [`take_unsent`](Self::take_unsent).
     pub(crate) fn enter(&mut self, timeout_ms: i32) -> io::Result<()> {
-        self.receptions.clear();
         self.buffers.publish();
         if !self.is_watching {
             let poll = opcode::PollAdd::new(types::Fd(self.epoll), libc::POLLIN as u32).build().user_data(EPOLL);
@@ -369,13 +369,20 @@ impl Ring {
     }
 }
 
-/// Whether this kernel lets this process have a ring that works.
+/// A ring for each epoll instance, after one was tried out.
 ///
 /// # Errors
 ///
 /// As for [`Ring::new`].
-pub(crate) fn probe(epoll: RawFd) -> io::Result<()> {
-    let mut ring = Ring::new(epoll)?;
-    ring.enable()?;
-    ring.enter(0)
+pub(crate) fn for_each(instances: &[Epoll]) -> io::Result<Vec<Ring>> {
+    let make = || {
+        let trial = Epoll::new()?;
+        let mut ring = Ring::new(trial.fd())?;
+        ring.enable()?;
+        ring.enter(0)?;
+        instances.iter().map(|epoll| Ring::new(epoll.fd())).collect()
+    };
+    // In a thread that ends: the kernel interrupts whoever has made a ring when the ring is closed.
+    let made = std::thread::scope(|scope| scope.spawn(make).join());
+    made.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }

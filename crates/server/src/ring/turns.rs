@@ -20,9 +20,12 @@ const ROOM: Readiness = Readiness { writable: true, ..NONE };
 impl EventLoop {
     /// Waits by the ring where anything is under way in it, else by epoll; how many events that has.
     pub(crate) fn wait(&mut self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
-        let Some(ring) = self.bench.ring.as_mut().filter(|ring| ring.is_in_use()) else {
+        let Some(ring) = self.bench.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
+        // What the last call brought was dealt with.
+        ring.receptions.clear();
+        if !ring.is_in_use() {
             return self.epoll.wait(events, timeout_ms);
-        };
+        }
         ring.enter(timeout_ms)?;
         // What was staged for them has gone, and their receptions have ended.
         self.closing.clear();
