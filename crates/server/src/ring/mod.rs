@@ -286,19 +286,16 @@ impl Ring {
         let (token, result) = (entry.user_data(), entry.result());
         let is_last = !cqueue::more(entry.flags());
         self.armed -= usize::from(is_last);
-        // A stream that has ended brings no buffer.
-        self.arrival = match (result, cqueue::buffer_select(entry.flags())) {
+        let buffer = cqueue::buffer_select(entry.flags());
+        self.arrival = match (result, buffer) {
             (1.., Some(buffer)) => Arrival::Bytes { buffer, taken: 0, len: result.unsigned_abs() as usize },
-            (_, Some(buffer)) => {
-                self.buffers.give_back(buffer);
-                Arrival::Nothing
-            }
-            (0, None) => Arrival::End,
-            (_, None) if matches!(-result, libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN) => {
-                Arrival::Nothing
-            }
-            (_, None) => Arrival::Failed(-result),
+            (0, _) => Arrival::End,
+            _ if matches!(-result, libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN) => Arrival::Nothing,
+            _ => Arrival::Failed(-result),
         };
+        if let Some(buffer) = buffer.filter(|_| result <= 0) {
+            self.buffers.give_back(buffer);
+        }
         Some(Reception { token, is_last, is_starved: result == -libc::ENOBUFS })
     }
 
@@ -385,4 +382,37 @@ pub(crate) fn for_each(instances: &[Epoll]) -> io::Result<Vec<Ring>> {
     // In a thread that ends: the kernel interrupts whoever has made a ring when the ring is closed.
     let made = std::thread::scope(|scope| scope.spawn(make).join());
     made.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_does_nothing_but_what_the_server_does() {
+        let epoll = Epoll::new().expect("an instance");
+        // In a thread of its own, as the loops' are.
+        let tried = std::thread::spawn(move || {
+            let Ok(mut ring) = Ring::new(epoll.fd()) else {
+                eprintln!("SKIPPED: no io_uring");
+                return;
+            };
+            ring.enable().expect("is enabled");
+            let path = c"/etc/passwd".as_ptr();
+            let others = [
+                opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path).build(),
+                opcode::Nop::new().build(),
+                opcode::Socket::new(libc::AF_INET, libc::SOCK_STREAM, 0).build(),
+                opcode::Recv::new(types::Fd(0), std::ptr::null_mut(), 0).build().flags(squeue::Flags::IO_LINK),
+            ];
+            for (token, entry) in others.into_iter().enumerate() {
+                ring.push(&entry.user_data(token as u64)).expect("there is room");
+                ring.enter(0).expect("is called");
+                let results: Vec<i32> = ring.receptions.drain(..).map(|entry| entry.result()).collect();
+                assert_eq!(results, [-libc::EACCES], "{token}");
+            }
+            assert!(ring.ring.submitter().register_files(&[0]).is_err(), "and registers nothing more");
+        });
+        tried.join().expect("no panic");
+    }
 }
