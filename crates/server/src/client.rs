@@ -33,7 +33,13 @@ enum Protocol {
 impl Client {
     pub(crate) fn new(transport: Transport, peer: SocketAddr, bench: &Workbench) -> Self {
         let fd = transport.fd();
-        Self { protocol: Protocol::Http1(Connection::new(transport, peer, bench)), fd, peer, registered: None, before_joining: 0 }
+        Self {
+            protocol: Protocol::Http1(Connection::new(transport, peer, bench)),
+            fd,
+            peer,
+            registered: None,
+            before_joining: 0,
+        }
     }
 
     #[inline]

@@ -175,10 +175,7 @@ impl Connection {
     /// Whether it would be on the ring as well: it speaks in the clear, and waits for another request than its first.
     #[inline]
     pub(crate) fn fits_ring(&self) -> bool {
-        self.phase == Phase::Idle
-            && !self.ended
-            && self.transport.lane() == Lane::Socket
-            && !self.transport.is_secure()
+        self.phase == Phase::Idle && !self.ended && self.transport.lane() == Lane::Socket && !self.transport.is_secure()
     }
 
     /// Takes back output that the ring was given and that the socket had no room for.

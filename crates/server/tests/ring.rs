@@ -5,7 +5,7 @@ mod harness;
 
 use harness::{Site, connect, read_reply, read_to_end, wait_until};
 use proptest::prelude::*;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 use weir_server::{BindError, Io, Options, Server};
@@ -146,12 +146,10 @@ fn a_client_that_reads_nothing_is_not_answered_without_bound() {
         writer.shutdown(Shutdown::Write).expect("shuts");
     });
     asked += usize::from(is_cut);
-    for i in 1..asked {
-        let reply = read_reply(&mut stream, false);
-        assert_eq!((reply.status, reply.body.as_slice()), (200, FILES[1].1), "{i} of {asked}");
-    }
+    let all = read_to_end(&mut stream);
+    assert_eq!(memchr_count(&all, b"HTTP/1.1 200 OK\r\n"), asked - 1, "each once");
+    assert_eq!(memchr_count(&all, &[FILES[1].1, b"HTTP/1.1 200 OK\r\n"].concat()), asked - 2, "each whole, in order");
     writing.join().expect("no panic");
-    assert_eq!(stream.read(&mut [0]).expect("ends"), 0);
     let counts = site.stop();
     assert_eq!((counts.requests as usize, counts.connections_broken), (asked, 0), "{counts:?}");
     assert!(counts.ring_left > 0, "{counts:?}");
@@ -182,7 +180,11 @@ fn what_a_socket_has_no_room_for_is_sent_later() {
     stream.shutdown(Shutdown::Write).expect("shuts");
     let all = read_to_end(&mut stream);
     assert_eq!(memchr_count(&all, b"HTTP/1.1 200 OK\r\n") as u64, asked - 1, "each once");
-    assert_eq!(memchr_count(&all, &[FILES[1].1, b"HTTP/1.1 200 OK\r\n"].concat()) as u64, asked - 2, "each whole, in order");
+    assert_eq!(
+        memchr_count(&all, &[FILES[1].1, b"HTTP/1.1 200 OK\r\n"].concat()) as u64,
+        asked - 2,
+        "each whole, in order"
+    );
     let counts = site.stop();
     assert_eq!((counts.requests, counts.connections_broken), (asked, 0), "{counts:?}");
     assert!(counts.ring_left > 0, "{counts:?}");
@@ -270,7 +272,8 @@ fn where_the_system_forbids_it_epoll_serves() {
     // In a thread of its own, which keeps the filter until its end.
     let forbidden = || {
         forbid_io_uring();
-        let options = |io| Options { io, listen: vec!["127.0.0.1:0".parse().expect("an address")], ..Options::new(".") };
+        let options =
+            |io| Options { io, listen: vec!["127.0.0.1:0".parse().expect("an address")], ..Options::new(".") };
         let server = Server::bind(options(Io::Auto)).expect("binds");
         assert_eq!(server.io(), "epoll");
         assert_eq!(server.without_ring().and_then(std::io::Error::raw_os_error), Some(libc::EPERM));

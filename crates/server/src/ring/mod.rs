@@ -118,8 +118,7 @@ impl Ring {
             .dontfork()
             .build(SUBMISSIONS)?;
         let buffers = Buffers::new(&ring)?;
-        let operations =
-            [opcode::Recv::CODE, opcode::Send::CODE, opcode::PollAdd::CODE, opcode::AsyncCancel::CODE];
+        let operations = [opcode::Recv::CODE, opcode::Send::CODE, opcode::PollAdd::CODE, opcode::AsyncCancel::CODE];
         let flags = squeue::Flags::BUFFER_SELECT | squeue::Flags::SKIP_SUCCESS;
         let mut only: Vec<Restriction> = operations.into_iter().map(Restriction::sqe_op).collect();
         only.push(Restriction::sqe_flags_allowed(flags.bits()));
