@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_server::{
     AccessLog, Admin, AdminError, AdminToken, Adviser, ArmRules, BindError, CertificateFiles, ConfigurationError,
-    Counts, ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, Teller, read_configuration,
+    Counts, Io, ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, Teller, read_configuration,
 };
 
 const EXAMPLES: &str = "\
@@ -109,6 +109,10 @@ pub(crate) struct Args {
     /// Event loops that rest until a rule asks for more copies or nodes; they stand for the nodes of pools [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     reserve_loops: Option<u16>,
+
+    /// How bytes come and go: auto, epoll or io_uring; auto is io_uring where the kernel has it and allows it [default: auto]
+    #[arg(long, value_name = "WAY")]
+    io: Option<Io>,
 
     /// Memory for file contents, of all loops together, in MiB [default: 256]
     #[arg(long, value_name = "MIB")]
@@ -394,6 +398,7 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
     if let Some(loops) = args.reserve_loops {
         options.reserve_loops = usize::from(loops);
     }
+    options.io = args.io.unwrap_or(options.io);
     if let Some(mib) = args.cache_mib {
         options.cache_bytes_max = u64::from(mib) << 20;
     }
@@ -483,7 +488,9 @@ fn greeting(server: &Server) -> String {
         hosts => hosts.join(", "),
     };
     let told = server.admin_local().map_or_else(String::new, |local| format!("; it tells of itself at {local}"));
-    format!("serving {what} at {} with {loops} loop{plural}{told}", urls.join(" "))
+    let instead = server.without_ring().map_or_else(String::new, |error| format!(" (io_uring: {error})"));
+    let io = server.io();
+    format!("serving {what} at {} with {loops} loop{plural} by {io}{instead}{told}", urls.join(" "))
 }
 
 fn farewell(counts: &Counts) -> String {

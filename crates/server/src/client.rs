@@ -4,7 +4,8 @@ use crate::census::Census;
 use crate::connection::{Connection, Turn};
 use crate::epoll::{Interest, Readiness};
 use crate::http2;
-use crate::transport::Transport;
+use crate::ring::Ring;
+use crate::transport::{Lane, Transport};
 use crate::workbench::Workbench;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -17,6 +18,8 @@ pub(crate) struct Client {
     pub(crate) peer: SocketAddr,
     /// What the event queue was told.
     pub(crate) registered: Option<Interest>,
+    /// Turns that do not wait for room before it joins the ring.
+    pub(crate) before_joining: u8,
 }
 
 #[derive(Debug)]
@@ -30,7 +33,13 @@ enum Protocol {
 impl Client {
     pub(crate) fn new(transport: Transport, peer: SocketAddr, bench: &Workbench) -> Self {
         let fd = transport.fd();
-        Self { protocol: Protocol::Http1(Connection::new(transport, peer, bench)), fd, peer, registered: None }
+        Self {
+            protocol: Protocol::Http1(Connection::new(transport, peer, bench)),
+            fd,
+            peer,
+            registered: None,
+            before_joining: 0,
+        }
     }
 
     #[inline]
@@ -72,6 +81,89 @@ impl Client {
                 Protocol::Changing => false,
             };
         if blocked { Interest::InputAndRoom } else { Interest::Input }
+    }
+
+    #[inline]
+    pub(crate) fn lane(&self) -> Lane {
+        self.transport().map_or(Lane::Socket, Transport::lane)
+    }
+
+    /// Whether it may join the ring after a turn in which it did not have to wait for room.
+    #[inline]
+    pub(crate) fn fits_ring(&mut self) -> bool {
+        let Protocol::Http1(connection) = &self.protocol else { return false };
+        let fits = connection.fits_ring();
+        if fits && self.before_joining > 0 {
+            self.before_joining -= 1;
+            return false;
+        }
+        fits
+    }
+
+    /// Whether responses of it wait for the ring's next call.
+    #[inline]
+    pub(crate) fn is_staged(&self, ring: &Option<Ring>) -> bool {
+        self.transport().is_some_and(|transport| transport.is_staged(ring))
+    }
+
+    /// Whether output waits for room, or may come to: of what speaks HTTP/2 the ring takes none.
+    #[inline]
+    pub(crate) fn is_blocked(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.is_sending(),
+            Protocol::Http2(_) | Protocol::Changing => true,
+        }
+    }
+
+    /// Whether it holds input that it has not taken.
+    #[inline]
+    pub(crate) fn keeps_input(&self) -> bool {
+        self.transport().is_some_and(Transport::keeps_input)
+    }
+
+    /// Takes input that came when it took none.
+    pub(crate) fn keep_input(&mut self, bytes: &[u8]) {
+        if let Some(transport) = self.transport_mut() {
+            transport.keep_input(bytes);
+        }
+    }
+
+    pub(crate) fn join(&mut self, token: u64) {
+        if let Some(transport) = self.transport_mut() {
+            transport.join(token);
+        }
+    }
+
+    pub(crate) fn leave(&mut self, to: Lane) {
+        if let Some(transport) = self.transport_mut() {
+            transport.leave(to);
+        }
+    }
+
+    /// Takes back output that the ring was given and that the socket had no room for.
+    pub(crate) fn block(&mut self, output: &[u8], bench: &Workbench) {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => connection.block(output, bench),
+            Protocol::Http2(connection) => connection.transport_mut().keep_output(output),
+            Protocol::Changing => {}
+        }
+    }
+
+    #[inline]
+    fn transport(&self) -> Option<&Transport> {
+        match &self.protocol {
+            Protocol::Http1(connection) => Some(connection.transport()),
+            Protocol::Http2(connection) => Some(connection.transport()),
+            Protocol::Changing => None,
+        }
+    }
+
+    fn transport_mut(&mut self) -> Option<&mut Transport> {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => Some(connection.transport_mut()),
+            Protocol::Http2(connection) => Some(connection.transport_mut()),
+            Protocol::Changing => None,
+        }
     }
 
     /// Adds itself to a census.

@@ -8,7 +8,6 @@
 use crate::arm_requests::Received;
 use crate::caller::Caller;
 use crate::census::State;
-use crate::counters::LoopCounters;
 use crate::drain::Drain;
 use crate::epoll::Readiness;
 use crate::error_page::{self, Extra};
@@ -20,7 +19,7 @@ use crate::request::{self, Framing, Head, Request};
 use crate::send::Sent;
 use crate::static_probe::static_probe;
 use crate::throttle::Gate;
-use crate::transport::Transport;
+use crate::transport::{Lane, Staging, Transport};
 use crate::workbench::{BATCH_MAX, Workbench, refuse_full};
 use std::io;
 use std::net::SocketAddr;
@@ -168,16 +167,44 @@ impl Connection {
         self.saved_is_ready = true;
     }
 
+    #[inline]
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    #[inline]
+    pub(crate) fn transport_mut(&mut self) -> &mut Transport {
+        &mut self.transport
+    }
+
+    /// Whether it would be on the ring as well: it speaks in the clear, and waits for another request than its first.
+    #[inline]
+    pub(crate) fn fits_ring(&self) -> bool {
+        self.phase == Phase::Idle && !self.ended && self.transport.lane() == Lane::Socket && !self.transport.is_secure()
+    }
+
+    /// Takes back output that the ring was given and that the socket had no room for.
+    pub(crate) fn block(&mut self, output: &[u8], bench: &Workbench) {
+        self.transport.keep_output(output);
+        self.room = false;
+        self.enter(Phase::Stall, bench);
+    }
+
     /// Does what can be done now.
     pub(crate) fn turn(&mut self, bench: &mut Workbench, readiness: Readiness) -> Turn {
         self.unread |= readiness.readable;
         self.ended |= readiness.ended;
         self.room |= readiness.writable;
-        let turn = self.work(bench).unwrap_or_else(|_| {
+        let mut turn = self.work(bench).unwrap_or_else(|_| {
             bench.counts().connections_broken.add(1);
             self.give_up(bench);
             Turn::Close
         });
+        if turn == Turn::Close && self.transport.is_staged(&bench.ring) {
+            // What was answered goes out first.
+            self.after = After::Close;
+            turn = Turn::Again;
+        }
         static_probe!("done");
         turn
     }
@@ -217,6 +244,7 @@ impl Connection {
             }
             match self.after {
                 After::Continue => {}
+                _ if self.transport.is_staged(&bench.ring) => return Ok(Turn::Again),
                 After::Close => return Ok(Turn::Close),
                 After::Linger => return self.linger(bench),
                 After::Upgrade => return Ok(Turn::Upgrade),
@@ -270,7 +298,7 @@ impl Connection {
             return Ok(Input::Nothing);
         }
         let saved = self.saved.len();
-        let received = match self.transport.receive(&mut bench.input[saved..]) {
+        let received = match self.transport.receive(&mut bench.input[saved..], &mut bench.ring) {
             Ok(0) => return Ok(Input::End),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -389,7 +417,7 @@ impl Connection {
                     if std::mem::take(&mut self.owes_alt_svc) {
                         alt_svc.apply(pending);
                     }
-                    count(pending.status, counts);
+                    counts.count(pending.status);
                     if let Some(log) = log {
                         log.begin(&mut pending.log, Some(&request), self.peer.ip(), pending.status, clock);
                     }
@@ -448,7 +476,7 @@ impl Connection {
         self.after = After::Linger;
         let pending = &mut bench.batch[place];
         error_page::write(pending, status, Extra::default(), &bench.clock, Persistence::Closes);
-        count(status, &bench.counters.0[bench.index]);
+        bench.counters.0[bench.index].count(status);
         if let Some(log) = &bench.log {
             log.begin(&mut pending.log, None, self.peer.ip(), status, &bench.clock);
         }
@@ -460,7 +488,7 @@ impl Connection {
             return Ok(Sent::Blocked);
         }
         static_probe!("send");
-        let (outcome, bytes) = self.transport.flush(&mut bench.batch[..batch], &mut bench.copied);
+        let (outcome, bytes) = self.flush_batch(batch, bench);
         bench.counts().bytes_sent.add(bytes);
         for place in 0..batch {
             if matches!(outcome, Ok(Sent::All)) || bench.batch[place].is_finished() {
@@ -475,6 +503,15 @@ impl Connection {
             self.enter(Phase::Stall, bench);
         }
         outcome
+    }
+
+    #[inline]
+    fn flush_batch(&mut self, batch: usize, bench: &mut Workbench) -> (io::Result<Sent>, u64) {
+        let Workbench { batch: places, copied, ring, arm, .. } = bench;
+        // Who tells when a response was sent waits until it is; so does who closes after it.
+        let is_wanted = arm.is_none() && self.after == After::Continue;
+        let staging = ring.as_mut().map(|ring| Staging { ring, is_wanted });
+        self.transport.flush(&mut places[..batch], copied, staging)
     }
 
     /// Goes on with the responses that are queued.
@@ -494,7 +531,8 @@ impl Connection {
             self.settle_phase(true, bench);
             return Ok(Sent::All);
         }
-        let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut bench.copied);
+        let staging = bench.ring.as_mut().map(|ring| Staging { ring, is_wanted: false });
+        let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut bench.copied, staging);
         bench.counts().bytes_sent.add(bytes);
         let finished = self.queue.iter().take_while(|pending| pending.is_finished()).count();
         for mut pending in self.queue.drain(..finished) {
@@ -520,7 +558,7 @@ impl Connection {
         }
         let mut lingered = self.lingered_bytes.unwrap_or(0);
         while self.unread && lingered < LINGER_BYTES_MAX {
-            match self.transport.receive(&mut bench.input) {
+            match self.transport.receive(&mut bench.input, &mut bench.ring) {
                 Ok(0) => return Ok(Turn::Close),
                 Ok(received) => lingered += received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,
@@ -574,16 +612,6 @@ enum Input {
     /// It is not of HTTP/1.
     Other,
     End,
-}
-
-pub(crate) fn count(status: u16, counts: &LoopCounters) {
-    counts.requests.add(1);
-    match status {
-        300..=399 => counts.redirections.add(1),
-        400..=499 => counts.client_errors.add(1),
-        500..=599 => counts.server_errors.add(1),
-        _ => {}
-    }
 }
 
 /// Whether an empty line ends after the first `scanned` bytes.

@@ -36,6 +36,20 @@ macro_rules! counters {
     };
 }
 
+impl LoopCounters {
+    /// Counts a response by its status.
+    #[inline]
+    pub(crate) fn count(&self, status: u16) {
+        self.requests.add(1);
+        match status {
+            300..=399 => self.redirections.add(1),
+            400..=499 => self.client_errors.add(1),
+            500..=599 => self.server_errors.add(1),
+            _ => {}
+        }
+    }
+}
+
 counters! {
     /// Connections accepted, those refused included.
     connections,
@@ -79,6 +93,14 @@ counters! {
     connections_broken,
     /// Connections closed at the end of the stop timeout with their response unfinished.
     stop_aborted,
+    /// Connections that went over to io_uring.
+    ring_joined,
+    /// Those that went back to epoll.
+    ring_left,
+    /// Receptions by io_uring that had to begin anew, because all buffers were in use.
+    ring_starved,
+    /// Responses by io_uring that a socket had no room for at once.
+    ring_blocked,
     /// Requests answered, with whatever status.
     requests,
     /// Requests answered with 3xx.

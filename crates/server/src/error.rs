@@ -109,6 +109,15 @@ pub enum BindError {
     /// A certificate or its key cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// io_uring was asked for, and the system does not give it.
+    #[error(
+        "io_uring cannot be used: {source}; it takes Linux 6.1, kernel.io_uring_disabled = 0 and no filter of system calls \
+         that forbids it; --io auto does with epoll where it is missing"
+    )]
+    Ring {
+        /// What the system said.
+        source: io::Error,
+    },
     /// The system gives no event queue, thread or descriptor.
     #[error("cannot set up an event loop: {source}; raise the limit of open files (ulimit -n)")]
     EventLoop {

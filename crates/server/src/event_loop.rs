@@ -11,9 +11,10 @@ use crate::epoll::{self, Epoll, Interest, Readiness, Waker};
 use crate::listen::Listener;
 use crate::per_address::PerAddress;
 use crate::quic;
+use crate::ring::REQUESTS_BEFORE_JOINING;
 use crate::slab::Slab;
 use crate::tls::Session;
-use crate::transport::Transport;
+use crate::transport::{Lane, Transport};
 use crate::workbench::Workbench;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -49,20 +50,22 @@ const RESERVED: u64 = u64::MAX - 4096;
 const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
 /// An event without one: for a connection that was not finished in its turn.
-const NONE: Readiness = Readiness { readable: false, ended: false, writable: false };
+pub(crate) const NONE: Readiness = Readiness { readable: false, ended: false, writable: false };
 /// A hint that a new connection brings its first bytes along.
-const READABLE: Readiness = Readiness { readable: true, ..NONE };
+pub(crate) const READABLE: Readiness = Readiness { readable: true, ..NONE };
 
 /// One loop with its connections.
 pub(crate) struct EventLoop {
-    epoll: Epoll,
+    pub(crate) epoll: Epoll,
     listeners: Vec<Listener>,
     quic: Vec<quic::Endpoint>,
     tls: Option<Arc<rustls::ServerConfig>>,
-    connections: Slab,
-    bench: Workbench,
+    pub(crate) connections: Slab,
+    pub(crate) bench: Workbench,
     /// Connections that have more to do without waiting.
-    again: Vec<u64>,
+    pub(crate) again: Vec<u64>,
+    /// Connections that are closed once the ring has nothing more to do with them.
+    pub(crate) closing: Vec<Client>,
     /// The connections of all loops.
     open: Arc<Open>,
     paused_until_ms: Option<u64>,
@@ -120,6 +123,7 @@ impl EventLoop {
             connections: Slab::default(),
             bench,
             again: Vec::new(),
+            closing: Vec::new(),
             open,
             paused_until_ms: None,
             next_sweep_ms: 0,
@@ -143,13 +147,22 @@ impl EventLoop {
         }
         let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         while !(self.bench.stopping && self.is_empty()) || self.post.is_leaving() {
-            let count = self.epoll.wait(&mut events, self.timeout_ms())?;
+            let timeout_ms = self.timeout_ms();
+            let count = self.wait(&mut events, timeout_ms)?;
+            let receptions = self.receptions();
             self.bench.clock.tick();
-            self.is_counted &= count == 0;
+            self.is_counted &= count + receptions == 0;
             // First of all: a listening socket that is still listed from before stands ahead of a change, and the
             // connection that it brings may ask for what was changed.
             if events[..count].iter().any(|event| event.u64 == WATCHES) {
                 self.bench.hear();
+            }
+            self.resume_unsent();
+            for i in 0..receptions {
+                if i > 0 && i.is_multiple_of(EVENTS_PER_HEARING) {
+                    self.bench.hear();
+                }
+                self.turn_received(i);
             }
             for (i, event) in events[..count].iter().enumerate() {
                 if i > 0 && i.is_multiple_of(EVENTS_PER_HEARING) {
@@ -168,7 +181,8 @@ impl EventLoop {
                 }
             }
             for token in std::mem::take(&mut self.again) {
-                self.turn(token, NONE);
+                let readiness = self.readiness(token);
+                self.turn(token, readiness);
             }
             self.work_quic();
             if self.bench.clock.now_ms >= self.next_sweep_ms {
@@ -204,12 +218,12 @@ impl EventLoop {
     }
 
     fn is_empty(&self) -> bool {
-        self.connections.is_empty() && self.quic.iter().all(quic::Endpoint::is_empty)
+        self.connections.is_empty() && self.closing.is_empty() && self.quic.iter().all(quic::Endpoint::is_empty)
     }
 
     /// Sleeps without end only where nothing has a deadline.
     fn timeout_ms(&self) -> i32 {
-        if !self.again.is_empty() {
+        if !self.again.is_empty() || !self.closing.is_empty() {
             return 0;
         }
         let log_is_empty = self.bench.log.as_ref().is_none_or(crate::access_log::LogBuffer::is_empty);
@@ -250,15 +264,30 @@ impl EventLoop {
     }
 
     /// Lets a connection do what it can, and remembers what it waits for.
-    fn turn(&mut self, token: u64, readiness: Readiness) {
+    pub(crate) fn turn(&mut self, token: u64, readiness: Readiness) {
         let Some(connection) = self.connections.get(token) else { return };
         let turn = connection.turn(&mut self.bench, readiness);
         if turn == Turn::Close {
             return self.close(token);
         }
+        if connection.lane() != Lane::Socket {
+            return self.settle_in_ring(token, turn);
+        }
+        if turn == Turn::Wait
+            && self.bench.ring.is_some()
+            && !self.bench.stopping
+            && connection.fits_ring()
+            && self.join_ring(token)
+        {
+            return;
+        }
+        let Some(connection) = self.connections.get(token) else { return };
         let (fd, interest) = (connection.fd(), connection.interest());
         // To register again asks for the present state, too: if there is room now, the next look tells.
         if connection.registered != Some(interest) || turn == Turn::Room {
+            if interest == Interest::InputAndRoom {
+                connection.before_joining = REQUESTS_BEFORE_JOINING;
+            }
             let is_new = connection.registered.replace(interest).is_none();
             let registered =
                 if is_new { self.epoll.add(fd, token, interest) } else { self.epoll.modify(fd, token, interest) };
@@ -272,10 +301,13 @@ impl EventLoop {
         }
     }
 
-    fn close(&mut self, token: u64) {
+    pub(crate) fn close(&mut self, token: u64) {
         if let Some(mut connection) = self.connections.remove(token) {
             connection.give_up(&mut self.bench);
             self.open.leave(connection.peer.ip());
+            if connection.lane() != Lane::Socket || connection.is_staged(&self.bench.ring) {
+                self.close_in_ring(token, connection);
+            }
         }
     }
 
@@ -410,7 +442,11 @@ impl EventLoop {
         let stop_ms = u64::try_from(self.bench.timeouts.stop.as_millis()).unwrap_or(u64::MAX);
         self.stop_deadline_ms = self.bench.clock.now_ms.saturating_add(stop_ms);
         for token in self.connections.tokens(|_| true) {
-            self.turn(token, READABLE);
+            // What has arrived for those on the ring comes with the last completions, and then their turn.
+            self.leave_ring(token);
+            if self.connections.get(token).is_some_and(|connection| connection.lane() == Lane::Socket) {
+                self.turn(token, READABLE);
+            }
         }
         for endpoint in &mut self.quic {
             endpoint.begin_stop(&mut self.bench, &self.open);

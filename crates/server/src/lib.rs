@@ -16,6 +16,7 @@
 //! The bytes pass `transport.rs`, and over TLS `tls/`; `client.rs` gives the connection to `http2/` where the client
 //! speaks that, which asks the same `front/` and `site.rs` and has files of its own for the other steps.
 //! HTTP/3 comes by `quic/`, which has a UDP socket in the same loop, and is spoken by `http3/`.
+//! Where there is io_uring, `ring/` brings what plain-text connections receive and takes what they answer.
 //! What all connections of a loop share is in `workbench.rs`.
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
@@ -95,6 +96,7 @@ mod reload;
 mod request;
 mod response;
 mod resume;
+mod ring;
 mod root;
 mod send;
 mod server;
@@ -123,7 +125,7 @@ pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
 pub use listen::{ListenAddr, Local, LocalAddr};
 pub use options::{
-    AccessLog, CertificateFiles, Compression, Limits, LogFormat, LogTarget, Options, OwnFormat, Rotation, Timeouts,
+    AccessLog, CertificateFiles, Compression, Io, Limits, LogFormat, LogTarget, Options, OwnFormat, Rotation, Timeouts,
 };
 pub use reload::Reloader;
 pub use response::{AtomId, Digest, Part, Piece, Response, Variant};

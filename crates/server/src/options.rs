@@ -26,6 +26,8 @@ pub struct Options {
     /// Event loops that rest until [`crate::Control::spread`] has them serve, on the addresses of TCP. They have their
     /// shares of memory and descriptors all the time. Default: 0.
     pub reserve_loops: usize,
+    /// How bytes come and go. Default: by io_uring where that works.
+    pub io: Io,
     /// Bytes of file content held in memory by all loops together; each loop has an equal share. Default: 256 MiB.
     pub cache_bytes_max: u64,
     /// Files up to this size are held in memory; larger ones are sent from their descriptor, which in the clear spares
@@ -102,6 +104,7 @@ impl Options {
             root: root.into(),
             loops: std::thread::available_parallelism().map_or(1, usize::from),
             reserve_loops: 0,
+            io: Io::Auto,
             cache_bytes_max: 256 << 20,
             cached_file_bytes_max: 24 << 10,
             compression: Compression::default(),
@@ -129,6 +132,31 @@ impl Options {
             notice: |_| {},
             timeouts: Timeouts::default(),
             limits: Limits::default(),
+        }
+    }
+}
+
+/// How a loop waits, and how bytes of connections in the clear that are kept come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Io {
+    /// By io_uring where the kernel has it (Linux 6.1 and later) and lets it be used, else by epoll.
+    #[default]
+    Auto,
+    /// A call for each reception and each transmission, told by epoll when there is something to do.
+    Epoll,
+    /// By io_uring, or the server does not start.
+    Uring,
+}
+
+impl FromStr for Io {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "epoll" => Ok(Self::Epoll),
+            "io_uring" => Ok(Self::Uring),
+            _ => Err(format!("{text:?} is neither auto nor epoll nor io_uring")),
         }
     }
 }

@@ -55,6 +55,7 @@ impl Reloader {
             ("loops", before.loops != options.loops.max(1)),
             ("throttle", before.throttles != options.throttles),
             ("reserve_loops", before.reserve_loops != options.reserve_loops),
+            ("io", before.io != options.io),
             ("cache", before.cache_bytes_max != options.cache_bytes_max),
             ("arm", before.arm != options.arm),
             ("admin", before.admin != options.admin),

@@ -16,7 +16,7 @@ const TURN_BYTES_MAX: u64 = 512 << 10;
 /// Bytes in one system call.
 const CALL_BYTES_MAX: usize = TURN_BYTES_MAX as usize;
 /// Up to this size several pieces are copied together: a plain send is cheaper than a vector and a copy of this.
-const COPIED_BYTES_MAX: usize = 4096;
+pub(crate) const COPIED_BYTES_MAX: usize = 4096;
 
 /// Where responses go: a socket, or something that looks like one to a test.
 pub(crate) trait Sink {

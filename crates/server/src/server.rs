@@ -16,10 +16,11 @@ use crate::front::rewrite::Fields;
 use crate::front::{Front, Hosts};
 use crate::link_prior::Priors;
 use crate::listen::{self, ListenAddr, Listener, Local, LocalAddr};
-use crate::options::{Limits, Options};
+use crate::options::{Io, Limits, Options};
 use crate::per_address::PerAddress;
 use crate::quic::{self, QuicSocket};
 use crate::reload::{Reloader, Reloads};
+use crate::ring::{self, Ring};
 use crate::root::Root;
 use crate::shelf::Shelf;
 use crate::site::{Share, Site};
@@ -59,12 +60,15 @@ pub struct Server {
     controls: Arc<Controls>,
     connections_max: usize,
     files_max: usize,
+    /// Why io_uring is not used although it would have been.
+    without_ring: Option<std::io::Error>,
 }
 
 /// What is set up for a loop before its thread starts.
 #[derive(Debug)]
 struct LoopParts {
     epoll: Epoll,
+    ring: Option<Ring>,
     waker: Waker,
     listeners: Vec<Listener>,
     quic: Vec<QuicSocket>,
@@ -121,10 +125,21 @@ impl Server {
         let resting = (0..reserve.len()).map(|number| Post::Resting(number as u32));
         let posts = std::iter::repeat_n(Post::Steady, sockets.len()).chain(resting);
         let sockets = sockets.into_iter().zip(quic_sockets).chain(reserve.into_iter().map(|of| (of, Vec::new())));
-        let parts = sockets.zip(posts).map(|((listeners, quic), post)| {
+        let instances = (0..options.all_loops()).map(|_| Epoll::new()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let rings = match options.io {
+            Io::Epoll => Ok(Vec::new()),
+            Io::Auto | Io::Uring => ring::for_each(&instances),
+        };
+        let (rings, without_ring) = match rings {
+            Ok(rings) => (rings, None),
+            Err(source) if options.io == Io::Uring => return Err(BindError::Ring { source }),
+            Err(source) => (Vec::new(), Some(source)),
+        };
+        let rings = rings.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+        let parts = sockets.zip(posts).zip(instances.into_iter().zip(rings));
+        let parts = parts.map(|(((listeners, quic), post), (epoll, ring))| {
             let root = root.try_clone().map_err(failed)?;
-            let epoll = Epoll::new().map_err(failed)?;
-            Ok(LoopParts { epoll, waker: Waker::new().map_err(failed)?, listeners, quic, root, post })
+            Ok(LoopParts { epoll, ring, waker: Waker::new().map_err(failed)?, listeners, quic, root, post })
         });
         let parts = parts.collect::<Result<Vec<_>, BindError>>()?;
         let counters = Counters((0..options.all_loops()).map(|_| LoopCounters::default()).collect());
@@ -150,6 +165,7 @@ impl Server {
             reopen,
             connections_max,
             files_max,
+            without_ring,
         })
     }
 
@@ -171,6 +187,20 @@ impl Server {
     /// Where the server tells of itself, if it does.
     pub fn admin_local(&self) -> Option<Local> {
         self.admin.as_ref().and_then(AdminServer::local)
+    }
+
+    /// How bytes of plain-text connections that are kept come and go: `io_uring` or `epoll`.
+    pub fn io(&self) -> &'static str {
+        if self.has_ring() { "io_uring" } else { "epoll" }
+    }
+
+    /// Why that is epoll where io_uring would have been used.
+    pub fn without_ring(&self) -> Option<&std::io::Error> {
+        self.without_ring.as_ref()
+    }
+
+    fn has_ring(&self) -> bool {
+        self.parts.iter().any(|part| part.ring.is_some())
     }
 
     /// The number of event loops.
@@ -225,6 +255,7 @@ impl Server {
     /// As for [`run`](Self::run).
     pub fn run_with(self, stop: &AtomicBool, mut beside: impl FnMut()) -> Result<Counts, RunError> {
         let alt_svc = alt_svc(&self.quic_addrs());
+        let (io, has_ring) = (self.io(), self.has_ring());
         let Self { options, parts, mut certificates, tls, quic, mut log, admin, counters, reopen, reloader, .. } = self;
         let (connections_max, files_max) = (self.connections_max, self.files_max);
         // Before ARM, which says whose memory it is that it tells from.
@@ -247,6 +278,7 @@ impl Server {
             process: Process::open(),
             started: self.started,
             listen: self.locals.iter().map(ToString::to_string).collect(),
+            io,
             connections_max,
             cache_bytes_max: options.cache_bytes_max,
             has_log: log_wanted.is_some(),
@@ -262,7 +294,7 @@ impl Server {
         let stopping = AtomicBool::new(false);
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
         for (index, (part, log)) in parts.into_iter().zip(buffers).enumerate() {
-            let LoopParts { epoll, waker, listeners, quic: quic_sockets, root, post } = part;
+            let LoopParts { epoll, ring, waker, listeners, quic: quic_sockets, root, post } = part;
             let waker = Arc::new(waker);
             wakers.push(Arc::clone(&waker));
             let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
@@ -275,6 +307,7 @@ impl Server {
                 reloads,
                 hosts,
                 epoll,
+                ring,
                 waker,
                 listeners,
                 quic,
@@ -290,7 +323,7 @@ impl Server {
             });
         }
         self.controls.know(wakers.clone());
-        confinement.take_hold(&options);
+        confinement.take_hold(&options, has_ring);
         // No thread was started before, so that all of them are confined.
         let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
         let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
@@ -396,6 +429,7 @@ struct Start {
     /// With the loop's number.
     hosts: HostLedger,
     epoll: Epoll,
+    ring: Option<Ring>,
     waker: Arc<Waker>,
     listeners: Vec<Listener>,
     /// Sockets, what they need, and what is said of them elsewhere.
@@ -441,6 +475,8 @@ impl Start {
         bench.alt_svc = alt_svc;
         bench.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), index);
         bench.controls = self.controls;
+        self.ring.as_ref().map_or(Ok(()), Ring::enable)?;
+        bench.ring = self.ring;
         let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, index, options.loops);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
         let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, bench, Arc::clone(open), self.post);

@@ -198,7 +198,7 @@ mod tests {
         let controls = Arc::new(Controls::default());
         let mut throttles = Throttles::new(&[throttle.clone()], controls, 0).expect("there is one");
         let counters = LoopCounters::default();
-        let mut ask = |throttles: &mut Throttles, target: &str, connection: u64, now_ms| {
+        let ask = |throttles: &mut Throttles, target: &str, connection: u64, now_ms| {
             let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
             let Head::Complete(request, _) = request::parse(head.as_bytes(), &Limits::default()) else {
                 panic!("a head")

@@ -4,7 +4,6 @@ use crate::access_log::LogBuffer;
 use crate::arm_requests::{self, ArmRequests, Received};
 use crate::caller::Caller;
 use crate::clock::Clock;
-use crate::connection::count;
 use crate::control::Controls;
 use crate::counters::{Counters, LoopCounters};
 use crate::error_page::{self, Extra};
@@ -17,6 +16,7 @@ use crate::options::{Limits, Options, Timeouts};
 use crate::pending::Pending;
 use crate::reload::Reloads;
 use crate::request::{Method, Request};
+use crate::ring::Ring;
 use crate::static_probe::static_probe;
 use crate::throttle::{Gate, Throttles};
 use crate::watcher::Watcher;
@@ -60,6 +60,8 @@ pub(crate) struct Workbench {
     pub(crate) input: Box<[u8]>,
     pub(crate) batch: Vec<Pending>,
     pub(crate) copied: Vec<u8>,
+    /// Where there is io_uring.
+    pub(crate) ring: Option<Ring>,
     pub(crate) http2: http2::Scratch,
     pub(crate) http3: http3::Scratch,
 }
@@ -99,6 +101,7 @@ impl Workbench {
             input: vec![0; input_bytes].into(),
             batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
             copied: Vec::new(),
+            ring: None,
             http2: http2::Scratch::default(),
             http3: http3::Scratch::default(),
         }
@@ -189,7 +192,7 @@ impl Workbench {
             }
             None | Some(Gate::Wait) => front.respond(request, caller, Persistence::Stays, clock, counts, pending),
         }
-        count(pending.status, counts);
+        counts.count(pending.status);
         if let Some(log) = log {
             log.begin(&mut pending.log, Some(request), peer.ip(), pending.status, clock);
         }
@@ -203,7 +206,7 @@ impl Workbench {
     #[cold]
     pub(crate) fn answer_unfit(&mut self, status: u16, peer: SocketAddr, pending: &mut Pending) {
         error_page::write(pending, status, Extra::default(), &self.clock, Persistence::Stays);
-        count(status, self.counts());
+        self.counts().count(status);
         if let Some(log) = &mut self.log {
             log.begin(&mut pending.log, None, peer.ip(), status, &self.clock);
         }

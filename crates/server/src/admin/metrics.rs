@@ -65,6 +65,16 @@ pub(super) fn text(status: &Status) -> String {
     out.begin("weir_build_info", Gauge, "What runs; always 1.");
     out.sample("weir_build_info", &[("version", status.version)], 1);
     out.one("weir_loops", Gauge, "Event loops, each a thread.", status.loops);
+    out.begin("weir_io_info", Gauge, "How plain-text connections that are kept receive and send; always 1.");
+    out.sample("weir_io_info", &[("io", status.io.used)], 1);
+    let ring = [
+        ("joined", status.io.ring_joined),
+        ("left", status.io.ring_left),
+        ("starved", status.io.ring_starved),
+        ("blocked", status.io.ring_blocked),
+    ];
+    let help = "Connections that went over to io_uring and back, receptions without a buffer, responses without room.";
+    out.by("weir_ring_events_total", Counter, help, "event", &ring);
     requests(&mut out, status);
     connections(&mut out, status);
     encrypted(&mut out, status);

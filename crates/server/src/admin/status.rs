@@ -31,6 +31,8 @@ pub(crate) struct View {
     pub(crate) process: Process,
     pub(crate) started: (Instant, SystemTime),
     pub(crate) listen: Vec<String>,
+    /// `io_uring` or `epoll`.
+    pub(crate) io: &'static str,
     pub(crate) connections_max: usize,
     pub(crate) cache_bytes_max: u64,
     pub(crate) has_log: bool,
@@ -52,6 +54,7 @@ pub(super) struct Status {
     pub(super) uptime_ms: u64,
     pub(super) listen: Vec<String>,
     pub(super) loops: usize,
+    pub(super) io: Ways,
     pub(super) requests: Requests,
     pub(super) connections: Connections,
     pub(super) tls: Option<Tls>,
@@ -77,6 +80,19 @@ pub(super) struct Requests {
     pub(super) rate_untracked: u64,
     pub(super) auth_busy: u64,
     pub(super) include_errors: u64,
+}
+
+/// How bytes of plain-text connections that are kept come and go.
+#[derive(Debug, Serialize)]
+pub(super) struct Ways {
+    /// `io_uring` or `epoll`.
+    pub(super) used: &'static str,
+    /// Connections that went over to io_uring, and those that went back.
+    pub(super) ring_joined: u64,
+    pub(super) ring_left: u64,
+    /// Receptions that found all buffers in use, and responses for which a socket had no room at once.
+    pub(super) ring_starved: u64,
+    pub(super) ring_blocked: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -206,6 +222,13 @@ impl View {
             uptime_ms: self.uptime_ms(),
             listen: self.listen.clone(),
             loops: self.counters.0.len() - self.loops_reserve,
+            io: Ways {
+                used: self.io,
+                ring_joined: counts.ring_joined,
+                ring_left: counts.ring_left,
+                ring_starved: counts.ring_starved,
+                ring_blocked: counts.ring_blocked,
+            },
             requests: Requests {
                 count: counts.requests,
                 by_class: CLASSES.into_iter().zip(counts.classes()).collect(),

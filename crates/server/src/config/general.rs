@@ -24,6 +24,13 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
     if let Some(loops) = table.get("reserve_loops").and_then(|value| value.integer(0..=1024)) {
         options.reserve_loops = loops as usize;
     }
+    if let Some(value) = table.get("io") {
+        match value.string().map(str::parse) {
+            Some(Ok(io)) => options.io = io,
+            Some(Err(error)) => value.wrong(error, "leave `io` away for \"auto\""),
+            None => {}
+        }
+    }
     if let Some(bytes) = table.get("cache").and_then(|value| value.bytes(0..=1 << 50)) {
         options.cache_bytes_max = bytes;
     }

@@ -139,6 +139,15 @@ const OF_ARM_OLDER: &[libc::c_long] = &[libc::SYS_open, libc::SYS_mkdir, libc::S
 #[cfg(not(target_arch = "x86_64"))]
 const OF_ARM_OLDER: &[libc::c_long] = &[];
 
+/// What io_uring takes. The ring was made before, and does only what it was restricted to then: its operations are no
+/// system calls, and pass this filter unseen.
+const OF_RING: &[libc::c_long] = &[libc::SYS_io_uring_enter];
+/// The last that is registered: the loop's thread takes its ring (linux/io_uring.h).
+const REGISTER_ENABLE_RINGS: u32 = 12;
+/// By its argument, as in [`BY_ARGUMENT`].
+const OF_RING_BY_ARGUMENT: (libc::c_long, u32, u32, u32) =
+    (libc::SYS_io_uring_register, 1, u32::MAX, REGISTER_ENABLE_RINGS);
+
 /// What no mistake of ours would ever call: somebody else is at work here.
 const DEADLY: &[libc::c_long] = &[
     libc::SYS_execve,
@@ -182,29 +191,34 @@ const BY_ARGUMENT: &[(libc::c_long, u32, u32, u32)] = &[
 ///
 /// The kernel has no such filters, refuses, or the processor is one that is not known here.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(super) fn install(has_arm: bool) -> io::Result<usize> {
+pub(super) fn install(has_arm: bool, has_ring: bool) -> io::Result<usize> {
+    let mut by_argument = BY_ARGUMENT.to_vec();
     let mut passes: Vec<libc::c_long> = [PASSES, OLDER].concat();
     if has_arm {
         passes.extend([OF_ARM, OF_ARM_OLDER].concat());
     }
+    if has_ring {
+        passes.extend(OF_RING);
+        by_argument.push(OF_RING_BY_ARGUMENT);
+    }
     refusal::tell();
-    let program = program(&passes);
+    let program = program(&passes, &by_argument);
     // The length is far below the kernel's bound of 4096.
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     // SAFETY: the program lives over the call, which only reads it.
     let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) };
-    if result == 0 { Ok(passes.len() + BY_ARGUMENT.len()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(passes.len() + by_argument.len()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(super) fn install(_: bool) -> io::Result<usize> {
+pub(super) fn install(_: bool, _: bool) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// The filter's program. Every call is compared with one number after the other, so that no jump is too long for its 8
 /// bits.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-fn program(passes: &[libc::c_long]) -> Vec<libc::sock_filter> {
+fn program(passes: &[libc::c_long], by_argument: &[(libc::c_long, u32, u32, u32)]) -> Vec<libc::sock_filter> {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
@@ -224,7 +238,7 @@ fn program(passes: &[libc::c_long]) -> Vec<libc::sock_filter> {
     DEADLY.iter().for_each(|&number| on(number, KILL_PROCESS));
     // Its flags are in memory, where a filter cannot look; the library takes the older call then.
     on(libc::SYS_clone3, ERRNO | libc::ENOSYS as u32);
-    for &(number, place, bits, value) in BY_ARGUMENT {
+    for &(number, place, bits, value) in by_argument {
         program.extend([
             step(EQUAL, number as u32, 0, 5),
             step(LOAD, ARGUMENTS_AT + 8 * place, 0, 0),
@@ -327,16 +341,17 @@ mod tests {
 
     #[test]
     fn each_call_has_its_outcome() {
-        let program = program(&[PASSES, OLDER].concat());
+        let by_argument = [BY_ARGUMENT, &[OF_RING_BY_ARGUMENT]].concat();
+        let program = program(&[PASSES, OLDER, OF_RING].concat(), &by_argument);
         assert!(program.len() < 4096);
         let of = |number, arguments| outcome(&program, ARCHITECTURE, number, arguments);
-        for &number in PASSES.iter().chain(OLDER) {
+        for &number in PASSES.iter().chain(OLDER).chain(OF_RING) {
             assert_eq!(of(number, [u64::MAX; 6]), ALLOW, "{number}");
         }
         for &number in DEADLY {
             assert_eq!(of(number, [0; 6]), KILL_PROCESS, "{number}");
         }
-        for &(number, place, bits, value) in BY_ARGUMENT {
+        for &(number, place, bits, value) in &by_argument {
             let mut arguments = [0; 6];
             arguments[place as usize] = u64::from(value);
             assert_eq!(of(number, arguments), ALLOW, "{number}");
@@ -354,7 +369,7 @@ mod tests {
     fn refused_calls_fail_and_the_thread_goes_on() {
         let confined = || {
             super::super::no_new_privileges()?;
-            install(false)?;
+            install(false, false)?;
             // SAFETY: the calls take no pointers.
             let refused = unsafe { [libc::kill(0, 0), libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0)] };
             assert_eq!((refused, io::Error::last_os_error().raw_os_error()), ([-1, -1], Some(libc::EPERM)));

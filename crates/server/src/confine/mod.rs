@@ -123,16 +123,16 @@ impl Confinement {
 
     /// Gives up all files but those that are needed, and all system calls but those of a server, if that is wanted, and
     /// tells what holds. What the kernel lacks is told, and no reason not to serve.
-    pub(crate) fn take_hold(&mut self, options: &Options) {
+    pub(crate) fn take_hold(&mut self, options: &Options, has_ring: bool) {
         match options.sandbox {
-            Some(true) => self.confine(&Paths::of(options), options.arm.is_some()),
+            Some(true) => self.confine(&Paths::of(options), options.arm.is_some(), has_ring),
             Some(false) => self.said.push("is not confined (--no-sandbox)".to_owned()),
             None => return,
         }
         (options.notice)(&format!("the server {}", self.said.join("; ")));
     }
 
-    fn confine(&mut self, paths: &Paths, has_arm: bool) {
+    fn confine(&mut self, paths: &Paths, has_arm: bool, has_ring: bool) {
         match no_new_privileges().and_then(|()| landlock::restrict(paths)) {
             Ok(()) => {
                 let list = |paths: &[PathBuf]| {
@@ -158,8 +158,11 @@ impl Confinement {
             }
             Err(error) => self.said.push(format!("is not confined to its files: Landlock: {error}")),
         }
-        match no_new_privileges().and_then(|()| filter::install(has_arm)) {
-            Ok(calls) => self.said.push(format!("makes {calls} system calls, and starts no program")),
+        match no_new_privileges().and_then(|()| filter::install(has_arm, has_ring)) {
+            Ok(calls) => {
+                let by_ring = if has_ring { ", receives, sends, polls and cancels by io_uring" } else { "" };
+                self.said.push(format!("makes {calls} system calls{by_ring}, and starts no program"));
+            }
             Err(error) => self.said.push(format!("makes any system call: seccomp: {error}")),
         }
     }

@@ -165,6 +165,14 @@ impl Connection {
         Caller { client: self.peer.ip(), connection: self.number, socket: Some(self.transport.fd()) }
     }
 
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    pub(crate) fn transport_mut(&mut self) -> &mut Transport {
+        &mut self.transport
+    }
+
     /// Whether output waits for room.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.unsent.is_empty() || self.transport.holds_output()
@@ -303,7 +311,7 @@ impl Connection {
             return Ok(Input::Nothing);
         }
         let saved = self.saved.len();
-        let received = match self.transport.receive(&mut bench.input[saved..]) {
+        let received = match self.transport.receive(&mut bench.input[saved..], &mut bench.ring) {
             Ok(0) => return Ok(Input::End),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -487,7 +495,7 @@ impl Connection {
         }
         let mut lingered = self.lingered_bytes.unwrap_or(0);
         while self.unread && lingered < LINGER_BYTES_MAX {
-            match self.transport.receive(&mut bench.input) {
+            match self.transport.receive(&mut bench.input, &mut bench.ring) {
                 Ok(0) => return Ok(Turn::Close),
                 Ok(received) => lingered += received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,

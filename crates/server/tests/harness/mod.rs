@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use weir_server::{Control, Counters, Counts, Options, Reloader, RunError, Server};
+use weir_server::{Control, Counters, Counts, Io, Options, Reloader, RunError, Server};
 
 /// A running server; it is stopped at the end of the test.
 pub(crate) struct Site {
@@ -38,6 +38,8 @@ impl Site {
         let mut options = Options::new(directory.path());
         options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
         options.loops = 1;
+        // The same tests hold for both ways: WEIR_TEST_IO=epoll has them go the other one.
+        options.io = std::env::var("WEIR_TEST_IO").map_or(Io::Auto, |io| io.parse().expect("auto, epoll or io_uring"));
         change(&mut options);
         let server = Server::bind(options).expect("binds");
         let addrs = server.local_addrs();
