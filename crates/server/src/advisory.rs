@@ -2,7 +2,6 @@
 
 use crate::advice::{Advice, Adviser, Link, Question};
 use crate::caller::Caller;
-use crate::client_hints;
 use crate::codec_swap::{Indexes, Stream};
 use crate::counters::{Counters, LoopCounters};
 use crate::link::{Counted, LOOK_MS, Links};
@@ -47,7 +46,7 @@ impl Advisory {
     /// Asks what to do with a request; what is returned beside that tells of the end when it is dropped.
     pub(crate) fn begin(self: &Rc<Self>, request: &Request<'_>, path: &[u8], caller: Caller) -> (Advice, Box<Advised>) {
         let mut link = self.link(caller);
-        let told = client_hints::link(request);
+        let told = request.hints.link();
         link.bandwidth_bps = link.bandwidth_bps.or(told.bandwidth_bps);
         link.rtt_s = link.rtt_s.or(told.rtt_s);
         // Of paths that are no text nobody was told that they are governed.

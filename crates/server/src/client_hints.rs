@@ -2,26 +2,55 @@
 //! for what has not been measured.
 
 use crate::advice::Link;
-use crate::request::Request;
+use std::num::{NonZeroU16, NonZeroU32};
 
 /// The names of the hints that are used, for `Vary` and `Accept-CH`.
 pub(crate) const NAMES: &str = "Save-Data, Downlink, RTT, ECT";
 /// Bits a second of a client that wants to save data and says no more.
-const SAVING_BPS: f64 = 50_000.0;
+const SAVING_BPS: u32 = 50_000;
 
-/// What a client says of its connection.
-pub(crate) fn link(request: &Request<'_>) -> Link {
-    // Of the effective types 4g has no upper end, so that it says nothing.
-    let of_type = request.ect.and_then(|ect| match ect.trim_ascii() {
-        b"slow-2g" => Some(50_000.0),
-        b"2g" => Some(70_000.0),
-        b"3g" => Some(700_000.0),
-        _ => None,
-    });
-    let told_bps = request.downlink.and_then(number).map(|mbps| mbps * 1e6).or(of_type);
-    let saves = request.save_data.is_some_and(|text| text.trim_ascii().eq_ignore_ascii_case(b"on"));
-    let bandwidth_bps = if saves { Some(told_bps.map_or(SAVING_BPS, |bps| bps.min(SAVING_BPS))) } else { told_bps };
-    Link { bandwidth_bps, rtt_s: request.rtt.and_then(number).map(|ms| ms / 1e3) }
+/// What a client says of its connection, in little room: every request has it. Nothing is said by 0.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Hints {
+    saves: bool,
+    rtt_ms: Option<NonZeroU16>,
+    downlink_bps: Option<NonZeroU32>,
+    type_bps: Option<NonZeroU32>,
+}
+
+impl Hints {
+    /// `Save-Data`.
+    pub(crate) fn save_data(&mut self, value: &[u8]) {
+        self.saves = value.trim_ascii().eq_ignore_ascii_case(b"on");
+    }
+
+    /// `RTT`, in milliseconds.
+    pub(crate) fn rtt(&mut self, value: &[u8]) {
+        // Casts from floating point saturate.
+        self.rtt_ms = number(value).and_then(|ms| NonZeroU16::new(ms as u16));
+    }
+
+    /// `Downlink`, in Mbit/s.
+    pub(crate) fn downlink(&mut self, value: &[u8]) {
+        self.downlink_bps = number(value).and_then(|mbps| NonZeroU32::new((mbps * 1e6) as u32));
+    }
+
+    /// `ECT`. Of the effective types 4g has no upper end, so that it says nothing.
+    pub(crate) fn effective_type(&mut self, value: &[u8]) {
+        self.type_bps = NonZeroU32::new(match value.trim_ascii() {
+            b"slow-2g" => 50_000,
+            b"2g" => 70_000,
+            b"3g" => 700_000,
+            _ => 0,
+        });
+    }
+
+    /// All of it together.
+    pub(crate) fn link(self) -> Link {
+        let told_bps = self.downlink_bps.or(self.type_bps).map(NonZeroU32::get);
+        let bps = if self.saves { Some(told_bps.map_or(SAVING_BPS, |bps| bps.min(SAVING_BPS))) } else { told_bps };
+        Link { bandwidth_bps: bps.map(f64::from), rtt_s: self.rtt_ms.map(|ms| f64::from(ms.get()) / 1e3) }
+    }
 }
 
 /// A number without a sign or an exponent (RFC 8941 sections 3.3.1 and 3.3.2).
@@ -41,7 +70,7 @@ mod tests {
     fn told(fields: &[u8]) -> Option<Link> {
         let head = [b"GET / HTTP/1.1\r\nHost: a\r\n", fields, b"\r\n\r\n"].concat();
         match request::parse(&head, &Limits::default()) {
-            Head::Complete(request, _) => Some(link(&request)),
+            Head::Complete(request, _) => Some(request.hints.link()),
             _ => None,
         }
     }

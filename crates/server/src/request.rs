@@ -1,5 +1,6 @@
 //! Request heads: what of them matters here, and how the request is framed (RFC 9112).
 
+use crate::client_hints::Hints;
 use crate::options::Limits;
 use std::mem::MaybeUninit;
 
@@ -53,10 +54,7 @@ pub(crate) struct Request<'b> {
     pub(crate) arm_correlator: Option<&'b [u8]>,
     pub(crate) authorization: Option<&'b [u8]>,
     /// What the client says of its network.
-    pub(crate) save_data: Option<&'b [u8]>,
-    pub(crate) downlink: Option<&'b [u8]>,
-    pub(crate) rtt: Option<&'b [u8]>,
-    pub(crate) ect: Option<&'b [u8]>,
+    pub(crate) hints: Hints,
 }
 
 /// What a piece of input is.
@@ -127,10 +125,7 @@ pub(crate) fn of_fields<'b>(
         traceparent: None,
         arm_correlator: None,
         authorization: None,
-        save_data: None,
-        downlink: None,
-        rtt: None,
-        ect: None,
+        hints: Hints::default(),
     };
     request.read_fields(fields)?;
     Ok(request)
@@ -179,8 +174,8 @@ impl<'b> Request<'b> {
             let is = |name: &str| field.name.eq_ignore_ascii_case(name);
             // The length sorts out nearly every field that means nothing here, at the price of one comparison.
             match field.name.len() {
-                3 if is("rtt") => self.rtt = Some(value),
-                3 if is("ect") => self.ect = Some(value),
+                3 if is("rtt") => self.hints.rtt(value),
+                3 if is("ect") => self.hints.effective_type(value),
                 4 if is("host") => {
                     hosts += 1;
                     if !is_host(value) {
@@ -202,8 +197,8 @@ impl<'b> Request<'b> {
                 7 if is("referer") => self.referrer = Some(value),
                 8 if is("if-match") => self.condition(|request| &mut request.if_match, value),
                 8 if is("if-range") => self.condition(|request| &mut request.if_range, value),
-                8 if is("downlink") => self.downlink = Some(value),
-                9 if is("save-data") => self.save_data = Some(value),
+                8 if is("downlink") => self.hints.downlink(value),
+                9 if is("save-data") => self.hints.save_data(value),
                 10 if is("connection") => self.connection(value),
                 10 if is("user-agent") => self.user_agent = Some(value),
                 11 if is("traceparent") => self.traceparent = Some(value),

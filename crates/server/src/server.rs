@@ -125,7 +125,8 @@ impl Server {
         let resting = (0..reserve.len()).map(|number| Post::Resting(number as u32));
         let posts = std::iter::repeat_n(Post::Steady, sockets.len()).chain(resting);
         let sockets = sockets.into_iter().zip(quic_sockets).chain(reserve.into_iter().map(|of| (of, Vec::new())));
-        let instances = (0..options.all_loops()).map(|_| Epoll::new()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let instances =
+            (0..options.all_loops()).map(|_| Epoll::new()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let rings = match options.io {
             Io::Epoll => Ok(Vec::new()),
             Io::Auto | Io::Uring => ring::for_each(&instances),

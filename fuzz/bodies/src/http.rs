@@ -2,7 +2,6 @@
 
 use crate::Choices;
 use crate::basic_user;
-use crate::client_hints;
 use crate::coding::{Accepted, LastAccepted};
 use crate::drain::Drain;
 use crate::range::{self, Ranges};
@@ -114,7 +113,7 @@ pub fn http_request(input: &[u8]) {
     assert!(matches!(again, Head::Complete(_, bytes) if bytes == head_bytes), "the rest of the input plays a part");
     let before = request::parse(&input[..head_bytes - 1], &limits);
     assert!(matches!(before, Head::Partial), "a head without its end: {before:?}");
-    let link = client_hints::link(&request);
+    let link = request.hints.link();
     assert!([link.bandwidth_bps, link.rtt_s].iter().flatten().all(|told| told.is_finite() && *told >= 0.0));
     resolve(request.target);
     if let Some(field) = request.range {

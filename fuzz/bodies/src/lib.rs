@@ -4,7 +4,6 @@
 
 mod adapt;
 mod agent;
-mod sound;
 mod comparison;
 mod configuration;
 mod dropin;
@@ -18,6 +17,7 @@ mod recording;
 mod server_http2;
 mod server_http3;
 mod sessions;
+mod sound;
 
 pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
@@ -36,10 +36,11 @@ pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
 pub use server_http2::server_http2;
 pub use server_http3::server_http3;
-pub use sound::sound_frames;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
+pub use sound::sound_frames;
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files.
+#[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/audio/mod.rs"]
 mod audio;
 #[path = "../../../crates/server/src/basic_user.rs"]
