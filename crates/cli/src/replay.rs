@@ -257,7 +257,7 @@ fn finish(args: &Args, replay: &Replay, rules: Vec<OfRule>) -> anyhow::Result<()
         (0, 0) => {}
         (same, 0) => text += &format!("all {same} recorded decisions are the same\n"),
         (same, others) => {
-            text += &format!("{same} recorded decisions are the same, {others} are not: of other rules\n")
+            text += &format!("{same} recorded decisions are the same, {others} are not: of other rules\n");
         }
     }
     if told.lost > 0 {

@@ -115,7 +115,7 @@ mod tests {
         let client = |text: &str| -> IpAddr { text.parse().expect("an address") };
         priors.learn(client("10.0.0.1"), of(1e5), 0);
         priors.learn(client("10.0.0.2"), of(1e7), 0);
-        let bps = |text, now_ms| priors.of(client(text), now_ms).bandwidth_bps.map(|bps| bps.round());
+        let bps = |text, now_ms| priors.of(client(text), now_ms).bandwidth_bps.map(f64::round);
         assert_eq!(bps("10.0.0.1", 0), Some(1e5));
         assert_eq!(bps("10.0.0.9", 0), Some(1e6), "the mean of factors");
         assert_eq!(bps("10.0.1.1", 0), None);

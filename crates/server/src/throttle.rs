@@ -196,7 +196,7 @@ mod tests {
     fn some_run_some_wait_in_their_order_and_the_others_are_refused() {
         let throttle = Throttle::new("/a/*", 2, 2, 5000).expect("small enough");
         let controls = Arc::new(Controls::default());
-        let mut throttles = Throttles::new(&[throttle.clone()], controls, 0).expect("there is one");
+        let mut throttles = Throttles::new(std::slice::from_ref(&throttle), controls, 0).expect("there is one");
         let counters = LoopCounters::default();
         let ask = |throttles: &mut Throttles, target: &str, connection: u64, now_ms| {
             let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -216,7 +216,7 @@ mod tests {
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 0), Gate::Wait));
         assert!(matches!(ask(&mut throttles, "/a/x", 5, 0), Gate::Full { seconds: 5 }));
         assert!(matches!(ask(&mut throttles, "/a/x", 3, 4000), Gate::Wait), "asked again it has its place");
-        assert_eq!(Throttles::fill(&[throttle.clone()]), (2, 2));
+        assert_eq!(Throttles::fill(std::slice::from_ref(&throttle)), (2, 2));
         drop(first);
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 4000), Gate::Wait), "another one came before");
         let Gate::Open(Some(_third)) = ask(&mut throttles, "/a/x", 3, 4000) else { panic!("its turn") };

@@ -285,14 +285,14 @@ impl Controller {
                     let readings: Vec<String> = decision.readings.iter().map(ToString::to_string).collect();
                     let more = json!({ "rule": decision.rule, "line": decision.line,
                         "subject": decision.subject.to_string(), "readings": readings });
-                    self.alert(&what, text, more);
+                    self.alert(&what, text, &more);
                 }
             }
         }
     }
 
     /// Tells people; nobody listening is no reason to stop.
-    fn alert(&mut self, words: &str, text: &str, more: serde_json::Value) {
+    fn alert(&mut self, words: &str, text: &str, more: &serde_json::Value) {
         (self.notice)(&format!("alert: {words}"));
         let alert = json!({ "at_unix_ms": self.shared.now_ms(), "node": self.setup.here, "text": text, "more": more });
         self.errands.put(Errand::Alert, &alert.to_string());
@@ -322,7 +322,7 @@ impl Controller {
             few_files: interval.few_files,
         };
         if has_changed && judgement.kind != Kind::Calm {
-            self.alert(&shown, &shown, json!({ "interval": interval, "signs": judgement.signs, "kind": kind }));
+            self.alert(&shown, &shown, &json!({ "interval": interval, "signs": judgement.signs, "kind": kind }));
         }
     }
 

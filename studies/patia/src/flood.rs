@@ -25,8 +25,7 @@ struct Point {
 /// One of the two runs, as its client saw it.
 pub(crate) struct Run {
     points: Vec<Point>,
-    /// Arrivals that were asked for.
-    wanted: f64,
+    arrivals: f64,
     answered: f64,
     /// Answers with 200 within the objective, from the intended time on.
     useful: f64,
@@ -46,6 +45,10 @@ impl Run {
         };
         let (wanted, answered) =
             ((number("/rate_wanted_per_s")? * number("/duration_s")?).round(), number("/requests")?);
+        let failed: f64 =
+            load["errors"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_f64()).sum();
+        // Chance may bring some more than were asked for.
+        let arrivals = wanted.max(answered + failed);
         let good = load["status"]["200"].as_f64().unwrap_or(0.0);
         let curve: Vec<(f64, f64)> = load["latency_curve_ns"]
             .as_array()
@@ -57,14 +60,14 @@ impl Run {
         // are taken off there.
         let within = share_within(&curve, OBJECTIVE_NS) * answered;
         let points = load["series"]["points"].as_array().context("no series")?.iter().map(Point::of).collect();
-        let missing = 100.0 * (1.0 - answered / wanted);
+        let missing = 100.0 * (1.0 - answered / arrivals);
         let words = |name: &str| {
             let pairs = load[name].as_object().into_iter().flatten();
             pairs.map(|(kind, count)| format!("{kind}: {count}")).collect::<Vec<_>>().join(", ")
         };
         Ok(Self {
             points,
-            wanted,
+            arrivals,
             answered,
             useful: (within - (answered - good)).clamp(0.0, good),
             p99_ns: (missing < 1.0).then(|| at(&curve, 99.0 + missing)),
@@ -75,7 +78,7 @@ impl Run {
     }
 
     fn useful_share(&self) -> f64 {
-        100.0 * self.useful / self.wanted
+        100.0 * self.useful / self.arrivals
     }
 
     /// The first second from the onset on in which one of a hundred missed the objective, or failed.
@@ -152,7 +155,7 @@ pub(crate) fn page(with: &Run, without: &Run, policy: &str, surroundings: &str) 
     let mut row = |name: &str, of: &dyn Fn(&Run) -> String| {
         let _ = writeln!(out, "| {name} | {} | {} |", of(with), of(without));
     };
-    row("arrivals", &|run| format!("{:.0}", run.wanted));
+    row("arrivals", &|run| format!("{:.0}", run.arrivals));
     row("answered", &|run| format!("{:.0} ({})", run.answered, run.statuses));
     row("errors", &|run| if run.errors.is_empty() { "none".to_owned() } else { run.errors.clone() });
     row("useful answers", &|run| format!("{:.2} %", run.useful_share()));

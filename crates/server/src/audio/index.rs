@@ -196,11 +196,11 @@ mod tests {
                 *byte_at = byte;
             }
             bytes.truncate(bytes.len().saturating_sub(cut));
-            if let Some(mut index) = Index::open(&bytes[..]).expect("reads") {
-                if let Place::At(at) = index.find(&bytes[..], number, u64::MAX).expect("reads") {
-                    let frame = frame::parse(&bytes[at as usize..]).expect("a frame");
-                    prop_assert!(at as usize + frame.bytes <= bytes.len());
-                }
+            if let Some(mut index) = Index::open(&bytes[..]).expect("reads")
+                && let Place::At(at) = index.find(&bytes[..], number, u64::MAX).expect("reads")
+            {
+                let frame = frame::parse(&bytes[at as usize..]).expect("a frame");
+                prop_assert!(at as usize + frame.bytes <= bytes.len());
             }
         }
     }

@@ -56,7 +56,7 @@ fn pages(library: Option<&TempDir>) -> Vec<Page> {
     let mut all = Vec::new();
     for (path, field) in [("/a.txt", ""), ("/a.txt", &parent), ("/none", ""), ("/fail.cgi", ""), ("/env.cgi", &parent)]
     {
-        let answer = ask(server.port, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{field}").trim_end());
+        let answer = ask(server.port, format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{field}").trim_end());
         let one = told.next(1).remove(0);
         // What a program starts is a child of the request, whichever way its correlator was made.
         let own = one.id.to_string();
