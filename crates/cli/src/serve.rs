@@ -43,7 +43,8 @@ Examples:
   weir serve --listen :80 --user www-data /srv/www
       started by root for its port, and without root's rights from then on
   weir serve --policy flood.policy --decisions log.jsonl site
-      adapting by rules: weir check flood.policy; weir replay flood.policy log.jsonl
+      adapting by rules: weir check flood.policy first, and weir replay
+      flood.policy log.jsonl for what other rules would have done
   weir serve --arm shop.arm site
       requests told to `weir agent` as business transactions, by the directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...

@@ -5,12 +5,13 @@
 //! password is being checked, and *linger* after the last response while the client may still be sending. Each has its deadline; none is ever extended
 //! by bytes that trickle in.
 
+mod ends;
+
 use crate::arm_requests::Received;
 use crate::caller::Caller;
 use crate::census::State;
 use crate::drain::Drain;
 use crate::epoll::Readiness;
-use crate::error_page::{self, Extra};
 use crate::head::Persistence;
 use crate::http2;
 use crate::options::Limits;
@@ -29,8 +30,6 @@ use std::time::Duration;
 const ROUNDS_MAX: usize = 16;
 /// How long a server that is stopped waits for the first request of a connection.
 const FIRST_REQUEST_MS: u64 = 1000;
-/// Bytes that are read for nothing from a client that does not notice the close.
-const LINGER_BYTES_MAX: usize = 1 << 20;
 
 /// What the loop does with a connection after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,30 +206,6 @@ impl Connection {
         }
         static_probe!("done");
         turn
-    }
-
-    /// Ends a connection whose deadline has passed; a client in the middle of a head is told.
-    pub(crate) fn expire(&mut self, bench: &mut Workbench) {
-        if self.phase != Phase::Linger {
-            bench.counts().timeouts.add(1);
-        }
-        if self.phase == Phase::Head && !self.saved.is_empty() {
-            self.refuse(408, 0, bench);
-            // Best effort: what does not fit into the socket at once is not worth waiting for.
-            let _ = self.send_batch(1, bench);
-        }
-        self.give_up(bench);
-    }
-
-    /// Logs what was sent of unfinished responses.
-    pub(crate) fn give_up(&mut self, bench: &mut Workbench) {
-        for mut pending in std::mem::take(&mut self.queue) {
-            bench.settle_one(&mut pending);
-        }
-        if self.is_parked {
-            bench.forget_waiting(self.number);
-        }
-        self.transport.say_goodbye();
     }
 
     fn work(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
@@ -471,17 +446,6 @@ impl Connection {
         request.keep_alive && self.after == After::Continue
     }
 
-    /// Puts the answer to something unreadable into a place of the batch; the connection ends after it.
-    fn refuse(&mut self, status: u16, place: usize, bench: &mut Workbench) {
-        self.after = After::Linger;
-        let pending = &mut bench.batch[place];
-        error_page::write(pending, status, Extra::default(), &bench.clock, Persistence::Closes);
-        bench.counters.0[bench.index].count(status);
-        if let Some(log) = &bench.log {
-            log.begin(&mut pending.log, None, self.peer.ip(), status, &bench.clock);
-        }
-    }
-
     /// Sends the first responses of the batch; those that the socket has no room for are queued.
     fn send_batch(&mut self, batch: usize, bench: &mut Workbench) -> io::Result<Sent> {
         if !self.queue.is_empty() {
@@ -547,26 +511,6 @@ impl Connection {
         }
         self.room = !matches!(outcome, Ok(Sent::Blocked));
         outcome
-    }
-
-    /// Ends our side, then reads until the client ends its own.
-    fn linger(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
-        if self.lingered_bytes.is_none() {
-            self.transport.end_output();
-            self.unread = true;
-            self.enter(Phase::Linger, bench);
-        }
-        let mut lingered = self.lingered_bytes.unwrap_or(0);
-        while self.unread && lingered < LINGER_BYTES_MAX {
-            match self.transport.receive(&mut bench.input, &mut bench.ring) {
-                Ok(0) => return Ok(Turn::Close),
-                Ok(received) => lingered += received,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,
-                Err(_) => return Ok(Turn::Close),
-            }
-        }
-        self.lingered_bytes = Some(lingered);
-        Ok(if lingered < LINGER_BYTES_MAX { Turn::Wait } else { Turn::Close })
     }
 
     /// Finds out what the connection waits for now. `is_new` says that something was finished since.
