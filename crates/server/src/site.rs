@@ -274,6 +274,8 @@ impl Site {
     }
 
     /// Finds content in the cache, or on disk and then in the cache.
+    #[expect(clippy::inline_always, reason = "the mark of a copy that nobody calls would lead nowhere")]
+    #[inline(always)]
     fn resource(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Resource {
         static_probe!("cache");
         let stale = match self.cache.find(path, clock.now_ms) {
