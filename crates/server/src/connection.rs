@@ -160,7 +160,12 @@ impl Connection {
 
     /// Whether it waits for a password to be checked.
     pub(crate) fn is_parked(&self) -> bool {
-        self.is_parked
+        self.is_parked && !self.waits
+    }
+
+    /// The number under which it waits for others to be over, if it does.
+    pub(crate) fn waits_as(&self) -> Option<u64> {
+        (self.is_parked && self.waits).then_some(self.number)
     }
 
     /// Looks at its request again at its next turn.

@@ -126,3 +126,19 @@ fn who_closes_before_it_has_taken_a_response_waits_for_none() {
     drop(held);
     assert_eq!(read_reply(&mut waiting, false).status, 200);
 }
+
+#[test]
+fn many_that_wait_get_their_answers_one_after_the_other() {
+    let site = start(300, 60_000);
+    let held = [hold(&site), hold(&site)];
+    let mut waiting: Vec<TcpStream> = (0..200).map(|_| ask(&site)).collect();
+    until(&site, |counts| counts.throttle_queued == 200);
+    let began = std::time::Instant::now();
+    drop(held);
+    for stream in &mut waiting {
+        assert_eq!(read_reply(stream, false).text(), "small");
+    }
+    // Each end tells the next one, rather than the look now and then.
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    assert_eq!(site.stop().throttle_refused, 0);
+}
