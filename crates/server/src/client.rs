@@ -204,6 +204,11 @@ impl Client {
         }
     }
 
+    /// The number under which it waits for others to be over, if it does.
+    pub(crate) fn waits_as(&self) -> Option<u64> {
+        if let Protocol::Http1(connection) = &self.protocol { connection.waits_as() } else { None }
+    }
+
     /// Looks at its requests again at its next turn.
     pub(crate) fn resume(&mut self) {
         match &mut self.protocol {

@@ -85,6 +85,8 @@ pub(crate) struct Connection {
     saved_is_ready: bool,
     /// The saved input begins with a request that waits for its password to be checked.
     is_parked: bool,
+    /// It stands among those that wait for others to be over.
+    waits: bool,
     /// Responses that the socket had no room for.
     queue: Vec<Pending>,
     drain: Drain,
@@ -114,6 +116,7 @@ impl Connection {
             saved_since_ns: 0,
             saved_is_ready: false,
             is_parked: false,
+            waits: false,
             queue: Vec::new(),
             drain: Drain::Done,
             after: After::Continue,
@@ -157,7 +160,12 @@ impl Connection {
 
     /// Whether it waits for a password to be checked.
     pub(crate) fn is_parked(&self) -> bool {
-        self.is_parked
+        self.is_parked && !self.waits
+    }
+
+    /// The number under which it waits for others to be over, if it does.
+    pub(crate) fn waits_as(&self) -> Option<u64> {
+        (self.is_parked && self.waits).then_some(self.number)
     }
 
     /// Looks at its request again at its next turn.
@@ -211,10 +219,10 @@ impl Connection {
     fn work(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
         for _ in 0..ROUNDS_MAX {
             if self.is_sending() {
-                match self.send_queue(bench)? {
-                    Sent::All => {}
-                    Sent::Blocked => return Ok(Turn::Wait),
-                    Sent::Yielded => return Ok(Turn::Room),
+                let sent = self.send_queue(bench)?;
+                if sent != Sent::All {
+                    self.step_back(bench);
+                    return Ok(if sent == Sent::Blocked { Turn::Wait } else { Turn::Room });
                 }
             }
             match self.after {
@@ -235,6 +243,7 @@ impl Connection {
                 Input::Bytes { filled, scanned } => {
                     self.answer(filled, scanned, bench)?;
                     if !self.queue.is_empty() {
+                        self.step_back(bench);
                         return Ok(if self.room { Turn::Room } else { Turn::Wait });
                     }
                 }
@@ -252,6 +261,14 @@ impl Connection {
             }
         }
         Ok(Turn::Again)
+    }
+
+    /// Gives up its place among those that wait: it could not take an answer now, and whoever came later would wait for
+    /// it, however slowly it takes what was before. It asks again once its output is out.
+    fn step_back(&mut self, bench: &mut Workbench) {
+        if std::mem::take(&mut self.waits) && bench.forget_waiting(self.number) {
+            self.resume();
+        }
     }
 
     fn is_between_requests(&self) -> bool {
@@ -366,7 +383,8 @@ impl Connection {
                         Some(throttles) => throttles.ask(&request, &caller, clock.now_ms, counts),
                         None => Gate::Open(None),
                     };
-                    if let Gate::Wait = gate {
+                    self.waits = matches!(gate, Gate::Wait);
+                    if self.waits {
                         self.is_parked = true;
                         break;
                     }

@@ -203,6 +203,7 @@ impl EventLoop {
     fn take_news(&mut self) {
         let is_told = self.bench.take_news();
         self.take_post();
+        self.resume_waiting();
         if !is_told {
             return;
         }
@@ -214,6 +215,23 @@ impl EventLoop {
         }
         for endpoint in &mut self.quic {
             endpoint.resume_parked(&mut self.bench, &self.open);
+        }
+    }
+
+    /// Gives those a turn that wait for others and have something to get now, in the order of their coming.
+    fn resume_waiting(&mut self) {
+        let turns = self.bench.turns_of_waiting();
+        if turns.is_empty() {
+            return;
+        }
+        let place = |client: &Client| client.waits_as().and_then(|number| turns.get(&number));
+        let mut tokens = self.connections.tokens(|client| place(client).is_some());
+        tokens.sort_by_cached_key(|token| self.connections.get(*token).and_then(|client| place(client)));
+        for token in tokens {
+            if let Some(connection) = self.connections.get(token) {
+                connection.resume();
+            }
+            self.turn(token, NONE);
         }
     }
 

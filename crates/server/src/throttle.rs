@@ -1,7 +1,8 @@
 //! Bounds on the requests for some paths that are under way at once: so many are answered, so many wait, the others are
 //! refused.
 //!
-//! Who waits is asked again, in the order of coming, when one that is answered is over. A client that ends its side
+//! Who waits is asked again, in the order of coming, when one that is answered is over: those only for whom there is a
+//! place, so that the end of each costs the same however many wait. A client that ends its side
 //! meanwhile has gone away and is dropped, so that nobody is refused for its sake. Over HTTP/2 and HTTP/3 nobody waits.
 
 use crate::caller::Caller;
@@ -162,6 +163,26 @@ impl Throttles {
         false
     }
 
+    /// The connections of this loop that have something to get, in the order of their coming: a place, or the word that
+    /// they have waited long enough.
+    pub(crate) fn turns(&self, now_ms: u64) -> Vec<u64> {
+        let mut turns = Vec::new();
+        if self.waiting == 0 {
+            return turns;
+        }
+        for Throttle(of) in &self.all {
+            let state = of.state();
+            let free = of.running_max.saturating_sub(state.running);
+            // They stand in the order of time, so that behind one who may still wait nobody has waited long enough.
+            let first =
+                state.waiting.iter().enumerate().take_while(|(place, waiter)| {
+                    *place < free || now_ms.saturating_sub(waiter.since_ms) >= of.wait_ms
+                });
+            turns.extend(first.filter(|(_, waiter)| waiter.index == self.index).map(|(_, waiter)| waiter.connection));
+        }
+        turns
+    }
+
     /// Whether somebody of this loop waits.
     pub(crate) fn has_waiting(&self) -> bool {
         self.waiting > 0
@@ -217,7 +238,9 @@ mod tests {
         assert!(matches!(ask(&mut throttles, "/a/x", 5, 0), Gate::Full { seconds: 5 }));
         assert!(matches!(ask(&mut throttles, "/a/x", 3, 4000), Gate::Wait), "asked again it has its place");
         assert_eq!(Throttles::fill(std::slice::from_ref(&throttle)), (2, 2));
+        assert_eq!((throttles.turns(4000), throttles.turns(5000)), (vec![], vec![3, 4]), "nobody, or too long");
         drop(first);
+        assert_eq!(throttles.turns(4000), [3], "there is one place");
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 4000), Gate::Wait), "another one came before");
         let Gate::Open(Some(_third)) = ask(&mut throttles, "/a/x", 3, 4000) else { panic!("its turn") };
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 5000), Gate::Full { .. }), "it has waited long enough");

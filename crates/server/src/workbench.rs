@@ -21,6 +21,7 @@ use crate::static_probe::static_probe;
 use crate::throttle::{Gate, Throttles};
 use crate::watcher::Watcher;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -125,7 +126,7 @@ impl Workbench {
         &self.counters.0[self.index]
     }
 
-    /// Takes up what came from other threads; whether connections that are parked have something to go on with.
+    /// Takes up what came from other threads; whether connections that wait for a password have something to go on with.
     pub(crate) fn take_news(&mut self) -> bool {
         self.take_orders();
         if let Some(options) = self.reloads.newer(&mut self.generation) {
@@ -145,12 +146,18 @@ impl Workbench {
             self.front.take_mail(&self.clock);
             return true;
         }
-        self.front.take_mail(&self.clock) || self.has_waiting()
+        self.front.take_mail(&self.clock)
     }
 
     /// Whether requests wait for others to be over.
     pub(crate) fn has_waiting(&self) -> bool {
         self.throttles.as_ref().is_some_and(Throttles::has_waiting)
+    }
+
+    /// The connections that have waited for others until now, each under its number with its place among them.
+    pub(crate) fn turns_of_waiting(&self) -> HashMap<u64, usize> {
+        let turns = self.throttles.as_ref().map(|throttles| throttles.turns(self.clock.now_ms)).unwrap_or_default();
+        turns.into_iter().zip(0..).collect()
     }
 
     /// Drops a connection from those that wait for others to be over; whether it was one.

@@ -202,6 +202,28 @@ fn ranges_of_two_variants_are_never_mixed() {
 }
 
 #[test]
+fn a_tag_that_somebody_made_up_opens_nothing() {
+    let (site, told) = start(|_| {});
+    site.write("v/film.internal.mp4", b"internal");
+    told.choose("small");
+    for tag in ["\"x~internal\"", "\"~internal\"", "\"x~half\"", "\"x\""] {
+        for fields in [format!("If-Range: {tag}\r\n"), format!("If-Range: {tag}\r\nRange: bytes=1-\r\n")] {
+            let reply = site.ask("GET", "/v/film.mp4", &fields);
+            assert_eq!((reply.status, reply.body == SMALL), (200, true), "{fields}");
+        }
+        let reply = site.ask("GET", "/v/film.mp4", &format!("If-Match: {tag}\r\n"));
+        assert_eq!(reply.status, 412, "{tag}");
+    }
+    told.choose("half");
+    let half = site.get("/v/film.mp4").field("etag").expect("a tag").to_owned();
+    told.choose("small");
+    for list in [half.clone(), format!("\"x~small\", {half}"), format!("{half}, \"x\"")] {
+        let reply = site.ask("GET", "/v/film.mp4", &format!("If-Match: {list}\r\n"));
+        assert_eq!((reply.status, reply.body == HALF), (200, true), "{list}");
+    }
+}
+
+#[test]
 fn a_configuration_cannot_have_others_keep_what_was_chosen() {
     let folder = tempfile::tempdir().expect("a directory");
     std::fs::create_dir_all(folder.path().join("site/v")).expect("creates");

@@ -32,6 +32,20 @@ fn what_was_loaded_beforehand_is_in_the_cache_of_every_loop() {
     assert_eq!(site.counters.read().cache_misses, misses + 1);
 }
 
+/// More names than wait to be looked at in one step, or at all.
+#[test]
+fn all_of_a_large_directory_is_loaded() {
+    const COUNT: usize = 17_000;
+    let (site, control) = start(3, |_| {});
+    std::fs::create_dir_all(site.directory.path().join("many/below")).expect("creates");
+    (0..COUNT).for_each(|number| site.write(&format!("many/{number}"), b"a"));
+    site.write("many/below/one.txt", b"a");
+    assert!(control.warm("/many/**"));
+    let files = 1 + COUNT as u64;
+    wait_until(|| site.counters.read().warmed == files && site.get("/d/0/0.txt").status == 200);
+    assert_eq!(site.counters.read().warm_dropped, 0);
+}
+
 #[test]
 fn what_is_pinned_stays_while_the_rest_comes_and_goes() {
     let (site, control) = start(200, |options| options.cache_bytes_max = 100_000);

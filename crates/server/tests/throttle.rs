@@ -86,3 +86,59 @@ fn nobody_waits_longer_than_it_was_said() {
     // Their places are given back when the server has noticed.
     wait_until(|| site.get("/t/small.txt").status == 200);
 }
+
+/// Asks for something large, which it takes none of, and behind it for something that has to wait.
+fn block(site: &Site) -> TcpStream {
+    let mut stream = site.connect();
+    let requests = "GET /t/large.bin HTTP/1.1\r\nHost: a\r\n\r\nGET /t/small.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+    stream.write_all(requests.as_bytes()).expect("sends");
+    until(site, |counts| counts.throttle_queued == 1);
+    // Who waits is looked at meanwhile.
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    stream
+}
+
+#[test]
+fn who_takes_nothing_of_a_response_does_not_wait_for_the_next_one_before_others() {
+    let site = start(3, 6000);
+    let held = hold(&site);
+    let mut slow = block(&site);
+    drop(held);
+    let reply = read_reply(&mut ask(&site), false);
+    assert_eq!((reply.status, reply.text()), (200, "small".to_owned()));
+    // It asks again when it has what was before.
+    assert_eq!(read_reply(&mut slow, false).body.len(), LARGE);
+    assert_eq!(read_reply(&mut slow, false).text(), "small");
+    assert_eq!(site.stop().throttle_refused, 0);
+}
+
+#[test]
+fn who_closes_before_it_has_taken_a_response_waits_for_none() {
+    let site = start(1, 60_000);
+    let held = hold(&site);
+    drop(block(&site));
+    drop(held);
+    wait_until(|| site.get("/t/small.txt").status == 200);
+    let held = [hold(&site), hold(&site)];
+    let queued = site.counters.read().throttle_queued;
+    let mut waiting = ask(&site);
+    until(&site, |counts| counts.throttle_queued == queued + 1);
+    drop(held);
+    assert_eq!(read_reply(&mut waiting, false).status, 200);
+}
+
+#[test]
+fn many_that_wait_get_their_answers_one_after_the_other() {
+    let site = start(300, 60_000);
+    let held = [hold(&site), hold(&site)];
+    let mut waiting: Vec<TcpStream> = (0..200).map(|_| ask(&site)).collect();
+    until(&site, |counts| counts.throttle_queued == 200);
+    let began = std::time::Instant::now();
+    drop(held);
+    for stream in &mut waiting {
+        assert_eq!(read_reply(stream, false).text(), "small");
+    }
+    // Each end tells the next one, rather than the look now and then.
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    assert_eq!(site.stop().throttle_refused, 0);
+}

@@ -28,9 +28,8 @@ impl Connection {
         for mut pending in std::mem::take(&mut self.queue) {
             bench.settle_one(&mut pending);
         }
-        if self.is_parked {
-            bench.forget_waiting(self.number);
-        }
+        // Whether it is parked or not: it is looked at again and again while it waits.
+        bench.forget_waiting(self.number);
         self.transport.say_goodbye();
     }
 

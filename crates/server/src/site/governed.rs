@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// Bytes of a stream that the kernel takes beyond those that are on their way: they cannot be swapped any more.
 const UNSENT_BYTES: i32 = 4096;
 
+/// Entity tags of a client that are looked at for a variant that it has a part of.
+const TAGS_MAX: usize = 4;
+
 /// A request on its way, with all that an answer to it needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
@@ -92,15 +95,24 @@ impl Site {
     }
 
     /// The variant to be served, with its name; none for the plain file. A client that has a part of one gets the rest
-    /// of that.
+    /// of that: it shows so by the very tag that it was sent with, as a name alone may be made up.
     fn variant(&mut self, asked: &Asked<'_>, names: &str, plain: Rc<Atom>) -> (Option<String>, Rc<Atom>) {
         let Asked { request, path, clock, counters, .. } = *asked;
         let tags = [request.if_range, request.if_match].into_iter().flatten();
-        for tag in tags.filter(|tag| tag.starts_with(b"\"")) {
-            let Some(name) = variants::of_tag(tag) else { return (None, plain) };
-            let path = variants::path_of(path, name);
-            if let Some(atom) = path.and_then(|path| self.atom(&path, clock, counters)) {
-                return (Some(name.to_owned()), atom);
+        let tags = tags.filter(|tag| tag.starts_with(b"\""));
+        // What stands between quotes; each may cost a look at a file, so that there is a bound.
+        let tags = tags.flat_map(|list| list.split(|byte| *byte == b'"').skip(1).step_by(2).take(TAGS_MAX));
+        for tag in tags {
+            let name = variants::of_tag(tag);
+            let atom = match name {
+                Some(name) => variants::path_of(path, name).and_then(|path| self.atom(&path, clock, counters)),
+                None => Some(Rc::clone(&plain)),
+            };
+            let Some(atom) = atom else { continue };
+            let form = self.form(request, path, Rc::clone(&atom), clock, counters);
+            let own = name.map_or_else(|| form.etag.clone(), |name| variants::tag(&form.etag, name));
+            if own.trim_matches('"').as_bytes() == tag {
+                return (name.map(str::to_owned), atom);
             }
         }
         let found = variants::find(names, path, |path| self.atom(path, clock, counters));

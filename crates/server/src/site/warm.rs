@@ -6,10 +6,11 @@ use crate::counters::LoopCounters;
 use crate::front::pattern::Pattern;
 use crate::listing;
 use std::collections::VecDeque;
+use std::vec::IntoIter;
 
-/// Files and directories that wait to be looked at; what comes beyond them is counted and left out.
+/// Directories that wait to be looked at; what comes beyond them is counted and left out.
 const WAITING_MAX: usize = 16_384;
-/// Of them those that are looked at before requests have their turn again.
+/// Names that are looked at before requests have their turn again.
 const AT_ONCE: usize = 32;
 /// Directories below each other.
 const DEPTH_MAX: usize = 32;
@@ -19,6 +20,16 @@ const DEPTH_MAX: usize = 32;
 pub(super) struct Warming {
     /// Paths with what they are to match; those of directories end with a slash.
     waiting: VecDeque<(Vec<u8>, Pattern)>,
+    /// The directory that is gone through.
+    listed: Option<Listed>,
+}
+
+/// A directory whose names are looked at one after the other.
+#[derive(Debug)]
+struct Listed {
+    path: Vec<u8>,
+    names: IntoIter<Vec<u8>>,
+    pattern: Pattern,
 }
 
 impl Site {
@@ -37,36 +48,48 @@ impl Site {
     /// Loads some of it; whether there is more.
     pub(crate) fn warm_some(&mut self, clock: &Clock, counters: &LoopCounters) -> bool {
         for _ in 0..AT_ONCE {
-            let Some((path, pattern)) = self.warming.waiting.pop_front() else { return false };
-            let is_directory = path.ends_with(b"/");
-            if pattern.matches(&path) && self.atom(&path, clock, counters).is_some() {
-                counters.warmed.add(1);
+            if let Some(mut listed) = self.warming.listed.take()
+                && let Some(name) = listed.names.next()
+            {
+                self.look_at(&name, &listed, clock, counters);
+                self.warming.listed = Some(listed);
+                continue;
             }
-            if is_directory {
-                self.look_into(&path, &pattern, counters);
+            let Some((path, pattern)) = self.warming.waiting.pop_front() else { return false };
+            self.load_matching(&path, &pattern, clock, counters);
+            if path.ends_with(b"/") {
+                self.warming.listed = self.list(path, pattern);
             }
         }
-        !self.warming.waiting.is_empty()
+        self.warming.listed.is_some() || !self.warming.waiting.is_empty()
     }
 
-    /// Adds what lies in a directory.
-    fn look_into(&mut self, path: &[u8], pattern: &Pattern, counters: &LoopCounters) {
-        if memchr::memchr_iter(b'/', path).count() > DEPTH_MAX {
-            return;
+    fn load_matching(&mut self, path: &[u8], pattern: &Pattern, clock: &Clock, counters: &LoopCounters) {
+        if pattern.matches(path) && self.atom(path, clock, counters).is_some() {
+            counters.warmed.add(1);
         }
-        let Ok(directory) = self.root.open(path) else { return };
-        for name in listing::names(directory, self.dot_files).unwrap_or_default() {
-            let below = [path, &name].concat();
-            let below = match self.locate(&below) {
-                Ok(Located::Redirect) => [&below[..], b"/"].concat(),
-                Ok(Located::File(..)) if pattern.matches(&below) => below,
-                _ => continue,
-            };
-            if self.warming.waiting.len() == WAITING_MAX {
-                counters.warm_dropped.add(1);
-            } else {
-                self.warming.waiting.push_back((below, pattern.clone()));
+    }
+
+    /// What lies in a directory, without a look at any of it.
+    fn list(&self, path: Vec<u8>, pattern: Pattern) -> Option<Listed> {
+        if memchr::memchr_iter(b'/', &path).count() > DEPTH_MAX {
+            return None;
+        }
+        let directory = self.root.open(&path).ok()?;
+        let names = listing::names(directory, self.dot_files).unwrap_or_default().into_iter();
+        Some(Listed { path, names, pattern })
+    }
+
+    /// Loads a file of a directory; a directory in it has its turn later.
+    fn look_at(&mut self, name: &[u8], listed: &Listed, clock: &Clock, counters: &LoopCounters) {
+        let below = [&listed.path, name].concat();
+        match self.locate(&below) {
+            Ok(Located::Redirect) if self.warming.waiting.len() == WAITING_MAX => counters.warm_dropped.add(1),
+            Ok(Located::Redirect) => {
+                self.warming.waiting.push_back(([&below[..], b"/"].concat(), listed.pattern.clone()));
             }
+            Ok(Located::File(..)) => self.load_matching(&below, &listed.pattern, clock, counters),
+            _ => {}
         }
     }
 }
