@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     /// Counts what was published, so that a loop sees at a glance whether there is something new.
     edition: AtomicU64,
     published: Mutex<Arc<Published>>,
+    /// The number of the policy that was published last.
+    policy: AtomicU64,
     pub(crate) rules: Mutex<Rulebook>,
     pub(crate) ledgers: Mutex<Vec<Arc<Mutex<Ledger>>>>,
     pub(crate) undecided: AtomicU64,
@@ -101,6 +103,7 @@ impl Shared {
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             edition: AtomicU64::new(0),
+            policy: AtomicU64::new(published.number),
             published: Mutex::new(Arc::new(published)),
             rules: Mutex::new(rules),
             ledgers: Mutex::default(),
@@ -120,7 +123,9 @@ impl Shared {
     }
 
     pub(crate) fn publish(&self, published: Published) {
+        let number = published.number;
         *wait_for(&self.published) = Arc::new(published);
+        self.policy.store(number, Ordering::Release);
         self.edition.fetch_add(1, Ordering::Release);
     }
 
@@ -179,6 +184,10 @@ pub(crate) fn start() -> (Instant, u64) {
 impl Adviser for Shared {
     fn governs(&self, path: &str) -> bool {
         self.published().policy.pattern_of(path).is_some()
+    }
+
+    fn edition(&self) -> u64 {
+        self.policy.load(Ordering::Acquire)
     }
 
     fn begin(&self, question: &Question<'_>) -> Advice {

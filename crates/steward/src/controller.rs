@@ -135,6 +135,7 @@ impl Controller {
         self.atoms.ask(&rules.engine, self.setup.tick_ms());
         drop(rules);
         self.shared.publish(Published::new(policy, number));
+        self.standing.say_again(self.hands.as_deref());
         for ledger in wait_for(&self.shared.ledgers).iter() {
             wait_for(ledger).forget_sessions();
         }

@@ -17,7 +17,7 @@ pub trait Hands: Send {
     fn unpin(&self, glob: &str);
     /// They are loaded now.
     fn warm(&self, glob: &str);
-    /// So many loops serve beside the usual ones.
+    /// So many loops serve beside the usual ones. It is said again, as an order like any other, when other rules hold.
     fn spread(&self, loops_more: u32);
 }
 
@@ -146,6 +146,11 @@ impl Standing {
         let loops_more = self.loops_more;
         *self = Self { loops_more, ..Self::default() };
         self.spread(hands);
+    }
+
+    /// Has the loops take up an order, with which they take up that other rules hold.
+    pub(crate) fn say_again(&self, hands: Option<&dyn Hands>) {
+        hands.iter().for_each(|hands| hands.spread(self.loops_more));
     }
 }
 
