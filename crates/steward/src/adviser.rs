@@ -202,12 +202,13 @@ impl Adviser for Shared {
             );
             let refused = sheds.find_map(|shed| Some(shed.next()).filter(|(is_refused, _)| *is_refused));
             let (client, network) = identity(*client);
-            ledger.begin(place, *connection, client, network, refused.is_some());
+            let is_followed = ledger.begin(place, *connection, client, network, refused.is_some());
             if let Some((_, number)) = refused {
                 let refuse_retry_after_s = Some(RETRY_AFTER_S + (number % 8) as u32);
                 return Advice { refuse_retry_after_s, ..Advice::default() };
             }
-            if !published.sessions[pattern] {
+            // Nobody would tell the rules of the end of a session that is not followed.
+            if !published.sessions[pattern] || !is_followed {
                 return Advice::default();
             }
             let Some(mut rules) = open(&self.rules).filter(|rules| rules.number == published.number) else {
