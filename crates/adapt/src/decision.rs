@@ -56,7 +56,8 @@ pub enum Outcome {
     Fired,
     /// It was active and is no longer: what the orders did may be undone where that makes sense.
     Released,
-    /// It was active until a rule of higher priority took its place: nothing is to be undone.
+    /// It was active until a rule of higher priority took its place: what the orders did, which are those that the other
+    /// rule has nothing to say of, may be undone.
     Superseded,
     /// Not fired: a test is neither true nor false.
     Unknown {

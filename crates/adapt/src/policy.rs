@@ -91,7 +91,7 @@ impl Classes {
     const SPREAD: u8 = 8;
     const SHED: u8 = 16;
 
-    fn of(act: &Act) -> Self {
+    pub(crate) fn of(act: &Act) -> Self {
         let own = |own| Self { own, pools: 0 };
         match act {
             Act::Place { targets, .. } => {

@@ -206,6 +206,36 @@ fn the_first_by_priority_wins_in_its_class() {
     );
 }
 
+/// A rule that takes one class of another's ends the other's rest, and what both want stays until it is released.
+#[test]
+fn what_a_superseded_rule_did_beside_ends() {
+    for (over, taken) in [("more", "spread over more"), ("spare", "")] {
+        let policy = format!(
+            "pool main = {{ n1, n2, n3 }}; pool spare = {{ d, e }}; pool more = {{ f }};\n\
+             atom \"/a\" {{ rule low: during if cpu@here > 80% then replicate to 3 on main, spread over spare\n\
+                 until cpu@here < 20%;\n\
+             rule high priority 5: during if queue@here > 5jobs then spread over {over} until queue@here < 1jobs; }}"
+        );
+        let mut world = World::new(&policy);
+        for second in 0..4 {
+            world.node(second * 1000, "n1", Resource::Cpu, if second < 2 { 90.0 } else { 50.0 });
+            world.node(second * 1000, "n1", Resource::Queue, [2.0, 9.0, 2.0, 0.0][second as usize]);
+            world.tick(second * 1000);
+        }
+        let fired = format!("1 high fired {taken}");
+        let released = format!("3 high released spread over {over}");
+        assert_eq!(
+            world.said(),
+            [
+                "0 low fired replicate to 3 on main, spread over spare",
+                fired.trim_end(),
+                "1 low superseded replicate to 3 on main",
+                &released,
+            ]
+        );
+    }
+}
+
 #[test]
 fn a_cooldown_counts_from_the_firing_and_from_the_release() {
     let policy = "atom \"/\" { rule a: during if cpu > 50% then shed 5% until cpu < 20% cooldown 10s; }";

@@ -36,8 +36,14 @@ pub struct Advice {
 
 /// Asked by the event loops, from several threads; must not block.
 pub trait Adviser: Send + Sync + std::fmt::Debug {
-    /// Whether any rule is for this path: asked once for each path that is loaded, the answer is kept with it.
+    /// Whether any rule is for this path: asked once for each path that is loaded, the answer is kept with it until
+    /// there is another edition.
     fn governs(&self, path: &str) -> bool;
+    /// Another number where `governs` may answer otherwise than before. Loops compare it twice a second while they have
+    /// something to do, and at once where they are given an order ([`crate::Control`]).
+    fn edition(&self) -> u64 {
+        0
+    }
     /// A request for a governed path is about to be answered.
     fn begin(&self, question: &Question<'_>) -> Advice;
     /// A response of a governed path is under way, at most every 100 ms: another variant to go on with?

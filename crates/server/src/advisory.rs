@@ -43,6 +43,11 @@ impl Advisory {
         std::str::from_utf8(path).is_ok_and(|path| self.adviser.governs(path))
     }
 
+    /// The number of the rules that hold.
+    pub(crate) fn edition(&self) -> u64 {
+        self.adviser.edition()
+    }
+
     /// Asks what to do with a request; what is returned beside that tells of the end when it is dropped.
     pub(crate) fn begin(self: &Rc<Self>, request: &Request<'_>, path: &[u8], caller: Caller) -> (Advice, Box<Advised>) {
         let mut link = self.link(caller);

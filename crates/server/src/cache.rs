@@ -165,8 +165,13 @@ impl Cache {
 
     /// Removes everything below a directory, whose path ends with a slash; how many entries that were.
     pub(crate) fn remove_below(&mut self, directory: &[u8]) -> u64 {
-        let is_below = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| entry.path.starts_with(directory));
-        let slots: Vec<usize> = (0..self.slots.len()).filter(|&slot| is_below(&self.slots[slot])).collect();
+        self.remove_where(|path, _| path.starts_with(directory))
+    }
+
+    /// Removes what is so; how many entries that were.
+    pub(crate) fn remove_where(&mut self, is_so: impl Fn(&[u8], &Atom) -> bool) -> u64 {
+        let is_one = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| is_so(&entry.path, &entry.atom));
+        let slots: Vec<usize> = (0..self.slots.len()).filter(|&slot| is_one(&self.slots[slot])).collect();
         slots.into_iter().map(|slot| u64::from(self.clear(slot))).sum()
     }
 

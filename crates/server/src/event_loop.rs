@@ -410,6 +410,7 @@ impl EventLoop {
             self.listen(Interest::Level);
         }
         self.ask_again();
+        self.bench.front.ask_again(&self.bench.counters.0[self.bench.index]);
         for token in self.connections.tokens(|connection| connection.is_due(now_ms)) {
             if let Some(connection) = self.connections.get(token) {
                 connection.expire(&mut self.bench);

@@ -55,6 +55,8 @@ pub(crate) struct Site {
     shared_root: Option<Rc<Root>>,
     /// Who is asked about some paths.
     advisory: Option<Rc<Advisory>>,
+    /// The edition of the rules that all of the cache was asked about.
+    edition: u64,
     cache: Cache,
     watches: Watches,
     changes: Vec<Change>,
@@ -130,6 +132,7 @@ impl Site {
             root,
             shared_root: None,
             advisory: share.advisory.clone(),
+            edition: share.advisory.as_ref().map_or(0, |advisory| advisory.edition()),
             cache: Cache::new(bytes_max, share.files_max),
             watches: Watches::new(Rc::clone(&share.watcher), options.watches_max),
             changes: Vec::new(),

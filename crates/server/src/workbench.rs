@@ -169,6 +169,8 @@ impl Workbench {
     /// until then.
     fn take_orders(&mut self) {
         if let Some(orders) = self.controls.newer(&mut self.controls_generation) {
+            // Who orders may have other rules than before.
+            self.front.ask_again(&self.counters.0[self.index]);
             self.front.obey(&orders);
             self.loops_more = orders.loops_more;
         }

@@ -6,6 +6,7 @@ use harness::{Reply, Site, read_reply, wait_until};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use weir_server::{Advice, Adviser, Link, Question};
 
@@ -16,6 +17,8 @@ struct Told {
     begun: Mutex<Vec<(String, IpAddr, u64, Link)>>,
     ended: Mutex<Vec<(u64, u64, bool)>>,
     asked_of: Mutex<HashMap<String, u32>>,
+    /// From the second edition on there are rules for all paths but those below `/v/`.
+    edition: AtomicU64,
 }
 
 impl Told {
@@ -35,7 +38,11 @@ impl Told {
 impl Adviser for Told {
     fn governs(&self, path: &str) -> bool {
         *self.asked_of.lock().expect("no panic").entry(path.to_owned()).or_default() += 1;
-        path.starts_with("/v/")
+        path.starts_with("/v/") == (self.edition() == 0)
+    }
+
+    fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Acquire)
     }
 
     fn begin(&self, question: &Question<'_>) -> Advice {
@@ -103,6 +110,21 @@ fn the_paths_that_rules_are_for_are_asked_about_and_no_others() {
     assert_eq!((reply.field("vary"), reply.field("cache-control")), (None, None), "nothing was chosen");
     assert_eq!(site.get("/other.mp4").field("accept-ch"), None);
     assert_eq!(site.counters.read().advised, 4);
+}
+
+#[test]
+fn other_rules_hold_for_what_is_in_memory_too() {
+    let (site, told) = start(|_| {});
+    let ask = || ["/other.mp4", "/v/film.mp4"].map(|path| site.get(path).field("accept-ch").is_some());
+    assert_eq!((ask(), ask()), ([false, true], [false, true]));
+    told.edition.store(1, Ordering::Release);
+    wait_until(|| ask() == [true, false]);
+    let begun = told.begun.lock().expect("no panic").len();
+    assert_eq!(ask(), [true, false]);
+    let begun = told.begun.lock().expect("no panic")[begun..].to_vec();
+    assert!(matches!(&begun[..], [(path, ..)] if path == "/other.mp4"), "{begun:?}");
+    let asked = told.asked_of.lock().expect("no panic").clone();
+    assert!(asked.values().all(|times| *times <= 3), "once more for each edition, and as it is loaded: {asked:?}");
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     /// Counts what was published, so that a loop sees at a glance whether there is something new.
     edition: AtomicU64,
     published: Mutex<Arc<Published>>,
+    /// The number of the policy that was published last.
+    policy: AtomicU64,
     pub(crate) rules: Mutex<Rulebook>,
     pub(crate) ledgers: Mutex<Vec<Arc<Mutex<Ledger>>>>,
     pub(crate) undecided: AtomicU64,
@@ -101,6 +103,7 @@ impl Shared {
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             edition: AtomicU64::new(0),
+            policy: AtomicU64::new(published.number),
             published: Mutex::new(Arc::new(published)),
             rules: Mutex::new(rules),
             ledgers: Mutex::default(),
@@ -120,7 +123,9 @@ impl Shared {
     }
 
     pub(crate) fn publish(&self, published: Published) {
+        let number = published.number;
         *wait_for(&self.published) = Arc::new(published);
+        self.policy.store(number, Ordering::Release);
         self.edition.fetch_add(1, Ordering::Release);
     }
 
@@ -181,6 +186,10 @@ impl Adviser for Shared {
         self.published().policy.pattern_of(path).is_some()
     }
 
+    fn edition(&self) -> u64 {
+        self.policy.load(Ordering::Acquire)
+    }
+
     fn begin(&self, question: &Question<'_>) -> Advice {
         let Question { path, client, connection, link } = question;
         let advice = self.with_desk(|published, ledger| {
@@ -193,12 +202,13 @@ impl Adviser for Shared {
             );
             let refused = sheds.find_map(|shed| Some(shed.next()).filter(|(is_refused, _)| *is_refused));
             let (client, network) = identity(*client);
-            ledger.begin(place, *connection, client, network, refused.is_some());
+            let is_followed = ledger.begin(place, *connection, client, network, refused.is_some());
             if let Some((_, number)) = refused {
                 let refuse_retry_after_s = Some(RETRY_AFTER_S + (number % 8) as u32);
                 return Advice { refuse_retry_after_s, ..Advice::default() };
             }
-            if !published.sessions[pattern] {
+            // Nobody would tell the rules of the end of a session that is not followed.
+            if !published.sessions[pattern] || !is_followed {
                 return Advice::default();
             }
             let Some(mut rules) = open(&self.rules).filter(|rules| rules.number == published.number) else {

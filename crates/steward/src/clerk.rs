@@ -221,12 +221,21 @@ impl Database {
             return Ok(());
         }
         self.written = Instant::now();
-        let now = self.now.take().map(|now| (NOW.to_owned(), now));
+        let now = self.now.clone().map(|now| (NOW.to_owned(), now));
         let dropped = (self.dropped > 0).then(|| ("dropped".to_owned(), self.dropped.to_string()));
         let settings = now.into_iter().chain(dropped).collect();
         let batch = Batch { minutes: Vec::new(), records: std::mem::take(&mut self.records), settings };
         let now_ms = unix_ms();
-        self.store.write(&batch, now_ms)?;
+        if let Err(error) = self.store.write(&batch, now_ms) {
+            // They are written with those that come until the next time; what is there already by then is replaced.
+            self.records = batch.records;
+            if matches!(error, weir_store::StoreError::Full { .. }) && self.records.len() >= RECORDS_MAX {
+                // So many may be too much for the file for ever.
+                self.dropped += self.records.drain(..RECORDS_MAX / 2).len() as u64;
+            }
+            return Err(error);
+        }
+        self.now = None;
         if self.retired.is_none_or(|retired| retired.elapsed() >= RETIRE_EVERY) {
             self.retired = Some(Instant::now());
             self.store.retire(now_ms)?;
@@ -238,4 +247,24 @@ impl Database {
 fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_written_is_kept_for_the_next_time() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let small = Limits { bytes: 1 << 16, ..Limits::default() };
+        let mut database = Database::open(&folder.path().join("small.db"), small).expect("opens");
+        database.put(Errand::Look, "{}");
+        (0..16).for_each(|_| database.put(Errand::Decision, &"d".repeat(1 << 20)));
+        database.write(true).expect_err("there is no room");
+        assert_eq!((database.records.len(), database.now.as_deref(), database.dropped), (17, Some("{}"), 0));
+        let path = folder.path().join("large.db");
+        (database.store, _) = Store::open_or_begin_anew(&path, Limits::default()).expect("opens");
+        database.write(true).expect("there is room");
+        assert!(database.records.is_empty() && database.now.is_none());
+    }
 }

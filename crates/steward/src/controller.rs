@@ -134,10 +134,12 @@ impl Controller {
         *rules = Rulebook::new(engine, &self.setup.here, number, self.setup.tick_ms(), now_ms, self.setup.is_recorded);
         self.atoms.ask(&rules.engine, self.setup.tick_ms());
         drop(rules);
-        self.shared.publish(Published::new(policy, number));
+        // Until they are published loops begin no session, as the numbers differ: what is forgotten is none of theirs.
         for ledger in wait_for(&self.shared.ledgers).iter() {
             wait_for(ledger).forget_sessions();
         }
+        self.shared.publish(Published::new(policy, number));
+        self.standing.say_again(self.hands.as_deref());
         self.shown.policy.refused = None;
         self.begin_recording();
     }

@@ -17,7 +17,7 @@ pub trait Hands: Send {
     fn unpin(&self, glob: &str);
     /// They are loaded now.
     fn warm(&self, glob: &str);
-    /// So many loops serve beside the usual ones.
+    /// So many loops serve beside the usual ones. It is said again, as an order like any other, when other rules hold.
     fn spread(&self, loops_more: u32);
 }
 
@@ -53,7 +53,8 @@ impl Standing {
         for decision in decisions {
             let begins = match decision.outcome {
                 Outcome::Fired => true,
-                Outcome::Released => false,
+                // Of a rule that was superseded those are told that no other rule has taken over.
+                Outcome::Released | Outcome::Superseded => false,
                 _ => continue,
             };
             for order in &decision.orders {
@@ -147,6 +148,11 @@ impl Standing {
         *self = Self { loops_more, ..Self::default() };
         self.spread(hands);
     }
+
+    /// Has the loops take up an order, with which they take up that other rules hold.
+    pub(crate) fn say_again(&self, hands: Option<&dyn Hands>) {
+        hands.iter().for_each(|hands| hands.spread(self.loops_more));
+    }
 }
 
 fn alert(order: &Order, begins: bool) -> Option<String> {
@@ -223,5 +229,22 @@ mod tests {
         assert_eq!(said(&hands), ["unpin /news/*", "spread 2"]);
         standing.take_back(Some(&hands));
         assert_eq!(said(&hands), ["spread 0"]);
+    }
+
+    #[test]
+    fn what_a_superseded_rule_had_ordered_beside_is_undone() {
+        let text = "pool main = { n1, b, c }; pool spare = { d, e }; pool more = { f };\n\
+                    atom \"/news/*\" { rule r: every 5s if cpu > 90% then replicate to 3 on main until cpu < 50%; }";
+        let (policy, _) = Policy::read("x.policy", text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+        let (hands, mut standing) = (Noted::default(), Standing::default());
+        let copies = Order::Replicate { copies: 3, pool: "main".into() };
+        let spread = |pool: &str| Order::Spread { pool: pool.into() };
+        let first = decision(Outcome::Fired, vec![copies.clone(), spread("spare")]);
+        standing.carry_out(&[first], &policy, Some(&hands));
+        let second = decision(Outcome::Fired, vec![spread("more")]);
+        standing.carry_out(&[second, decision(Outcome::Superseded, vec![copies])], &policy, Some(&hands));
+        let said = hands.0.lock().expect("one thread").clone();
+        assert_eq!(said, ["pin /news/*", "warm /news/*", "spread 2", "unpin /news/*", "spread 1"]);
+        assert!(standing.copies.is_empty());
     }
 }

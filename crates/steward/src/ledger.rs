@@ -135,8 +135,8 @@ impl Ledger {
         (place, known.1.map(|pattern| pattern as usize))
     }
 
-    /// A request came.
-    pub(crate) fn begin(&mut self, place: u32, connection: u64, client: u64, network: u64, is_refused: bool) {
+    /// A request came; whether there is room to follow it to its end.
+    pub(crate) fn begin(&mut self, place: u32, connection: u64, client: u64, network: u64, is_refused: bool) -> bool {
         if self.seen.len() < SEEN_MAX && place != NOWHERE {
             self.seen.push(Seen { client, network, place });
         } else {
@@ -155,13 +155,14 @@ impl Ledger {
         if let Some(live) = live {
             live.order.push_back(if is_refused { place | REFUSED } else { place });
         }
-        let Some(atom) = self.atoms.get_mut(place as usize) else { return };
+        let Some(atom) = self.atoms.get_mut(place as usize) else { return is_followed };
         atom.tally.requests += 1;
         atom.tally.refused += u64::from(is_refused);
         atom.under_way += u32::from(!is_refused && is_followed);
         if !std::mem::replace(&mut atom.is_touched, true) {
             self.touched.push(place);
         }
+        is_followed
     }
 
     /// The connection is a session that the rules know.
@@ -219,6 +220,7 @@ impl Ledger {
 
     /// No session is one of the rules any more: these have been changed.
     pub(crate) fn forget_sessions(&mut self) {
+        self.ended.clear();
         self.live.values_mut().for_each(|live| (live.is_session, live.wanted) = (false, None));
     }
 

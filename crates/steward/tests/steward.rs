@@ -140,6 +140,62 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
     assert_eq!(environment(&steward)["work"]["sessions"], 0);
 }
 
+const VARIANTS: &str = "atom \"/v/*\" { variants full > small;\n\
+    rule fit: at start if bandwidth@client < 100kbps then use small else use full; }\n";
+
+#[test]
+fn what_there_is_no_room_to_follow_is_no_session() {
+    let _turn = alone();
+    let policy = format!("{VARIANTS}atom \"/p\" {{ rule hot: every 1h if cpu > 99% then alert \"hot\"; }}");
+    let (steward, mut ready) = steward(&policy);
+    let adviser = steward.adviser();
+    (0..65_536).for_each(|number| drop(adviser.begin(&question("/p", number, None))));
+    assert_eq!(adviser.begin(&question("/v/film", 70_000, Some(50e3))).variant, None);
+    adviser.end(70_000, 1, false);
+    adviser.end(0, 1, false);
+    assert_eq!(adviser.begin(&question("/v/film", 70_001, Some(50e3))).variant.as_deref(), Some("small full"));
+    ready.tick();
+    let shown = environment(&steward);
+    assert_eq!((&shown["work"]["sessions"], &shown["dropped"]["books"]["connections"]), (&1.into(), &1.into()));
+    adviser.end(70_001, 1, false);
+    ready.tick();
+    assert_eq!(environment(&steward)["work"]["sessions"], 0);
+}
+
+#[test]
+fn no_session_that_begins_while_rules_change_is_left_over() {
+    let _turn = alone();
+    let (steward, ready) = steward(VARIANTS);
+    let adviser = steward.adviser();
+    let running = ready.start().expect("a thread");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for first in [0, 1_000_000] {
+            let (adviser, is_over) = (&adviser, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let all = first..first + 500;
+                    all.clone().for_each(|number| drop(adviser.begin(&question("/v/film", number, Some(50e3)))));
+                    all.for_each(|number| adviser.end(number, 1, false));
+                }
+            });
+        }
+        for _ in 0..100 {
+            let before = adviser.edition();
+            let (policy, _) = Policy::read("x.policy", VARIANTS).expect("no mistakes");
+            running.replace(policy).expect("one node can do it");
+            while adviser.edition() == before {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    // Ends that found a book open are told with the loop's next word or the next tick; then nobody is there any more.
+    running.stop();
+    assert_eq!(environment(&steward)["work"]["sessions"], 0);
+}
+
 #[test]
 fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
     let _turn = alone();

@@ -32,9 +32,18 @@ pub(super) struct Look<'l> {
 
 /// What became of a look, if there is something to tell.
 enum Told {
-    Fired { branch: usize, orders: Vec<Order> },
-    Released { branch: usize },
-    Superseded,
+    Fired {
+        branch: usize,
+        orders: Vec<Order>,
+    },
+    Released {
+        branch: usize,
+    },
+    /// With the classes that others have.
+    Superseded {
+        branch: usize,
+        taken: Classes,
+    },
     NotFired(Outcome, Said),
 }
 
@@ -80,14 +89,21 @@ impl<'l> Look<'l> {
                 self.tell(rule, &whose, Outcome::Fired, orders, readings);
             }
             Some(Told::Released { branch }) => {
-                let orders = Orders::of(self.engine, self.state).ended(&rule.branches[branch].acts, &mut whose);
+                let orders = Orders::of(self.engine, self.state).ended(
+                    &rule.branches[branch].acts,
+                    Classes::default(),
+                    &mut whose,
+                );
                 let mut readings = Vec::new();
                 if let Some(until) = &rule.until {
                     self.eye(seen).cite(until, &mut readings);
                 }
                 self.tell(rule, &whose, Outcome::Released, orders, readings);
             }
-            Some(Told::Superseded) => self.tell(rule, &whose, Outcome::Superseded, Vec::new(), Vec::new()),
+            Some(Told::Superseded { branch, taken }) => {
+                let orders = Orders::of(self.engine, self.state).ended(&rule.branches[branch].acts, taken, &mut whose);
+                self.tell(rule, &whose, Outcome::Superseded, orders, Vec::new());
+            }
         }
     }
 
@@ -109,7 +125,7 @@ impl<'l> Look<'l> {
         let classes = rule.branches[branch].classes;
         if classes.meets(*taken) {
             (instance.active, instance.rest_ms) = (None, Some(now_ms));
-            return Some(Told::Superseded);
+            return Some(Told::Superseded { branch, taken: *taken });
         }
         let held = rule.hold_ms.is_none_or(|hold_ms| now_ms - since_ms >= hold_ms);
         let released = held && rule.until.as_ref().is_none_or(|until| self.eye(seen).truth(until) == Truth::True);
@@ -180,8 +196,10 @@ impl<'l> Look<'l> {
                 return Some(Told::NotFired(Outcome::Unknown { metric, why }, Said::Unknown));
             }
         };
-        if orders.is_empty() {
-            // All of it is so already; whoever is of lower priority must not undo it all the same.
+        let is_held = rule.keeps() && !matches!(whose, Whose::Session { .. });
+        if orders.is_empty() && !is_held {
+            // All of it is so already; whoever is of lower priority must not undo it all the same. A rule that is
+            // released fires even so: what is in force ends with it from now on, whoever ordered it.
             *taken = taken.with(chosen.classes);
             instance.said = Said::Nothing;
             return None;

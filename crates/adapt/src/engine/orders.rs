@@ -4,7 +4,7 @@ use super::Engine;
 use super::evaluate::{Desk, Eye};
 use super::look::Whose;
 use crate::decision::Order;
-use crate::policy::{Act, To};
+use crate::policy::{Act, Classes, To};
 use crate::reading::{NodeId, Resource};
 use crate::series::Unknown;
 use crate::state::{InForce, Seen, Standing, State, Tracks};
@@ -104,11 +104,13 @@ impl<'o> Orders<'o> {
         }
     }
 
-    /// What was ordered and ends with a release: copies, nodes and shares that are in force.
-    pub(super) fn ended(&self, acts: &[Act], whose: &mut Whose<'_>) -> Vec<Order> {
+    /// What was ordered and ends with a release: copies, nodes and shares that are in force, but for those of classes
+    /// that another rule has taken, which are its own.
+    pub(super) fn ended(&self, acts: &[Act], taken: Classes, whose: &mut Whose<'_>) -> Vec<Order> {
         let (Whose::Atom { in_force, .. } | Whose::Block { in_force }) = whose else { return Vec::new() };
         let pool = |pool: usize| self.engine.policy.pools[pool].name.clone();
-        let ended = acts.iter().filter_map(|act| match act {
+        let left = acts.iter().filter(|act| !Classes::of(act).meets(taken));
+        let ended = left.filter_map(|act| match act {
             Act::Replicate { copies, pool: on } => {
                 (in_force.copies.take_if(|(of, at)| of == copies && at == on)).map(|_| (*copies, *on))?;
                 Some(Order::Replicate { copies: *copies, pool: pool(*on) })

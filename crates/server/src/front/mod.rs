@@ -123,6 +123,11 @@ impl Front {
         });
     }
 
+    /// Has caches ask anew what rules are for, where there are others.
+    pub(crate) fn ask_again(&mut self, counters: &LoopCounters) {
+        self.each_site(|site| site.ask_again(counters));
+    }
+
     /// Loads some of what was ordered; whether there is more.
     pub(crate) fn warm_some(&mut self, clock: &Clock, counters: &LoopCounters) -> bool {
         let mut has_more = false;

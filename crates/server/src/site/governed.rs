@@ -68,6 +68,17 @@ impl Site {
         }
     }
 
+    /// Has what the cache keeps loaded anew where other rules than before are, or none, for it.
+    pub(crate) fn ask_again(&mut self, counters: &LoopCounters) {
+        let Some(advisory) = &self.advisory else { return };
+        // Before the questions: what changes between them is another edition.
+        let edition = advisory.edition();
+        if std::mem::replace(&mut self.edition, edition) != edition {
+            let gone = self.cache.remove_where(|path, atom| atom.is_governed != advisory.governs(path));
+            counters.cache_stale.add(gone);
+        }
+    }
+
     /// Answers with a variant.
     fn choose(&mut self, asked: &Asked<'_>, names: &Arc<str>, plain: Rc<Atom>, advisory: &Advisory, out: &mut Pending) {
         let Asked { request, path, clock, counters, .. } = *asked;
