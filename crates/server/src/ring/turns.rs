@@ -23,7 +23,8 @@ impl EventLoop {
         let Some(ring) = self.bench.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
         // What the last call brought was dealt with.
         ring.receptions.clear();
-        if !ring.is_in_use() {
+        // Who is closed by the last completion there was is still to be let go of, which does not wait.
+        if !ring.is_in_use() && self.closing.is_empty() {
             return self.epoll.wait(events, timeout_ms);
         }
         ring.enter(timeout_ms)?;
