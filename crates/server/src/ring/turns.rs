@@ -68,7 +68,9 @@ impl EventLoop {
         if let Some(client) = self.connections.get(token) {
             if reception.is_last {
                 self.bench.counters.0[self.bench.index].ring_starved.add(u64::from(reception.is_starved));
-                let stays = !has_ended && client.lane() == Lane::Ring && ring.arm(client.fd(), token).is_ok();
+                // Who is starved receives by calls in this turn, lest it be starved again, and joins again after it.
+                let may_stay = !has_ended && !reception.is_starved && client.lane() == Lane::Ring;
+                let stays = may_stay && ring.arm(client.fd(), token).is_ok();
                 if !stays {
                     client.leave(Lane::Socket);
                 }
