@@ -490,10 +490,12 @@ impl Connection {
     #[inline]
     fn flush_batch(&mut self, batch: usize, bench: &mut Workbench) -> (io::Result<Sent>, u64) {
         let Workbench { batch: places, copied, ring, arm, .. } = bench;
-        // Who tells when a response was sent waits until it is; so does who closes after it.
-        let is_wanted = arm.is_none() && self.after == After::Continue;
+        // Who tells when a response was sent waits until it is; so does who closes after it. What is made
+        // piece by piece is made as the socket takes it, and not ahead.
+        let places = &mut places[..batch];
+        let is_wanted = arm.is_none() && self.after == After::Continue && !places.iter().any(Pending::continues);
         let staging = ring.as_mut().map(|ring| Staging { ring, is_wanted });
-        self.transport.flush(&mut places[..batch], copied, staging)
+        self.transport.flush(places, copied, staging)
     }
 
     /// Goes on with the responses that are queued.

@@ -87,6 +87,12 @@ fn ask(site: &Site, path: &str) -> TcpStream {
     socket.connect(&site.addr.into()).expect("connects");
     let mut stream: TcpStream = socket.into();
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("sets");
+    ask_in(&mut stream, path);
+    stream
+}
+
+/// The same in a connection that there is.
+fn ask_in(stream: &mut TcpStream, path: &str) {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
     let mut head = Vec::new();
     let mut byte = [0];
@@ -97,7 +103,6 @@ fn ask(site: &Site, path: &str) -> TcpStream {
     let head = String::from_utf8(head).expect("text").to_ascii_lowercase();
     assert!(head.contains("transfer-encoding: chunked") && !head.contains("content-length"), "{head}");
     assert!(head.contains("cache-control: no-store") && !head.contains("etag"), "{head}");
-    stream
 }
 
 /// One chunk; none at the end.
@@ -205,6 +210,34 @@ fn sound_that_was_swapped_is_decoded_without_a_word_and_lasts_as_long() {
             }
         }
     }
+}
+
+/// Not half a megabyte later: what is made lies with the client, or nearly.
+#[test]
+fn a_later_request_of_a_connection_is_swapped_as_soon() {
+    if require::program("ffmpeg").is_none() {
+        return;
+    }
+    let told = swapper("full", None);
+    let site = start(told.clone());
+    for (name, options) in MP3 {
+        make(site.directory.path(), name, 40, options);
+    }
+    make(site.directory.path(), "short.mp3", 1, MP3[0].1);
+    let mut stream = ask(&site, "/short.mp3");
+    rest(&mut stream);
+    for _ in 0..2 {
+        ask_in(&mut stream, "/short.mp3");
+        rest(&mut stream);
+    }
+    ask_in(&mut stream, "/a.mp3");
+    let mut got = chunk(&mut stream).expect("more").len();
+    *told.then.lock().expect("no panic") = Some("small");
+    std::thread::sleep(Duration::from_millis(150));
+    got += rest(&mut stream).len();
+    // 960 KB are the whole, and 240 KB the small one.
+    assert_eq!(site.counters.read().swaps, 1);
+    assert!(got < 400_000, "{got}");
 }
 
 #[test]

@@ -252,6 +252,30 @@ fn the_end_of_a_connection_comes_after_its_last_byte() {
     assert!(TcpStream::connect(addr).is_err(), "it has ended");
 }
 
+/// The request and the end of the client's side come in one segment, so that both are there in one round, and nothing
+/// else is on the ring afterwards.
+#[test]
+fn the_last_connection_on_the_ring_is_closed_as_well() {
+    if !has_ring() {
+        return;
+    }
+    let site = site(Io::Uring);
+    for round in 0..20 {
+        let mut stream = warm(&site);
+        let counters = site.counters.clone();
+        wait_until(|| counters.read().ring_joined == round + 1);
+        let request = b"GET /small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let sent = socket2::SockRef::from(&stream).send_with_flags(request, libc::MSG_MORE).expect("sends");
+        assert_eq!(sent, request.len());
+        stream.shutdown(Shutdown::Write).expect("shuts");
+        stream.set_read_timeout(Some(Duration::from_secs(5))).expect("sets");
+        let all = read_to_end(&mut stream);
+        assert!(all.ends_with(FILES[1].1), "{round}");
+    }
+    let counts = site.stop();
+    assert_eq!((counts.requests, counts.connections_broken), (40, 0), "{counts:?}");
+}
+
 #[test]
 fn large_files_leave_the_ring_and_small_ones_come_back() {
     if !has_ring() {

@@ -7,6 +7,7 @@
 use super::{ACCEPTS_MAX, BACKLOG_MAX, EventLoop, READABLE, listener_token};
 use crate::epoll::Interest;
 use crate::listen::BACKLOG;
+use crate::transport::Lane;
 use std::os::fd::AsRawFd;
 
 /// Whether a loop serves.
@@ -68,7 +69,11 @@ impl EventLoop {
         self.bench.stopping = true;
         self.post = Post::Leaving(number);
         for token in self.connections.tokens(|_| true) {
-            self.turn(token, READABLE);
+            // What has arrived for those on the ring comes with the last completions, and then their turn.
+            self.leave_ring(token);
+            if self.connections.get(token).is_some_and(|connection| connection.lane() == Lane::Socket) {
+                self.turn(token, READABLE);
+            }
         }
     }
 

@@ -234,6 +234,16 @@ impl Ring {
         if !self.ring.submission().is_empty() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
+        for _ in 0..TRIES_MAX {
+            if !self.ring.submission().cq_overflow() {
+                break;
+            }
+            // Some completions had no place: what a socket did not take may be among them.
+            self.call(0)?;
+        }
+        if self.ring.submission().cq_overflow() {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
         self.staged.clear();
         self.bytes.clear();
         self.round = self.round.wrapping_add(1).max(1);

@@ -23,7 +23,8 @@ impl EventLoop {
         let Some(ring) = self.bench.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
         // What the last call brought was dealt with.
         ring.receptions.clear();
-        if !ring.is_in_use() {
+        // Who is closed by the last completion there was is still to be let go of, which does not wait.
+        if !ring.is_in_use() && self.closing.is_empty() {
             return self.epoll.wait(events, timeout_ms);
         }
         ring.enter(timeout_ms)?;
@@ -67,7 +68,9 @@ impl EventLoop {
         if let Some(client) = self.connections.get(token) {
             if reception.is_last {
                 self.bench.counters.0[self.bench.index].ring_starved.add(u64::from(reception.is_starved));
-                let stays = !has_ended && client.lane() == Lane::Ring && ring.arm(client.fd(), token).is_ok();
+                // Who is starved receives by calls in this turn, lest it be starved again, and joins again after it.
+                let may_stay = !has_ended && !reception.is_starved && client.lane() == Lane::Ring;
+                let stays = may_stay && ring.arm(client.fd(), token).is_ok();
                 if !stays {
                     client.leave(Lane::Socket);
                 }
