@@ -21,8 +21,8 @@ Examples:
   weir env --token token 127.0.0.1:9100
       over TCP, with the file of the token
   weir env environment.db
-      of one that keeps it: weir serve --environment environment.db; also when it
-      has ended
+      of one that keeps it by --environment environment.db; also when it has
+      ended
   weir env --follow environment.db
       again each second
   weir env --decisions 200 environment.db
