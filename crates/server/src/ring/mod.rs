@@ -208,7 +208,7 @@ impl Ring {
         self.buffers.publish();
         if !self.is_watching {
             let poll = opcode::PollAdd::new(types::Fd(self.epoll), libc::POLLIN as u32).build().user_data(EPOLL);
-            self.push(&poll)?;
+            self.push_at_length(&poll)?;
             self.is_watching = true;
         }
         for index in 0..self.staged.len() {
@@ -221,9 +221,11 @@ impl Ring {
                 .build()
                 .flags(squeue::Flags::SKIP_SUCCESS)
                 .user_data(token | SEND);
-            self.push(&send)?;
+            self.push_at_length(&send)?;
         }
-        self.call(timeout_ms)?;
+        // What calls have brought until here is not waited for.
+        let has_news = self.is_told || !self.receptions.is_empty() || !self.unsent.is_empty();
+        self.call(if has_news { 0 } else { timeout_ms })?;
         for _ in 0..TRIES_MAX {
             if self.ring.submission().is_empty() {
                 break;
@@ -362,6 +364,17 @@ impl Ring {
         Ok(())
     }
 
+    /// The same where completions may be taken, without which the kernel may take nothing more.
+    fn push_at_length(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        for _ in 0..TRIES_MAX {
+            if self.push(entry).is_ok() {
+                return Ok(());
+            }
+            self.call(0)?;
+        }
+        Err(io::ErrorKind::ResourceBusy.into())
+    }
+
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         for _ in 0..2 {
             // SAFETY: responses are submitted by `enter` only, which leaves their bytes where they are until they were
@@ -421,6 +434,34 @@ mod tests {
                 assert_eq!(results, [-libc::EACCES], "{token}");
             }
             assert!(ring.ring.submitter().register_files(&[0]).is_err(), "and registers nothing more");
+            true
+        });
+        let _ = require::or_skip(tried.join().expect("no panic"), "no io_uring");
+    }
+
+    #[test]
+    fn what_a_socket_did_not_take_is_told_also_where_completions_have_no_place() {
+        let epoll = Epoll::new().expect("an instance");
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        drop(theirs);
+        let tried = std::thread::spawn(move || {
+            let Ok(mut ring) = Ring::new(epoll.fd()) else {
+                return false;
+            };
+            ring.enable().expect("is enabled");
+            // Each of them fails, and says so: more than there are places for.
+            let mut refused = 0;
+            for token in 0..2 * COMPLETIONS {
+                refused += u32::from(ring.cancel(u64::from(token) + 1000).is_err());
+            }
+            assert!(ring.stage(std::os::fd::AsRawFd::as_raw_fd(&ours), 7, &[IoSlice::new(b"answer")], false));
+            ring.enter(0).expect("goes on");
+            let unsent = ring.take_unsent();
+            assert_eq!(unsent.iter().map(|one| one.token).collect::<Vec<_>>(), [7], "{refused} were refused");
+            assert_eq!(unsent[0].rest.as_ref().expect_err("a closed peer").raw_os_error(), Some(libc::EPIPE));
+            // And the next round is as any other.
+            ring.enter(0).expect("goes on");
+            assert!(ring.take_unsent().is_empty());
             true
         });
         let _ = require::or_skip(tried.join().expect("no panic"), "no io_uring");
