@@ -21,6 +21,9 @@ const UNUSED_MS: u64 = 30_000;
 /// A reading is made of so many bytes, or of so long a time: less says how large the first window was.
 const READING_BYTES_MIN: u64 = 128 << 10;
 const READING_US_MIN: u64 = 50_000;
+/// The kernel counts time in its ticks, the longest of which is this (100 a second): what took less counts as that, and
+/// as a bound, as it may have been faster.
+const TICK_US: u64 = 10_000;
 /// Round trips that a reading by time takes at least: until then TCP tries out how much it may send.
 const READING_TRIPS_MIN: u64 = 4;
 /// After so much time with something to send, two thirds of what is known are new.
@@ -83,12 +86,13 @@ impl Probe {
         let limited_us = now.sndbuf_limited_us.saturating_sub(self.base.sndbuf_limited_us);
         let trips_us = READING_TRIPS_MIN * u64::from(now.min_rtt_us);
         let is_long = busy_us >= READING_US_MIN && busy_us >= trips_us;
-        if busy_us == 0 || !(is_long || acked_bytes >= READING_BYTES_MIN) {
+        if !(is_long || acked_bytes >= READING_BYTES_MIN) {
             return None;
         }
         self.base = now;
-        let reading_bps = acked_bytes as f64 * 8e6 / busy_us as f64;
-        let is_bound = limited_us * 2 > busy_us;
+        let reading_bps = acked_bytes as f64 * 8e6 / busy_us.max(TICK_US) as f64;
+        let is_ours = limited_us * 2 > busy_us;
+        let is_bound = is_ours || busy_us < TICK_US;
         self.link.bandwidth_bps = match self.link.bandwidth_bps {
             Some(known_bps) if is_bound && reading_bps < known_bps => Some(known_bps),
             Some(known_bps) => {
@@ -98,7 +102,7 @@ impl Probe {
             }
             None => Some(reading_bps),
         };
-        self.link.bandwidth_bps.filter(|_| !is_bound)
+        self.link.bandwidth_bps.filter(|_| !is_ours)
     }
 }
 
@@ -197,6 +201,20 @@ mod tests {
         assert!(other > slower && other < 800_000.0, "{other}");
         let stranger = links.link(3, IpAddr::from([192, 0, 2, 1]), 9900, &priors, || counted(0, 0));
         assert_eq!(stranger.bandwidth_bps, None);
+    }
+
+    #[test]
+    fn a_client_faster_than_the_kernels_ticks_is_known_to_be_fast() {
+        let (mut links, priors) = (Links::default(), Priors::default());
+        let mut at = |now_ms, counted| links.link(1, CLIENT, now_ms, &priors, || counted).bandwidth_bps;
+        assert_eq!(at(0, counted(1000, 0)), None, "a first window says nothing");
+        assert_eq!(at(100, counted(126_000, 0)), None, "too few bytes");
+        let fast = at(200, counted(150_000, 0)).expect("known");
+        assert!((fast - 120e6).abs() < 1.0, "{fast}");
+        // A bound only raises what is known.
+        assert_eq!(at(300, counted(290_000, 0)), Some(fast));
+        let slow = at(1400, counted(300_000, 1000)).expect("known");
+        assert!(slow < fast / 10.0, "{slow}");
     }
 
     #[test]
