@@ -7,56 +7,16 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_load::{Control, Options, StopRule, Url};
+use weir_testkit::namespace::{Namespace, ip, tc};
 
 const BYTES_PER_S: f64 = 3360.0;
 /// Content of a segment of Ethernet with timestamps, and the bytes of its frame, as the filter counts them.
 const SEGMENT_BYTES: f64 = 1448.0;
 const FRAME_BYTES: f64 = 1514.0;
 const RUN: Duration = Duration::from_secs(12);
-
-/// A network namespace; it ends with the value, and its devices with it.
-struct Namespace(String);
-
-impl Namespace {
-    fn new(name: &str) -> Self {
-        let own = Self(format!("weir-{name}-{}", std::process::id()));
-        ip(&["netns", "add", &own.0]);
-        own
-    }
-
-    /// Does something in a thread of the namespace; threads and sockets that it makes belong there.
-    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                let file = std::fs::File::open(format!("/run/netns/{}", self.0)).expect("the namespace");
-                // SAFETY: the call takes numbers only, and changes the calling thread alone.
-                assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
-                work()
-            });
-            thread.join().expect("no panic")
-        })
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        // What cannot be removed was never made.
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
-}
-
-fn ip(arguments: &[&str]) {
-    run("ip", arguments);
-}
-
-fn run(program: &str, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).output().expect("iproute2 is there");
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
 
 /// Bytes that the other side of a connection has acknowledged.
 fn acknowledged(stream: &TcpStream) -> u64 {
@@ -110,8 +70,21 @@ fn the_wire_carries_what_a_token_bucket_lets_through() {
     let (servers, clients) = (Namespace::new("servers"), Namespace::new("clients"));
     for (pair, net) in [("ours", "10.9.1"), ("tbf", "10.9.2")] {
         let (near, far) = (format!("{pair}0"), format!("{pair}1"));
-        ip(&["-n", &servers.0, "link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &clients.0]);
-        for (namespace, device, host) in [(&servers.0, &near, 1), (&clients.0, &far, 2)] {
+        ip(&[
+            "-n",
+            servers.name(),
+            "link",
+            "add",
+            &near,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            &far,
+            "netns",
+            clients.name(),
+        ]);
+        for (namespace, device, host) in [(servers.name(), &near, 1), (clients.name(), &far, 2)] {
             ip(&["-n", namespace, "address", "add", &format!("{net}.{host}/24"), "dev", device]);
             ip(&["-n", namespace, "link", "set", device, "up"]);
             // Segments are to be those of the wire, as the filter sees them.
@@ -121,7 +94,7 @@ fn the_wire_carries_what_a_token_bucket_lets_through() {
     // The content is to come at the limit, so the frames come at more.
     let rate = format!("{:.0}bit", BYTES_PER_S * 8.0 * FRAME_BYTES / SEGMENT_BYTES);
     let filter = ["root", "tbf", "rate", &rate, "burst", "1600", "limit", "1000000"];
-    run("tc", &[&["-n", servers.0.as_str(), "qdisc", "add", "dev", "tbf0"][..], &filter].concat());
+    tc(&[&["-n", servers.name(), "qdisc", "add", "dev", "tbf0"][..], &filter].concat());
 
     let over = AtomicBool::new(false);
     let control = Control::default();

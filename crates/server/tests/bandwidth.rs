@@ -6,49 +6,20 @@ mod harness;
 use harness::{Reply, read_reply};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_server::{Advice, Adviser, Link, Options, Question, Server};
+use weir_testkit::namespace::{Namespace, ip, tc};
 use weir_testkit::require;
 
-/// A network namespace; it ends with the value, and its devices with it.
-struct Namespace(String);
+/// Tells a server to stop, whatever happens before.
+struct StopAtEnd<'a>(&'a AtomicBool);
 
-impl Namespace {
-    fn new(name: &str) -> Self {
-        let own = Self(format!("weir-{name}-{}", std::process::id()));
-        run("ip", &["netns", "add", &own.0]);
-        run("ip", &["-n", &own.0, "link", "set", "lo", "up"]);
-        own
-    }
-
-    /// Does something in a thread of the namespace; threads and sockets that it makes belong there.
-    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                let file = std::fs::File::open(format!("/run/netns/{}", self.0)).expect("the namespace");
-                // SAFETY: the call takes numbers only, and changes the calling thread alone.
-                assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
-                work()
-            });
-            thread.join().expect("no panic")
-        })
-    }
-}
-
-impl Drop for Namespace {
+impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {
-        // What cannot be removed was never made.
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+        self.0.store(true, Ordering::Relaxed);
     }
-}
-
-fn run(program: &str, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).output().expect("iproute2 is there");
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Has clients below a bandwidth get the small variant; where it is not known, what the rule has for that.
@@ -99,17 +70,30 @@ fn a_slow_client_gets_the_small_variant_and_a_fast_one_beside_it_the_large_one()
     let (servers, slow, fast) = (Namespace::new("servers"), Namespace::new("slow"), Namespace::new("fast"));
     for (clients, name, net) in [(&slow, "slow", "10.9.3"), (&fast, "fast", "10.9.4")] {
         let (near, far) = (format!("{name}0"), format!("{name}1"));
-        run("ip", &["-n", &servers.0, "link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &clients.0]);
-        for (namespace, device, host) in [(&servers.0, &near, 1), (&clients.0, &far, 2)] {
-            run("ip", &["-n", namespace, "address", "add", &format!("{net}.{host}/24"), "dev", device]);
-            run("ip", &["-n", namespace, "address", "add", &format!("{net}.{}/24", host + 100), "dev", device]);
-            run("ip", &["-n", namespace, "link", "set", device, "up"]);
-            run("ip", &["-n", namespace, "link", "set", device, "gso_max_segs", "1"]);
+        ip(&[
+            "-n",
+            servers.name(),
+            "link",
+            "add",
+            &near,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            &far,
+            "netns",
+            clients.name(),
+        ]);
+        for (namespace, device, host) in [(servers.name(), &near, 1), (clients.name(), &far, 2)] {
+            ip(&["-n", namespace, "address", "add", &format!("{net}.{host}/24"), "dev", device]);
+            ip(&["-n", namespace, "address", "add", &format!("{net}.{}/24", host + 100), "dev", device]);
+            ip(&["-n", namespace, "link", "set", device, "up"]);
+            ip(&["-n", namespace, "link", "set", device, "gso_max_segs", "1"]);
         }
     }
     let rate = format!("{SLOW_BPS:.0}bit");
     let filter = ["root", "tbf", "rate", &rate, "burst", "3200", "limit", "30000"];
-    run("tc", &[&["-n", servers.0.as_str(), "qdisc", "add", "dev", "slow0"][..], &filter].concat());
+    tc(&[&["-n", servers.name(), "qdisc", "add", "dev", "slow0"][..], &filter].concat());
 
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("film.mp4"), vec![b'f'; 150_000]).expect("writes");
@@ -122,6 +106,8 @@ fn a_slow_client_gets_the_small_variant_and_a_fast_one_beside_it_the_large_one()
     options.adviser = Some(adviser);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        // Else what fails here would wait for the server for ever.
+        let _stops = StopAtEnd(&stop);
         let server = servers.within(|| Server::bind(options).expect("binds"));
         let thread = scope.spawn(|| servers.within(|| server.run(&stop).expect("ends well")));
         let addr = |net: &str| SocketAddr::from((net.parse::<std::net::Ipv4Addr>().expect("an address"), 8080));
@@ -144,7 +130,7 @@ fn a_slow_client_gets_the_small_variant_and_a_fast_one_beside_it_the_large_one()
         assert_eq!(first(&of_slow[1]), b's');
         assert!(of_fast.iter().all(|reply| first(reply) == b'f'));
         // Another address of the same network is expected to be as slow.
-        run("ip", &["-n", &slow.0, "route", "replace", "10.9.3.0/24", "dev", "slow1", "src", "10.9.3.102"]);
+        ip(&["-n", slow.name(), "route", "replace", "10.9.3.0/24", "dev", "slow1", "src", "10.9.3.102"]);
         assert_eq!(slow.within(|| first(&get(addr("10.9.3.1")))), b's');
         let seen = fit.seen.lock().expect("no panic").clone();
         let of = |client: &str| {

@@ -20,6 +20,7 @@
 pub mod browser;
 pub mod client;
 pub mod clock;
+pub mod namespace;
 pub mod require;
 pub mod seeded;
 mod server;
