@@ -3,81 +3,27 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::process::Command;
 use support::planted::wait_for;
+use support::served::Served;
 use weir_testkit::client::Connection;
-use weir_testkit::{free_port, require};
+use weir_testkit::require;
 
-/// A server with what it says on standard error; it ends with the test.
-struct Served {
-    child: Child,
-    port: u16,
-    said: Receiver<String>,
+fn status(served: &Served, path: &str) -> u16 {
+    Connection::open(served.port).expect("connects").get(path).expect("an answer").status
 }
 
-impl Served {
-    fn start(folder: &Path, args: &[&str], what: &Path) -> Self {
-        let port = free_port();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(["serve", "--listen", &format!("127.0.0.1:{port}")])
-            .args(args)
-            .arg(what)
-            .current_dir(folder)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let (sender, said) = channel();
-        let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        let served = Self { child, port, said };
-        wait_for(|| Connection::open(port).ok());
-        served
-    }
-
-    /// The next line with such words in it.
-    fn says(&self, words: &str) -> String {
-        loop {
-            let line =
-                self.said.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("no word of {words:?}"));
-            eprintln!("{line}");
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-
-    fn status(&self, path: &str) -> u16 {
-        Connection::open(self.port).expect("connects").get(path).expect("an answer").status
-    }
-
-    fn signal(&self, signal: i32) {
-        // SAFETY: the call takes no pointers.
-        assert_eq!(unsafe { libc::kill(self.child.id().cast_signed(), signal) }, 0);
-    }
-
-    /// A field of all its threads, as the kernel tells it.
-    fn fields(&self, name: &str) -> Vec<String> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
-        let field = |task: PathBuf| {
-            let text = fs::read_to_string(task.join("status")).expect("readable");
-            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).expect("a field");
-            value.split_whitespace().collect::<Vec<_>>().join(" ")
-        };
-        tasks.map(|task| field(task.expect("a thread").path())).collect()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A field of all threads of the server, as the kernel tells it.
+fn fields(served: &Served, name: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", served.child.id())).expect("it runs");
+    let field = |task: PathBuf| {
+        let text = fs::read_to_string(task.join("status")).expect("readable");
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).expect("a field");
+        value.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    tasks.map(|task| field(task.expect("a thread").path())).collect()
 }
 
 fn site(folder: &Path) -> PathBuf {
@@ -96,15 +42,15 @@ fn every_thread_has_the_filter_and_none_can_get_more_rights() {
     let line = served.says("the server ");
     assert!(line.contains(&format!("serves only {}", root.display())) && line.contains("system calls"), "{line}");
     assert!(line.contains(&format!("writes in {}", folder.path().join("log").display())), "{line}");
-    assert_eq!(served.status("/a.txt"), 200);
+    assert_eq!(status(&served, "/a.txt"), 200);
     for (field, value) in [("Seccomp", "2"), ("NoNewPrivs", "1")] {
-        let all = served.fields(field);
+        let all = fields(&served, field);
         assert!(all.len() >= 4 && all.iter().all(|one| one == value), "{field}: {all:?}");
     }
     drop(served);
     let free = Served::start(folder.path(), &["--no-sandbox"], &root);
     free.says("is not confined (--no-sandbox)");
-    assert!(free.fields("Seccomp").iter().all(|one| one == "0"));
+    assert!(fields(&free, "Seccomp").iter().all(|one| one == "0"));
 }
 
 /// Whoever can write in the log's directory could have the server write anywhere: links are followed there.
@@ -128,7 +74,7 @@ fn a_log_that_became_a_link_to_elsewhere_is_not_written() {
             assert!(line.contains("Permission denied"), "{line}");
             assert!(!elsewhere.exists());
         }
-        assert_eq!(served.status("/a.txt"), 200);
+        assert_eq!(status(&served, "/a.txt"), 200);
     }
 }
 
@@ -163,7 +109,7 @@ fn a_reload_reads_its_files_again_and_a_root_elsewhere_waits_for_a_restart() {
     write(&root.join("below"), "");
     served.signal(libc::SIGHUP);
     served.says("was read again and holds");
-    wait_for(|| (served.status("/a.txt") == 404).then_some(()));
+    wait_for(|| (status(&served, "/a.txt") == 404).then_some(()));
     write(other.path(), "");
     served.signal(libc::SIGHUP);
     served.says("out of reach until a restart");
@@ -186,25 +132,25 @@ fn roots_rights_are_given_up_and_the_log_goes_on() {
     assert!(served.says("the server ").contains("runs as nobody"));
     let id = "65534 65534 65534 65534";
     for field in ["Uid", "Gid"] {
-        assert!(served.fields(field).iter().all(|one| one == id), "{:?}", served.fields(field));
+        assert!(fields(&served, field).iter().all(|one| one == id), "{:?}", fields(&served, field));
     }
     for field in ["CapEff", "CapPrm", "CapInh"] {
-        assert!(served.fields(field).iter().all(|one| one == "0000000000000000"), "{field}");
+        assert!(fields(&served, field).iter().all(|one| one == "0000000000000000"), "{field}");
     }
-    assert!(served.fields("Groups").iter().all(|groups| groups == "65534"), "{:?}", served.fields("Groups"));
-    assert_eq!(served.status("/a.txt"), 200);
+    assert!(fields(&served, "Groups").iter().all(|groups| groups == "65534"), "{:?}", fields(&served, "Groups"));
+    assert_eq!(status(&served, "/a.txt"), 200);
     assert_eq!(fs::metadata(&log).expect("it is there").uid(), 65534);
     // With a directory of its own the log can be turned round.
     chown(&logs, Some(65534), None).expect("root may");
     fs::rename(&log, logs.join("old")).expect("renames");
     served.signal(libc::SIGUSR1);
     wait_for(|| log.exists().then_some(()));
-    assert_eq!(served.status("/a.txt"), 200);
+    assert_eq!(status(&served, "/a.txt"), 200);
     wait_for(|| (fs::metadata(&log).ok()?.len() > 0).then_some(()));
     // What only root may read is not there.
     fs::write(root.join("mine.txt"), "mine").expect("writes");
     fs::set_permissions(root.join("mine.txt"), fs::Permissions::from_mode(0o600)).expect("ours");
-    assert_eq!(served.status("/mine.txt"), 403);
+    assert_eq!(status(&served, "/mine.txt"), 403);
     let nobody = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["serve", "--listen", "127.0.0.1:0", "--user", "no-such-user"])
         .arg(&root)

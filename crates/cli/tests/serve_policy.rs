@@ -4,79 +4,27 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 use support::planted::wait_for;
+use support::served::Served;
 use support::{alone, output};
 use weir_testkit::client::Connection;
 use weir_testkit::free_port;
 
-/// A server with what it says on standard error; it ends with the test.
-struct Served {
-    child: Child,
-    port: u16,
-    said: Receiver<String>,
+/// Serves `what`, of the folder, with a tick each 50 ms.
+fn serve(folder: &Path, args: &[&str], what: &str) -> Served {
+    let usual = ["--tick", "50ms", "--admin", "unix:admin.sock"];
+    Served::start(folder, &[&usual, args].concat(), what)
 }
 
-impl Served {
-    /// Serves `what`, of the folder, with a tick each 50 ms.
-    fn start(folder: &Path, args: &[&str], what: &str) -> Self {
-        let port = free_port();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--tick", "50ms", "--admin", "unix:admin.sock"])
-            .args(args)
-            .arg(what)
-            .current_dir(folder)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let (sender, said) = channel();
-        let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        let served = Self { child, port, said };
-        wait_for(|| Connection::open(port).ok());
-        served
-    }
-
-    /// The next line with such words in it.
-    fn says(&self, words: &str) -> String {
-        loop {
-            let line =
-                self.said.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("no word of {words:?}"));
-            eprintln!("{line}");
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-
-    /// The statuses of so many requests over one connection.
-    fn statuses(&self, path: &str, count: usize) -> Vec<u16> {
-        statuses(self.port, path, count)
-    }
-
-    fn signal(&self, signal: i32) {
-        // SAFETY: the call takes no pointers.
-        assert_eq!(unsafe { libc::kill(self.child.id().cast_signed(), signal) }, 0);
-    }
-
-    /// Ends it, and with it whoever keeps things for it.
-    fn end(mut self) {
-        self.signal(libc::SIGTERM);
-        assert!(self.child.wait().expect("it ends").success());
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Ends it, and with it whoever keeps things for it.
+fn end(mut served: Served) {
+    served.signal(libc::SIGTERM);
+    assert!(served.child.wait().expect("it ends").success());
 }
 
 fn statuses(port: u16, path: &str, count: usize) -> Vec<u16> {
@@ -119,8 +67,8 @@ const SHED: &str =
 fn a_rule_that_sheds_has_its_share_refused_and_nothing_else() {
     let _turn = alone();
     let (_kept, folder) = folder(SHED);
-    let served = Served::start(&folder, &["--policy", "flood.policy"], "site");
-    assert!(served.statuses("/news/a.html", 40).iter().all(|status| [200, 503].contains(status)));
+    let served = serve(&folder, &["--policy", "flood.policy"], "site");
+    assert!(statuses(served.port, "/news/a.html", 40).iter().all(|status| [200, 503].contains(status)));
     environment(&folder, |shown| in_force(shown) == 1);
     // While it is asked for all the time, the rule stays in force.
     let (asked, port) = (std::sync::atomic::AtomicBool::new(true), served.port);
@@ -131,7 +79,7 @@ fn a_rule_that_sheds_has_its_share_refused_and_nothing_else() {
             }
         });
         environment(&folder, |shown| in_force(shown) == 1);
-        let found = (served.statuses("/news/a.html", 400), served.statuses("/other.txt", 100));
+        let found = (statuses(served.port, "/news/a.html", 400), statuses(served.port, "/other.txt", 100));
         asked.store(false, std::sync::atomic::Ordering::Relaxed);
         found
     });
@@ -143,8 +91,8 @@ fn a_rule_that_sheds_has_its_share_refused_and_nothing_else() {
     let shown = environment(&folder, |shown| in_force(shown) == 0 && shown["refused"].as_u64() >= Some(refused as u64));
     let errors = shown["readings"].as_array().expect("readings").iter().find(|one| one["resource"] == "errors");
     assert_eq!(errors.map(|errors| errors["value"].as_f64()), Some(Some(0.0)));
-    assert!(served.statuses("/news/a.html", 1) == [200], "it was released");
-    served.end();
+    assert!(statuses(served.port, "/news/a.html", 1) == [200], "it was released");
+    end(served);
 }
 
 #[test]
@@ -154,15 +102,15 @@ fn what_was_recorded_leads_to_the_same_decisions_again() {
                     rule fit: at start if rtt@client < 10s then use small else use full; }\n";
     let (_kept, folder) = folder(&format!("{SHED}{variants}"));
     let args = ["--policy", "flood.policy", "--decisions", "log.jsonl", "--environment", "env.db"];
-    let served = Served::start(&folder, &args, "site");
+    let served = serve(&folder, &args, "site");
     let mut connection = Connection::open(served.port).expect("connects");
     let film = |connection: &mut Connection| connection.get("/v/film.mp4").expect("an answer").body;
     // Whether the first round trip is known already is the system's affair; after it, it is.
     film(&mut connection);
     wait_for(|| (film(&mut connection) == b"film").then_some(()));
-    served.statuses("/news/a.html", 200);
+    statuses(served.port, "/news/a.html", 200);
     environment(&folder, |shown| shown["decided"]["flash"]["fired"].as_u64() >= Some(1) && in_force(shown) == 0);
-    served.end();
+    end(served);
     let (policy, log) = (folder.join("flood.policy"), folder.join("log.jsonl"));
     let paths = [&policy, &log].map(|path| path.to_str().expect("a readable path"));
     let replayed = output(&["replay", "--json", paths[0], paths[1]]);
@@ -186,8 +134,8 @@ fn what_was_recorded_leads_to_the_same_decisions_again() {
 fn another_policy_is_taken_up_and_a_broken_one_is_not() {
     let _turn = alone();
     let (_kept, folder) = folder(SHED);
-    let served = Served::start(&folder, &["--policy", "flood.policy"], "site");
-    served.statuses("/news/a.html", 40);
+    let served = serve(&folder, &["--policy", "flood.policy"], "site");
+    statuses(served.port, "/news/a.html", 40);
     environment(&folder, |shown| in_force(shown) == 1);
     fs::write(folder.join("flood.policy"), SHED.replace("25%", "25")).expect("writes");
     served.signal(libc::SIGHUP);
@@ -204,9 +152,9 @@ fn another_policy_is_taken_up_and_a_broken_one_is_not() {
     served.says("was read again and its rules hold");
     let shown = environment(&folder, |shown| shown["policy"]["rules"] == 2);
     assert!(shown["policy"]["refused"].is_null(), "{shown}");
-    wait_for(|| served.statuses("/news/a.html", 40).contains(&503).then_some(()));
-    wait_for(|| served.statuses("/news/a.html", 40).iter().all(|status| *status == 503).then_some(()));
-    served.end();
+    wait_for(|| statuses(served.port, "/news/a.html", 40).contains(&503).then_some(()));
+    wait_for(|| statuses(served.port, "/news/a.html", 40).iter().all(|status| *status == 503).then_some(()));
+    end(served);
 }
 
 #[test]
@@ -222,23 +170,23 @@ fn alerts_are_posted_and_a_webhook_that_is_gone_holds_nothing_up() {
             let _ = sender.send(posted(&mut stream));
         }
     });
-    let served = Served::start(&folder, &["--policy", "flood.policy", "--webhook", &url], "site");
+    let served = serve(&folder, &["--policy", "flood.policy", "--webhook", &url], "site");
     // From the second look on there are rates.
     environment(&folder, |shown| shown["work"]["ticks"].as_u64() >= Some(2));
-    served.statuses("/other.txt", 40);
+    statuses(served.port, "/other.txt", 40);
     served.says("alert: many come (rule many, flood.policy:1)");
     let alert: Value =
         serde_json::from_str(&came.recv_timeout(Duration::from_secs(20)).expect("a post")).expect("JSON");
     assert_eq!((&alert["text"], &alert["node"]), (&"many come".into(), &"here".into()));
     assert!(alert["more"]["readings"][0].as_str().is_some_and(|cited| cited.contains("rate@here > 5rps: ")), "{alert}");
-    served.end();
+    end(served);
     // Nobody listens at this port.
     let gone = format!("http://127.0.0.1:{}/", free_port());
-    let served = Served::start(&folder, &["--policy", "flood.policy", "--webhook", &gone], "site");
+    let served = serve(&folder, &["--policy", "flood.policy", "--webhook", &gone], "site");
     environment(&folder, |shown| shown["work"]["ticks"].as_u64() >= Some(2));
-    served.statuses("/other.txt", 40);
+    statuses(served.port, "/other.txt", 40);
     served.says("the webhook: ");
-    assert!(served.statuses("/other.txt", 40).iter().all(|status| *status == 200));
+    assert!(statuses(served.port, "/other.txt", 40).iter().all(|status| *status == 200));
     served.signal(libc::SIGTERM);
     served.says("1 alerts could not be delivered to the webhook, 0 were");
 }
@@ -268,10 +216,10 @@ fn more_copies_are_loops_of_the_reserve_until_they_are_given_back() {
         atom \"/news/*\" { rule flash: during if rate@atom > 5rps then replicate to 3 on main until rate@atom < 1rps; }\n";
     let (_kept, folder) = folder(policy);
     let args = ["--policy", "flood.policy", "--node", "n1", "--loops", "1", "--reserve-loops", "2"];
-    let served = Served::start(&folder, &args, "site");
+    let served = serve(&folder, &args, "site");
     let serving = |count: u64| {
         environment(&folder, |shown| {
-            served.statuses("/news/a.html", usize::from(count > 0) * 40);
+            statuses(served.port, "/news/a.html", usize::from(count > 0) * 40);
             shown["work"]["loops_more"] == count
         })
     };
@@ -279,7 +227,7 @@ fn more_copies_are_loops_of_the_reserve_until_they_are_given_back() {
     let admin = format!("unix:{}", folder.join("admin.sock").display());
     assert!(String::from_utf8_lossy(&output(&["env", &admin]).stdout).contains("replicate to 3 on main"));
     serving(0);
-    served.end();
+    end(served);
 }
 
 #[test]
@@ -293,8 +241,8 @@ fn a_configuration_names_its_policy_which_is_checked_with_it() {
     let said = String::from_utf8_lossy(&checked.stdout);
     assert!(checked.status.success(), "{said}{}", String::from_utf8_lossy(&checked.stderr));
     assert!(said.contains("configuration without mistakes") && said.contains("policy without mistakes"), "{said}");
-    let served = Served::start(&folder, &[], "weir.toml");
-    served.statuses("/news/a.html", 40);
+    let served = serve(&folder, &[], "weir.toml");
+    statuses(served.port, "/news/a.html", 40);
     environment(&folder, |shown| in_force(shown) == 1);
     drop(served);
     fs::write(folder.join("flood.policy"), SHED.replace("rate@atom > 5rps", "rate@atom > 5bps")).expect("writes");

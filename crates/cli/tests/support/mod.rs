@@ -5,6 +5,7 @@ pub(crate) mod advice;
 pub(crate) mod files;
 pub(crate) mod planted;
 pub(crate) mod resolver;
+pub(crate) mod served;
 
 use serde_json::Value;
 use std::process::{Command, Output};
