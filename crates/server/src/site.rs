@@ -1,5 +1,6 @@
 //! What a request for something below the root is answered with.
 
+mod absent;
 mod governed;
 mod warm;
 
@@ -58,6 +59,7 @@ pub(crate) struct Site {
     /// The edition of the rules that all of the cache was asked about.
     edition: u64,
     cache: Cache,
+    absent: absent::Absent,
     watches: Watches,
     changes: Vec<Change>,
     shelf: Arc<Shelf>,
@@ -134,6 +136,7 @@ impl Site {
             advisory: share.advisory.clone(),
             edition: share.advisory.as_ref().map_or(0, |advisory| advisory.edition()),
             cache: Cache::new(bytes_max, share.files_max),
+            absent: absent::Absent::default(),
             watches: Watches::new(Rc::clone(&share.watcher), options.watches_max),
             changes: Vec::new(),
             shelf: Arc::clone(&share.shelf),
@@ -243,8 +246,14 @@ impl Site {
         let mut gone = 0;
         for change in &changes {
             match change {
-                Change::Path(path) => gone += self.forget(path),
-                Change::Below(directory) => gone += self.cache.remove_below(directory),
+                Change::Path(path) => {
+                    self.absent.forget(path);
+                    gone += self.forget(path);
+                }
+                Change::Below(directory) => {
+                    self.absent.forget_all();
+                    gone += self.cache.remove_below(directory);
+                }
                 Change::Everything => counters.watch_overflows.add(1),
             }
         }
@@ -272,6 +281,7 @@ impl Site {
     fn settle_watches(&mut self, counters: &LoopCounters) {
         if self.watches.take_lost() {
             self.cache.doubt_all();
+            self.absent.forget_all();
         }
         counters.watches_refused.add(std::mem::take(&mut self.watches.refused));
     }

@@ -189,6 +189,24 @@ fn a_variant_stands_for_the_file_under_a_tag_of_its_own() {
     assert_eq!((text.status, text.field("cache-control")), (200, Some("private")));
 }
 
+#[test]
+fn a_variant_that_is_not_there_is_looked_for_once_and_found_when_it_comes() {
+    let (site, told) = start(|_| {});
+    told.choose("tiny");
+    for _ in 0..2 {
+        assert_eq!(site.get("/v/film.mp4").body, FULL);
+    }
+    let looks = site.counters.read().cache_misses;
+    for _ in 0..20 {
+        assert_eq!(site.get("/v/film.mp4").body, FULL);
+    }
+    assert_eq!(site.counters.read().cache_misses, looks);
+    site.write("v/film.tiny.mp4", b"tiny");
+    wait_until(|| site.get("/v/film.mp4").body == b"tiny");
+    std::fs::remove_file(site.directory.path().join("v/film.tiny.mp4")).expect("the file");
+    wait_until(|| site.get("/v/film.mp4").body == FULL);
+}
+
 /// Whatever is said later, a range continues the variant whose tag the client has, or the client gets a whole one.
 #[test]
 fn ranges_of_two_variants_are_never_mixed() {

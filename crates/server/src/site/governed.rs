@@ -3,6 +3,7 @@
 use super::{Resource, Site};
 use crate::advisory::Advisory;
 use crate::atom::Atom;
+use crate::cache::{TOLD_MS, UNTOLD_MS};
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::codec_swap::{Family, Stream};
@@ -135,11 +136,22 @@ impl Site {
 
     /// The content of a path, where it has some.
     pub(super) fn atom(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Option<Rc<Atom>> {
+        if self.absent.has(path, clock.now_ms) {
+            return None;
+        }
         let found = match self.resource(path, clock, counters) {
             Resource::Doubtful(atom) => self.look(path, Some(atom), clock, counters),
             found => found,
         };
-        if let Resource::Atom(atom) = found { Some(atom) } else { None }
+        match found {
+            Resource::Atom(atom) => return Some(atom),
+            Resource::Failed(404) => {
+                let is_told = self.watches.cover(&self.root, path, clock.now_ms).is_some();
+                self.absent.note(path, clock.now_ms + if is_told { TOLD_MS } else { UNTOLD_MS });
+            }
+            _ => {}
+        }
+        None
     }
 
     fn stream(&mut self, path: &[u8], names: &Arc<str>, atom: &Rc<Atom>, advisory: &Advisory) -> Option<Stream> {
