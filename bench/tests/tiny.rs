@@ -19,6 +19,46 @@ fn observer_cost() {
 }
 
 #[test]
+fn arm_cost() {
+    let weir = Path::new(env!("CARGO_BIN_EXE_arm-cost")).with_file_name("weir");
+    if !weir.exists() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let arm = folder.path().join("arm");
+    std::fs::write(folder.path().join("rules"), "Arm On\nArmApplication tiny\nArmTransaction file\n").expect("writes");
+    std::fs::write(folder.path().join("file.txt"), "content").expect("writes");
+    let (address, quiet) = (format!("127.0.0.1:{}", weir_testkit::free_port()), Stdio::null);
+    let start = |words: &[&str]| {
+        let mut command = Command::new(&weir);
+        command.args(words).current_dir(folder.path()).env("WEIR_ARM_DIR", &arm).stdout(quiet()).stderr(quiet());
+        command.spawn().expect("it starts")
+    };
+    let mut agent = start(&["agent", "--no-state", "--directory", "arm"]);
+    let mut server = start(&["serve", "--listen", &address, "--loops", "1", "--arm", "rules", "."]);
+    let there = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::net::TcpStream::connect(&address).is_ok()
+            && std::os::unix::net::UnixStream::connect(arm.join("agent.sock")).is_ok()
+    });
+    let output = Command::new(env!("CARGO_BIN_EXE_arm-cost"))
+        .args([&format!("http://{address}/file.txt"), "--pid", &server.id().to_string(), "--json", "--pairs", "5"])
+        .args(["--slice-ms", "100", "--connections", "2", "--directory"])
+        .arg(&arm)
+        .output();
+    for child in [&mut server, &mut agent] {
+        // It fails only where it has ended by itself.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let output = output.expect("the benchmark starts");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(there && output.status.success(), "{stderr}");
+    let told: serde_json::Value = serde_json::from_str(&stdout).expect("a line of JSON");
+    assert!(told["transactions"].as_u64() > Some(20) && told["ratio"].as_f64() > Some(0.2), "{stdout}");
+}
+
+#[test]
 fn bare_clients_and_servers() {
     for (server, options) in
         [(env!("CARGO_BIN_EXE_bare-server"), &["--body", "100000"][..]), (env!("CARGO_BIN_EXE_bare-ring-server"), &[])]

@@ -10,6 +10,7 @@ use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use weir_bench::cpu_ns;
 use weir_testkit::{Apache, PhpFpm, Site};
 
 /// Loading the probes and the first window are a cost of the hour, not of the minute: they are told apart.
@@ -136,16 +137,6 @@ fn report(arguments: &Arguments, elapsed_s: f64, first: Spent, last: Spent) {
         100.0 * first.recorder as f64 / (server as f64 / elapsed_s * 3600.0),
     );
     println!("disk: {:.1} MB an hour", (last.bytes - first.bytes) as f64 / elapsed_s * 3600.0 / 1e6);
-}
-
-/// Time on a CPU of every thread of these processes, from schedstat.
-fn cpu_ns(pids: &[u32]) -> u64 {
-    let tasks = pids.iter().flat_map(|pid| std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten());
-    let times = tasks.flatten().filter_map(|task| {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<u64>().ok()
-    });
-    times.sum()
 }
 
 /// Time in the BPF programs that a process holds.

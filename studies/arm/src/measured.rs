@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use anyhow::Context;
+use serde::Deserialize;
 use weir_compare::{Block, Plan, Results, Resumed, Role, Slice};
 use weir_measure::comparison::{Bootstrap, Estimate, PairedRatios};
 
@@ -21,6 +23,47 @@ pub(crate) struct Measured {
     pub(crate) agent: Option<Experiment>,
     /// CPU time of Apache for a small file.
     pub(crate) files: Option<Experiment>,
+    /// What it costs one Apache to have its transactions switched on: a small file, a page, a page with PHP's calls.
+    pub(crate) switched: Switched,
+}
+
+/// One Apache, switched on and off in turn.
+#[derive(Debug, Default)]
+pub(crate) struct Switched {
+    /// A small file, with mod_arm.
+    pub(crate) file: Option<SwitchCost>,
+    /// A page, with mod_arm.
+    pub(crate) page: Option<SwitchCost>,
+    /// A page that calls PHP's functions, without mod_arm.
+    pub(crate) phparm: Option<SwitchCost>,
+}
+
+/// What `arm-cost` tells.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct SwitchCost {
+    /// Pairs of slices.
+    pub(crate) pairs: usize,
+    /// CPU time for a request while it was off, nanoseconds.
+    pub(crate) off_ns: f64,
+    /// On against off, within pairs: the median.
+    ratio: f64,
+    /// The lower end of its 95 % interval.
+    low: f64,
+    /// The upper end.
+    high: f64,
+}
+
+impl SwitchCost {
+    /// On against off: the median and its interval.
+    pub(crate) fn ratio(&self) -> (f64, f64, f64) {
+        (self.ratio, self.low, self.high)
+    }
+
+    /// How much more CPU time a request takes, microseconds: the median and its interval.
+    pub(crate) fn more_us(&self) -> (f64, f64, f64) {
+        let more = |ratio: f64| (ratio - 1.0) * self.off_ns / 1e3;
+        (more(self.ratio), more(self.low), more(self.high))
+    }
 }
 
 /// What is told of a slice.
@@ -45,7 +88,16 @@ impl Measured {
             let Resumed { plan, blocks, .. } = Results::resume(&own)?;
             Ok(Some(Experiment { plan, blocks }))
         };
-        Ok(Self { pages: of("pages")?, agent: of("agent")?, files: of("files")? })
+        let switched = |name: &str| -> anyhow::Result<Option<SwitchCost>> {
+            let file = folder.join("switched").join(format!("{name}.json"));
+            if !file.exists() {
+                return Ok(None);
+            }
+            let text = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+            serde_json::from_str(&text).map(Some).with_context(|| format!("reading {}", file.display()))
+        };
+        let switched = Switched { file: switched("file")?, page: switched("page")?, phparm: switched("phparm")? };
+        Ok(Self { pages: of("pages")?, agent: of("agent")?, files: of("files")?, switched })
     }
 
     /// Each of them that was begun, with its name.
