@@ -218,6 +218,7 @@ impl Controller {
         }
         let began = Instant::now();
         rules.tick(now_ms);
+        self.shared.ticked();
         micros(began.elapsed())
     }
 
