@@ -160,6 +160,17 @@ pub struct Cited {
     pub held: bool,
 }
 
+impl fmt::Display for Decision {
+    /// In one line: the rule, for whom, what became of it, and on which readings.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}:{}) for {} {}", self.rule, self.file, self.line, self.subject, self.outcome)?;
+        for (number, order) in self.orders.iter().enumerate() {
+            write!(f, "{} {order}", if number == 0 { ":" } else { "," })?;
+        }
+        self.readings.iter().try_for_each(|cited| write!(f, "; {cited}"))
+    }
+}
+
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

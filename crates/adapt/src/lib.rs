@@ -4,6 +4,7 @@
 //! same readings lead to the same decisions whenever they are told again.
 //! This crate does not know how pages are served, nor how a decision is carried out.
 
+mod at_rest;
 mod check;
 pub mod crowd;
 mod decision;
@@ -22,6 +23,7 @@ mod series;
 mod sketch;
 mod state;
 
+pub use at_rest::AtRest;
 pub use check::{Checked, check_policy};
 pub use decision::{Cited, Decision, Order, Outcome, Subject};
 pub use engine::{Active, Engine, ForecastErrors, ForecastNow};

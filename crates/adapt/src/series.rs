@@ -113,7 +113,7 @@ impl Series {
         &self,
         now_ms: u64,
         over_ms: u64,
-    ) -> Result<impl Iterator<Item = Sample> + Clone + '_, Unknown> {
+    ) -> Result<impl ExactSizeIterator<Item = Sample> + Clone + '_, Unknown> {
         self.latest(now_ms)?;
         let since = now_ms.saturating_sub(over_ms);
         let first = self.samples.partition_point(|sample| sample.at_ms < since);

@@ -26,6 +26,8 @@ pub struct State {
     pub(crate) nodes: Vec<Node>,
     node_numbers: FxHashMap<String, u32>,
     pub(crate) atoms: Vec<Atom>,
+    /// Of each atom, when one of its rules is to be looked at next: beside the atoms, as each tick goes over all of them.
+    pub(crate) atoms_due_ms: Vec<u64>,
     atom_numbers: FxHashMap<String, u32>,
     pub(crate) sessions: Vec<Option<Session>>,
     free_sessions: Vec<u32>,
@@ -75,8 +77,6 @@ pub(crate) struct Atom {
     pub(crate) path: String,
     pub(crate) block: Option<u32>,
     slots: Slots,
-    /// When one of its rules is to be looked at next.
-    pub(crate) due_ms: u64,
     /// Of the block's rules for atoms, in their order.
     pub(crate) instances: Vec<Instance>,
     pub(crate) in_force: InForce,
@@ -110,11 +110,18 @@ pub(crate) struct InForce {
     pub(crate) shed: Option<u64>,
 }
 
-/// How far a rule is with one subject.
+/// How far a rule is with one subject. Nearly all of them have never done anything, so that they are small.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Instance {
     /// When it is to be looked at next.
     pub(crate) due_ms: u64,
+    pub(crate) said: Said,
+    past: Option<Box<Past>>,
+}
+
+/// What a rule remembers of what it did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Past {
     /// The branch whose condition holds, and since when, if it has not held for long enough.
     pub(crate) pending: Option<(u32, u64)>,
     /// The branch that fired, and when, until it is released.
@@ -123,7 +130,48 @@ pub(crate) struct Instance {
     pub(crate) rest_ms: Option<u64>,
     /// Its firings within the time of its limit.
     pub(crate) fired: VecDeque<u64>,
-    pub(crate) said: Said,
+}
+
+impl Past {
+    /// It is active no longer.
+    pub(crate) fn rest(&mut self, now_ms: u64) {
+        (self.active, self.rest_ms) = (None, Some(now_ms));
+    }
+}
+
+impl Instance {
+    /// One that is looked at for the first time then.
+    pub(crate) fn due_at(due_ms: u64) -> Self {
+        Self { due_ms, ..Self::default() }
+    }
+
+    /// The branch that fired, and when, until it is released.
+    pub(crate) fn active(&self) -> Option<(u32, u64)> {
+        self.past.as_ref()?.active
+    }
+
+    /// What it remembers, to be changed.
+    pub(crate) fn past(&mut self) -> &mut Past {
+        self.past.get_or_insert_default()
+    }
+
+    /// No branch is about to fire.
+    pub(crate) fn forget_pending(&mut self) {
+        if let Some(past) = &mut self.past {
+            past.pending = None;
+        }
+    }
+
+    /// The same, if there is something.
+    pub(crate) fn some_past(&mut self) -> Option<&mut Past> {
+        self.past.as_deref_mut()
+    }
+
+    /// Nothing lasts and nothing was said, so that a condition which is false changes nothing but when it is looked at.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.said == Said::Nothing
+            && self.past.as_ref().is_none_or(|past| past.active.is_none() && past.pending.is_none())
+    }
 }
 
 /// Why it did not fire, as it was told the last time.
@@ -183,8 +231,8 @@ pub(crate) struct Tracks {
 }
 
 impl Tracks {
-    /// The track of a metric's forecasts of a place; `None` where there are too many.
-    pub(crate) fn of(&mut self, metric: usize, place: u32) -> Option<&mut Track> {
+    /// The number of the track of a metric's forecasts of a place; `None` where there are too many.
+    pub(crate) fn of(&mut self, metric: usize, place: u32) -> Option<usize> {
         let key = (metric as u64) << 32 | u64::from(place);
         let next = self.tracks.len();
         let number = match self.numbers.get(&key) {
@@ -196,7 +244,11 @@ impl Tracks {
             }
             None => return None,
         };
-        Some(&mut self.tracks[number].1)
+        Some(number)
+    }
+
+    pub(crate) fn get(&mut self, number: usize) -> Option<&mut Track> {
+        self.tracks.get_mut(number).map(|(_, track)| track)
     }
 }
 
@@ -209,6 +261,7 @@ impl State {
             nodes: Vec::new(),
             node_numbers: FxHashMap::default(),
             atoms: Vec::new(),
+            atoms_due_ms: Vec::new(),
             atom_numbers: FxHashMap::default(),
             sessions: Vec::new(),
             free_sessions: Vec::new(),
@@ -267,7 +320,9 @@ impl State {
         }
         let number = self.atoms.len() as u32;
         let (slots, in_force) = (Slots::default(), InForce::default());
-        self.atoms.push(Atom { path: path.to_owned(), block: None, slots, due_ms: 0, instances: Vec::new(), in_force });
+        self.atoms.push(Atom { path: path.to_owned(), block: None, slots, instances: Vec::new(), in_force });
+        // Until it is known what rules there are for it.
+        self.atoms_due_ms.push(u64::MAX);
         self.atom_numbers.insert(path.to_owned(), number);
         Some((AtomId(number), true))
     }

@@ -35,7 +35,7 @@ pub struct Entry {
     /// What begins there.
     pub name: &'static str,
     /// What a hit means, bits of [`weir_wire::probe`].
-    pub roles: u8,
+    pub roles: u16,
     /// Where it is; the first place that there is counts.
     pub places: &'static [Place<'static>],
     /// What a hit reads.
@@ -85,7 +85,7 @@ impl Reads {
 
 impl Entry {
     /// A mark that reads nothing.
-    const fn mark(name: &'static str, roles: u8, places: &'static [Place<'static>]) -> Self {
+    const fn mark(name: &'static str, roles: u16, places: &'static [Place<'static>]) -> Self {
         Self { name, roles, places, reads: Reads::Nothing, optional: false }
     }
 
@@ -102,6 +102,9 @@ impl Entry {
 
 /// All packs.
 pub const PACKS: &[&Pack] = &[&apache::PACK, &nginx::PACK, &php::PACK, &postgresql::PACK, &mariadb::PACK, &weir::PACK];
+
+/// What is recorded of a server wherever its programs are probed: it is seldom, and costs nothing in between.
+const ALWAYS: &[&Pack] = &[&weir::DECISIONS];
 
 /// Which packs are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -167,6 +170,13 @@ pub(crate) fn fitting(choice: &PackChoice, programs: &Programs) -> Result<Vec<(&
     }
 }
 
+/// What is recorded without being asked for, each with the program that it fits.
+pub(crate) fn always(programs: &Programs) -> impl Iterator<Item = (&'static Pack, PathBuf)> {
+    ALWAYS.iter().copied().flat_map(|pack| {
+        programs.programs().filter(|(_, name)| pack.fits(name)).map(move |(path, _)| (pack, path.to_owned()))
+    })
+}
+
 impl Pack {
     /// Whether a program of this name is the server's.
     fn fits(&self, name: &str) -> bool {
@@ -180,7 +190,7 @@ impl Pack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_wire::probe::{PHASE, QUERY, REQUEST};
+    use weir_wire::probe::{PHASE, QUERY, REMARK, REQUEST};
 
     #[test]
     fn packs_are_chosen_by_name_or_by_program() {
@@ -203,9 +213,9 @@ mod tests {
 
     #[test]
     fn whatever_has_a_text_reads_one() {
-        for pack in PACKS {
+        for pack in PACKS.iter().chain(ALWAYS) {
             for entry in pack.entries {
-                let tells = entry.roles & (QUERY | REQUEST) != 0;
+                let tells = entry.roles & (QUERY | REQUEST | REMARK) != 0;
                 assert_eq!(tells, matches!(entry.reads, Reads::Text(_) | Reads::TextAt(..)), "{}", entry.name);
                 assert!(entry.roles & QUERY == 0 || pack.dialect.is_some(), "{}", pack.name);
                 assert!(!entry.places.is_empty() && (entry.roles & PHASE == 0 || !entry.name.is_empty()));

@@ -54,10 +54,9 @@ impl ProbeArgs {
         just_started: bool,
     ) -> anyhow::Result<Option<Box<dyn EventSource>>> {
         let wanted = self.wanted();
-        if wanted.is_empty() {
-            return Ok(None);
-        }
-        let deadline = Instant::now() + if just_started { MAPPED } else { Duration::ZERO };
+        // What is recorded without being asked for is not waited for.
+        let waits = just_started && !wanted.is_empty();
+        let deadline = Instant::now() + if waits { MAPPED } else { Duration::ZERO };
         let plan = loop {
             let programs = Programs::of(target.pids.iter().flat_map(|pid| tree(*pid)));
             match Plan::of(&wanted, &programs, Release::running()) {
@@ -69,10 +68,20 @@ impl ProbeArgs {
         for note in &plan.notes {
             eprintln!("weir: {note}");
         }
+        if plan.sites.is_empty() && wanted.is_empty() {
+            return Ok(None);
+        }
         if plan.sites.is_empty() {
             eprintln!("weir: no pack fits what the server runs: no phases and no queries are recorded");
             return Ok(None);
         }
-        Ok(Some(Box::new(UserProbes::load(probes, plan, self.keep_queries)?)))
+        match UserProbes::load(probes, plan, self.keep_queries) {
+            Ok(loaded) => Ok(Some(Box::new(loaded))),
+            Err(error) if wanted.is_empty() => {
+                eprintln!("weir: the decisions of the server's rules are not recorded: {error}");
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }

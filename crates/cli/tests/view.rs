@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::OnceLock;
+use support::served::Served;
 use support::{alone, number, output, weir};
 use tempfile::TempDir;
 use weir_testkit::browser::Browser;
@@ -198,4 +199,56 @@ fn what_is_kept_of_a_run_is_used_again() {
     std::fs::write(&marker, "").expect("a file is written");
     drop(Viewing::of(run));
     assert!(marker.exists(), "the second view made it anew");
+}
+
+/// What the rules of our own server decide while it is recorded is marked on the time line, and stands in the report.
+#[test]
+fn decisions_of_rules_stand_in_the_run_with_their_readings() {
+    if require::socket_tracepoints().is_none() {
+        return;
+    }
+    let _turn = alone();
+    let folder = TempDir::new().expect("a directory");
+    std::fs::create_dir_all(folder.path().join("site/news")).expect("a directory");
+    std::fs::write(folder.path().join("site/news/a.html"), "news").expect("a file");
+    let rule = "atom \"/news/*\" { rule flash: during if rate@atom > 5rps then shed 25% until rate@atom < 1rps hold 500ms; }\n";
+    std::fs::write(folder.path().join("flood.policy"), rule).expect("a file");
+    let served = Served::start(folder.path(), &["--tick", "50ms", "--policy", "flood.policy"], "site");
+    let url = format!("http://127.0.0.1:{}/news/a.html", served.port);
+    let run = folder.path().join("run");
+    let (path, port) = (run.to_str().expect("a readable path"), served.port.to_string());
+    let told = ["explain", "--json", "--load", &url, "--port", &port, "-c", "2", "-d", "2s", "--run", path];
+    let told = output(&told);
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let report: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let decisions = report["decisions"].as_array().expect("decisions");
+    let begin = "flash (flood.policy:1) for /news/a.html fired: shed 25%; rate@atom > 5rps: ";
+    let fired = decisions.iter().find(|one| one["text"].as_str().is_some_and(|text| text.starts_with(begin)));
+    let at_s = number(fired.unwrap_or_else(|| panic!("{decisions:#?}")), "/at_s");
+    assert!((0.0..2.0).contains(&at_s), "{at_s}");
+    let page = std::fs::read_to_string(run.join("report.html")).expect("the report");
+    assert!(page.contains("flash (flood.policy:1) for /news/a.html fired: shed 25%; rate@atom &gt; 5rps: "));
+    let tiles = RunTiles::open(&run, |_| false, &mut |_| true).expect("the run is read");
+    let whole: Value = serde_json::from_slice(tiles.whole_json()).expect("JSON");
+    let remarks = whole["remarks"].as_array().expect("remarks");
+    assert_eq!(remarks.len(), decisions.len());
+    let texts = |all: &[Value]| all.iter().map(|one| one["text"].clone()).collect::<Vec<_>>();
+    assert_eq!(texts(remarks), texts(decisions));
+    assert!(remarks.iter().all(|one| number(one, "/at_ns") < number(&whole, "/duration_ns")));
+    if require::browser().is_none() {
+        return;
+    }
+    let viewing = Viewing::of(&run);
+    let mut browser = Browser::start();
+    browser.screen(1280, 800, false);
+    browser.open(&viewing.address);
+    browser.wait_for("document.body.dataset.ready === 'true'");
+    assert!(browser.value("document.querySelector('#legend').textContent.includes('rules decided')") == true);
+    shoot(&mut browser, "view-decisions", false);
+    browser.press("/");
+    browser.type_in("flash");
+    browser.wait_for(
+        "[...document.querySelectorAll('#found button')].some((one) => one.textContent.includes('shed 25%'))",
+    );
+    assert_eq!(browser.errors(), &[] as &[String]);
 }

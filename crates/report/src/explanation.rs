@@ -94,6 +94,9 @@ pub struct Explanation {
     pub waiting: Vec<WaitingEdge>,
     /// Queries that responses waited for, largest share of the mean response first.
     pub queries: Vec<Query>,
+    /// What the rules of `weir serve --policy` decided, in the order of time; absent where nothing was told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decided>,
     /// Sampled stacks by class and part, most samples first.
     pub stacks: Vec<Stack>,
     /// Wake-ups of tasks that were to accept or receive.
@@ -115,6 +118,15 @@ pub struct Stages {
     pub at_server: f64,
     /// Until the client had it all: transit, and the client's own waiting for its CPU.
     pub until_client: f64,
+}
+
+/// A decision of a server's rules.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Decided {
+    /// When, in seconds from the first request's intended time.
+    pub at_s: f64,
+    /// The rule, for whom, what became of it, and the readings, in words.
+    pub text: String,
 }
 
 /// Minimum, mean and maximum of a ratio.

@@ -32,6 +32,8 @@ pub struct Advice {
     pub refuse_retry_after_s: Option<u32>,
     /// What the cache has may be sent without a look at the file.
     pub may_be_stale: bool,
+    /// What the adviser is told with the end of the response, to know what it is the end of.
+    pub ticket: u64,
 }
 
 /// Asked by the event loops, from several threads; must not block.
@@ -48,6 +50,6 @@ pub trait Adviser: Send + Sync + std::fmt::Debug {
     fn begin(&self, question: &Question<'_>) -> Advice;
     /// A response of a governed path is under way, at most every 100 ms: another variant to go on with?
     fn during(&self, connection: u64, link: Link) -> Option<std::sync::Arc<str>>;
-    /// It is over.
-    fn end(&self, connection: u64, bytes: u64, failed: bool);
+    /// It is over; the ticket is that of the advice.
+    fn end(&self, connection: u64, ticket: u64, bytes: u64, failed: bool);
 }

@@ -2,6 +2,7 @@
 
 use crate::advice::{Advice, Adviser, Link, Question};
 use crate::caller::Caller;
+use crate::clock::now_ms;
 use crate::codec_swap::{Indexes, Stream};
 use crate::counters::{Counters, LoopCounters};
 use crate::link::{Counted, LOOK_MS, Links};
@@ -11,7 +12,6 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// One loop's.
 #[derive(Debug)]
@@ -23,19 +23,12 @@ pub(crate) struct Advisory {
     counters: Counters,
     /// Which of the counters are this loop's.
     index: usize,
-    started: Instant,
 }
 
 impl Advisory {
-    /// For the loop whose counters have this number; `started` is the same for all loops.
-    pub(crate) fn new(
-        adviser: Arc<dyn Adviser>,
-        priors: Arc<Priors>,
-        counters: Counters,
-        index: usize,
-        started: Instant,
-    ) -> Self {
-        Self { adviser, links: RefCell::default(), priors, indexes: RefCell::default(), counters, index, started }
+    /// For the loop whose counters have this number.
+    pub(crate) fn new(adviser: Arc<dyn Adviser>, priors: Arc<Priors>, counters: Counters, index: usize) -> Self {
+        Self { adviser, links: RefCell::default(), priors, indexes: RefCell::default(), counters, index }
     }
 
     /// Whether there are rules for a path; those that are no text have none.
@@ -48,9 +41,16 @@ impl Advisory {
         self.adviser.edition()
     }
 
-    /// Asks what to do with a request; what is returned beside that tells of the end when it is dropped.
-    pub(crate) fn begin(self: &Rc<Self>, request: &Request<'_>, path: &[u8], caller: Caller) -> (Advice, Box<Advised>) {
-        let mut link = self.link(caller);
+    /// Asks what to do with a request, at a time of the loop's clock; what is returned beside that tells of the end when
+    /// it is dropped.
+    pub(crate) fn begin(
+        self: &Rc<Self>,
+        request: &Request<'_>,
+        path: &[u8],
+        caller: Caller,
+        now_ms: u64,
+    ) -> (Advice, Box<Advised>) {
+        let mut link = self.link(caller, now_ms);
         let told = request.hints.link();
         link.bandwidth_bps = link.bandwidth_bps.or(told.bandwidth_bps);
         link.rtt_s = link.rtt_s.or(told.rtt_s);
@@ -62,7 +62,8 @@ impl Advisory {
         let advised = Advised {
             advisory: Rc::clone(self),
             caller,
-            looked: Instant::now(),
+            ticket: advice.ticket,
+            looked_ms: now_ms,
             bytes: 0,
             is_finished: false,
             is_chosen: false,
@@ -73,11 +74,13 @@ impl Advisory {
     }
 
     /// What is known of a client's connection now.
-    fn link(&self, caller: Caller) -> Link {
-        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    fn link(&self, caller: Caller, now_ms: u64) -> Link {
         let mut links = self.links.borrow_mut();
+        if let Some(known) = links.known(caller.connection, now_ms) {
+            return known;
+        }
         let look = || caller.socket.and_then(Counted::read);
-        let link = links.link(caller.connection, caller.client, now_ms, &self.priors, look);
+        let link = links.look(caller.connection, caller.client, now_ms, &self.priors, look);
         self.counts().links_evicted.add(std::mem::take(&mut links.evicted));
         self.counts().link_looks.add(std::mem::take(&mut links.looks));
         link
@@ -97,7 +100,9 @@ impl Advisory {
 pub(crate) struct Advised {
     advisory: Rc<Advisory>,
     caller: Caller,
-    looked: Instant,
+    ticket: u64,
+    /// By the loop's clock.
+    looked_ms: u64,
     bytes: u64,
     is_finished: bool,
     /// It may be another one for another client.
@@ -111,11 +116,12 @@ pub(crate) struct Advised {
 impl Advised {
     /// Looks at the connection where that is due, and has a stream go on in another variant where somebody says so.
     pub(crate) fn look(&mut self) {
-        if self.looked.elapsed() < Duration::from_millis(LOOK_MS) {
+        let now_ms = now_ms();
+        if now_ms.saturating_sub(self.looked_ms) < LOOK_MS {
             return;
         }
-        self.looked = Instant::now();
-        let link = self.advisory.link(self.caller);
+        self.looked_ms = now_ms;
+        let link = self.advisory.link(self.caller, now_ms);
         let wanted = self.advisory.adviser.during(self.caller.connection, link);
         if let Some(stream) = &mut self.stream {
             stream.pace(link);
@@ -149,6 +155,6 @@ impl Advised {
 
 impl Drop for Advised {
     fn drop(&mut self) {
-        self.advisory.adviser.end(self.caller.connection, self.bytes, !self.is_finished);
+        self.advisory.adviser.end(self.caller.connection, self.ticket, self.bytes, !self.is_finished);
     }
 }

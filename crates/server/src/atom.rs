@@ -56,6 +56,8 @@ pub(crate) struct Atom {
     pub(crate) is_ambiguous: bool,
     /// Whether an adviser is asked about requests for it.
     pub(crate) is_governed: bool,
+    /// The same where it was chosen for a client, as that variant for which it was first.
+    chosen: OnceCell<(Option<Box<str>>, Rc<Self>)>,
 }
 
 /// What tells a changed file from an unchanged one.
@@ -184,6 +186,7 @@ impl Atom {
             was_read: false,
             is_ambiguous: false,
             is_governed: of.is_governed,
+            chosen: OnceCell::new(),
         };
         atom.describe_whole();
         atom
@@ -197,9 +200,15 @@ impl Atom {
         self.fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
     }
 
-    /// The same content where it was chosen for a client, as a variant of this name or as the file itself. What others
-    /// may get is not kept for them, and only the tag says which one it is: variants may be of one time.
-    pub(crate) fn chosen(&self, variant: Option<&str>) -> Self {
+    /// The same content where it was chosen for a client, as a variant of this name or as the file itself. A file is
+    /// hardly ever the variant of two names, so that the head is made once.
+    pub(crate) fn chosen(&self, variant: Option<&str>) -> Rc<Self> {
+        let (of, chosen) = self.chosen.get_or_init(|| (variant.map(Box::from), Rc::new(self.describe_chosen(variant))));
+        if of.as_deref() == variant { Rc::clone(chosen) } else { Rc::new(self.describe_chosen(variant)) }
+    }
+
+    /// What others may get is not kept for them, and only the tag says which one it is: variants may be of one time.
+    fn describe_chosen(&self, variant: Option<&str>) -> Self {
         let etag = variant.map_or_else(|| self.etag.clone(), |name| variants::tag(&self.etag, name));
         let mut atom = Self {
             id: self.id,
@@ -218,6 +227,7 @@ impl Atom {
             was_read: false,
             is_ambiguous: self.is_ambiguous,
             is_governed: true,
+            chosen: OnceCell::new(),
         };
         let is_coded = self.variant != Variant::Identity || self.forms.is_some();
         let coding = if is_coded { "Vary: Accept-Encoding\r\n" } else { "" };

@@ -46,7 +46,7 @@ impl Clock {
             return;
         }
         self.ticked = now;
-        self.now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        self.now_ms = millis(now);
         let unix_s = read(libc::CLOCK_REALTIME_COARSE).as_secs();
         if unix_s != self.unix_s {
             self.unix_s = unix_s;
@@ -63,6 +63,15 @@ impl Clock {
         let time = format!("\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z\"");
         self.rfc3339 = time.into_bytes();
     }
+}
+
+/// The milliseconds of [`Clock::now_ms`], for those who have no clock at hand.
+pub(crate) fn now_ms() -> u64 {
+    millis(read(libc::CLOCK_MONOTONIC_COARSE))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The date in the form of RFC 9110 section 5.6.7.

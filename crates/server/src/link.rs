@@ -8,6 +8,7 @@
 
 use crate::advice::Link;
 use crate::link_prior::Priors;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
@@ -70,11 +71,13 @@ impl Counted {
 }
 
 /// What is known of one connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Probe {
     base: Counted,
     looked_ms: u64,
     link: Link,
+    /// The same, with what is expected of the client where nothing was measured.
+    told: Link,
 }
 
 impl Probe {
@@ -109,7 +112,7 @@ impl Probe {
 /// The connections of a loop that ask for governed paths.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    probes: HashMap<u64, Probe>,
+    probes: HashMap<u64, Probe, RandomState>,
     /// Connections whose readings were given away for those of others; taken by whoever counts.
     pub(crate) evicted: u64,
     /// Times that the kernel was asked; likewise.
@@ -117,9 +120,14 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// What is known of a connection, after a look where one is due; what it lacks comes from others of the client and
-    /// its network.
-    pub(crate) fn link(
+    /// What is known of a connection where no look is due.
+    pub(crate) fn known(&self, connection: u64, now_ms: u64) -> Option<Link> {
+        let probe = self.probes.get(&connection)?;
+        (now_ms.saturating_sub(probe.looked_ms) < LOOK_MS).then_some(probe.told)
+    }
+
+    /// Looks at a connection; what is not known of it comes from others of the client and its network.
+    pub(crate) fn look(
         &mut self,
         connection: u64,
         client: IpAddr,
@@ -127,29 +135,23 @@ impl Links {
         priors: &Priors,
         look: impl FnOnce() -> Option<Counted>,
     ) -> Link {
-        let known = self.probes.get(&connection).copied();
-        let is_due = known.is_none_or(|probe| now_ms.saturating_sub(probe.looked_ms) >= LOOK_MS);
-        let mut link = known.map_or_else(Link::default, |probe| probe.link);
-        if is_due {
-            self.looks += 1;
-            if let Some(counted) = look() {
-                // A new connection has no past, so its first reading is of all that it has.
-                let first = || Probe { base: Counted::default(), looked_ms: now_ms, link: Link::default() };
-                let mut probe = known.unwrap_or_else(first);
-                probe.looked_ms = now_ms;
-                if let Some(bandwidth_bps) = probe.take(counted) {
-                    priors.learn(client, Link { bandwidth_bps: Some(bandwidth_bps), ..probe.link }, now_ms);
-                }
-                link = probe.link;
-                self.keep(connection, probe, now_ms);
-            }
+        self.looks += 1;
+        // A new connection has no past, so its first reading is of all that it has.
+        let mut probe = self.probes.get(&connection).copied().unwrap_or_default();
+        probe.looked_ms = now_ms;
+        if let Some(counted) = look()
+            && let Some(bandwidth_bps) = probe.take(counted)
+        {
+            priors.learn(client, Link { bandwidth_bps: Some(bandwidth_bps), ..probe.link }, now_ms);
         }
-        if link.bandwidth_bps.is_none() || link.rtt_s.is_none() {
+        probe.told = probe.link;
+        if probe.link.bandwidth_bps.is_none() || probe.link.rtt_s.is_none() {
             let prior = priors.of(client, now_ms);
-            link.bandwidth_bps = link.bandwidth_bps.or(prior.bandwidth_bps);
-            link.rtt_s = link.rtt_s.or(prior.rtt_s);
+            probe.told.bandwidth_bps = probe.link.bandwidth_bps.or(prior.bandwidth_bps);
+            probe.told.rtt_s = probe.link.rtt_s.or(prior.rtt_s);
         }
-        link
+        self.keep(connection, probe, now_ms);
+        probe.told
     }
 
     fn keep(&mut self, connection: u64, probe: Probe, now_ms: u64) {
@@ -175,6 +177,20 @@ mod tests {
 
     const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
+    impl Links {
+        /// As whoever asks has it: a look where one is due.
+        fn link(
+            &mut self,
+            connection: u64,
+            client: IpAddr,
+            now_ms: u64,
+            priors: &Priors,
+            counted: Option<Counted>,
+        ) -> Link {
+            self.known(connection, now_ms).unwrap_or_else(|| self.look(connection, client, now_ms, priors, || counted))
+        }
+    }
+
     fn counted(acked_bytes: u64, busy_ms: u64) -> Option<Counted> {
         Some(Counted { acked_bytes, busy_us: busy_ms * 1000, sndbuf_limited_us: 0, rtt_us: 40_000, min_rtt_us: 10_000 })
     }
@@ -182,7 +198,7 @@ mod tests {
     #[test]
     fn bandwidth_is_acknowledged_bytes_over_the_time_in_which_there_were_some() {
         let (mut links, priors) = (Links::default(), Priors::default());
-        let mut at = |now_ms, counted| links.link(1, CLIENT, now_ms, &priors, || counted);
+        let mut at = |now_ms, counted| links.link(1, CLIENT, now_ms, &priors, counted);
         assert_eq!(at(0, counted(1000, 10)).bandwidth_bps, None, "a first window says nothing");
         assert_eq!(at(99, counted(100_000, 1000)).bandwidth_bps, None, "no look is due");
         assert_eq!(at(100, counted(100_000, 1000)).bandwidth_bps, Some(800_000.0));
@@ -196,17 +212,16 @@ mod tests {
         let limited = counted(111_000, 4000).map(|counted| Counted { sndbuf_limited_us: 1_900_000, ..counted });
         assert_eq!(at(9900, limited).bandwidth_bps, Some(slower));
         // Another connection of the client begins with what is known, one of another network does not.
-        let other =
-            links.link(2, CLIENT, 9900, &priors, || counted(0, 0)).bandwidth_bps.expect("by the client's address");
+        let other = links.link(2, CLIENT, 9900, &priors, counted(0, 0)).bandwidth_bps.expect("by the client's address");
         assert!(other > slower && other < 800_000.0, "{other}");
-        let stranger = links.link(3, IpAddr::from([192, 0, 2, 1]), 9900, &priors, || counted(0, 0));
+        let stranger = links.link(3, IpAddr::from([192, 0, 2, 1]), 9900, &priors, counted(0, 0));
         assert_eq!(stranger.bandwidth_bps, None);
     }
 
     #[test]
     fn a_client_faster_than_the_kernels_ticks_is_known_to_be_fast() {
         let (mut links, priors) = (Links::default(), Priors::default());
-        let mut at = |now_ms, counted| links.link(1, CLIENT, now_ms, &priors, || counted).bandwidth_bps;
+        let mut at = |now_ms, counted| links.link(1, CLIENT, now_ms, &priors, counted).bandwidth_bps;
         assert_eq!(at(0, counted(1000, 0)), None, "a first window says nothing");
         assert_eq!(at(100, counted(126_000, 0)), None, "too few bytes");
         let fast = at(200, counted(150_000, 0)).expect("known");
@@ -221,7 +236,7 @@ mod tests {
     fn readings_are_kept_for_so_many_connections() {
         let (mut links, priors) = (Links::default(), Priors::default());
         for connection in 0..10_000 {
-            links.link(connection, CLIENT, connection, &priors, || counted(0, 0));
+            links.link(connection, CLIENT, connection, &priors, counted(0, 0));
             assert!(links.probes.len() <= LINKS_MAX);
         }
         assert_eq!(links.evicted as usize + links.probes.len(), 10_000);

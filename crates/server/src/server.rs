@@ -303,7 +303,7 @@ impl Server {
             let (tls, shelf) = (tls.clone(), Arc::clone(&shelf));
             let quic = (quic_sockets, quic.clone(), alt_svc.clone());
             let hosts = HostLedger { table: Arc::clone(&hosts), index };
-            let (priors, started) = (Arc::clone(&priors), self.started.0);
+            let priors = Arc::clone(&priors);
             threads.push(Start {
                 reloads,
                 hosts,
@@ -318,7 +318,6 @@ impl Server {
                 arm,
                 shelf,
                 priors,
-                started,
                 post,
                 controls: Arc::clone(&self.controls),
             });
@@ -442,7 +441,6 @@ struct Start {
     shelf: Arc<Shelf>,
     /// What is expected of clients.
     priors: Arc<Priors>,
-    started: Instant,
     post: Post,
     controls: Arc<Controls>,
 }
@@ -460,7 +458,7 @@ impl Start {
         let index = self.hosts.index;
         let advisory = options.adviser.as_ref().map(|adviser| {
             let (adviser, priors) = (Arc::clone(adviser), Arc::clone(&self.priors));
-            Rc::new(Advisory::new(adviser, priors, counters.clone(), index, self.started))
+            Rc::new(Advisory::new(adviser, priors, counters.clone(), index))
         });
         let (shelf, hosts) = (self.shelf, self.hosts);
         let share = Share { shelf, watcher: Rc::clone(&watcher), hosts, files_max, advisory };

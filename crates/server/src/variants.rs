@@ -17,12 +17,10 @@ pub(crate) struct Found<T> {
 /// The first that is there of the variants in a list with spaces; without one, the file itself.
 pub(crate) fn find<T>(names: &str, path: &[u8], mut open: impl FnMut(&[u8]) -> Option<T>) -> Found<T> {
     let mut missing = 0;
-    for name in names.split_ascii_whitespace() {
+    // What is named `full` is not looked for: it is the file itself.
+    for name in names.split_ascii_whitespace().take_while(|name| *name != FULL) {
         if let Some(found) = path_of(path, name).and_then(|path| open(&path)) {
             return Found { found: Some(found), missing };
-        }
-        if name == FULL {
-            break;
         }
         missing += 1;
     }

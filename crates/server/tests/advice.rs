@@ -16,6 +16,7 @@ struct Told {
     advice: Mutex<Advice>,
     begun: Mutex<Vec<(String, IpAddr, u64, Link)>>,
     ended: Mutex<Vec<(u64, u64, bool)>>,
+    tickets: Mutex<Vec<u64>>,
     asked_of: Mutex<HashMap<String, u32>>,
     /// From the second edition on there are rules for all paths but those below `/v/`.
     edition: AtomicU64,
@@ -27,7 +28,7 @@ impl Told {
     }
 
     fn choose(&self, variant: &str) {
-        self.say(Advice { variant: Some(variant.into()), ..Advice::default() });
+        self.say(Advice { variant: Some(variant.into()), ticket: TICKET, ..Advice::default() });
     }
 
     fn ended(&self) -> Vec<(u64, u64, bool)> {
@@ -55,11 +56,14 @@ impl Adviser for Told {
         None
     }
 
-    fn end(&self, connection: u64, bytes: u64, failed: bool) {
+    fn end(&self, connection: u64, ticket: u64, bytes: u64, failed: bool) {
+        self.tickets.lock().expect("no panic").push(ticket);
         self.ended.lock().expect("no panic").push((connection, bytes, failed));
     }
 }
 
+/// Of all that is advised but for the default.
+const TICKET: u64 = u64::MAX - 1;
 const FULL: [u8; 9000] = [b'f'; 9000];
 const HALF: [u8; 4000] = [b'h'; 4000];
 const SMALL: [u8; 4000] = [b's'; 4000];
@@ -125,6 +129,15 @@ fn other_rules_hold_for_what_is_in_memory_too() {
     assert!(matches!(&begun[..], [(path, ..)] if path == "/other.mp4"), "{begun:?}");
     let asked = told.asked_of.lock().expect("no panic").clone();
     assert!(asked.values().all(|times| *times <= 3), "once more for each edition, and as it is loaded: {asked:?}");
+}
+
+#[test]
+fn the_end_is_told_with_what_was_advised() {
+    let (site, told) = start(|_| {});
+    told.choose("small");
+    assert_eq!(site.get("/v/film.mp4").body, SMALL);
+    wait_until(|| told.ended().len() == 1);
+    assert_eq!(*told.tickets.lock().expect("no panic"), [TICKET]);
 }
 
 #[test]

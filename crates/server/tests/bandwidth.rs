@@ -44,7 +44,7 @@ impl Adviser for Fit {
         None
     }
 
-    fn end(&self, _connection: u64, _bytes: u64, _failed: bool) {}
+    fn end(&self, _connection: u64, _ticket: u64, _bytes: u64, _failed: bool) {}
 }
 
 fn get(addr: SocketAddr) -> Reply {

@@ -42,7 +42,7 @@ impl Adviser for Swapper {
         Some("small".into())
     }
 
-    fn end(&self, _connection: u64, _bytes: u64, _failed: bool) {}
+    fn end(&self, _connection: u64, _ticket: u64, _bytes: u64, _failed: bool) {}
 }
 
 fn swapper(first: &'static str, then: Option<&'static str>) -> Arc<Swapper> {

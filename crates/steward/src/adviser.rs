@@ -1,16 +1,16 @@
 //! What the event loops ask: a lookup in the loop's own book, a share to refuse, and for sessions the rules themselves.
 //! No call waits for anything: whoever finds a book open tries again for some microseconds, and then goes without.
 
-use crate::ledger::Ledger;
-use crate::rulebook::Rulebook;
+use crate::ledger::{Ledger, Ticket};
+use crate::rulebook::{Begun, Rulebook};
 use crate::shed::Shed;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use weir_adapt::Policy;
+use weir_adapt::{AtRest, Policy};
 use weir_server::{Advice, Adviser, Link, Question};
 
 /// Tries to open a book that somebody has open, some 20 us in all.
@@ -19,6 +19,8 @@ const TRIES: u32 = 400;
 const LATE_MAX: usize = 4096;
 /// A refused client is asked to come back after as many seconds as this and up to seven more, not all at once.
 const RETRY_AFTER_S: u32 = 2;
+/// Links for which a loop remembers, until the next tick, that nothing is decided.
+const AT_REST_MAX: usize = 4096;
 
 /// What loops and the controller share.
 #[derive(Debug)]
@@ -33,6 +35,10 @@ pub(crate) struct Shared {
     pub(crate) rules: Mutex<Rulebook>,
     pub(crate) ledgers: Mutex<Vec<Arc<Mutex<Ledger>>>>,
     pub(crate) undecided: AtomicU64,
+    /// Counts ticks: between two of them the rules know of a node and an atom what they knew at the first.
+    ticks: AtomicU64,
+    /// Whether everything that the rules are told is written down, and so has to be told.
+    is_recorded: bool,
     started: (Instant, u64),
 }
 
@@ -40,13 +46,22 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) policy: Arc<Policy>,
-    /// Of each pattern, whether its rules decide for sessions.
-    pub(crate) sessions: Vec<bool>,
+    sessions: Arc<[Sessions]>,
     /// The number of the policy.
     pub(crate) number: u64,
     pub(crate) atom_sheds: FxHashMap<String, Arc<Shed>>,
     /// The share that each pattern loses, by its number.
     pub(crate) by_pattern: Vec<Option<Arc<Shed>>>,
+}
+
+/// What the rules of a pattern decide for sessions.
+#[derive(Debug)]
+struct Sessions {
+    is_decided: bool,
+    /// On what it depends that nothing is decided, where that is only the client's link.
+    at_rest: Option<AtRest>,
+    /// Its variants, each with those that stand in for it.
+    names: Vec<Arc<str>>,
 }
 
 /// What a loop has at hand.
@@ -55,8 +70,18 @@ struct Desk {
     edition: u64,
     published: Arc<Published>,
     ledger: Arc<Mutex<Ledger>>,
-    /// Ends of responses that came while the book was open: connections, and whether they failed.
-    late: Vec<(u64, bool)>,
+    /// Ends of responses that came while the book was open: connections, tickets, and whether they failed.
+    late: Vec<(u64, Ticket, bool)>,
+    at_rest: AtRestNow,
+}
+
+/// For which links nothing is decided as sessions begin.
+#[derive(Debug, Default)]
+struct AtRestNow {
+    /// Since which tick, by the policy of which number.
+    now: (u64, u64),
+    /// Patterns and pieces.
+    pieces: FxHashSet<(usize, u64)>,
 }
 
 thread_local! {
@@ -67,14 +92,19 @@ impl Published {
     /// What holds with a new policy: nothing is refused.
     pub(crate) fn new(policy: Arc<Policy>, number: u64) -> Self {
         let patterns = policy.patterns().count();
-        let sessions = (0..patterns).map(|pattern| policy.decides_for_sessions(pattern)).collect();
+        let sessions = (0..patterns).map(|pattern| {
+            let variants = policy.variants(pattern);
+            let names = variants.iter().map(|variant| with_better(variants, variant)).collect();
+            Sessions { is_decided: policy.decides_for_sessions(pattern), at_rest: policy.at_rest(pattern), names }
+        });
+        let sessions = sessions.collect();
         Self { policy, sessions, number, atom_sheds: FxHashMap::default(), by_pattern: vec![None; patterns] }
     }
 
     /// The same with other shares to refuse: of patterns, and of single atoms.
     pub(crate) fn with(&self, sheds: &FxHashMap<String, Arc<Shed>>, atom_sheds: &FxHashMap<String, Arc<Shed>>) -> Self {
         let by_pattern = self.policy.patterns().map(|glob| sheds.get(glob).cloned()).collect();
-        let (policy, sessions) = (Arc::clone(&self.policy), self.sessions.clone());
+        let (policy, sessions) = (Arc::clone(&self.policy), Arc::clone(&self.sessions));
         Self { policy, sessions, number: self.number, atom_sheds: atom_sheds.clone(), by_pattern }
     }
 }
@@ -100,6 +130,7 @@ impl Shared {
     pub(crate) fn new(rules: Rulebook, started: (Instant, u64)) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let published = Published::new(Arc::new(rules.engine.policy().clone()), rules.number);
+        let is_recorded = rules.is_recorded();
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             edition: AtomicU64::new(0),
@@ -108,6 +139,8 @@ impl Shared {
             rules: Mutex::new(rules),
             ledgers: Mutex::default(),
             undecided: AtomicU64::new(0),
+            ticks: AtomicU64::new(0),
+            is_recorded,
             started,
         }
     }
@@ -129,8 +162,13 @@ impl Shared {
         self.edition.fetch_add(1, Ordering::Release);
     }
 
+    /// The rules have been told of another tick.
+    pub(crate) fn ticked(&self) {
+        self.ticks.fetch_add(1, Ordering::Release);
+    }
+
     /// Has a loop look at what holds now, with its book open; `None`: the book is not free.
-    fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut Ledger) -> R) -> Option<R> {
+    fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut Ledger, &mut AtRestNow) -> R) -> Option<R> {
         let looked = DESK.try_with(|desk| {
             let mut desk = desk.try_borrow_mut().ok()?;
             if desk.as_ref().is_none_or(|desk| desk.id != self.id) {
@@ -138,7 +176,8 @@ impl Shared {
                 // Once in a loop's life.
                 wait_for(&self.ledgers).push(Arc::clone(&ledger));
                 let edition = self.edition.load(Ordering::Acquire);
-                *desk = Some(Desk { id: self.id, edition, published: self.published(), ledger, late: Vec::new() });
+                let (published, at_rest) = (self.published(), AtRestNow::default());
+                *desk = Some(Desk { id: self.id, edition, published, ledger, late: Vec::new(), at_rest });
             }
             let desk = desk.as_mut()?;
             let edition = self.edition.load(Ordering::Acquire);
@@ -148,29 +187,83 @@ impl Shared {
                 (desk.edition, desk.published) = (edition, Arc::clone(&published));
             }
             let mut ledger = open(&desk.ledger)?;
-            for (connection, has_failed) in desk.late.drain(..) {
-                if ledger.end(connection, has_failed) {
+            for (connection, ticket, has_failed) in desk.late.drain(..) {
+                if ledger.end(connection, ticket, has_failed) {
                     ledger.ended(connection);
                 }
             }
-            Some(with(&desk.published, &mut ledger))
+            Some(with(&desk.published, &mut ledger, &mut desk.at_rest))
         });
         // A thread that ends drops what it has under way when its books are closed already.
         looked.ok().flatten()
     }
-}
 
-impl Shared {
     /// Notes the end of a response for when the book is free.
-    fn end_later(&self, connection: u64, has_failed: bool) {
+    fn end_later(&self, connection: u64, ticket: Ticket, has_failed: bool) {
         let noted = DESK.try_with(|desk| {
             let mut desk = desk.try_borrow_mut().ok()?;
             let desk = desk.as_mut().filter(|desk| desk.late.len() < LATE_MAX)?;
-            desk.late.push((connection, has_failed));
+            desk.late.push((connection, ticket, has_failed));
             Some(())
         });
         if !matches!(noted, Ok(Some(()))) {
             self.undecided.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Asks the rules for the variant of a session that begins; the ticket of its response, and what to do. What is known
+    /// to be decided for nobody is not asked, so that most of the sessions of fast clients are none to the rules.
+    fn session(
+        &self,
+        (question, pattern, ticket): (&Question<'_>, usize, Ticket),
+        published: &Published,
+        ledger: &mut Ledger,
+        at_rest: &mut AtRestNow,
+    ) -> (Ticket, Option<Arc<str>>) {
+        let Question { path, connection, link, .. } = *question;
+        let sessions = &published.sessions[pattern];
+        // Where rules choose a variant, the best one is a choice, too: it is not everybody's.
+        let best = || sessions.names.first().cloned();
+        let piece = sessions.at_rest.as_ref().filter(|_| !self.is_recorded);
+        let piece = piece.map(|at_rest| (pattern, at_rest.of(link.bandwidth_bps, link.rtt_s)));
+        // Before the rules are asked: what they say may be of the next tick already.
+        let now = (self.ticks.load(Ordering::Acquire), published.number);
+        if piece.is_some_and(|piece| at_rest.knows(now, piece)) {
+            return (ticket, best());
+        }
+        // Nobody would tell the rules of the end of a session that is not followed.
+        if !ledger.has_room(connection) {
+            return (ticket, None);
+        }
+        let Some(mut rules) = open(&self.rules).filter(|rules| rules.number == published.number) else {
+            ledger.undecided();
+            return (ticket, None);
+        };
+        let begun = rules.begin(self.now_ms(), connection, path, link);
+        drop(rules);
+        let Some(Begun { variant, is_at_rest }) = begun else { return (ticket, None) };
+        if let Some(piece) = piece.filter(|_| is_at_rest) {
+            at_rest.learn(now, piece);
+        }
+        let ticket = ledger.is_session(connection, ticket);
+        let variants = published.policy.variants(pattern);
+        let place = variant.and_then(|variant| variants.iter().position(|known| *known == variant));
+        (ticket, place.map_or_else(best, |place| sessions.names.get(place).cloned()))
+    }
+}
+
+impl AtRestNow {
+    fn knows(&self, now: (u64, u64), piece: (usize, u64)) -> bool {
+        self.now == now && self.pieces.contains(&piece)
+    }
+
+    fn learn(&mut self, now: (u64, u64), piece: (usize, u64)) {
+        if self.now != now {
+            self.pieces.clear();
+            self.now = now;
+        }
+        if self.pieces.len() < AT_REST_MAX {
+            self.pieces.insert(piece);
         }
     }
 }
@@ -191,8 +284,8 @@ impl Adviser for Shared {
     }
 
     fn begin(&self, question: &Question<'_>) -> Advice {
-        let Question { path, client, connection, link } = question;
-        let advice = self.with_desk(|published, ledger| {
+        let Question { path, client, .. } = question;
+        let advice = self.with_desk(|published, ledger, at_rest| {
             let find = || published.policy.pattern_of(path);
             let (place, pattern) = ledger.place(path, published.number, find);
             let Some(pattern) = pattern else { return Advice::default() };
@@ -202,27 +295,16 @@ impl Adviser for Shared {
             );
             let refused = sheds.find_map(|shed| Some(shed.next()).filter(|(is_refused, _)| *is_refused));
             let (client, network) = identity(*client);
-            let is_followed = ledger.begin(place, *connection, client, network, refused.is_some());
+            let ticket = ledger.begin(place, client, network, refused.is_some());
             if let Some((_, number)) = refused {
                 let refuse_retry_after_s = Some(RETRY_AFTER_S + (number % 8) as u32);
-                return Advice { refuse_retry_after_s, ..Advice::default() };
+                return Advice { refuse_retry_after_s, ticket: ticket.number(), ..Advice::default() };
             }
-            // Nobody would tell the rules of the end of a session that is not followed.
-            if !published.sessions[pattern] || !is_followed {
-                return Advice::default();
+            if !published.sessions[pattern].is_decided {
+                return Advice { ticket: ticket.number(), ..Advice::default() };
             }
-            let Some(mut rules) = open(&self.rules).filter(|rules| rules.number == published.number) else {
-                ledger.undecided();
-                return Advice::default();
-            };
-            let variant = rules.begin(self.now_ms(), *connection, path, *link);
-            drop(rules);
-            let Some(variant) = variant else { return Advice::default() };
-            ledger.is_session(*connection);
-            // Where rules choose a variant, the best one is a choice, too: it is not everybody's.
-            let variants = published.policy.variants(pattern);
-            let chosen = variant.as_deref().or_else(|| variants.first().map(String::as_str));
-            Advice { variant: chosen.map(|chosen| with_better(variants, chosen)), ..Advice::default() }
+            let (ticket, variant) = self.session((question, pattern, ticket), published, ledger, at_rest);
+            Advice { variant, ticket: ticket.number(), ..Advice::default() }
         });
         advice.unwrap_or_else(|| {
             self.undecided.fetch_add(1, Ordering::Relaxed);
@@ -231,12 +313,16 @@ impl Adviser for Shared {
     }
 
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>> {
-        self.with_desk(|_, ledger| ledger.during(connection, link)).flatten()
+        self.with_desk(|_, ledger, _| ledger.during(connection, link)).flatten()
     }
 
-    fn end(&self, connection: u64, _bytes: u64, failed: bool) {
-        let ended = self.with_desk(|_, ledger| {
-            if ledger.end(connection, failed) {
+    fn end(&self, connection: u64, ticket: u64, _bytes: u64, failed: bool) {
+        let ticket = Ticket::told(ticket);
+        if ticket == Ticket::NONE {
+            return;
+        }
+        let ended = self.with_desk(|_, ledger, _| {
+            if ledger.end(connection, ticket, failed) {
                 match open(&self.rules) {
                     Some(mut rules) => rules.end(self.now_ms(), connection),
                     None => ledger.ended(connection),
@@ -244,7 +330,7 @@ impl Adviser for Shared {
             }
         });
         if ended.is_none() {
-            self.end_later(connection, failed);
+            self.end_later(connection, ticket, failed);
         }
     }
 }

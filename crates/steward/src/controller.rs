@@ -7,6 +7,7 @@ use crate::errands::{Errand, Errands};
 use crate::hands::{Hands, Standing};
 use crate::ledger::{Dropped, Taken};
 use crate::monitor::{Monitor, Readings};
+use crate::remark;
 use crate::rulebook::Rulebook;
 use crate::steward::{Board, Mail};
 use serde_json::json;
@@ -164,6 +165,7 @@ impl Controller {
         self.atoms.readings(seconds, wait_s, &mut self.atom_readings);
         let rules_us = self.tell(&node);
         let decisions = self.write_down();
+        remark::decided(&decisions);
         self.carry_out(&decisions);
         self.judge();
         self.show(&node, &decisions, rules_us);
@@ -218,6 +220,7 @@ impl Controller {
         }
         let began = Instant::now();
         rules.tick(now_ms);
+        self.shared.ticked();
         micros(began.elapsed())
     }
 

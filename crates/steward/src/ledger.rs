@@ -2,22 +2,17 @@
 //! only that loop and, once a tick, the controller open.
 
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_server::Link;
 
 /// Paths in one loop's book; requests for others are counted by their pattern alone.
 pub(crate) const PATHS_MAX: usize = 16_384;
-/// Connections with a governed response under way in one loop.
+/// Connections of one loop with responses under way whose sessions the rules know.
 const LIVE_MAX: usize = 65_536;
 /// Requests of one tick whose client, network and file are told; of others only their number.
 const SEEN_MAX: usize = 16_384;
-/// Responses under way that one connection is remembered with.
-const UNDER_WAY_MAX: usize = 256;
 /// The place of requests that are not in the book.
 const NOWHERE: u32 = u32::MAX;
-/// The mark of a request that was refused, in the order of its connection.
-const REFUSED: u32 = 1 << 31;
 
 /// The book of a loop.
 #[derive(Debug, Default)]
@@ -29,8 +24,6 @@ pub(crate) struct Ledger {
     /// Places of the atoms that were asked for since the last look.
     touched: Vec<u32>,
     live: FxHashMap<u64, Live>,
-    /// Orders of connections that have ended, to be used again.
-    spare: Vec<VecDeque<u32>>,
     seen: Vec<Seen>,
     passed_over: u64,
     /// Sessions that are over, and of which the rules could not be told at once.
@@ -43,7 +36,7 @@ pub(crate) struct Ledger {
 pub struct Dropped {
     /// Requests for paths beyond those that are followed one by one.
     pub paths: u64,
-    /// Connections beyond those that are followed.
+    /// Sessions beyond those that are followed.
     pub connections: u64,
     /// Requests of which neither client nor file was looked at.
     pub clients: u64,
@@ -79,12 +72,46 @@ pub(crate) struct Seen {
     pub(crate) place: u32,
 }
 
-/// A connection with responses under way.
+/// What a response is the end of, as its beginning noted it: whoever answers keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket(u64);
+
+impl Ticket {
+    /// Of a request that no book knows.
+    pub(crate) const NONE: Self = Self(0);
+    /// So that no place is that of a request which no book knows.
+    const KNOWN: u64 = 1 << 32;
+    const REFUSED: u64 = 1 << 33;
+    const SESSION: u64 = 1 << 34;
+
+    fn of(place: u32, is_refused: bool) -> Self {
+        Self(u64::from(place) | Self::KNOWN | if is_refused { Self::REFUSED } else { 0 })
+    }
+
+    /// As it was told to whoever answers.
+    pub(crate) fn told(number: u64) -> Self {
+        Self(number)
+    }
+
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+
+    fn has(self, what: u64) -> bool {
+        self.0 & what != 0
+    }
+
+    fn place(self) -> usize {
+        (self.0 & u64::from(u32::MAX)) as usize
+    }
+}
+
+/// A connection with responses under way whose sessions the rules know.
 #[derive(Debug, Default)]
 struct Live {
-    /// Places of the atoms of its responses, in the order in which they end.
-    order: VecDeque<u32>,
-    /// Whether the rules know it as a session.
+    /// Responses under way that began as its sessions.
+    responses: u32,
+    /// Whether the rules know it as a session still.
     is_session: bool,
     link: Option<Link>,
     /// The variant to go on with.
@@ -135,41 +162,38 @@ impl Ledger {
         (place, known.1.map(|pattern| pattern as usize))
     }
 
-    /// A request came; whether there is room to follow it to its end.
-    pub(crate) fn begin(&mut self, place: u32, connection: u64, client: u64, network: u64, is_refused: bool) -> bool {
+    /// A request came.
+    pub(crate) fn begin(&mut self, place: u32, client: u64, network: u64, is_refused: bool) -> Ticket {
         if self.seen.len() < SEEN_MAX && place != NOWHERE {
             self.seen.push(Seen { client, network, place });
         } else {
             self.passed_over += 1;
             self.dropped.clients += 1;
         }
-        let has_room = self.live.len() < LIVE_MAX || self.live.contains_key(&connection);
-        let spare = &mut self.spare;
-        let fresh = || Live { order: spare.pop().unwrap_or_default(), ..Live::default() };
-        let live = has_room.then(|| self.live.entry(connection).or_insert_with(fresh));
-        let live = live.filter(|live| live.order.len() < UNDER_WAY_MAX);
-        if live.is_none() {
-            self.dropped.connections += 1;
+        if let Some(atom) = self.atoms.get_mut(place as usize) {
+            atom.tally.requests += 1;
+            atom.tally.refused += u64::from(is_refused);
+            atom.under_way += u32::from(!is_refused);
+            if !std::mem::replace(&mut atom.is_touched, true) {
+                self.touched.push(place);
+            }
         }
-        let is_followed = live.is_some();
-        if let Some(live) = live {
-            live.order.push_back(if is_refused { place | REFUSED } else { place });
-        }
-        let Some(atom) = self.atoms.get_mut(place as usize) else { return is_followed };
-        atom.tally.requests += 1;
-        atom.tally.refused += u64::from(is_refused);
-        atom.under_way += u32::from(!is_refused && is_followed);
-        if !std::mem::replace(&mut atom.is_touched, true) {
-            self.touched.push(place);
-        }
-        is_followed
+        Ticket::of(place, is_refused)
     }
 
-    /// The connection is a session that the rules know.
-    pub(crate) fn is_session(&mut self, connection: u64) {
-        if let Some(live) = self.live.get_mut(&connection) {
-            live.is_session = true;
-        }
+    /// Whether there is room to follow a session to its end; where there is none it is counted.
+    pub(crate) fn has_room(&mut self, connection: u64) -> bool {
+        let has_room = self.live.len() < LIVE_MAX || self.live.contains_key(&connection);
+        self.dropped.connections += u64::from(!has_room);
+        has_room
+    }
+
+    /// The connection is a session that the rules know, until this response and all others like it are over.
+    pub(crate) fn is_session(&mut self, connection: u64, ticket: Ticket) -> Ticket {
+        let live = self.live.entry(connection).or_default();
+        live.responses += 1;
+        live.is_session = true;
+        Ticket(ticket.0 | Ticket::SESSION)
     }
 
     /// What was measured of a connection; the variant to go on with, said once.
@@ -180,26 +204,23 @@ impl Ledger {
     }
 
     /// A response is over. `true`: it was the last one of a session.
-    pub(crate) fn end(&mut self, connection: u64, has_failed: bool) -> bool {
-        let Some(live) = self.live.get_mut(&connection) else { return false };
-        let place = live.order.pop_front().unwrap_or(NOWHERE);
-        let is_last = live.order.is_empty();
-        let was_refused = place != NOWHERE && place & REFUSED != 0;
-        if let Some(atom) = self.atoms.get_mut((place & !REFUSED) as usize).filter(|_| !was_refused) {
+    pub(crate) fn end(&mut self, connection: u64, ticket: Ticket, has_failed: bool) -> bool {
+        if ticket.has(Ticket::KNOWN)
+            && !ticket.has(Ticket::REFUSED)
+            && let Some(atom) = self.atoms.get_mut(ticket.place())
+        {
             atom.under_way = atom.under_way.saturating_sub(1);
             atom.tally.failed += u64::from(has_failed);
             if !std::mem::replace(&mut atom.is_touched, true) {
-                self.touched.push(place);
+                self.touched.push(ticket.place() as u32);
             }
         }
-        if !is_last {
+        if !ticket.has(Ticket::SESSION) {
             return false;
         }
-        let Some(live) = self.live.remove(&connection) else { return false };
-        if self.spare.len() < 64 {
-            self.spare.push(live.order);
-        }
-        live.is_session
+        let Some(live) = self.live.get_mut(&connection) else { return false };
+        live.responses -= 1;
+        live.responses == 0 && self.live.remove(&connection).is_some_and(|live| live.is_session)
     }
 
     /// Has a connection go on with another variant. `false`: it is not here.
@@ -270,26 +291,28 @@ impl Dropped {
 mod tests {
     use super::*;
 
-    fn begin(ledger: &mut Ledger, path: &str, connection: u64, is_refused: bool) -> u32 {
+    fn begin(ledger: &mut Ledger, path: &str, is_refused: bool) -> Ticket {
         let (place, _) = ledger.place(path, 1, || Some(0));
-        ledger.begin(place, connection, 1, 1, is_refused);
-        place
+        ledger.begin(place, 1, 1, is_refused)
     }
 
     #[test]
     fn what_is_under_way_comes_back_to_zero_whatever_the_order() {
         let mut ledger = Ledger::default();
-        let (a, b) = (begin(&mut ledger, "/a", 1, false), begin(&mut ledger, "/b", 1, true));
-        begin(&mut ledger, "/b", 1, false);
-        ledger.is_session(1);
-        assert_eq!((ledger.atoms[a as usize].under_way, ledger.atoms[b as usize].under_way), (1, 1));
-        assert!(!ledger.end(1, false) && !ledger.end(1, true), "the second one was refused: no failure");
-        assert!(ledger.end(1, true) && !ledger.end(1, true), "one end too many is nobody's");
-        assert_eq!((ledger.atoms[a as usize].under_way, ledger.atoms[b as usize].under_way), (0, 0));
+        let (first, refused) = (begin(&mut ledger, "/a", false), begin(&mut ledger, "/b", true));
+        let first = ledger.is_session(1, first);
+        let second = begin(&mut ledger, "/b", false);
+        let second = ledger.is_session(1, second);
+        let under_way = |ledger: &Ledger| ledger.atoms.iter().map(|atom| atom.under_way).collect::<Vec<_>>();
+        assert_eq!(under_way(&ledger), [1, 1]);
+        assert!(!ledger.end(1, refused, true), "what was refused has not failed, and is no session");
+        assert!(!ledger.end(1, second, true) && ledger.end(1, first, false), "the last one ends the session");
+        assert!(!ledger.end(1, first, false), "one end too many is nobody's");
+        assert_eq!(under_way(&ledger), [0, 0]);
         let mut taken = Taken::default();
         ledger.take(&mut taken);
         let tally = |requests, refused, failed| Tally { requests, refused, failed };
-        assert_eq!(taken.tallies, [(a, tally(1, 0, 0), 0), (b, tally(2, 1, 1), 0)]);
+        assert_eq!(taken.tallies, [(0, tally(1, 0, 0), 0), (1, tally(2, 1, 1), 0)]);
         ledger.take(&mut taken);
         assert!(taken.tallies.is_empty() && ledger.live.is_empty());
     }
@@ -297,16 +320,18 @@ mod tests {
     #[test]
     fn everything_has_a_bound_and_counts_what_it_drops() {
         let mut ledger = Ledger::default();
+        let mut tickets = Vec::new();
         for number in 0..70_000_u64 {
-            begin(&mut ledger, &format!("/{number}"), number, false);
+            let ticket = begin(&mut ledger, &format!("/{number}"), false);
+            tickets.push(if ledger.has_room(number) { ledger.is_session(number, ticket) } else { ticket });
         }
         let dropped = ledger.dropped();
         assert_eq!((ledger.atoms.len(), ledger.live.len(), ledger.seen.len()), (PATHS_MAX, LIVE_MAX, SEEN_MAX));
         assert_eq!((dropped.paths, dropped.connections), (70_000 - PATHS_MAX as u64, 70_000 - LIVE_MAX as u64));
         assert_eq!(dropped.clients, 70_000 - SEEN_MAX as u64);
-        for number in 0..70_000 {
-            ledger.end(number, false);
-        }
+        let sessions =
+            tickets.iter().enumerate().filter(|(number, ticket)| ledger.end(*number as u64, **ticket, false));
+        assert_eq!(sessions.count(), LIVE_MAX);
         assert!(ledger.live.is_empty() && ledger.atoms.iter().all(|atom| atom.under_way == 0));
     }
 }

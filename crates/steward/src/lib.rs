@@ -20,6 +20,7 @@ mod errands;
 mod hands;
 mod ledger;
 mod monitor;
+mod remark;
 mod rulebook;
 mod shed;
 mod steward;

@@ -29,6 +29,15 @@ pub(crate) struct Rulebook {
     decisions_lost: u64,
 }
 
+/// What was decided for a session as it began.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// The variant to serve, where that is not the best one.
+    pub(crate) variant: Option<String>,
+    /// Nothing at all was decided, not even that something is unknown.
+    pub(crate) is_at_rest: bool,
+}
+
 impl Rulebook {
     /// Of an engine at the node `here`; other nodes cannot be used.
     pub(crate) fn new(engine: Engine, here: &str, number: u64, tick_ms: u64, now_ms: u64, is_recorded: bool) -> Self {
@@ -59,6 +68,11 @@ impl Rulebook {
         book
     }
 
+    /// Whether everything that is told is written down.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.is_recorded
+    }
+
     /// How long readings hold that come with each tick.
     pub(crate) fn valid_ms(&self) -> u64 {
         self.tick_ms * HERE_VALID_TICKS
@@ -72,7 +86,7 @@ impl Rulebook {
     /// Tells a reading of this node.
     pub(crate) fn read_here(&mut self, at_ms: u64, resource: Resource, value: f64) {
         let (here, valid_ms) = (self.here, self.valid_ms());
-        if self.read(at_ms, resource, Of::Node(here), value, valid_ms) {
+        if self.read(at_ms, resource, Of::Node(here), value, valid_ms) && self.is_recorded {
             let of = Owner::Node(self.here_name.clone());
             self.note(at_ms, Recorded::Reading { resource, of, value, valid_ms: None });
         }
@@ -81,7 +95,7 @@ impl Rulebook {
     /// Tells a reading of an atom; `valid_ms` where it holds for another time than others.
     pub(crate) fn read_atom(&mut self, at_ms: u64, resource: Resource, path: &str, value: f64, valid_ms: Option<u64>) {
         let Some(atom) = self.atom(path) else { return };
-        if self.read(at_ms, resource, Of::Atom(atom), value, valid_ms.unwrap_or(self.valid_ms())) {
+        if self.read(at_ms, resource, Of::Atom(atom), value, valid_ms.unwrap_or(self.valid_ms())) && self.is_recorded {
             self.note(at_ms, Recorded::Reading { resource, of: Owner::Atom(path.to_owned()), value, valid_ms });
         }
     }
@@ -111,9 +125,8 @@ impl Rulebook {
         is_asked
     }
 
-    /// A session begins and is decided for: the variant to serve it in, where that is not the best one. `None`: the
-    /// rules cannot know it, as there are too many sessions or atoms.
-    pub(crate) fn begin(&mut self, at_ms: u64, session: u64, path: &str, link: Link) -> Option<Option<String>> {
+    /// A session begins and is decided for. `None`: the rules cannot know it, as there are too many sessions or atoms.
+    pub(crate) fn begin(&mut self, at_ms: u64, session: u64, path: &str, link: Link) -> Option<Begun> {
         let atom = self.atom(path)?;
         let begun = |book: &mut Self| book.engine.begin(&mut book.state, session, atom);
         if !begun(self) {
@@ -123,15 +136,18 @@ impl Rulebook {
                 return None;
             }
         }
-        self.note(at_ms, Recorded::Begin { session, atom: path.to_owned() });
+        if self.is_recorded {
+            self.note(at_ms, Recorded::Begin { session, atom: path.to_owned() });
+        }
         self.read_link(at_ms, session, link);
         let before = self.decisions.len();
         self.engine.start(at_ms, session, &mut self.state, &mut self.decisions);
         self.note(at_ms, Recorded::Start { session });
         let fired = self.decisions[before..].iter().filter(|decision| decision.outcome.is_fired());
         let variant = fired.flat_map(|decision| &decision.orders).filter_map(variant_of).next_back().map(str::to_owned);
+        let is_at_rest = self.decisions.len() == before;
         self.bound_decisions();
-        Some(variant)
+        Some(Begun { variant, is_at_rest })
     }
 
     /// A session is over.

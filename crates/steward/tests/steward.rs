@@ -87,7 +87,7 @@ fn loops_refuse_the_share_together_and_let_others_pass() {
     let ask = |count: u64| {
         let refused = (0..count).filter(|number| {
             let advice = adviser.begin(&question("/news/a", *number, None));
-            adviser.end(*number, 0, advice.refuse_retry_after_s.is_some());
+            adviser.end(*number, advice.ticket, 0, advice.refuse_retry_after_s.is_some());
             assert!(advice.refuse_retry_after_s.is_none_or(|seconds| (2..10).contains(&seconds)));
             advice.refuse_retry_after_s.is_some()
         });
@@ -119,11 +119,13 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
         rule drop: during if bandwidth@client < 50kbps then next down; }\n";
     let (steward, mut ready) = steward(policy);
     let adviser = steward.adviser();
-    let begin = |connection, bandwidth| adviser.begin(&question("/v/film", connection, bandwidth)).variant;
-    // With each name come those that stand in for it; the best one is the file itself.
-    assert_eq!(begin(1, Some(80e3)).as_deref(), Some("half full"));
-    assert_eq!(begin(2, Some(900e3)).as_deref(), Some("full"));
-    assert_eq!(begin(3, None).as_deref(), Some("full"), "of a new client nothing is known");
+    let begin = |connection, bandwidth| adviser.begin(&question("/v/film", connection, bandwidth));
+    let begun = [begin(1, Some(80e3)), begin(2, Some(900e3)), begin(3, None)];
+    // With each name come those that stand in for it; the best one is the file itself. Of a new client nothing is known.
+    assert_eq!(
+        begun.each_ref().map(|advice| advice.variant.as_deref()),
+        [Some("half full"), Some("full"), Some("full")]
+    );
     let link = |bandwidth_bps| Link { bandwidth_bps: Some(bandwidth_bps), rtt_s: None };
     assert_eq!(adviser.during(1, link(40e3)), None);
     assert_eq!(adviser.during(2, link(900e3)), None);
@@ -135,7 +137,7 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
         "said once, and to whom it is"
     );
     assert_eq!(environment(&steward)["work"]["sessions"], 3);
-    (1..=3).for_each(|connection| adviser.end(connection, 5, false));
+    (1..=3).zip(begun).for_each(|(connection, advice)| adviser.end(connection, advice.ticket, 5, false));
     ready.tick();
     assert_eq!(environment(&steward)["work"]["sessions"], 0);
 }
@@ -146,20 +148,54 @@ const VARIANTS: &str = "atom \"/v/*\" { variants full > small;\n\
 #[test]
 fn what_there_is_no_room_to_follow_is_no_session() {
     let _turn = alone();
-    let policy = format!("{VARIANTS}atom \"/p\" {{ rule hot: every 1h if cpu > 99% then alert \"hot\"; }}");
-    let (steward, mut ready) = steward(&policy);
+    let (steward, mut ready) = steward(VARIANTS);
     let adviser = steward.adviser();
-    (0..65_536).for_each(|number| drop(adviser.begin(&question("/p", number, None))));
-    assert_eq!(adviser.begin(&question("/v/film", 70_000, Some(50e3))).variant, None);
-    adviser.end(70_000, 1, false);
-    adviser.end(0, 1, false);
-    assert_eq!(adviser.begin(&question("/v/film", 70_001, Some(50e3))).variant.as_deref(), Some("small full"));
+    let begin = |number| adviser.begin(&question("/v/film", number, Some(50e3)));
+    let begun: Vec<u64> = (0..65_536).map(|number| begin(number).ticket).collect();
+    let one_too_many = begin(70_000);
+    assert_eq!(one_too_many.variant, None);
+    adviser.end(70_000, one_too_many.ticket, 1, false);
+    adviser.end(0, begun[0], 1, false);
+    let last = begin(70_001);
+    assert_eq!(last.variant.as_deref(), Some("small full"));
     ready.tick();
     let shown = environment(&steward);
-    assert_eq!((&shown["work"]["sessions"], &shown["dropped"]["books"]["connections"]), (&1.into(), &1.into()));
-    adviser.end(70_001, 1, false);
+    assert_eq!((&shown["work"]["sessions"], &shown["dropped"]["books"]["connections"]), (&65_536.into(), &1.into()));
+    (1..65_536).for_each(|number| adviser.end(number, begun[number as usize], 1, false));
+    adviser.end(70_001, last.ticket, 1, false);
     ready.tick();
     assert_eq!(environment(&steward)["work"]["sessions"], 0);
+}
+
+#[test]
+fn who_gets_what_everybody_gets_is_asked_about_once_a_tick() {
+    let _turn = alone();
+    let (steward, mut ready) = steward(VARIANTS);
+    let adviser = steward.adviser();
+    let begin = |number, bandwidth_bps| adviser.begin(&question("/v/film", number, bandwidth_bps)).variant;
+    let sessions = |ready: &mut Ready| {
+        ready.tick();
+        environment(&steward)["work"]["sessions"].as_u64()
+    };
+    // A tick shows what began before it.
+    (0..100).for_each(|number| assert_eq!(begin(number, Some(900e3)).as_deref(), Some("full")));
+    assert_eq!(sessions(&mut ready), Some(1), "the first one was decided, the others like it");
+    (100..200).for_each(|number| assert_eq!(begin(number, Some(700e3)).as_deref(), Some("full")));
+    assert_eq!(sessions(&mut ready), Some(2), "in another tick it may be otherwise");
+    (200..300).for_each(|number| assert_eq!(begin(number, Some(99e3)).as_deref(), Some("small full")));
+    assert_eq!(sessions(&mut ready), Some(102), "what is decided is decided for each");
+    (300..400).for_each(|number| assert_eq!(begin(number, None).as_deref(), Some("full")));
+    assert_eq!(sessions(&mut ready), Some(104), "that nothing is known is told once");
+    // Other rules say otherwise.
+    let running = ready.start().expect("a thread");
+    let (policy, _) = Policy::read("x.policy", &VARIANTS.replace("100kbps", "800kbps")).expect("no mistakes");
+    let before = adviser.edition();
+    running.replace(policy).expect("one node can do it");
+    while adviser.edition() == before {
+        std::thread::yield_now();
+    }
+    assert_eq!(begin(500, Some(700e3)).as_deref(), Some("small full"));
+    running.stop();
 }
 
 #[test]
@@ -175,8 +211,9 @@ fn no_session_that_begins_while_rules_change_is_left_over() {
             scope.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
                     let all = first..first + 500;
-                    all.clone().for_each(|number| drop(adviser.begin(&question("/v/film", number, Some(50e3)))));
-                    all.for_each(|number| adviser.end(number, 1, false));
+                    let begin = |number| adviser.begin(&question("/v/film", number, Some(50e3))).ticket;
+                    let begun: Vec<u64> = all.clone().map(begin).collect();
+                    all.zip(begun).for_each(|(number, ticket)| adviser.end(number, ticket, 1, false));
                 }
             });
         }
@@ -206,8 +243,8 @@ fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
             let client = IpAddr::V4(Ipv4Addr::from_bits(client(number)));
             let path = path(number);
             let link = Link::default();
-            adviser.begin(&Question { path: &path, client, connection: u64::from(number), link });
-            adviser.end(u64::from(number), 1, false);
+            let advice = adviser.begin(&Question { path: &path, client, connection: u64::from(number), link });
+            adviser.end(u64::from(number), advice.ticket, 1, false);
         }
         told().clear();
         ready.tick();
@@ -244,23 +281,20 @@ fn ten_thousand_atoms_and_a_thousand_sessions_take_less_than_20_mb() {
         "rule hot: every 5s if rate@atom predicted in 30s fit >= 0.8 > 500rps then shed 5% until rate@atom < 200rps; }";
     let (steward, mut ready) = steward(&policy);
     let adviser = steward.adviser();
+    let begin = |path: &str, number| (number, adviser.begin(&question(path, number, Some(900e3))).ticket);
+    let end = |(number, ticket)| adviser.end(number, ticket, 100, false);
     for _ in 0..20 {
-        for number in 0..10_000_u64 {
-            let path = format!("/folder/page-{number}.html");
-            adviser.begin(&question(&path, 10_000 + number, Some(900e3)));
-            // A thousand go on, the others are over.
-            if number >= 1000 {
-                adviser.end(10_000 + number, 100, false);
-            }
-        }
+        let page = |number| format!("/folder/page-{number}.html");
+        // A thousand go on, the others are over.
+        let going_on: Vec<_> = (0..1000).map(|number| begin(&page(number), 10_000 + number)).collect();
+        (1000..10_000).for_each(|number| end(begin(&page(number), 10_000 + number)));
         ready.tick();
-        (0..1000).for_each(|number| adviser.end(10_000 + number, 100, false));
-        (0..1000)
-            .for_each(|number| drop(adviser.begin(&question("/folder/page-1.html", 30_000 + number, Some(900e3)))));
+        going_on.into_iter().for_each(end);
+        let going_on: Vec<_> = (0..1000).map(|number| begin(&page(1), 30_000 + number)).collect();
         ready.tick();
         let shown = environment(&steward);
         assert_eq!((&shown["work"]["atoms"], &shown["work"]["sessions"]), (&10_000.into(), &1000.into()));
-        (0..1000).for_each(|number| adviser.end(30_000 + number, 100, false));
+        going_on.into_iter().for_each(end);
     }
     let taken = IN_USE.load(Ordering::Relaxed) - before;
     println!("{taken} bytes");

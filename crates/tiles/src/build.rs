@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use weir_timeline::{Bounds, Joiner, Response, Unjoinable};
+use weir_timeline::{Bounds, Joiner, Remarks, Response, Unjoinable};
 use weir_trace::{Entry, RunReader, Source};
 use weir_wire::client::ClientRequest;
 use weir_wire::{Kind, text_from_slots};
@@ -53,12 +53,24 @@ pub(crate) struct Whole {
     /// The slowest, slowest first.
     pub(crate) slowest: Vec<Slow>,
     pub(crate) classes: BTreeMap<String, Class>,
+    /// What the server told of itself, in the order of time.
+    pub(crate) remarks: Vec<RemarkLine>,
+    pub(crate) remarks_left_out: u64,
     pub(crate) events: u64,
     pub(crate) lost: u64,
     /// Tasks or events that found no room.
     pub(crate) left_out: u64,
     /// What could not be read, in words.
     pub(crate) damage: Vec<String>,
+}
+
+/// Something that the server told, such as a decision of its rules.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RemarkLine {
+    /// From the origin.
+    pub(crate) at_ns: u64,
+    pub(crate) sort: String,
+    pub(crate) text: String,
 }
 
 /// A task of the run.
@@ -183,7 +195,7 @@ pub(crate) fn build(
         joiner.supply_arrivals();
     }
     let (mut follow, mut slowest) = (Follow::default(), Slowest::default());
-    let mut locks = LockFollow::new(origin_ns);
+    let (mut locks, mut remarks) = (LockFollow::new(origin_ns), Remarks::default());
     let (mut events, mut written, mut outcome) = (0u64, 0u64, Ok(()));
     run_tiles::write(&directory.join(run_tiles::states_file(0)), b"[]")?;
     let mut merge = reader.merge();
@@ -214,6 +226,7 @@ pub(crate) fn build(
         }
         let told = [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&record.kind).then_some(record.b as u32);
         let name = request.map(|request| request.name).or(told).and_then(|name| sourced.name(name));
+        remarks.push(record, name.map(|name| &**name));
         joiner.push(record, sourced.payload, name, &mut |joiner, response| {
             slowest.push(joiner, response, origin_ns);
             if served {
@@ -263,6 +276,12 @@ pub(crate) fn build(
     }
     let (requests, longest_ns) = (slowest.count, slowest.longest_ns);
     let (slowest, classes) = slowest.finish();
+    let remark = |one: weir_timeline::Remark| RemarkLine {
+        at_ns: one.at_ns.saturating_sub(origin_ns),
+        sort: one.sort,
+        text: one.text,
+    };
+    let remarks_left_out = remarks.left_out;
     let mut tasks: Vec<TaskLine> = building.tasks.into_values().filter(|line| line.first_ns != u64::MAX).collect();
     tasks.sort_by_key(|line| (!line.traced, std::cmp::Reverse(line.run_ns), line.pid));
     Ok(Whole {
@@ -280,6 +299,8 @@ pub(crate) fn build(
         longest_ns,
         slowest,
         classes,
+        remarks: remarks.remarks.into_iter().map(remark).collect(),
+        remarks_left_out,
         events,
         lost: damage.lost,
         left_out: building.left_out + follow.left_out(),

@@ -22,7 +22,7 @@ use weir_wire::client::ClientRequest;
 use weir_wire::socket::{END_OF_STREAM, ERROR};
 
 /// Raised when tiles change their meaning: kept ones of before are then made anew.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Bytes of finer tiles that are kept in memory.
 const CACHE_BYTES: usize = 64 << 20;
 /// What somebody is still at is younger.

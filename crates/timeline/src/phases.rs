@@ -13,7 +13,7 @@ use std::sync::Arc;
 use weir_measure::part::{Part, PartTimes};
 use weir_wire::Record;
 use weir_wire::probe::{
-    BY_APPLICATION, BY_HAND, END, GOES_ON, INTERLEAVED, LOCK, PHASE, ProbePoint, QUERY, QUERY_END, REQUEST,
+    BY_APPLICATION, BY_HAND, END, GOES_ON, INTERLEAVED, LOCK, PHASE, ProbePoint, QUERY, QUERY_END, REMARK, REQUEST,
 };
 
 /// Marks, queries, requests and waits that are remembered of all tasks together: a fast event loop meets some 300,000
@@ -108,7 +108,7 @@ struct Mark {
     phase: u32,
     /// The server's number.
     server: u32,
-    roles: u8,
+    roles: u16,
     /// The client's connection that the task was at.
     owner: u32,
     /// It goes on with a passage that another phase had interrupted.
@@ -188,7 +188,7 @@ impl Ended {
 struct Point {
     phase: u32,
     server: u32,
-    roles: u8,
+    roles: u16,
 }
 
 /// A hit whose text is still to come.
@@ -233,7 +233,7 @@ impl Phases {
     /// says of it.
     pub(crate) fn push_hit(&mut self, hit: &Record, told: &Arc<str>, tasks: &Tasks) {
         let Record { lane, time_ns: at_ns, a: argument, flags, .. } = *hit;
-        let Some(point) = self.point(told) else { return };
+        let Some(point) = self.point(told).filter(|point| point.roles & REMARK == 0) else { return };
         let by_application = flags & BY_APPLICATION != 0;
         let pid = if by_application { u32::try_from(argument).ok() } else { tasks.current(lane) };
         let Some(pid) = pid.filter(|pid| *pid != 0) else {

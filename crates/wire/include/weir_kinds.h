@@ -52,7 +52,7 @@ enum weir_kind {
 	WEIR_CLIENT_DROPPED = 0x0303, /* Arrivals that the generator's queue had no room for. */
 	WEIR_CLIENT_LANE = 0x0304, /* The task that drives this lane of the load generator. */
 	WEIR_PROBE_HIT = 0x0401, /* The running task came to a probe in its program; the argument is the one that the probe reads, or 0; flags: 1 = not the running task but the one whose number is the argument, told by its application, 2 = it goes on with a phase that another one had interrupted. */
-	WEIR_PROBE_TEXT = 0x0402, /* The text that the probe just hit on this lane, at the same time, has read: a query without its literals, a request's name. */
+	WEIR_PROBE_TEXT = 0x0402, /* The text that the probe just hit on this lane, at the same time, has read: a query without its literals, a request's name, what a server remarks. */
 	WEIR_STACK_SAMPLE = 0x0501, /* A task's stack as a node of the tree of stacks, at at_ns; it stands for weight_ns; flags: 1 = the task was blocked, which is told once for each time that it is. */
 	WEIR_STACK_NODE = 0x0502, /* A frame of the tree of stacks, called by its parent's (0 = it is an outermost one); a frame is an object's number << 48 | an offset. */
 	WEIR_STACK_OBJECT = 0x0503, /* A file that code is mapped from. */

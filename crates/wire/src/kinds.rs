@@ -130,7 +130,7 @@ kinds! {
     ProbeHit = 0x0401, bpf 24, "probe_hit", since (1, 0), a "argument", b "dictionary id of the point: server, name, roles", payload "",
         "The running task came to a probe in its program; the argument is the one that the probe reads, or 0; flags: 1 = not the running task but the one whose number is the argument, told by its application, 2 = it goes on with a phase that another one had interrupted.";
     ProbeText = 0x0402, bpf 25, "probe_text", since (1, 0), a "", b "dictionary id of the text", payload "",
-        "The text that the probe just hit on this lane, at the same time, has read: a query without its literals, a request's name.";
+        "The text that the probe just hit on this lane, at the same time, has read: a query without its literals, a request's name, what a server remarks.";
     StackSample = 0x0501, bpf 0, "stack_sample", since (1, 0), a "pid | node << 32", b "at_ns", payload "weight_ns",
         "A task's stack as a node of the tree of stacks, at at_ns; it stands for weight_ns; flags: 1 = the task was blocked, which is told once for each time that it is.";
     StackNode = 0x0502, bpf 0, "stack_node", since (1, 0), a "node | parent << 32", b "frame", payload "",

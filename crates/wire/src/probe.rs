@@ -1,22 +1,24 @@
 //! What a probe in a program means, as the dictionary's text tells it.
 
 /// A phase of the server's work begins: the task is in it until its next mark of the same server.
-pub const PHASE: u8 = 1;
+pub const PHASE: u16 = 1;
 /// The phase ends, and none begins.
-pub const END: u8 = 2;
+pub const END: u16 = 2;
 /// A query begins, with the text that follows; with no text (argument 0) it ends.
-pub const QUERY: u8 = 4;
+pub const QUERY: u16 = 4;
 /// A query ends.
-pub const QUERY_END: u8 = 8;
+pub const QUERY_END: u16 = 8;
 /// A request begins, with its name in the text that follows.
-pub const REQUEST: u8 = 16;
+pub const REQUEST: u16 = 16;
 /// A task has many requests at a time, so that a mark is for the one that it is at.
-pub const INTERLEAVED: u8 = 32;
+pub const INTERLEAVED: u16 = 32;
 /// A probe by hand: it counts for a response only from its first hit within it.
-pub const BY_HAND: u8 = 64;
+pub const BY_HAND: u16 = 64;
 /// The task begins to wait for a lock that its server keeps by itself; with [`END`] it has it, or has given up. No phase
 /// begins or ends there.
-pub const LOCK: u8 = 128;
+pub const LOCK: u16 = 128;
+/// The server tells of something that it does, in the text that follows: for nobody's request, and no phase begins.
+pub const REMARK: u16 = 256;
 
 /// Flag of [`crate::Kind::ProbeHit`]: not the running task is meant but the one whose number is the argument, and its
 /// application has told.
@@ -25,7 +27,7 @@ pub const BY_APPLICATION: u8 = 1;
 pub const GOES_ON: u8 = 2;
 
 /// The names of the roles, by their bits.
-const NAMES: [&str; 8] = ["phase", "end", "query", "query_end", "request", "interleaved", "by_hand", "lock"];
+const NAMES: [&str; 9] = ["phase", "end", "query", "query_end", "request", "interleaved", "by_hand", "lock", "remark"];
 
 /// What a probe stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub struct ProbePoint {
     /// What begins there, such as `process request`.
     pub name: String,
     /// What a hit means, bits of [`PHASE`] and its neighbours.
-    pub roles: u8,
+    pub roles: u16,
 }
 
 impl ProbePoint {
@@ -52,7 +54,7 @@ impl ProbePoint {
     pub fn read(text: &str) -> Option<Self> {
         let mut pieces = text.splitn(3, '\t');
         let (server, name, roles) = (pieces.next()?, pieces.next()?, pieces.next()?);
-        let bit = |role: &str| NAMES.iter().position(|name| *name == role).map_or(0, |bit| 1 << bit);
+        let bit = |role: &str| NAMES.iter().position(|name| *name == role).map_or(0, |bit| 1u16 << bit);
         let roles = roles.split(' ').map(bit).fold(0, |roles, bit| roles | bit);
         Some(Self { server: server.to_owned(), name: name.to_owned(), roles })
     }
@@ -72,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn points_come_back(server in "[a-z ]{0,9}", name in "[A-Za-z_:. ]{0,30}", roles: u8) {
+        fn points_come_back(server in "[a-z ]{0,9}", name in "[A-Za-z_:. ]{0,30}", roles in 0u16..512) {
             let point = ProbePoint { server, name, roles };
             prop_assert_eq!(ProbePoint::read(&point.write()), Some(point));
         }

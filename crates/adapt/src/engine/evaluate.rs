@@ -81,7 +81,7 @@ pub(super) struct Eye<'e> {
     pub(super) nodes: &'e [Node],
     pub(super) tracks: &'e mut Tracks,
     pub(super) desk: &'e mut Desk,
-    pub(super) seen: Seen,
+    pub(super) seen: &'e Seen,
 }
 
 impl Eye<'_> {
@@ -124,7 +124,10 @@ impl Eye<'_> {
             Test::Metric { metric: number, interval, text } => {
                 let value = self.value(*number).ok();
                 let metric = &self.engine.policy.metrics[*number];
-                let error = metric.predicted.and_then(|_| self.track(*number)?.errors().mean());
+                let error = metric.predicted.and_then(|_| {
+                    let track = self.track(*number)?;
+                    self.tracks.get(track)?.errors().mean()
+                });
                 to.push(Cited {
                     test: text.clone(),
                     resource: metric.resource,
@@ -185,12 +188,13 @@ impl Eye<'_> {
         let age_ms = self.now_ms.saturating_sub(latest.at_ms);
         if let Some(predicted) = metric.predicted {
             let now_ms = self.now_ms;
-            if let Some(track) = self.track(number) {
+            let track = self.track(number);
+            if let Some(track) = track.and_then(|track| self.tracks.get(track)) {
                 // A look can come so much later than the time that a forecast was for.
                 track.came(latest.at_ms, (predicted.in_ms / 4).max(series.valid_ms()), latest.value);
             }
             let (forecast, readings) = self.forecast(metric, predicted, series)?;
-            if let Some(track) = self.track(number) {
+            if let Some(track) = track.and_then(|track| self.tracks.get(track)) {
                 track.made(now_ms.saturating_add(predicted.in_ms), predicted.in_ms, forecast.value);
             }
             let value = enough(forecast, predicted)?;
@@ -207,8 +211,8 @@ impl Eye<'_> {
         Ok(Value { value, age_ms, readings, fit: None })
     }
 
-    /// The errors of a metric's forecasts for the subject.
-    fn track(&mut self, number: usize) -> Option<&mut crate::forecast::Track> {
+    /// The number of the errors of a metric's forecasts for the subject.
+    fn track(&mut self, number: usize) -> Option<usize> {
         let metric = &self.engine.policy.metrics[number];
         let place = match metric.scope {
             // A session is over before much is learnt of its forecasts.
@@ -221,7 +225,7 @@ impl Eye<'_> {
 
     fn forecast(&self, metric: &Metric, predicted: Predicted, series: &Series) -> Result<(Forecast, usize), Unknown> {
         let window = series.window(self.now_ms, metric.window_ms())?;
-        let readings = window.clone().count();
+        let readings = window.len();
         if readings < FORECAST_OF {
             return Err(Unknown::NoForecast);
         }
@@ -258,7 +262,7 @@ impl Eye<'_> {
                     room.push(enough(forecast, predicted)?);
                 } else if let Some(over_ms) = metric.over_ms {
                     let window = series.window(self.now_ms, over_ms)?;
-                    let readings = window.clone().count();
+                    let readings = window.len();
                     together.readings += readings;
                     if each {
                         room.push(window.map(|sample| sample.value).sum::<f64>() / readings as f64);

@@ -61,12 +61,12 @@ impl<'l> Look<'l> {
         &mut self,
         number: usize,
         instance: &mut Instance,
-        seen: Seen,
+        seen: &Seen,
         mut whose: Whose<'_>,
         taken: &mut Classes,
     ) {
         let rule = &self.engine.policy.rules[number];
-        let told = match instance.active {
+        let told = match instance.active() {
             Some((branch, since_ms)) => self.active(rule, instance, seen, (branch as usize, since_ms), taken),
             None => self.at_rest(rule, instance, seen, &mut whose, taken),
         };
@@ -107,7 +107,7 @@ impl<'l> Look<'l> {
         }
     }
 
-    fn eye(&mut self, seen: Seen) -> Eye<'_> {
+    fn eye<'s>(&'s mut self, seen: &'s Seen) -> Eye<'s> {
         let State { now_ms, store, nodes, tracks, desk, .. } = &mut *self.state;
         Eye { engine: self.engine, now_ms: *now_ms, store, nodes, tracks, desk, seen }
     }
@@ -117,20 +117,20 @@ impl<'l> Look<'l> {
         &mut self,
         rule: &Rule,
         instance: &mut Instance,
-        seen: Seen,
+        seen: &Seen,
         (branch, since_ms): (usize, u64),
         taken: &mut Classes,
     ) -> Option<Told> {
         let now_ms = self.state.now_ms;
         let classes = rule.branches[branch].classes;
         if classes.meets(*taken) {
-            (instance.active, instance.rest_ms) = (None, Some(now_ms));
+            instance.past().rest(now_ms);
             return Some(Told::Superseded { branch, taken: *taken });
         }
         let held = rule.hold_ms.is_none_or(|hold_ms| now_ms - since_ms >= hold_ms);
         let released = held && rule.until.as_ref().is_none_or(|until| self.eye(seen).truth(until) == Truth::True);
         if released {
-            (instance.active, instance.rest_ms) = (None, Some(now_ms));
+            instance.past().rest(now_ms);
             return Some(Told::Released { branch });
         }
         *taken = taken.with(classes);
@@ -141,7 +141,7 @@ impl<'l> Look<'l> {
         &mut self,
         rule: &Rule,
         instance: &mut Instance,
-        seen: Seen,
+        seen: &Seen,
         whose: &mut Whose<'_>,
         taken: &mut Classes,
     ) -> Option<Told> {
@@ -149,40 +149,42 @@ impl<'l> Look<'l> {
         if now_ms < instance.due_ms {
             return None;
         }
-        // Ticks of a clock come some milliseconds early or late: one that is early by little is that of this look.
-        instance.due_ms = now_ms.saturating_add(rule.every_ms - (rule.every_ms / 16).min(EARLY_MS_MAX));
+        instance.due_ms = due_ms(rule, now_ms);
         let branch = match self.branch(rule, seen) {
             Ok(Some(branch)) => branch,
             Ok(None) => {
-                (instance.pending, instance.said) = (None, Said::Nothing);
+                instance.said = Said::Nothing;
+                instance.forget_pending();
                 return None;
             }
             Err((metric, why)) => {
-                instance.pending = None;
+                instance.forget_pending();
                 let metric = self.engine.policy.metrics[metric].text.clone();
                 return (instance.said != Said::Unknown)
                     .then_some(Told::NotFired(Outcome::Unknown { metric, why }, Said::Unknown));
             }
         };
         if rule.for_ms > 0 {
-            match instance.pending {
+            match instance.past().pending {
                 Some((pending, since_ms)) if pending as usize == branch && now_ms - since_ms >= rule.for_ms => {}
                 Some((pending, _)) if pending as usize == branch => return None,
                 _ => {
-                    instance.pending = Some((branch as u32, now_ms));
+                    instance.past().pending = Some((branch as u32, now_ms));
                     return None;
                 }
             }
         }
-        if instance.rest_ms.is_some_and(|rest_ms| now_ms - rest_ms < rule.cooldown_ms) {
-            return Some(Told::NotFired(Outcome::Cooling, Said::Cooling));
-        }
-        if let Some((times, per_ms)) = rule.limit {
-            while instance.fired.front().is_some_and(|fired_ms| now_ms - fired_ms >= per_ms) {
-                instance.fired.pop_front();
+        if let Some(past) = instance.some_past() {
+            if past.rest_ms.is_some_and(|rest_ms| now_ms - rest_ms < rule.cooldown_ms) {
+                return Some(Told::NotFired(Outcome::Cooling, Said::Cooling));
             }
-            if instance.fired.len() >= times {
-                return Some(Told::NotFired(Outcome::Limited, Said::Limited));
+            if let Some((times, per_ms)) = rule.limit {
+                while past.fired.front().is_some_and(|fired_ms| now_ms - fired_ms >= per_ms) {
+                    past.fired.pop_front();
+                }
+                if past.fired.len() >= times {
+                    return Some(Told::NotFired(Outcome::Limited, Said::Limited));
+                }
             }
         }
         let chosen = &rule.branches[branch];
@@ -205,20 +207,21 @@ impl<'l> Look<'l> {
             return None;
         }
         *taken = taken.with(chosen.classes);
-        instance.pending = None;
-        instance.rest_ms = Some(now_ms);
         instance.said = Said::Nothing;
+        let past = instance.past();
+        past.pending = None;
+        past.rest_ms = Some(now_ms);
         if rule.limit.is_some() {
-            instance.fired.push_back(now_ms);
+            past.fired.push_back(now_ms);
         }
         if rule.keeps() {
-            instance.active = Some((branch as u32, now_ms));
+            past.active = Some((branch as u32, now_ms));
         }
         Some(Told::Fired { branch, orders })
     }
 
     /// The branch to take; `None` = none of them. With a condition that is unknown nothing behind it is looked at.
-    fn branch(&mut self, rule: &Rule, seen: Seen) -> Result<Option<usize>, (usize, Unknown)> {
+    fn branch(&mut self, rule: &Rule, seen: &Seen) -> Result<Option<usize>, (usize, Unknown)> {
         for (number, branch) in rule.branches.iter().enumerate() {
             match branch.condition.as_ref().map_or(Truth::True, |condition| self.eye(seen).truth(condition)) {
                 Truth::True => return Ok(Some(number)),
@@ -230,7 +233,7 @@ impl<'l> Look<'l> {
     }
 
     /// The tests that led to a branch: its own, and those of the branches before it; without one, all.
-    fn cited(&mut self, rule: &Rule, branch: Option<usize>, seen: Seen) -> Vec<Cited> {
+    fn cited(&mut self, rule: &Rule, branch: Option<usize>, seen: &Seen) -> Vec<Cited> {
         let mut cited = Vec::new();
         let last = branch.unwrap_or(rule.branches.len() - 1);
         for condition in rule.branches[..=last].iter().filter_map(|branch| branch.condition.as_ref()) {
@@ -258,6 +261,35 @@ impl<'l> Look<'l> {
             orders,
             readings,
         });
+    }
+}
+
+/// When a rule is looked at next. Ticks of a clock come some milliseconds early or late: one that is early by little is
+/// that of this look.
+fn due_ms(rule: &Rule, now_ms: u64) -> u64 {
+    now_ms.saturating_add(rule.every_ms - (rule.every_ms / 16).min(EARLY_MS_MAX))
+}
+
+impl Eye<'_> {
+    /// Looks at the rules of a subject as far as nothing comes of it, which is nearly always all that there is: none is
+    /// active or about to fire, and no condition holds. `false`: something may come of one, and they are to be looked at
+    /// in their order; what was found out so far is the same then.
+    pub(super) fn stays_at_rest(&mut self, rules: &[usize], instances: &mut [Instance]) -> bool {
+        for (instance, &rule) in instances.iter_mut().zip(rules) {
+            if !instance.is_idle() {
+                return false;
+            }
+            if self.now_ms < instance.due_ms {
+                continue;
+            }
+            let rule = &self.engine.policy.rules[rule];
+            let mut conditions = rule.branches.iter().map(|branch| branch.condition.as_ref());
+            if !conditions.all(|condition| condition.is_some_and(|condition| self.truth(condition) == Truth::False)) {
+                return false;
+            }
+            instance.due_ms = due_ms(rule, self.now_ms);
+        }
+        true
     }
 }
 

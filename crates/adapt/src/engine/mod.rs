@@ -24,6 +24,7 @@ use crate::policy::{Classes, Policy};
 use crate::reading::{AtomId, NodeId, Reading, Resource, Where};
 use crate::state::{InForce, Instance, Seen, Standing, State};
 pub(crate) use evaluate::Desk;
+use evaluate::Eye;
 use look::{Look, Whose};
 pub use shown::{Active, ForecastNow};
 
@@ -115,10 +116,13 @@ impl Engine {
             let turn = u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
             let instance = |&rule: &usize| {
                 let later_ms = turn % self.policy.rules[rule].every_ms.max(1);
-                Instance { due_ms: now_ms.saturating_add(later_ms), ..Instance::default() }
+                Instance::due_at(now_ms.saturating_add(later_ms))
             };
             let rules = block.map_or(&[][..], |block| &self.policy.blocks[block].atom_rules);
             atom.instances = rules.iter().map(instance).collect();
+            if !rules.is_empty() {
+                state.atoms_due_ms[id.0 as usize] = 0;
+            }
         }
         Some(id)
     }
@@ -159,7 +163,7 @@ impl Engine {
             for &rule in &self.policy.blocks[block as usize].start_rules {
                 let mut instance = std::mem::take(&mut look.state.starts[rule]);
                 let whose = Whose::Session { number, atom: session.atom, at: &mut session.at };
-                look.rule(rule, &mut instance, seen, whose, &mut taken);
+                look.rule(rule, &mut instance, &seen, whose, &mut taken);
                 look.state.starts[rule] = instance;
             }
         }
@@ -185,7 +189,7 @@ impl Engine {
             let mut instance = std::mem::take(&mut look.state.own[at]);
             let mut in_force = look.state.blocks[block];
             let mut taken = Classes { own: look.blocks_taken[block], pools };
-            look.rule(rule, &mut instance, Seen::default(), Whose::Block { in_force: &mut in_force }, &mut taken);
+            look.rule(rule, &mut instance, &Seen::default(), Whose::Block { in_force: &mut in_force }, &mut taken);
             (look.blocks_taken[block], pools) = (taken.own, taken.pools);
             look.state.own[at] = instance;
             look.state.blocks[block] = in_force;
@@ -195,44 +199,64 @@ impl Engine {
     fn look_at_atoms(&self, look: &mut Look<'_>) {
         let now_ms = look.state.now_ms;
         for at in 0..look.state.atoms.len() {
-            let atom = &mut look.state.atoms[at];
-            let Some(block) = atom.block else { continue };
-            if now_ms < atom.due_ms || atom.instances.is_empty() {
+            if now_ms < look.state.atoms_due_ms[at] {
                 continue;
             }
-            look.state.desk.subject();
-            let atom = &mut look.state.atoms[at];
+            let State { atoms, store, nodes, tracks, desk, .. } = &mut *look.state;
+            let atom = &mut atoms[at];
+            // Those that no rule is for are never due.
+            let Some(block) = atom.block else { continue };
+            let rules = &self.policy.blocks[block as usize].atom_rules;
+            desk.subject();
             let seen = Seen::atom(at, atom);
-            let mut instances = std::mem::take(&mut atom.instances);
-            let mut in_force: InForce = atom.in_force;
-            let mut taken = Classes::default();
-            for (instance, &rule) in instances.iter_mut().zip(&self.policy.blocks[block as usize].atom_rules) {
-                look.rule(rule, instance, seen, Whose::Atom { at, in_force: &mut in_force }, &mut taken);
+            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks, desk, seen: &seen };
+            if !eye.stays_at_rest(rules, &mut atom.instances) {
+                self.look_at_atom(look, at, rules, &seen);
             }
-            let due = |instance: &Instance| if instance.active.is_some() { 0 } else { instance.due_ms };
-            look.state.atoms[at].due_ms = instances.iter().map(due).min().unwrap_or(0);
-            look.state.atoms[at].instances = instances;
-            look.state.atoms[at].in_force = in_force;
+            let due = |instance: &Instance| if instance.active().is_some() { 0 } else { instance.due_ms };
+            let due_ms = look.state.atoms[at].instances.iter().map(due).min();
+            look.state.atoms_due_ms[at] = due_ms.unwrap_or(u64::MAX);
         }
     }
 
+    fn look_at_atom(&self, look: &mut Look<'_>, at: usize, rules: &[usize], seen: &Seen) {
+        let atom = &mut look.state.atoms[at];
+        let mut instances = std::mem::take(&mut atom.instances);
+        let mut in_force: InForce = atom.in_force;
+        let mut taken = Classes::default();
+        for (instance, &rule) in instances.iter_mut().zip(rules) {
+            look.rule(rule, instance, seen, Whose::Atom { at, in_force: &mut in_force }, &mut taken);
+        }
+        look.state.atoms[at].instances = instances;
+        look.state.atoms[at].in_force = in_force;
+    }
+
     fn look_at_sessions(&self, look: &mut Look<'_>) {
+        let now_ms = look.state.now_ms;
         for slot in 0..look.state.sessions.len() {
-            let Some(mut session) = look.state.sessions[slot].take_if(|session| !session.instances.is_empty()) else {
+            let State { sessions, atoms, store, nodes, tracks, desk, .. } = &mut *look.state;
+            let Some(session) = sessions[slot].as_mut().filter(|session| !session.instances.is_empty()) else {
                 continue;
             };
-            look.state.desk.subject();
-            let seen = Seen::session(&session, &look.state.atoms);
-            if let Some(block) = look.state.atoms[session.atom.0 as usize].block {
-                let mut taken = Classes::default();
-                let rules = &self.policy.blocks[block as usize].session_rules;
-                for (instance, &rule) in session.instances.iter_mut().zip(rules) {
-                    let whose = Whose::Session { number: session.number, atom: session.atom, at: &mut session.at };
-                    look.rule(rule, instance, seen, whose, &mut taken);
-                }
+            desk.subject();
+            let Some(block) = atoms[session.atom.0 as usize].block else { continue };
+            let rules = &self.policy.blocks[block as usize].session_rules;
+            let seen = Seen::session(session, atoms);
+            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks, desk, seen: &seen };
+            if !eye.stays_at_rest(rules, &mut session.instances) {
+                self.look_at_session(look, slot, rules, &seen);
             }
-            look.state.sessions[slot] = Some(session);
         }
+    }
+
+    fn look_at_session(&self, look: &mut Look<'_>, slot: usize, rules: &[usize], seen: &Seen) {
+        let Some(mut session) = look.state.sessions[slot].take() else { return };
+        let mut taken = Classes::default();
+        for (instance, &rule) in session.instances.iter_mut().zip(rules) {
+            let whose = Whose::Session { number: session.number, atom: session.atom, at: &mut session.at };
+            look.rule(rule, instance, seen, whose, &mut taken);
+        }
+        look.state.sessions[slot] = Some(session);
     }
 
     /// How wrong forecasts were so far, by metric.

@@ -143,7 +143,7 @@ impl<'o> Orders<'o> {
             nodes,
             tracks: &mut tracks,
             desk: &mut desk,
-            seen: Seen::default(),
+            seen: &Seen::default(),
         };
         let mut best: Option<(f64, Found)> = None;
         let mut consider = |node: NodeId, variant: Option<usize>| {

@@ -47,7 +47,7 @@ impl Engine {
     pub fn active(&self, state: &State, most: usize) -> Vec<Active> {
         let policy = &self.policy;
         let told = |(instance, rule): (&Instance, usize), subject: &dyn Fn() -> Subject| {
-            let (_, since_ms) = instance.active?;
+            let (_, since_ms) = instance.active()?;
             let rule = &policy.rules[rule];
             Some(Active { rule: rule.name.clone(), line: rule.line, subject: subject(), since_ms })
         };
@@ -86,7 +86,7 @@ impl Engine {
             let seen = of.flatten().map_or_else(Seen::default, |(id, atom)| Seen::atom(id.0 as usize, atom));
             let State { store, nodes, .. } = state;
             // What a look notes of its forecasts goes into tracks of its own, so that decisions stay what they are.
-            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks: &mut tracks, desk: &mut desk, seen };
+            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks: &mut tracks, desk: &mut desk, seen: &seen };
             let value = eye.value(number).map(|value| (value.value, value.fit.unwrap_or(0.0)));
             all.push(ForecastNow {
                 metric: metric.text.clone(),

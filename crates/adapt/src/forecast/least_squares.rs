@@ -1,26 +1,38 @@
 //! The straight line of least squares.
 
-use super::{Forecast, fit};
+use super::{Forecast, still_of};
 
 /// The straight line through points (seconds, value), at a time in the same seconds; `None` of fewer than three
 /// points, or of points of one moment.
-pub fn least_squares(points: impl Iterator<Item = (f64, f64)> + Clone, at_s: f64) -> Option<Forecast> {
-    let (count, sum_t, sum_v) =
-        points.clone().fold((0.0, 0.0, 0.0), |(count, t_sum, v_sum), (t, v)| (count + 1.0, t_sum + t, v_sum + v));
+pub fn least_squares(mut points: impl Iterator<Item = (f64, f64)>, at_s: f64) -> Option<Forecast> {
+    // As distances from the first point, so that no digits are lost to large times and values: one way over the points is
+    // enough then.
+    let (first_t, first_v) = points.next()?;
+    let (mut count, mut sum_t, mut sum_v, mut sum_tt, mut sum_tv, mut sum_vv) = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0);
+    for (t, v) in points {
+        let (t, v) = (t - first_t, v - first_v);
+        count += 1.0;
+        sum_t += t;
+        sum_v += v;
+        sum_tt += t * t;
+        sum_tv += t * v;
+        sum_vv += v * v;
+    }
     if count < 3.0 {
         return None;
     }
     let (mean_t, mean_v) = (sum_t / count, sum_v / count);
-    // About the means: sums of squares of large times would lose the digits that matter.
-    let (tt, tv) = points
-        .clone()
-        .fold((0.0, 0.0), |(tt, tv), (t, v)| (tt + (t - mean_t) * (t - mean_t), tv + (t - mean_t) * (v - mean_v)));
+    let tt = sum_tt - sum_t * mean_t;
     if tt <= 0.0 {
         return None;
     }
+    let (tv, vv) = (sum_tv - sum_t * mean_v, sum_vv - sum_v * mean_v);
     let slope = tv / tt;
-    let line = |t: f64| mean_v + slope * (t - mean_t);
-    Some(Forecast { value: line(at_s).max(0.0), fit: fit(points.map(|(t, v)| (v, line(t)))) })
+    let value = (first_v + mean_v + slope * (at_s - first_t - mean_t)).max(0.0);
+    // Of the best line what it explains is the square of the correlation.
+    let left = (vv - slope * tv).max(0.0);
+    let fit = still_of(left, vv, count, first_v + mean_v).unwrap_or(1.0 - left / vv);
+    Some(Forecast { value, fit })
 }
 
 #[cfg(test)]

@@ -45,10 +45,12 @@ fn fit(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
     let (left, all) = pairs.fold((0.0, 0.0), |(left, all), (value, said)| {
         (left + (value - said) * (value - said), all + (value - mean) * (value - mean))
     });
-    // A series that does not move is explained by any line that does not move either.
+    still_of(left, all, count, mean).unwrap_or(1.0 - left / all)
+}
+
+/// R2 of a series that does not move, which any line explains that does not move either; `None` of one that does. `left`
+/// and `all` are the sums of the squares of what is left, and of the distances from the mean.
+fn still_of(left: f64, all: f64, count: f64, mean: f64) -> Option<f64> {
     let nothing = 1e-9 * (1.0 + mean * mean);
-    if all <= nothing * count {
-        return if left <= nothing * count { 1.0 } else { 0.0 };
-    }
-    1.0 - left / all
+    (all <= nothing * count).then_some(if left <= nothing * count { 1.0 } else { 0.0 })
 }

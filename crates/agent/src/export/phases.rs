@@ -214,7 +214,7 @@ impl Phases {
         self.hit(at_ns, stretch, (END, 0), take);
     }
 
-    fn hit(&mut self, at_ns: u64, stretch: Stretch, (roles, flags): (u8, u8), take: &mut Take<'_>) {
+    fn hit(&mut self, at_ns: u64, stretch: Stretch, (roles, flags): (u16, u8), take: &mut Take<'_>) {
         let Some(Name { application, transaction }) = self.names.get(usize::from(stretch.name)).cloned() else {
             return;
         };

@@ -4,8 +4,8 @@
 //! (it was not there, or has to be looked at: the file is opened, read, and the head made), `send`; then the loop is at
 //! something else.
 
-use super::{Entry, Pack, Place};
-use weir_wire::probe::{END, INTERLEAVED, PHASE};
+use super::{Entry, Pack, Place, Reads};
+use weir_wire::probe::{END, INTERLEAVED, PHASE, REMARK};
 
 const PROVIDER: &str = "weir";
 
@@ -21,4 +21,12 @@ pub(super) static PACK: Pack = Pack {
         Entry::mark("send", PHASE | INTERLEAVED, &[Place::Static(PROVIDER, "send")]),
         Entry::mark("done", END | INTERLEAVED, &[Place::Static(PROVIDER, "done")]),
     ],
+};
+
+/// What the rules of `weir serve --policy` decided: at most some hundred a tick, each with its text.
+pub(super) static DECISIONS: Pack = Pack {
+    name: "weir",
+    programs: &["weir"],
+    dialect: None,
+    entries: &[Entry::mark("decision", REMARK, &[Place::Static(PROVIDER, "decision")]).reading(Reads::Text(1))],
 };

@@ -84,6 +84,9 @@ impl Plan {
         for (pack, file) in packs::fitting(&wanted.packs, programs)? {
             planner.pack(pack, &file, programs);
         }
+        for (pack, file) in packs::always(programs) {
+            planner.quietly(pack, &file, programs);
+        }
         for request in &wanted.probes {
             planner.by_hand(request, &programs.file(request.binary())?)?;
         }
@@ -112,7 +115,7 @@ impl Planner<'_> {
         Ok(&self.open[path])
     }
 
-    fn point(&mut self, server: &str, name: &str, roles: u8, dialect: Option<Dialect>) -> u16 {
+    fn point(&mut self, server: &str, name: &str, roles: u16, dialect: Option<Dialect>) -> u16 {
         let told = ProbePoint { server: server.to_owned(), name: name.to_owned(), roles };
         self.plan.points.push(Point { told, dialect });
         (self.plan.points.len() - 1) as u16
@@ -141,6 +144,13 @@ impl Planner<'_> {
         }
         let left_out = missing.into_iter().map(|error| format!("pack {}: left out: {error}", pack.name));
         self.plan.notes.extend(left_out);
+    }
+
+    /// Sets what nobody asked for, and nobody misses: older programs of the same name lack it.
+    fn quietly(&mut self, pack: &'static Pack, file: &Path, programs: &Programs) {
+        for entry in pack.entries {
+            let _missing = self.entry(pack, entry, file, programs);
+        }
     }
 
     /// Sets an entry's probe at the first of its places that there is.

@@ -4,7 +4,7 @@
 use super::plan::Point;
 use super::query_text::{normalised, whole, without_query};
 use std::collections::HashMap;
-use weir_wire::probe::{QUERY, REQUEST};
+use weir_wire::probe::{QUERY, REMARK, REQUEST};
 use weir_wire::{Kind, Record};
 
 /// Dictionary ids of points begin here, those of texts above.
@@ -12,6 +12,9 @@ const FIRST_POINT: u32 = 0x4000_0000;
 const FIRST_TEXT: u32 = 0x4100_0000;
 /// Texts that are told apart; what comes after is one.
 const MOST_TEXTS: usize = 4096;
+/// Remarks are hardly ever the same twice, and have their own numbers: behind those of texts, so many.
+const FIRST_REMARK: u32 = 0x4200_0000;
+const MOST_REMARKS: u32 = 16_384;
 const OTHER: &str = "(other)";
 /// Pieces of eight bytes that a text may have, as in user_probes.h: 16 chunks of 7.
 const MOST_PIECES: usize = 112;
@@ -28,6 +31,7 @@ pub(super) struct Rewriter {
     /// By CPU: the text that is being put together.
     halves: HashMap<u32, Half>,
     texts: HashMap<String, u32>,
+    remarks: u32,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +44,7 @@ struct Half {
 impl Rewriter {
     pub(super) fn new(points: Vec<Point>, keep_queries: bool) -> Self {
         let told = points.iter().map(|point| point.told.write()).collect();
-        Self { points, told, keep_queries, halves: HashMap::new(), texts: HashMap::new() }
+        Self { points, told, keep_queries, halves: HashMap::new(), texts: HashMap::new(), remarks: 0 }
     }
 
     /// Takes a raw event of the user probes and tells what is to be kept of it, each record with its text.
@@ -86,14 +90,24 @@ impl Rewriter {
         let text = String::from_utf8_lossy(&half.bytes[..end.unwrap_or(half.bytes.len())]).into_owned();
         let is_cut = end.is_none();
         let text = match point.dialect {
-            _ if self.keep_queries => whole(&text, is_cut),
+            _ if self.keep_queries || point.told.roles & REMARK != 0 => whole(&text, is_cut),
             Some(dialect) if point.told.roles & QUERY != 0 => normalised(&text, dialect, is_cut),
             _ if point.told.roles & REQUEST != 0 => without_query(&text),
             _ => String::new(),
         };
         self.hit(record, half.point, 1, tell);
-        let (id, text) = self.id_of(text);
+        let is_remark = point.told.roles & REMARK != 0;
+        let (id, text) = if is_remark { self.id_of_remark(text) } else { self.id_of(text) };
         tell(Record { kind: Kind::ProbeText as u16, a: 0, b: u64::from(id), ..record }, (id, &text));
+    }
+
+    fn id_of_remark(&mut self, text: String) -> (u32, String) {
+        let id = FIRST_REMARK + self.remarks;
+        if self.remarks >= MOST_REMARKS {
+            return (id, OTHER.to_owned());
+        }
+        self.remarks += 1;
+        (id, text)
     }
 
     fn id_of(&mut self, text: String) -> (u32, String) {
@@ -125,6 +139,7 @@ mod tests {
             point("phase", PHASE, None),
             point("query", QUERY, Some(Dialect::PostgreSql)),
             point("request", REQUEST, None),
+            point("decision", REMARK, None),
         ];
         Rewriter::new(points, keep_queries)
     }
@@ -173,6 +188,9 @@ mod tests {
         assert_eq!(told(&mut rewriter(true), &pieces(9, 1, query))[1].1, query);
         assert_eq!(told(&mut ours, &pieces(9, 2, "GET /a?token=x HTTP/1.1"))[1].1, "GET /a");
         assert_eq!(told(&mut ours, &pieces(9, 0, "of a point without text"))[1].1, "");
+        let decision = "flash for /a?b fired: alert 'x'";
+        let out = [told(&mut ours, &pieces(9, 3, decision)), told(&mut ours, &pieces(11, 3, decision))].concat();
+        assert!(out[1].1 == decision && out[3].1 == decision && out[1].0.b != out[3].0.b, "{out:?}");
     }
 
     #[test]
@@ -198,6 +216,11 @@ mod tests {
             last = out[1].1.clone();
         }
         assert_eq!((last.as_str(), ours.texts.len()), (OTHER, MOST_TEXTS));
+        for number in 0..MOST_REMARKS + 10 {
+            let out = told(&mut ours, &pieces(9, 3, &format!("/{number}")));
+            last = out[1].1.clone();
+        }
+        assert_eq!((last.as_str(), ours.remarks), (OTHER, MOST_REMARKS));
     }
 
     proptest! {

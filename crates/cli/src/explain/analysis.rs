@@ -21,7 +21,7 @@ use weir_measure::response::{Piece, ResponseFold};
 use weir_measure::summary::Summary;
 use weir_measure::trend::TrendFold;
 use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Stages, Transaction, Wakeups};
-use weir_timeline::{Detail, Joiner, Response, Statistics, Unjoinable};
+use weir_timeline::{Detail, Joiner, Remarks, Response, Statistics, Unjoinable};
 use weir_trace::{Damage, Entry, RunReader, Source};
 use weir_wire::client::Outcome;
 
@@ -52,12 +52,13 @@ pub(super) fn explain(
         joiner.supply_arrivals();
     }
     let mut server_side = ServerSide::new();
-    let mut wakeups = WakeupCount::new();
+    let (mut wakeups, mut remarks) = (WakeupCount::new(), Remarks::default());
     let mut merge = reader.merge();
     let mut line = crate::progress::Line::new();
     let mut records = 0u64;
     merge.each(|sourced| {
         let name = phases::name_of(&sourced);
+        remarks.push(&sourced.record, name.map(|name| &**name));
         joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| folds.push(joiner, response));
         folds.work.settle(&mut joiner, false);
         server_side.push(&joiner, sourced.source, &sourced.record, sourced.payload);
@@ -95,6 +96,8 @@ pub(super) fn explain(
         explanation.warnings.extend(server_side.sampled_words(statistics.client_ns.unwrap_or_default()));
     }
     explanation.wakeups = wakeups.report();
+    explanation.decisions = phases::decisions(&remarks, statistics.client_ns.map_or(0, |(first, _)| first));
+    explanation.warnings.extend(phases::decisions_left_out(&remarks));
     super::watched::add(&mut explanation, &statistics, folds.stacks.modes(), recorded_s(&reader));
     explanation.warnings.extend(folds.work.warning());
     explanation.warnings.extend(folds.stacks.notes().iter().cloned());
@@ -281,6 +284,7 @@ impl Folds {
             processes,
             waiting,
             queries: Vec::new(),
+            decisions: Vec::new(),
             stacks: self.stacks.stacks(self.classes.names()),
             wakeups: Wakeups::default(),
             examples,

@@ -1,10 +1,10 @@
-//! What the probes in the servers' programs say of a run: phases and queries.
+//! What the probes in the servers' programs say of a run: phases, queries, and what its rules decided.
 
 use std::sync::Arc;
 use weir_measure::part::{Part, PartTimes};
 use weir_measure::phase::{PhaseFold, QueryFold};
-use weir_report::{Phase, Query};
-use weir_timeline::{Joiner, Response};
+use weir_report::{Decided, Phase, Query};
+use weir_timeline::{Joiner, Remarks, Response};
 use weir_trace::Sourced;
 use weir_wire::Kind;
 use weir_wire::client::ClientRequest;
@@ -31,6 +31,19 @@ pub(super) fn name_of<'a>(sourced: &'a Sourced<'_>) -> Option<&'a Arc<str>> {
     }
     let named = [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&sourced.record.kind);
     named.then(|| sourced.name(sourced.record.b as u32)).flatten()
+}
+
+/// What the server's rules decided, with times from the first request on.
+pub(super) fn decisions(remarks: &Remarks, first_ns: u64) -> Vec<Decided> {
+    let at_s = |at_ns: u64| (i128::from(at_ns) - i128::from(first_ns)) as f64 / 1e9;
+    remarks.remarks.iter().map(|one| Decided { at_s: at_s(one.at_ns), text: one.text.clone() }).collect()
+}
+
+/// What is missing of them, in words.
+pub(super) fn decisions_left_out(remarks: &Remarks) -> Option<String> {
+    let words =
+        "decisions of the server's rules were too many to be listed; `weir serve --decisions FILE` writes all down";
+    (remarks.left_out > 0).then(|| format!("{} {words}", remarks.left_out))
 }
 
 impl WorkFolds {

@@ -132,6 +132,7 @@ export class Drawing {
       for (const one of tiles) this.row(row, one);
     }
     this.wakes(tiles, visible);
+    this.remarks(visible, height);
     this.chosen(visible);
     context.restore();
     this.labels(visible, height);
@@ -364,6 +365,28 @@ export class Drawing {
       context.fill();
     }
     context.globalAlpha = 1;
+  }
+
+  // What the server told of itself, such as decisions of its rules: a line over all lanes, with a head that tells it.
+  remarks(visible, height) {
+    const row = visible.find((one) => one.sort === "requests");
+    const { context } = this;
+    for (const remark of this.view.whole.remarks) {
+      if (remark.at_ns < this.view.from || remark.at_ns > this.view.to) continue;
+      const x = this.x(remark.at_ns);
+      context.fillStyle = this.colours.ink;
+      context.globalAlpha = 0.5;
+      context.fillRect(Math.round(x), AXIS, 1, height);
+      context.globalAlpha = 1;
+      if (!row) continue;
+      const y = this.y(row);
+      context.beginPath();
+      context.moveTo(x, y + 9);
+      context.lineTo(x - 5, y);
+      context.lineTo(x + 5, y);
+      context.fill();
+      this.boxes.push({ row, y, high: 10, from: remark.at_ns - 4 / this.scale, to: remark.at_ns + 4 / this.scale, remark });
+    }
   }
 
   // The time of the chosen request, behind all lanes.

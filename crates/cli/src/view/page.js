@@ -154,6 +154,11 @@ function search() {
       move(task.first_ns, task.last_ns);
       reveal(task.pid);
     },
+    remark: (remark) => {
+      const half = Math.min(5e8, whole.duration_ns / 4);
+      move(remark.at_ns - half, remark.at_ns + half);
+      status.textContent = remark.text;
+    },
     lock: (lock) => {
       move(lock.longest_from_ns - lock.longest_ns / 2, lock.longest_from_ns + 1.5 * lock.longest_ns);
       reveal(lock.id, "lock");
@@ -283,9 +288,10 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 const notes = [...whole.damage];
 if (whole.lost > 0) notes.push(`${whole.lost} events were lost: the lanes show them as not known`);
 if (whole.left_out > 0) notes.push(`${whole.left_out} events of tasks beyond the 65,536th are left out`);
+if (whole.remarks_left_out > 0) notes.push(`${whole.remarks_left_out} decisions are left out`);
 if (whole.waits_left_out > 0) notes.push(`${whole.waits_left_out} waits for locks are not told one by one`);
 $("told").textContent = notes.join("; ");
-legend($("legend"), whole.locks.length > 0);
+legend($("legend"), whole.locks.length > 0, whole.remarks.length > 0);
 lay_out(whole.tasks);
 of_address();
 lanes.focus();

@@ -16,7 +16,7 @@ function element(name, text, attributes = {}) {
   return made;
 }
 
-export function legend(list, has_locks) {
+export function legend(list, has_locks, has_remarks) {
   list.replaceChildren(
     ...LEGEND.map(([words, name]) => {
       const item = element("li", words);
@@ -24,6 +24,7 @@ export function legend(list, has_locks) {
       return item;
     }),
   );
+  if (has_remarks) list.append(element("li", "triangle and line: the server's rules decided something", { class: "plain" }));
   if (has_locks) list.append(element("li", "lane of a lock: who holds it, in the holder's colour, while others wait", { class: "plain" }));
 }
 
@@ -34,6 +35,8 @@ export function found(list, whole, query, choose) {
   const tasks = whole.tasks.filter((task) => has(`${task.name} ${task.pid}`));
   const items = classes.slice(0, MOST_FOUND).map(([name, one]) => [`${name} - ${one.count} requests, slowest ${time(one.slowest[0][1])}`, () => choose.request(one.slowest[0])]);
   items.push(...lanes_with(whole, has).map((lock) => [`${lock.name} - waited for ${lock.waits} times, ${time(lock.waited_ns)} in all, the longest ${time(lock.longest_ns)}`, () => choose.lock(lock)]));
+  const remarks = whole.remarks.filter((remark) => has(`${remark.sort} ${remark.text}`));
+  items.push(...remarks.slice(0, MOST_FOUND).map((remark) => [`${remark.sort} at ${time(remark.at_ns)}: ${remark.text}`, () => choose.remark(remark)]));
   items.push(...tasks.slice(0, MOST_FOUND).map((task) => [`${task.name || "?"} ${task.pid} - ran ${time(task.run_ns)}, waited ${time(task.ready_ns)} for a CPU`, () => choose.task(task)]));
   list.hidden = query === "";
   list.replaceChildren(
@@ -80,6 +83,7 @@ export function show(panel, request, place, by_pid) {
 export function words(box, by_pid) {
   const span = `${time(box.to - box.from)} from ${time(box.from)}`;
   const task = (pid) => (pid === 0 ? "idle" : pid === UNKNOWN ? "not known" : `${by_pid.get(pid)?.name || "task"} ${pid}`);
+  if (box.remark) return `${box.remark.sort} at ${time(box.remark.at_ns)}\n${box.remark.text}`;
   if (box.request) return `${box.request.name}\n${box.request.status ? `status ${box.request.status}` : "failed"}, ${span}`;
   if (box.step) return `${box.step.part} of the chosen request, ${span}${box.step.pid ? `\nwith ${task(box.step.pid)}` : ""}`;
   if (box.count) return `${box.count} requests ended, the longest took ${time(box.longest)}`;

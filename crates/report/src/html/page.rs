@@ -30,6 +30,7 @@ pub(super) fn page(explanation: &Explanation) -> String {
         section("Processes", 3, work::processes(explanation)),
         section("The waiting graph", 3, graph::section(explanation)),
         section("Queries", 3, work::queries(explanation)),
+        section("Decisions", 3, work::decisions(explanation)),
         section("Stacks", 5, flame::section(explanation)),
         section("Wake-ups", 2, work::wakeups(explanation)),
         section("Examples", 4, examples::section(explanation)),

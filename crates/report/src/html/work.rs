@@ -1,4 +1,4 @@
-//! What the servers did for the responses: phases, processes, queries, and wake-ups for nothing.
+//! What the servers did for the responses: phases, processes, queries, decisions, and wake-ups for nothing.
 
 use super::bars::stacked;
 use super::escape::{escaped, extent, short, time};
@@ -95,6 +95,24 @@ pub(super) fn queries(explanation: &Explanation) -> String {
          <th scope=\"col\" class=\"n\">Mean</th><th scope=\"col\" class=\"n\">Longest</th><th scope=\"col\">Database</th>",
         &rows.collect::<Vec<_>>(),
         "A question mark stands for a literal.",
+    )
+}
+
+/// What the server's rules decided.
+pub(super) fn decisions(explanation: &Explanation) -> String {
+    let rows = explanation.decisions.iter().map(|decided| {
+        format!(
+            "<tr><td class=\"n\">{} s</td><th scope=\"row\" class=\"name query\">{}</th></tr>\n",
+            decimal(decided.at_s, 3),
+            short(&decided.text, MOST_TEXT),
+        )
+    });
+    table(
+        "decisions",
+        "Decisions",
+        "<th scope=\"col\" class=\"n\">At</th><th scope=\"col\">Rule, subject, outcome and readings</th>",
+        &rows.collect::<Vec<_>>(),
+        "Of the rules of weir serve --policy; times count from the first request.",
     )
 }
 

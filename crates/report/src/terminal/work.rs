@@ -1,8 +1,8 @@
-//! What the servers did, a line each: processes, phases, queries, wake-ups for nothing. The HTML tells it at length.
+//! What the servers did, a line each: processes, phases, queries, decisions, wake-ups for nothing. The HTML tells it at length.
 
 use super::text::{Screen, fit};
 use crate::Explanation;
-use crate::units::{count, figure, nanoseconds, percent, share};
+use crate::units::{count, decimal, figure, nanoseconds, percent, share};
 
 /// Items that a line names, the largest.
 const MOST: usize = 3;
@@ -13,7 +13,8 @@ const LABEL: usize = 12;
 pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
     let wakeups = &explanation.wakeups;
     let futile = wakeups.futile > 0;
-    let lists = [explanation.processes.len(), explanation.phases.len(), explanation.queries.len()];
+    let lists =
+        [explanation.processes.len(), explanation.phases.len(), explanation.queries.len(), explanation.decisions.len()];
     if lists.iter().all(|length| *length == 0) && !futile {
         return;
     }
@@ -37,6 +38,15 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
         let figure = format!("{} a response: ", nanoseconds(of_response));
         let room = screen.width.saturating_sub(LABEL + figure.len());
         screen.labelled("query", &format!("{figure}{}", fit(&query.text, room)), str::to_owned);
+    }
+    let decisions = &explanation.decisions;
+    for (label, decided) in ["decided", ""].into_iter().zip(decisions) {
+        let at = format!("{} s: ", decimal(decided.at_s, 2));
+        let room = screen.width.saturating_sub(LABEL + at.len());
+        screen.labelled(label, &format!("{at}{}", fit(&decided.text, room)), str::to_owned);
+    }
+    if decisions.len() > 2 {
+        screen.labelled("", &format!("{} more decisions", count(decisions.len() as u64 - 2)), str::to_owned);
     }
     if futile {
         let unseen =

@@ -175,6 +175,7 @@ pub(crate) fn hog() -> Explanation {
         processes: vec![],
         waiting: vec![],
         queries: vec![],
+        decisions: vec![],
         stacks: vec![],
         wakeups: weir_report::Wakeups::default(),
         warnings: vec![],
@@ -284,6 +285,7 @@ pub(crate) fn worker_queue() -> Explanation {
         processes: vec![],
         waiting: vec![],
         queries: vec![],
+        decisions: vec![],
         stacks: vec![],
         wakeups: weir_report::Wakeups::default(),
         warnings: vec![
@@ -373,6 +375,7 @@ pub(crate) fn hostile() -> Explanation {
     explanation.processes = vec![weir_report::ProcessShare { name: evil("process"), ..full.processes[0].clone() }];
     explanation.waiting =
         vec![weir_report::WaitingEdge { from: evil("from"), to: evil("to"), ..full.waiting[0].clone() }];
+    explanation.decisions = vec![weir_report::Decided { at_s: -1.5, text: evil("decision") }];
     explanation.queries =
         vec![weir_report::Query { text: evil("query"), server: evil("query server"), ..full.queries[0].clone() }];
     explanation.stacks =

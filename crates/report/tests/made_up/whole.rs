@@ -109,6 +109,7 @@ pub(crate) fn whole() -> Explanation {
             edge("postgres", "/dev/sda", Part::WaitDisk, 9_120, 210.0e3),
             edge("postgres", "postgres", Part::WaitLock, 12, 1.0e3),
         ],
+        decisions: vec![],
         queries: vec![
             query(
                 "SELECT id, title, body FROM articles WHERE slug = ? ORDER BY published DESC LIMIT ?",

@@ -38,11 +38,11 @@ pub(super) struct Asked<'a> {
 impl Site {
     /// Asks what is to be done with a request for content that is governed, and answers it where that is something else
     /// than what is done without a rule.
-    #[cold]
+    #[inline(never)]
     pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut Pending) -> Resource {
         let Asked { request, caller, path, persistence, clock, counters } = *asked;
         let Some(advisory) = self.advisory.clone() else { return resource };
-        let (advice, advised) = advisory.begin(request, path, *caller);
+        let (advice, advised) = advisory.begin(request, path, *caller, clock.now_ms);
         out.advised = Some(advised);
         if let Some(seconds) = advice.refuse_retry_after_s {
             counters.advice_refused.add(1);
@@ -86,7 +86,7 @@ impl Site {
         let (name, atom) = self.variant(asked, names, plain);
         counters.variants_served.add(u64::from(name.is_some()));
         let form = self.form(request, path, Rc::clone(&atom), clock, counters);
-        let chosen = Rc::new(form.chosen(name.as_deref()));
+        let chosen = form.chosen(name.as_deref());
         if let Some(advised) = &mut out.advised {
             advised.is_chosen = true;
         }

@@ -22,7 +22,7 @@ fn running() -> Tasks {
     tasks
 }
 
-fn told(server: &str, name: &str, roles: u8) -> Arc<str> {
+fn told(server: &str, name: &str, roles: u16) -> Arc<str> {
     let point = ProbePoint { server: server.to_owned(), name: name.to_owned(), roles };
     Arc::from(point.write())
 }
