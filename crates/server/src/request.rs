@@ -253,7 +253,7 @@ impl<'b> Request<'b> {
                 }
                 15 if is(field.name, b"accept-encoding") => self.accept_encoding(value),
                 17 if is(field.name, b"if-modified-since") => {
-                    self.condition(|request| &mut request.if_modified_since, value)
+                    self.condition(|request| &mut request.if_modified_since, value);
                 }
                 17 if is(field.name, b"transfer-encoding") => {
                     transfer_codings += 1;
@@ -264,7 +264,7 @@ impl<'b> Request<'b> {
                     }
                 }
                 19 if is(field.name, b"if-unmodified-since") => {
-                    self.condition(|request| &mut request.if_unmodified_since, value)
+                    self.condition(|request| &mut request.if_unmodified_since, value);
                 }
                 _ => {}
             }
