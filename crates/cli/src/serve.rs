@@ -384,7 +384,7 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
     options.http3 |= args.http3;
     if !args.tls_cert.is_empty() {
         let pairs = args.tls_cert.into_iter().zip(args.tls_key);
-        options.certificates = pairs.map(|(certificate, key)| CertificateFiles { certificate, key }).collect();
+        options.certificates = pairs.map(|(certificate, key)| CertificateFiles::new(certificate, key)).collect();
         if !is_file {
             // What is encrypted is copied anyhow, and from memory it is without a system call.
             options.cached_file_bytes_max = 1 << 20;
@@ -501,8 +501,10 @@ fn farewell(counts: &Counts) -> String {
         (counts.tls_failed, "TLS handshakes failed"),
         (counts.http2_errors, "connections of HTTP/2 in error"),
         (counts.http2_abuses, "connections of HTTP/2 that asked for too much in vain"),
+        (counts.http2_streams_broken, "streams of HTTP/2 cut off"),
         (counts.http3_errors, "connections of HTTP/3 in error"),
         (counts.http3_abuses, "connections of HTTP/3 that asked for too much in vain"),
+        (counts.http3_streams_broken, "streams of HTTP/3 cut off"),
         (counts.quic_unsent, "datagrams of QUIC that could not be sent"),
         (counts.timeouts, "timeouts"),
         (counts.accept_pauses, "pauses in accepting"),

@@ -231,6 +231,43 @@ fn clients_that_say_nothing_or_too_much_keep_nobody_waiting() {
 }
 
 #[test]
+fn a_response_of_http2_that_was_cut_off_is_told() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let socket = folder.path().join("admin.sock");
+    let site = folder.path().join("site");
+    fs::create_dir(&site).expect("creates");
+    fs::write(site.join("large.bin"), vec![b'o'; 64 << 20]).expect("writes");
+    let server =
+        WeirServe::new(env!("CARGO_BIN_EXE_weir")).root(&site).args(["--admin", &format!("unix:{}", socket.display())]);
+    let server = server.start().expect("it starts");
+    let mut curl = Command::new("curl")
+        .args([
+            "-sS",
+            "--http2-prior-knowledge",
+            "--limit-rate",
+            "4M",
+            "-m",
+            "60",
+            "-o",
+            "/dev/null",
+            &server.url("/large.bin"),
+        ])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("curl starts");
+    wait_for(|| (number(&status(&socket), "/http2/streams_open") == 1).then_some(()));
+    let file = fs::File::options().write(true).open(site.join("large.bin")).expect("opens");
+    file.set_len(1 << 20).expect("truncates");
+    // The stream was reset.
+    assert_eq!(curl.wait().expect("curl ends").code(), Some(92));
+    wait_for(|| (number(&status(&socket), "/http2/streams_broken") == 1).then_some(()));
+    let (_, metrics) = ask(unix(&socket), "/metrics", "");
+    for told in ["weir_http2_streams_broken_total 1", "weir_http3_streams_broken_total 0"] {
+        assert!(metrics.lines().any(|line| line == told), "{metrics}");
+    }
+}
+
+#[test]
 fn prometheus_finds_nothing_wrong_with_the_metrics() {
     if require::program("promtool").is_none() {
         return;

@@ -47,6 +47,10 @@ const WAYS: [Way; 6] = [
     Way { name: "HTTP/2", options: &["--http2"], io: "auto", instructions: 12_000.0, calls: 3.0 },
 ];
 
+/// System calls for a response of 3.9 MB: eight pieces, a look at the file before each, a turn of the loop for each, two
+/// changes of what is waited for, the request and the head.
+const LARGE_CALLS_MAX: f64 = 29.0;
+
 #[test]
 fn a_request_takes_no_more_instructions_than_before() {
     let _turn = alone();
@@ -55,7 +59,8 @@ fn a_request_takes_no_more_instructions_than_before() {
     }
     for way in WAYS {
         let count = |requests| {
-            let text = through(&["valgrind", "--tool=callgrind", "-q", "--callgrind-out-file={}"], &way, requests);
+            let by = ["valgrind", "--tool=callgrind", "-q", "--callgrind-out-file={}"];
+            let text = through(&by, &way, &Asked { file: "a.txt", connections: 1, requests });
             let total = text.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
             total.and_then(|total| total.trim().parse::<f64>().ok()).expect("a total")
         };
@@ -74,14 +79,7 @@ fn a_request_takes_no_more_system_calls_than_it_must() {
     for way in WAYS {
         let count = |requests| {
             // What threads say to each other is a matter of time, not of requests.
-            let text = through(&["strace", "-f", "-c", "-e", "trace=!futex", "-o", "{}"], &way, requests);
-            let total = text.lines().rev().find(|line| line.trim_end().ends_with("total")).expect("a line of totals");
-            // % time, seconds, usecs/call, calls, errors if there were any, "total".
-            total
-                .split_whitespace()
-                .nth(3)
-                .and_then(|calls| calls.parse::<f64>().ok())
-                .unwrap_or_else(|| panic!("{text}"))
+            calls_of(&way, &Asked { file: "a.txt", connections: 1, requests }, "total")
         };
         let each = (count(FEW + MORE) - count(FEW)) / MORE as f64;
         eprintln!("{}: {each:.3} system calls a request", way.name);
@@ -89,12 +87,49 @@ fn a_request_takes_no_more_system_calls_than_it_must() {
     }
 }
 
+#[test]
+fn a_large_file_is_sent_in_few_large_pieces() {
+    let _turn = alone();
+    if require::program("strace").is_none() {
+        return;
+    }
+    for (io, connections) in [("epoll", 1), ("auto", 10)] {
+        let way = Way { io, ..WAYS[0] };
+        let count = |requests, name| calls_of(&way, &Asked { file: "large.bin", connections, requests }, name);
+        let each = |name| (count(250, name) - count(50, name)) / 200.0;
+        let (all, pieces) = (each("total"), each("sendfile"));
+        eprintln!(
+            "{io}, {connections} connections: {all:.2} system calls a response of 3.9 MB, {pieces:.2} of them pieces"
+        );
+        assert!((8.0..8.5).contains(&pieces), "{pieces:.2} pieces a response");
+        assert!(all < LARGE_CALLS_MAX, "{all:.2} system calls a response");
+    }
+}
+
+/// How many calls of a name a server has made that has answered so many requests.
+fn calls_of(way: &Way, asked: &Asked, name: &str) -> f64 {
+    // What threads say to each other is a matter of time, not of requests.
+    let text = through(&["strace", "-f", "-c", "-e", "trace=!futex", "-o", "{}"], way, asked);
+    let row = text.lines().rev().find(|line| line.split_whitespace().last() == Some(name));
+    // % time, seconds, usecs/call, calls, errors if there were any, the name.
+    row.and_then(|row| row.split_whitespace().nth(3)?.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name}: {text}"))
+}
+
+/// What a server is asked for.
+struct Asked {
+    file: &'static str,
+    connections: u32,
+    requests: u64,
+}
+
 /// Has a server that another program runs and looks at answer so many requests; what that program writes.
-fn through(by: &[&str], way: &Way, requests: u64) -> String {
+fn through(by: &[&str], way: &Way, asked: &Asked) -> String {
+    let Asked { file, connections, requests } = asked;
     let folder = tempfile::tempdir().expect("a directory");
     let found = folder.path().join("found");
     fs::create_dir(folder.path().join("site")).expect("a directory");
     fs::write(folder.path().join("site/a.txt"), "hello").expect("a file");
+    fs::write(folder.path().join("site/large.bin"), vec![7; 3_900_000]).expect("a file");
     let certificate = Certificate::self_signed().expect("a certificate");
     let (secure, clear) = (free_port(), free_port());
     let by = by.iter().map(|word| word.replace("{}", &found.display().to_string())).collect::<Vec<_>>();
@@ -114,11 +149,11 @@ fn through(by: &[&str], way: &Way, requests: u64) -> String {
     let mut server = Looked(server.expect("it starts"));
     wait_for(|| std::net::TcpStream::connect(("127.0.0.1", clear)).ok());
     let url = match way.options.contains(&"--insecure") {
-        true => format!("https://localhost:{secure}/a.txt"),
-        false => format!("http://localhost:{clear}/a.txt"),
+        true => format!("https://localhost:{secure}/{file}"),
+        false => format!("http://localhost:{clear}/{file}"),
     };
     let status = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["load", &url, "-q", "-c", "1", "-n", &requests.to_string()])
+        .args(["load", &url, "-q", "-c", &connections.to_string(), "-n", &requests.to_string()])
         .args(way.options)
         .stdout(Stdio::null())
         .status()

@@ -74,13 +74,17 @@ impl Client {
     /// What the client must be told about next.
     #[inline]
     pub(crate) fn interest(&self) -> Interest {
-        let blocked = self.registered == Some(Interest::InputAndRoom)
-            || match &self.protocol {
-                Protocol::Http1(connection) => connection.is_sending(),
-                Protocol::Http2(connection) => connection.is_blocked(),
-                Protocol::Changing => false,
-            };
-        if blocked { Interest::InputAndRoom } else { Interest::Input }
+        match &self.protocol {
+            // It takes no input while it has something to send; what comes meanwhile is told when that is over, as to
+            // register again asks for the present state.
+            Protocol::Http1(connection) if connection.is_sending() => Interest::Room,
+            Protocol::Http2(connection)
+                if connection.is_blocked() || self.registered == Some(Interest::InputAndRoom) =>
+            {
+                Interest::InputAndRoom
+            }
+            _ => Interest::Input,
+        }
     }
 
     #[inline]
@@ -202,6 +206,11 @@ impl Client {
             Protocol::Http2(connection) => connection.is_parked(),
             Protocol::Changing => false,
         }
+    }
+
+    /// The number by which it may be waiting for others to be over; of those that speak HTTP/2 none does.
+    pub(crate) fn number(&self) -> Option<u64> {
+        if let Protocol::Http1(connection) = &self.protocol { Some(connection.number()) } else { None }
     }
 
     /// The number under which it waits for others to be over, if it does.

@@ -16,7 +16,7 @@ use crate::head::Persistence;
 use crate::http2;
 use crate::options::Limits;
 use crate::pending::Pending;
-use crate::request::{self, Framing, Head, Request};
+use crate::request::{self, Framing, Parsed, Request};
 use crate::send::Sent;
 use crate::static_probe::static_probe;
 use crate::throttle::Gate;
@@ -38,9 +38,6 @@ pub(crate) enum Turn {
     Wait,
     /// Give it another turn without waiting.
     Again,
-    /// Give it another turn as soon as the socket has room for much: a socket that is filled to the brim instead has its
-    /// reader woken up for little, again and again.
-    Room,
     /// The client speaks HTTP/2.
     Upgrade,
     /// Close it.
@@ -163,6 +160,10 @@ impl Connection {
         self.is_parked && !self.waits
     }
 
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The number under which it waits for others to be over, if it does.
     pub(crate) fn waits_as(&self) -> Option<u64> {
         (self.is_parked && self.waits).then_some(self.number)
@@ -222,7 +223,9 @@ impl Connection {
                 let sent = self.send_queue(bench)?;
                 if sent != Sent::All {
                     self.step_back(bench);
-                    return Ok(if sent == Sent::Blocked { Turn::Wait } else { Turn::Room });
+                    // Also where it is only the turn of others: it goes on when the socket has room for much. One that is
+                    // filled to the brim instead has its reader woken up for little, again and again.
+                    return Ok(Turn::Wait);
                 }
             }
             match self.after {
@@ -244,7 +247,7 @@ impl Connection {
                     self.answer(filled, scanned, bench)?;
                     if !self.queue.is_empty() {
                         self.step_back(bench);
-                        return Ok(if self.room { Turn::Room } else { Turn::Wait });
+                        return Ok(Turn::Wait);
                     }
                 }
                 Input::Nothing if bench.stopping && self.is_between_requests() => {
@@ -325,7 +328,7 @@ impl Connection {
         if scanned > 0 && self.drain.is_done() && !has_empty_line(&bench.input[..filled], scanned) {
             // Parsing from the start again for each byte of a slow client would cost the square of the head.
             match request::partial(&bench.input[..filled], &bench.limits) {
-                Head::Rejected(status) => {
+                Parsed::Rejected(status) => {
                     self.refuse(status, batch, bench);
                     self.send_batch(1, bench)?;
                 }
@@ -371,12 +374,13 @@ impl Connection {
                 ..
             } = bench;
             let counts = &counters.0[*index];
-            match request::parse(&input[at..filled], limits) {
-                Head::Complete(request, _) if front.must_wait(&request, self.peer.ip(), clock) => {
+            let mut request = Request::empty();
+            match request::parse_into(&input[at..filled], limits, &mut request) {
+                Parsed::Complete(_) if front.must_wait(&request, self.peer.ip(), clock) => {
                     self.is_parked = true;
                     break;
                 }
-                Head::Complete(request, head_bytes) => {
+                Parsed::Complete(head_bytes) => {
                     let socket = Some(self.transport.fd());
                     let caller = Caller { client: self.peer.ip(), connection: self.number, socket };
                     let gate = match throttles {
@@ -406,6 +410,7 @@ impl Connection {
                             pending.place = place;
                         }
                         front.respond(&request, &caller, persistence, clock, counts, pending);
+                        pending.join_small();
                     }
                     if std::mem::take(&mut self.owes_alt_svc) {
                         alt_svc.apply(pending);
@@ -421,8 +426,8 @@ impl Connection {
                     }
                     batch += 1;
                 }
-                Head::Partial => break,
-                Head::Rejected(505) if at == 0 && !self.transport.is_secure() && http2::begins(&input[..filled]) => {
+                Parsed::Partial => break,
+                Parsed::Rejected(505) if at == 0 && !self.transport.is_secure() && http2::begins(&input[..filled]) => {
                     // Its preface looks like a request of a version that HTTP/1.1 does not know.
                     if filled >= http2::PREFACE.len() {
                         self.after = After::Upgrade;
@@ -430,7 +435,7 @@ impl Connection {
                     }
                     break;
                 }
-                Head::Rejected(status) => {
+                Parsed::Rejected(status) => {
                     self.refuse(status, batch, bench);
                     batch += 1;
                 }

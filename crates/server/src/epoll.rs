@@ -43,6 +43,9 @@ pub(crate) enum Interest {
     Input,
     /// New input and new room for output (edge-triggered).
     InputAndRoom,
+    /// Room for much output, as long as there is some (level-triggered), and nothing else: whoever sends a long response
+    /// in turns is told of each turn without asking again.
+    Room,
 }
 
 impl Interest {
@@ -53,6 +56,7 @@ impl Interest {
             Self::Paused => 0,
             Self::Input => libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET,
             Self::InputAndRoom => libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET,
+            Self::Room => libc::EPOLLOUT,
         };
         bits.cast_unsigned()
     }

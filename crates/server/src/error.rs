@@ -154,6 +154,15 @@ pub enum TlsError {
         /// What rustls said.
         source: rustls::Error,
     },
+    /// What is to be sent along with a certificate is not what its authority says of it.
+    #[error("cannot send {path} along with its certificate: {why}; get one by `openssl ocsp -respout FILE`, or leave `ocsp` away",
+        path = path.display())]
+    Staple {
+        /// The file as given.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// There is no certificate at all.
     #[error("no certificate; give at least one")]
     None,

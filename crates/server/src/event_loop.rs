@@ -16,6 +16,7 @@ use crate::slab::Slab;
 use crate::tls::Session;
 use crate::transport::{Lane, Transport};
 use crate::workbench::Workbench;
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
@@ -66,6 +67,9 @@ pub(crate) struct EventLoop {
     pub(crate) again: Vec<u64>,
     /// Connections that are closed once the ring has nothing more to do with them.
     pub(crate) closing: Vec<Client>,
+    /// The tokens of connections that wait for others to be over, by their numbers: the end of one is told to those only
+    /// that it is for, however many there are.
+    waiting: HashMap<u64, u64>,
     /// The connections of all loops.
     open: Arc<Open>,
     paused_until_ms: Option<u64>,
@@ -124,6 +128,7 @@ impl EventLoop {
             bench,
             again: Vec::new(),
             closing: Vec::new(),
+            waiting: HashMap::new(),
             open,
             paused_until_ms: None,
             next_sweep_ms: 0,
@@ -180,9 +185,11 @@ impl EventLoop {
                     _ => self.turn(token, Readiness::of(event)),
                 }
             }
-            for token in std::mem::take(&mut self.again) {
-                let readiness = self.readiness(token);
-                self.turn(token, readiness);
+            if !self.again.is_empty() {
+                for token in std::mem::take(&mut self.again) {
+                    let readiness = self.readiness(token);
+                    self.turn(token, readiness);
+                }
             }
             self.work_quic();
             if self.bench.clock.now_ms >= self.next_sweep_ms {
@@ -220,18 +227,12 @@ impl EventLoop {
 
     /// Gives those a turn that wait for others and have something to get now, in the order of their coming.
     fn resume_waiting(&mut self) {
-        let turns = self.bench.turns_of_waiting();
-        if turns.is_empty() {
-            return;
-        }
-        let place = |client: &Client| client.waits_as().and_then(|number| turns.get(&number));
-        let mut tokens = self.connections.tokens(|client| place(client).is_some());
-        tokens.sort_by_cached_key(|token| self.connections.get(*token).and_then(|client| place(client)));
-        for token in tokens {
-            if let Some(connection) = self.connections.get(token) {
+        for number in self.bench.turns_of_waiting() {
+            let Some(token) = self.waiting.remove(&number) else { continue };
+            if let Some(connection) = self.connections.get(token).filter(|client| client.waits_as().is_some()) {
                 connection.resume();
+                self.turn(token, NONE);
             }
-            self.turn(token, NONE);
         }
     }
 
@@ -288,6 +289,11 @@ impl EventLoop {
         if turn == Turn::Close {
             return self.close(token);
         }
+        if self.bench.throttles.is_some()
+            && let Some(number) = connection.waits_as()
+        {
+            self.waiting.insert(number, token);
+        }
         if connection.lane() != Lane::Socket {
             return self.settle_in_ring(token, turn);
         }
@@ -301,9 +307,8 @@ impl EventLoop {
         }
         let Some(connection) = self.connections.get(token) else { return };
         let (fd, interest) = (connection.fd(), connection.interest());
-        // To register again asks for the present state, too: if there is room now, the next look tells.
-        if connection.registered != Some(interest) || turn == Turn::Room {
-            if interest == Interest::InputAndRoom {
+        if connection.registered != Some(interest) {
+            if interest != Interest::Input {
                 connection.before_joining = REQUESTS_BEFORE_JOINING;
             }
             let is_new = connection.registered.replace(interest).is_none();
@@ -321,6 +326,11 @@ impl EventLoop {
 
     pub(crate) fn close(&mut self, token: u64) {
         if let Some(mut connection) = self.connections.remove(token) {
+            if !self.waiting.is_empty()
+                && let Some(number) = connection.number()
+            {
+                self.waiting.remove(&number);
+            }
             connection.give_up(&mut self.bench);
             self.open.leave(connection.peer.ip());
             if connection.lane() != Lane::Socket || connection.is_staged(&self.bench.ring) {

@@ -3,11 +3,14 @@
 use crate::access_log::LogLine;
 use crate::advisory::Advised;
 use crate::arm_requests::Told;
-use crate::atom::Atom;
+use crate::atom::{Atom, Content};
 use crate::response::Response;
 use crate::throttle::Place;
 use std::io;
 use std::rc::Rc;
+
+/// Content up to this size is put behind its head: it would be copied anyway, see [`crate::send::COPIED_BYTES_MAX`].
+const JOINED_BYTES_MAX: usize = 3072;
 
 /// A response that is being sent. The handle to the content is here and not in the value.
 #[derive(Debug, Default)]
@@ -36,7 +39,32 @@ impl Pending {
         self.log.clear();
         self.arm = Told::default();
         self.advised = None;
-        self.place = None;
+        if self.place.is_some() {
+            self.place = None;
+        }
+    }
+
+    /// Puts content of a few bytes behind the head, so that one piece of memory is sent in place of two.
+    #[inline]
+    pub(crate) fn join_small(&mut self) {
+        let Self { response, atom, .. } = self;
+        if let ([part], Some(Content::Memory(bytes))) =
+            (response.parts.as_slice(), atom.as_ref().map(|atom| &atom.content))
+            && bytes.len() <= JOINED_BYTES_MAX
+            && (part.start, part.end, part.head_end) == (0, bytes.len() as u64, response.head.len() as u64)
+        {
+            response.head.extend_from_slice(bytes);
+            response.parts.clear();
+            response.atom = None;
+            *atom = None;
+        }
+    }
+
+    /// Whether all of it is a piece of memory of at most so many bytes, of which nothing was sent yet.
+    #[inline]
+    pub(crate) fn is_one_piece(&self, bytes_max: usize) -> bool {
+        let Response { head, parts, offset, .. } = &self.response;
+        *offset == 0 && parts.is_empty() && (1..=bytes_max).contains(&head.len()) && !self.continues()
     }
 
     /// Some of the responses were sent; tells this one, if it is told, of its first bytes.

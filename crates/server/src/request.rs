@@ -62,36 +62,56 @@ pub(crate) struct Request<'b> {
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made, and a box would be an allocation")]
 pub(crate) enum Head<'b> {
     /// A head of this many bytes.
-    Complete(Request<'b>, usize),
+    Complete(Request<'b>, #[cfg_attr(not(test), allow(dead_code, reason = "who tests it asks"))] usize),
     /// The beginning of one.
     Partial,
     /// Nothing that can be answered but with this status and a close.
     Rejected(u16),
 }
 
+/// The same, of which the request is where it was wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// A head of this many bytes.
+    Complete(usize),
+    Partial,
+    Rejected(u16),
+}
+
 /// Parses the head at the beginning of `input`.
 pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
+    let mut request = Request::empty();
+    match parse_into(input, limits, &mut request) {
+        Parsed::Complete(head_bytes) => Head::Complete(request, head_bytes),
+        Parsed::Partial => Head::Partial,
+        Parsed::Rejected(status) => Head::Rejected(status),
+    }
+}
+
+/// The same into an empty request: it is large, and would be copied on each step of its way.
+#[inline]
+pub(crate) fn parse_into<'b>(input: &'b [u8], limits: &Limits, request: &mut Request<'b>) -> Parsed {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut parsed = httparse::Request::new(&mut []);
     let head_bytes = match parsed.parse_with_uninit_headers(input, &mut fields) {
         Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
         Ok(httparse::Status::Partial) => return partial(input, limits),
-        Err(httparse::Error::TooManyHeaders) => return Head::Rejected(431),
-        Err(httparse::Error::Version) => return Head::Rejected(505),
-        Err(_) => return Head::Rejected(400),
+        Err(httparse::Error::TooManyHeaders) => return Parsed::Rejected(431),
+        Err(httparse::Error::Version) => return Parsed::Rejected(505),
+        Err(_) => return Parsed::Rejected(400),
     };
     let (Some(method_text), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
-        return Head::Rejected(400);
+        return Parsed::Rejected(400);
     };
     if target.len() > limits.target_bytes_max {
-        return Head::Rejected(414);
+        return Parsed::Rejected(414);
     }
     if head_bytes > limits.head_bytes_max {
-        return Head::Rejected(431);
+        return Parsed::Rejected(431);
     }
-    match of_fields(method_text, target, minor, parsed.headers) {
-        Ok(request) => Head::Complete(request, head_bytes),
-        Err(status) => Head::Rejected(status),
+    match request.fill(method_text, target, minor, parsed.headers) {
+        Ok(()) => Parsed::Complete(head_bytes),
+        Err(status) => Parsed::Rejected(status),
     }
 }
 
@@ -103,45 +123,23 @@ pub(crate) fn of_fields<'b>(
     minor: u8,
     fields: &[httparse::Header<'b>],
 ) -> Result<Request<'b>, u16> {
-    let mut request = Request {
-        method: method(method_text),
-        method_text,
-        target,
-        minor,
-        keep_alive: minor >= 1,
-        framing: Framing::None,
-        expects_continue: false,
-        is_conditional: false,
-        host: None,
-        range: None,
-        accept_encoding: None,
-        if_range: None,
-        if_match: None,
-        if_none_match: None,
-        if_modified_since: None,
-        if_unmodified_since: None,
-        referrer: None,
-        user_agent: None,
-        traceparent: None,
-        arm_correlator: None,
-        authorization: None,
-        hints: Hints::default(),
-    };
-    request.read_fields(fields)?;
+    let mut request = Request::empty();
+    request.fill(method_text, target, minor, fields)?;
     Ok(request)
 }
 
 /// Says whether more input could still make a head of acceptable size.
-pub(crate) fn partial<'b>(input: &[u8], limits: &Limits) -> Head<'b> {
+#[cold]
+pub(crate) fn partial(input: &[u8], limits: &Limits) -> Parsed {
     let line_done = memchr::memchr(b'\n', input).is_some();
     // The method and the version take a few bytes of the request line too.
     if !line_done && input.len() > limits.target_bytes_max + 64 {
-        return Head::Rejected(414);
+        return Parsed::Rejected(414);
     }
     if input.len() > limits.head_bytes_max {
-        return Head::Rejected(431);
+        return Parsed::Rejected(431);
     }
-    Head::Partial
+    Parsed::Partial
 }
 
 fn method(text: &str) -> Method {
@@ -164,6 +162,48 @@ impl<'b> Request<'b> {
         }
     }
 
+    /// One that says nothing.
+    #[inline]
+    pub(crate) fn empty() -> Self {
+        Self {
+            method: Method::Other,
+            method_text: "",
+            target: "",
+            minor: 0,
+            keep_alive: false,
+            framing: Framing::None,
+            expects_continue: false,
+            is_conditional: false,
+            host: None,
+            range: None,
+            accept_encoding: None,
+            if_range: None,
+            if_match: None,
+            if_none_match: None,
+            if_modified_since: None,
+            if_unmodified_since: None,
+            referrer: None,
+            user_agent: None,
+            traceparent: None,
+            arm_correlator: None,
+            authorization: None,
+            hints: Hints::default(),
+        }
+    }
+
+    #[inline]
+    fn fill(
+        &mut self,
+        method_text: &'b str,
+        target: &'b str,
+        minor: u8,
+        fields: &[httparse::Header<'b>],
+    ) -> Result<(), u16> {
+        (self.method, self.method_text) = (method(method_text), method_text);
+        (self.target, self.minor, self.keep_alive) = (target, minor, minor >= 1);
+        self.read_fields(fields)
+    }
+
     fn read_fields(&mut self, fields: &[httparse::Header<'b>]) -> Result<(), u16> {
         let mut hosts = 0;
         let mut length: Option<u64> = None;
@@ -171,50 +211,51 @@ impl<'b> Request<'b> {
         let mut ranges = 0;
         for field in fields {
             let value = field.value;
-            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
             // The length sorts out nearly every field that means nothing here, at the price of one comparison.
             match field.name.len() {
-                3 if is("rtt") => self.hints.rtt(value),
-                3 if is("ect") => self.hints.effective_type(value),
-                4 if is("host") => {
+                3 if is(field.name, b"rtt") => self.hints.rtt(value),
+                3 if is(field.name, b"ect") => self.hints.effective_type(value),
+                4 if is(field.name, b"host") => {
                     hosts += 1;
                     if !is_host(value) {
                         return Err(400);
                     }
                     self.host = Some(value);
                 }
-                5 if is("range") => {
+                5 if is(field.name, b"range") => {
                     ranges += 1;
                     self.is_conditional = true;
                     self.range = Some(value);
                 }
-                6 if is("expect") => {
+                6 if is(field.name, b"expect") => {
                     if !value.eq_ignore_ascii_case(b"100-continue") {
                         return Err(417);
                     }
                     self.expects_continue = self.minor >= 1;
                 }
-                7 if is("referer") => self.referrer = Some(value),
-                8 if is("if-match") => self.condition(|request| &mut request.if_match, value),
-                8 if is("if-range") => self.condition(|request| &mut request.if_range, value),
-                8 if is("downlink") => self.hints.downlink(value),
-                9 if is("save-data") => self.hints.save_data(value),
-                10 if is("connection") => self.connection(value),
-                10 if is("user-agent") => self.user_agent = Some(value),
-                11 if is("traceparent") => self.traceparent = Some(value),
-                13 if is("if-none-match") => self.condition(|request| &mut request.if_none_match, value),
-                13 if is("authorization") => self.authorization = Some(value),
-                14 if is("arm-correlator") => self.arm_correlator = Some(value),
-                14 if is("content-length") => {
+                7 if is(field.name, b"referer") => self.referrer = Some(value),
+                8 if is(field.name, b"if-match") => self.condition(|request| &mut request.if_match, value),
+                8 if is(field.name, b"if-range") => self.condition(|request| &mut request.if_range, value),
+                8 if is(field.name, b"downlink") => self.hints.downlink(value),
+                9 if is(field.name, b"save-data") => self.hints.save_data(value),
+                10 if is(field.name, b"connection") => self.connection(value),
+                10 if is(field.name, b"user-agent") => self.user_agent = Some(value),
+                11 if is(field.name, b"traceparent") => self.traceparent = Some(value),
+                13 if is(field.name, b"if-none-match") => self.condition(|request| &mut request.if_none_match, value),
+                13 if is(field.name, b"authorization") => self.authorization = Some(value),
+                14 if is(field.name, b"arm-correlator") => self.arm_correlator = Some(value),
+                14 if is(field.name, b"content-length") => {
                     let bytes = decimal(value).ok_or(400_u16)?;
                     if length.is_some_and(|before| before != bytes) {
                         return Err(400);
                     }
                     length = Some(bytes);
                 }
-                15 if is("accept-encoding") => self.accept_encoding(value),
-                17 if is("if-modified-since") => self.condition(|request| &mut request.if_modified_since, value),
-                17 if is("transfer-encoding") => {
+                15 if is(field.name, b"accept-encoding") => self.accept_encoding(value),
+                17 if is(field.name, b"if-modified-since") => {
+                    self.condition(|request| &mut request.if_modified_since, value);
+                }
+                17 if is(field.name, b"transfer-encoding") => {
                     transfer_codings += 1;
                     if !value.eq_ignore_ascii_case(b"chunked") {
                         // Anything that does not end in chunked has no end that could be found.
@@ -222,7 +263,9 @@ impl<'b> Request<'b> {
                         return Err(if ends_well { 501 } else { 400 });
                     }
                 }
-                19 if is("if-unmodified-since") => self.condition(|request| &mut request.if_unmodified_since, value),
+                19 if is(field.name, b"if-unmodified-since") => {
+                    self.condition(|request| &mut request.if_unmodified_since, value);
+                }
                 _ => {}
             }
         }
@@ -271,6 +314,15 @@ impl<'b> Request<'b> {
             }
         }
     }
+}
+
+/// Whether a field has this name, which is given in lower case. Names are tokens (RFC 9110 section 5.6.2), so that a letter
+/// in either case, and a hyphen, is what nothing else becomes by this bit; without a way out before its end it is a
+/// comparison or two.
+#[inline]
+fn is<const BYTES: usize>(name: &str, lower: &[u8; BYTES]) -> bool {
+    let Ok(name) = <&[u8; BYTES]>::try_from(name.as_bytes()) else { return false };
+    name.iter().zip(lower).fold(0, |differs, (byte, lower)| differs | ((byte | 0x20) ^ lower)) == 0
 }
 
 /// The bytes that a host and port are made of.
@@ -348,6 +400,14 @@ mod tests {
         assert_eq!(outcome("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), Err(400));
         assert_eq!(outcome("GET / HTTP/2.0\r\n\r\n"), Err(505));
         assert_eq!(outcome("GET / HTTP/1.1\r\nHost: a b\r\n\r\n"), Err(400));
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_known_in_either_case(name in "[!#$%&'*+.^_`|~0-9A-Za-z-]{4,5}|[rR][aA][nN][gG][eE]|if-[mM]atch") {
+            prop_assert_eq!(is(&name, b"range"), name.eq_ignore_ascii_case("range"));
+            prop_assert_eq!(is(&name, b"if-match"), name.eq_ignore_ascii_case("if-match"));
+        }
     }
 
     #[test]

@@ -11,10 +11,10 @@ use std::os::fd::{AsRawFd, RawFd};
 
 /// Pieces in one system call.
 pub(crate) const PIECES_MAX: usize = 32;
-/// Bytes given to one connection before the others have their turn.
-const TURN_BYTES_MAX: u64 = 512 << 10;
-/// Bytes in one system call.
-const CALL_BYTES_MAX: usize = TURN_BYTES_MAX as usize;
+/// Bytes given to one connection before the others have their turn: eight whole segments of the loopback's, as what is over
+/// would be a small one, for which the reader is woken up as for a large one. Elsewhere segments are so small that it makes
+/// no difference.
+const TURN_BYTES_MAX: u64 = 8 * 65_483;
 /// Up to this size several pieces are copied together: a plain send is cheaper than a vector and a copy of this.
 pub(crate) const COPIED_BYTES_MAX: usize = 4096;
 
@@ -44,8 +44,19 @@ pub(crate) enum Sent {
 /// Sends the responses in order, as many in one call as fit, and moves their offsets. Returns the bytes taken too.
 pub(crate) fn flush(queue: &mut [Pending], sink: &mut impl Sink) -> (io::Result<Sent>, u64) {
     let mut total = 0;
+    // How nearly every response goes.
+    if let [only] = &mut *queue
+        && only.is_one_piece(COPIED_BYTES_MAX)
+        && let Ok(taken) = sink.send(&[IoSlice::new(&only.response.head)], false)
+    {
+        total = taken as u64;
+        only.response.offset = total;
+        if taken == only.response.head.len() {
+            return (Ok(Sent::All), total);
+        }
+    }
     let outcome = loop {
-        match step(queue, sink) {
+        match step(queue, sink, (TURN_BYTES_MAX - total) as usize) {
             Ok(Step::Last { bytes }) => {
                 total += bytes;
                 break Ok(Sent::All);
@@ -56,7 +67,9 @@ pub(crate) fn flush(queue: &mut [Pending], sink: &mut impl Sink) -> (io::Result<
                     break Ok(Sent::Blocked);
                 }
                 if total >= TURN_BYTES_MAX {
-                    break Ok(Sent::Yielded);
+                    // Who has nothing left waits for no room.
+                    let is_over = queue.iter().all(Pending::is_finished);
+                    break Ok(if is_over { Sent::All } else { Sent::Yielded });
                 }
             }
             Ok(Step::Nothing) => break Ok(Sent::All),
@@ -81,8 +94,8 @@ enum Step {
     Nothing,
 }
 
-/// One system call.
-fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
+/// One system call, of so many bytes at most.
+fn step(queue: &mut [Pending], sink: &mut impl Sink, bytes_max: usize) -> io::Result<Step> {
     let mut pieces = [const { MaybeUninit::<IoSlice<'_>>::uninit() }; PIECES_MAX];
     let mut count = 0;
     let mut wanted = 0;
@@ -91,7 +104,7 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
     let mut refill = None;
     'gather: for (place, pending) in queue.iter().enumerate() {
         for piece in pending.response.rest() {
-            if count == PIECES_MAX || wanted == CALL_BYTES_MAX {
+            if count == PIECES_MAX || wanted == bytes_max {
                 is_last = false;
                 break 'gather;
             }
@@ -105,7 +118,7 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
                     }
                 },
             };
-            let room = CALL_BYTES_MAX - wanted;
+            let room = bytes_max - wanted;
             let (now, later) = bytes.split_at(bytes.len().min(room));
             pieces[count].write(IoSlice::new(now));
             count += 1;
@@ -141,7 +154,7 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink) -> io::Result<Step> {
         let pending = queue.iter().find(|pending| !pending.response.is_finished());
         pending.is_some_and(Pending::is_unchanged)
     };
-    let taken = sink.send_file(handle, &is_unchanged, start, len.min(CALL_BYTES_MAX as u64))?;
+    let taken = sink.send_file(handle, &is_unchanged, start, len.min(bytes_max as u64))?;
     if taken == 0 {
         // The file became shorter than the head has promised, so there is no honest way to go on.
         return Err(io::ErrorKind::UnexpectedEof.into());

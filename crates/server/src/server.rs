@@ -360,6 +360,10 @@ impl Server {
                 polls = polls.wrapping_add(1);
                 if let Some(certificates) = certificates.as_mut().filter(|_| polls.is_multiple_of(CERTIFICATE_POLLS)) {
                     tell_of_certificates(certificates.reload(), &reloader, options.notice);
+                    for file in certificates.outdated() {
+                        let remedy = "put a newer one in its place";
+                        (options.notice)(&format!("{} is out of date and not sent any more; {remedy}", file.display()));
+                    }
                 }
             }
             stopping.store(true, Ordering::Relaxed);

@@ -21,7 +21,6 @@ use crate::static_probe::static_probe;
 use crate::throttle::{Gate, Throttles};
 use crate::watcher::Watcher;
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -154,10 +153,9 @@ impl Workbench {
         self.throttles.as_ref().is_some_and(Throttles::has_waiting)
     }
 
-    /// The connections that have waited for others until now, each under its number with its place among them.
-    pub(crate) fn turns_of_waiting(&self) -> HashMap<u64, usize> {
-        let turns = self.throttles.as_ref().map(|throttles| throttles.turns(self.clock.now_ms)).unwrap_or_default();
-        turns.into_iter().zip(0..).collect()
+    /// The numbers of the connections that have something to get of what they waited for, in the order of their coming.
+    pub(crate) fn turns_of_waiting(&self) -> Vec<u64> {
+        self.throttles.as_ref().map(|throttles| throttles.turns(self.clock.now_ms)).unwrap_or_default()
     }
 
     /// Drops a connection from those that wait for others to be over; whether it was one.

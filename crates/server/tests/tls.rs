@@ -162,7 +162,72 @@ fn files_that_are_no_certificates_are_named() {
         let mut options = weir_server::Options::new(directory.path());
         options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
         let (certificate, key) = (certificate.clone(), key.clone());
-        options.certificates = vec![weir_server::CertificateFiles { certificate, key }];
+        options.certificates = vec![weir_server::CertificateFiles::new(certificate, key)];
+        let error = weir_server::Server::bind(options).expect_err("refused").to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn what_the_authority_says_is_sent_along_while_it_holds() {
+    let mut answer = None;
+    let (site, _directory) = site(|directory, options| {
+        let files = certificate::make_answered(directory, "site", true);
+        answer.clone_from(&files.ocsp);
+        options.certificates = vec![files];
+    });
+    let answer = answer.expect("a file");
+    for version in ["-tls1_2", "-tls1_3"] {
+        let told = s_client(&site, &["-status", version]);
+        assert!(told.contains("OCSP Response Status: successful (0x0)"), "{version}: {told}");
+        assert!(told.contains("Cert Status: good"), "{version}: {told}");
+        assert!(!s_client(&site, &[version]).contains("OCSP"), "only to whom asks");
+    }
+    // The same answer, of which the time from when on it is out of date was made the next seconds: the server leaves it to
+    // clients to look at the signature.
+    let good = std::fs::read(&answer).expect("reads");
+    let unix_s = || std::time::UNIX_EPOCH.elapsed().expect("later").as_secs();
+    let until = unix_s() + 4;
+    let date = Command::new("date").args(["-u", "-d", &format!("@{until}"), "+%Y%m%d%H%M%SZ"]).output();
+    let date = String::from_utf8(date.expect("date runs").stdout).expect("digits");
+    let date = date.trim().as_bytes();
+    // [0] of 17 bytes, and in it the time of 15.
+    let at =
+        good.windows(4).position(|bytes| bytes == [0xa0, 0x11, 0x18, 0x0f]).expect("it says until when it holds") + 4;
+    let mut short = good.clone();
+    short[at..at + date.len()].copy_from_slice(date);
+    std::fs::write(&answer, &short).expect("writes");
+    let has_it = || s_client(&site, &["-status"]).contains("Cert Status: good");
+    harness::wait_until(|| !has_it());
+    assert!(unix_s() >= until, "not before its time");
+    // A newer one is taken up, one that is none is not.
+    std::fs::write(&answer, &good).expect("writes");
+    harness::wait_until(has_it);
+    std::fs::write(&answer, "no answer").expect("writes");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(has_it());
+}
+
+#[test]
+fn an_answer_of_another_certificate_or_of_a_revoked_one_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let other = certificate::make_answered(directory.path(), "other", true);
+    let revoked = certificate::make_answered(directory.path(), "revoked", false);
+    let mixed = {
+        let mut files = certificate::make(directory.path(), "mixed", &["mixed.example"]);
+        files.ocsp.clone_from(&other.ocsp);
+        files
+    };
+    let mut text = other.clone();
+    text.ocsp = Some(other.key.clone());
+    for (files, part) in [
+        (mixed, "it is of another certificate"),
+        (revoked, "it does not say that the certificate is good"),
+        (text, "it is no OCSP response"),
+    ] {
+        let mut options = weir_server::Options::new(directory.path());
+        options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
+        options.certificates = vec![files];
         let error = weir_server::Server::bind(options).expect_err("refused").to_string();
         assert!(error.contains(part), "{error}");
     }

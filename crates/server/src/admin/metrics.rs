@@ -183,10 +183,12 @@ fn encrypted(out: &mut Families, status: &Status) {
         ("weir_http2_streams_total", "Requests that came over HTTP/2.", http2.streams),
         ("weir_http2_errors_total", "Connections closed because the client broke the protocol.", http2.errors),
         ("weir_http2_abuses_total", "Connections closed because the client asked much in vain.", http2.abuses),
+        ("weir_http2_streams_broken_total", "Responses cut off because their file changed.", http2.streams_broken),
         ("weir_http3_connections_total", "Connections that spoke HTTP/3.", http3.connections),
         ("weir_http3_streams_total", "Requests that came over HTTP/3.", http3.streams),
         ("weir_http3_errors_total", "Connections closed because the client broke the protocol.", http3.errors),
         ("weir_http3_abuses_total", "Connections closed because the client asked much in vain.", http3.abuses),
+        ("weir_http3_streams_broken_total", "Responses cut off because their file changed.", http3.streams_broken),
         ("weir_quic_retries_total", "Clients that had to show first that their address is theirs.", http3.retries),
         ("weir_quic_unsent_total", "Datagrams that the system did not take.", http3.datagrams_unsent),
     ] {

@@ -134,6 +134,7 @@ pub(super) struct Http2 {
     pub(super) streams_open: u64,
     pub(super) errors: u64,
     pub(super) abuses: u64,
+    pub(super) streams_broken: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -144,6 +145,7 @@ pub(super) struct Http3 {
     pub(super) streams_open: u64,
     pub(super) errors: u64,
     pub(super) abuses: u64,
+    pub(super) streams_broken: u64,
     /// Clients that had to show first that their address is their own.
     pub(super) retries: u64,
     pub(super) datagrams_unsent: u64,
@@ -258,6 +260,7 @@ impl View {
                 streams_open: census.http2_streams,
                 errors: counts.http2_errors,
                 abuses: counts.http2_abuses,
+                streams_broken: counts.http2_streams_broken,
             },
             http3: Http3 {
                 connections: counts.http3_connections,
@@ -266,6 +269,7 @@ impl View {
                 streams_open: census.http3_streams,
                 errors: counts.http3_errors,
                 abuses: counts.http3_abuses,
+                streams_broken: counts.http3_streams_broken,
                 retries: counts.quic_retries,
                 datagrams_unsent: counts.quic_unsent,
             },

@@ -96,9 +96,10 @@ fn read_tls(table: &Table<'_, '_>, options: &mut Options) {
             value?.path()
         };
         let (certificate, key) = (path("certificate"), path("key"));
+        let ocsp = one.get("ocsp").and_then(|value| value.path());
         one.finish();
         let (Some(certificate), Some(key)) = (certificate, key) else { continue };
-        let files = CertificateFiles { certificate, key };
+        let files = CertificateFiles { certificate, key, ocsp };
         if let Err(error) = Certificates::load(std::slice::from_ref(&files)) {
             let error = error.to_string();
             let (what, remedy) = error.rsplit_once("; ").unwrap_or((&error, "give another one"));

@@ -10,7 +10,7 @@ mod user;
 
 pub(crate) use user::User;
 
-use crate::options::{LogTarget, Options};
+use crate::options::{CertificateFiles, LogTarget, Options};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Paths {
             Some(rules) => paths.serve.extend(rules.0.sites.iter().map(|site| site.how.root.clone())),
             None => paths.serve.push(options.root.clone()),
         }
-        let certificates = options.certificates.iter().flat_map(|files| [&files.certificate, &files.key]);
+        let certificates = options.certificates.iter().flat_map(CertificateFiles::paths);
         certificates.chain(&options.read_again).for_each(|file| paths.read_around(file));
         if !options.read_again.is_empty() {
             paths.read.extend(RESOLVER.map(PathBuf::from));
@@ -182,7 +182,7 @@ pub(crate) fn give_to(file: &File, user: &User) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{AccessLog, CertificateFiles};
+    use crate::options::AccessLog;
 
     #[test]
     fn a_server_needs_its_root_its_certificates_and_the_directory_of_its_log() {
@@ -194,7 +194,7 @@ mod tests {
         std::fs::write(at("archive/a.pem"), "").expect("writes");
         std::os::unix::fs::symlink("../archive/a.pem", at("live/a.pem")).expect("links");
         let mut options = Options::new(at("www"));
-        options.certificates = vec![CertificateFiles { certificate: at("live/a.pem"), key: at("live/a.pem") }];
+        options.certificates = vec![CertificateFiles::new(at("live/a.pem"), at("live/a.pem"))];
         options.access_log = Some(AccessLog::new(LogTarget::File(at("log/access.log"))));
         let paths = Paths::of(&options);
         let (read, own) = (vec![at("archive"), at("live")], Vec::new());

@@ -311,7 +311,17 @@ impl Ring {
     }
 
     /// Ends with it; what was not taken of its bytes.
+    #[inline]
     fn rest(&mut self) -> Option<Vec<u8>> {
+        if !matches!(self.arrival, Arrival::Bytes { .. }) {
+            self.arrival = Arrival::Nothing;
+            return None;
+        }
+        self.rest_of_bytes()
+    }
+
+    #[cold]
+    fn rest_of_bytes(&mut self) -> Option<Vec<u8>> {
         match std::mem::replace(&mut self.arrival, Arrival::Nothing) {
             Arrival::Bytes { buffer, taken, len } => {
                 let rest = self.buffers.bytes(buffer)[taken..len].to_vec();

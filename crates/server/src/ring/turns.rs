@@ -41,8 +41,8 @@ impl EventLoop {
 
     /// Goes on with what sockets did not take of what was staged; before anything else is sent.
     pub(crate) fn resume_unsent(&mut self) {
-        let unsent = self.bench.ring.as_mut().map(super::Ring::take_unsent).unwrap_or_default();
-        for Unsent { token, rest } in unsent {
+        let Some(ring) = self.bench.ring.as_mut().filter(|ring| !ring.unsent.is_empty()) else { return };
+        for Unsent { token, rest } in ring.take_unsent() {
             let Some(client) = self.connections.get(token) else { continue };
             match rest {
                 Ok(rest) => {

@@ -1,5 +1,6 @@
 //! Certificates and keys: chosen by the name that a client asks for, read again when their files change.
 
+use super::staple::Staple;
 use super::validity;
 use crate::error::TlsError;
 use crate::options::CertificateFiles;
@@ -12,10 +13,11 @@ use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
 
 /// In our order of preference, whatever the client's: AES with keys of 128 bits is as safe as the certificates are, and
 /// takes the least work for a byte, as browsers have it, too; every processor that TLS is much used on has instructions
@@ -40,6 +42,8 @@ pub(crate) struct Certificates {
     files: Vec<CertificateFiles>,
     stamps: Vec<Option<[i64; 4]>>,
     keys: Arc<Keys>,
+    /// Answers of authorities that were said to be out of date.
+    outdated: Vec<(PathBuf, Staple)>,
 }
 
 /// What is being used; the handshakes of all loops look into it.
@@ -50,11 +54,18 @@ pub(crate) struct Keys(RwLock<Arc<ByName>>);
 #[derive(Debug)]
 struct ByName {
     /// Lower-case names; a wildcard stands there without its asterisk: `.example.org`.
-    names: HashMap<String, Arc<CertifiedKey>>,
+    names: HashMap<String, Arc<Held>>,
     /// For a client that asks for no name, or for one that no certificate has.
-    first: Arc<CertifiedKey>,
+    first: Arc<Held>,
     /// In the order of the configuration.
     told: Arc<[Told]>,
+}
+
+/// A key, with what its authority says of it and without.
+#[derive(Debug)]
+struct Held {
+    plain: Arc<CertifiedKey>,
+    stapled: Option<(Staple, Arc<CertifiedKey>)>,
 }
 
 /// What is told of a certificate.
@@ -64,6 +75,8 @@ pub(crate) struct Told {
     pub(crate) names: Vec<String>,
     /// Until when it is valid, in seconds since 1970; none if that cannot be read.
     pub(crate) not_after_unix_s: Option<i64>,
+    /// The file with what its authority says of it, if any, and from when on that is out of date.
+    ocsp: Option<(PathBuf, Staple)>,
 }
 
 impl Certificates {
@@ -75,7 +88,7 @@ impl Certificates {
     pub(crate) fn load(files: &[CertificateFiles]) -> Result<Self, TlsError> {
         let stamps = stamps(files);
         let keys = Arc::new(Keys(RwLock::new(Arc::new(ByName::load(files)?))));
-        Ok(Self { files: files.to_vec(), stamps, keys })
+        Ok(Self { files: files.to_vec(), stamps, keys, outdated: Vec::new() })
     }
 
     /// What is being used, now and after the files have changed.
@@ -149,6 +162,17 @@ impl Certificates {
             self.keys.put(loaded);
         }))
     }
+
+    /// Answers of authorities that have come out of date since the last question; they are not sent any more.
+    pub(crate) fn outdated(&mut self) -> Vec<PathBuf> {
+        let now = now_unix_s();
+        let told = self.keys.told();
+        let are = told.iter().filter_map(|told| told.ocsp.as_ref()).filter(|(_, staple)| !staple.holds(now));
+        let are: Vec<_> = are.cloned().collect();
+        let new = are.iter().filter(|one| !self.outdated.contains(one)).map(|(file, _)| file.clone()).collect();
+        self.outdated = are;
+        new
+    }
 }
 
 impl Keys {
@@ -167,36 +191,48 @@ impl ByName {
         let mut first = None;
         let mut told = Vec::new();
         for files in files {
-            let key = Arc::new(key(files)?);
+            let key = key(files)?;
+            let staple = files.ocsp.as_ref().map(|file| staple(file, &key)).transpose()?;
             let leaf = key.cert.first().and_then(|der| webpki::EndEntityCert::try_from(der).ok());
             let in_it: Vec<&str> = leaf.iter().flat_map(|leaf| leaf.valid_dns_names()).collect();
             let not_after_unix_s = key.cert.first().and_then(|der| validity::not_after_unix_s(der));
             let names_told = in_it.iter().map(|&name| name.to_owned()).collect();
-            told.push(Told { file: files.certificate.clone(), names: names_told, not_after_unix_s });
+            let ocsp = files.ocsp.clone().zip(staple.as_ref().map(|(staple, _)| *staple));
+            told.push(Told { file: files.certificate.clone(), names: names_told, not_after_unix_s, ocsp });
+            let stapled =
+                staple.map(|(staple, answer)| (staple, Arc::new(CertifiedKey { ocsp: Some(answer), ..key.clone() })));
+            let held = Arc::new(Held { plain: Arc::new(key.clone()), stapled });
             for name in in_it {
                 let name = name.strip_prefix('*').unwrap_or(name).to_ascii_lowercase();
-                names.entry(name).or_insert_with(|| Arc::clone(&key));
+                names.entry(name).or_insert_with(|| Arc::clone(&held));
             }
-            first.get_or_insert(key);
+            first.get_or_insert(held);
         }
         let first = first.ok_or(TlsError::None)?;
         Ok(Self { names, first, told: told.into() })
     }
 
-    fn find(&self, name: Option<&str>) -> Arc<CertifiedKey> {
+    fn find(&self, name: Option<&str>) -> &Held {
         let found = name.and_then(|name| {
             // rustls gives names in lower case.
             let parent = name.find('.').map(|dot| &name[dot..]);
             self.names.get(name).or_else(|| self.names.get(parent?))
         });
-        Arc::clone(found.unwrap_or(&self.first))
+        found.unwrap_or(&self.first)
+    }
+}
+
+impl Held {
+    fn at(&self, now_unix_s: i64) -> Arc<CertifiedKey> {
+        let stapled = self.stapled.as_ref().filter(|(staple, _)| staple.holds(now_unix_s));
+        Arc::clone(stapled.map_or(&self.plain, |(_, key)| key))
     }
 }
 
 impl ResolvesServerCert for Keys {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let by_name = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
-        Some(by_name.find(hello.server_name()))
+        Some(by_name.find(hello.server_name()).at(now_unix_s()))
     }
 }
 
@@ -219,11 +255,29 @@ fn key(files: &CertificateFiles) -> Result<CertifiedKey, TlsError> {
     })
 }
 
-/// No more of a file than any certificate has: it may be named by mistake.
+/// What the authority of a certificate says of it.
+fn staple(path: &Path, key: &CertifiedKey) -> Result<(Staple, Vec<u8>), TlsError> {
+    let wrong = |why: String| TlsError::Staple { path: path.to_owned(), why };
+    let answer = read_some(path).map_err(|error| wrong(error.to_string()))?;
+    let certificate = key.cert.first().map_or(&[][..], |der| der);
+    let staple = Staple::read(&answer, certificate).map_err(|why| wrong(why.to_owned()))?;
+    Ok((staple, answer))
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, pem::Error> {
-    let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut text));
-    read.map(|_| text).map_err(pem::Error::Io)
+    read_some(path).map_err(pem::Error::Io)
+}
+
+/// No more of a file than any certificate has: it may be named by mistake.
+fn read_some(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn now_unix_s() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// What tells changed files from unchanged ones: inode, size and both times of the last change.
@@ -233,5 +287,5 @@ fn stamps(files: &[CertificateFiles]) -> Vec<Option<[i64; 4]>> {
         let (ino, size) = (metadata.ino().cast_signed(), metadata.size().cast_signed());
         Some([ino, size, metadata.ctime(), metadata.ctime_nsec()])
     };
-    files.iter().flat_map(|files| [stamp(&files.certificate), stamp(&files.key)]).collect()
+    files.iter().flat_map(CertificateFiles::paths).map(|path| stamp(path)).collect()
 }

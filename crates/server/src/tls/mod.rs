@@ -1,6 +1,8 @@
 //! TLS by rustls: sessions of connections here, certificates and their reload in `certificates.rs`.
 
 mod certificates;
+mod der;
+mod staple;
 mod validity;
 
 pub(crate) use certificates::{Certificates, Keys, Told};
