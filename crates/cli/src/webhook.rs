@@ -117,7 +117,7 @@ fn delivered(caller: &Caller, body: &[u8], counts: &Counts) -> bool {
         let last = number == TRIES || counts.ending.load(Ordering::Acquire);
         // Told when it begins, not at each try.
         if before.is_none() {
-            eprintln!("{who}: the webhook: {error}; {} tries are made within half a minute for each alert", TRIES);
+            eprintln!("{who}: the webhook: {error}; {TRIES} tries are made within half a minute for each alert");
         }
         if last {
             return false;
