@@ -1,6 +1,6 @@
 //! Recorded readings: a line of JSON for each thing that an engine was told, so that it can be told again.
 //!
-//! The first line is the [`Header`]; each further one an [`Entry`]:
+//! The first line is a [`Header`]; each further one an [`Entry`], or the header of another part, which begins afresh:
 //!
 //! ```text
 //! {"format":"weir-readings","version":1,"here":"n1","tick_ms":1000,"valid_ms":3000}
@@ -15,6 +15,8 @@
 //! {"at_ms":10000,"tick":true}
 //! {"at_ms":10000,"decided":{"number":1,...}}
 //! {"at_ms":11000,"lost":12}
+//! {"format":"weir-readings","version":1,"here":"n1","valid_ms":3000}
+//! {"at_ms":70000,"tick":true}
 //! ```
 //!
 //! What was decided, and how many lines there was no room for, stand there to be compared with; an engine is not told.
@@ -30,7 +32,7 @@ pub const LINE_BYTES_MAX: usize = 8192;
 const AT_MS_END: u64 = 1 << 48;
 const FORMAT: &str = "weir-readings";
 
-/// What holds for the whole file.
+/// What holds for a part of a recording: from its line up to that of the next one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
@@ -45,6 +47,12 @@ pub struct Header {
     pub tick_ms: Option<u64>,
     /// How long readings hold that do not say so themselves, in milliseconds.
     pub valid_ms: u64,
+    /// Which rules were at work when it was recorded ([`crate::Policy::mark`]), if any were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<String>,
+    /// It goes on with the part before it, of which it is the rest in another file, and nothing begins afresh.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continues: bool,
 }
 
 /// Something that an engine was told.
@@ -154,7 +162,8 @@ struct Line {
 impl Header {
     /// Of a recording at a node that has ticks of its own.
     pub fn new(here: &str, valid_ms: u64) -> Self {
-        Self { format: FORMAT.to_owned(), version: 1, here: here.to_owned(), tick_ms: None, valid_ms }
+        let (format, here) = (FORMAT.to_owned(), here.to_owned());
+        Self { format, version: 1, here, tick_ms: None, valid_ms, rules: None, continues: false }
     }
 
     /// The line that says it, without an end of line.
@@ -163,14 +172,27 @@ impl Header {
     }
 }
 
-/// Reads the first line.
+/// What every header begins with, as it is written here.
+pub const HEADER_BEGINS: &str = "{\"format\":\"weir-readings\"";
+
+/// Whether a line is a header: an entry has no such field.
+pub fn is_header(line: &str) -> bool {
+    line.trim_start().starts_with("{\"format\":")
+}
+
+/// Whether a line breaks off in the middle, as the last one does where the disk was full or who wrote was killed.
+pub fn is_cut(line: &[u8]) -> bool {
+    let is_half = serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err_and(|error| error.is_eof());
+    is_half || std::str::from_utf8(line).is_err_and(|error| error.error_len().is_none())
+}
+
+/// Reads the line of a header.
 ///
 /// # Errors
 /// What is wrong with it, in words.
 pub fn parse_header(line: &str) -> Result<Header, String> {
-    let header: Header = from_json(line).map_err(|error| {
-        format!("the first line is no header of recorded readings ({error}); see weir replay --help")
-    })?;
+    let header: Header = from_json(line)
+        .map_err(|error| format!("this line is no header of recorded readings ({error}); see weir replay --help"))?;
     if header.format != FORMAT || header.version != 1 {
         return Err(format!("{} {} is not known; {FORMAT} 1 is", header.format, header.version));
     }
@@ -184,7 +206,15 @@ fn from_json<T: for<'d> Deserialize<'d>>(line: &str) -> Result<T, String> {
     if line.len() > LINE_BYTES_MAX {
         return Err(format!("more than {LINE_BYTES_MAX} bytes"));
     }
-    serde_json::from_str(line).map_err(|error| error.to_string())
+    serde_json::from_str(line).map_err(|error| {
+        if error.is_eof() {
+            return "it ends in the middle".to_owned();
+        }
+        // The place that it tells is one within this line, and would be taken for one of the file.
+        let text = error.to_string();
+        let end = text.rfind(" at line ").unwrap_or(text.len());
+        text[..end].to_owned()
+    })
 }
 
 /// Reads a further line.
@@ -306,7 +336,8 @@ mod tests {
     #[test]
     fn what_is_no_line_is_refused_in_words() {
         for (text, word) in [
-            ("", "EOF"),
+            ("", "it ends in the middle"),
+            (r#"{"at_ms":1,"ti"#, "it ends in the middle"),
             (r#"{"at_ms":1}"#, "a line is one of"),
             (r#"{"at_ms":1,"tick":false}"#, "a line is one of"),
             (r#"{"at_ms":1,"tick":true,"end":5}"#, "a line is one of"),
@@ -320,9 +351,17 @@ mod tests {
             (r#"{"at_ms":1,"lost":3,"tick":true}"#, "stand alone"),
         ] {
             let error = parse_entry(text).expect_err(text);
-            assert!(error.contains(word), "{text}: {error}");
+            assert!(error.contains(word) && !error.contains("column"), "{text}: {error}");
         }
         assert!(parse_header(r#"{"format":"x","version":1,"here":"n","valid_ms":1}"#).is_err());
-        assert!(parse_header(r#"{"format":"weir-readings","version":1,"here":"n","valid_ms":1}"#).is_ok());
+        let plain = r#"{"format":"weir-readings","version":1,"here":"n","valid_ms":1}"#;
+        assert_eq!(parse_header(plain).expect("well-formed").to_line(), plain);
+        let (rules, continues) = (Some("00ff".to_owned()), true);
+        let whole = Header { rules, continues, ..Header::new("n", 1) };
+        assert_eq!(parse_header(&whole.to_line()), Ok(whole.clone()));
+        assert!(is_header(&whole.to_line()) && whole.to_line().starts_with(HEADER_BEGINS));
+        assert!(!is_header(r#"{"at_ms":1,"tick":true}"#));
+        let line = r#"{"at_ms":1,"begin":17,"atom":"/vä"}"#.as_bytes();
+        assert!((1..line.len()).all(|end| is_cut(&line[..end])) && !is_cut(line) && !is_cut(b"nonsense"));
     }
 }

@@ -229,6 +229,11 @@ impl Policy {
         self.rules.len()
     }
 
+    /// Of no other text: by it a recording says under which rules it was made.
+    pub fn mark(&self) -> String {
+        format!("{:016x}", self.fingerprint)
+    }
+
     /// The names of its rules with their lines, by priority and then in the order of the file.
     pub fn names(&self) -> impl Iterator<Item = (&str, usize)> {
         self.rules.iter().map(|rule| (&*rule.name, rule.line))

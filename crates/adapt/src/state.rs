@@ -65,6 +65,19 @@ pub struct Counts {
     pub untold: u64,
 }
 
+impl Counts {
+    /// Those of two states together.
+    pub fn merge(&mut self, other: Self) {
+        self.readings += other.readings;
+        self.unasked += other.unasked;
+        self.out_of_order += other.out_of_order;
+        self.senseless += other.senseless;
+        self.atoms_refused += other.atoms_refused;
+        self.sessions_refused += other.sessions_refused;
+        self.untold += other.untold;
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub(crate) name: String,

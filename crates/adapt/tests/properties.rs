@@ -123,13 +123,7 @@ fn policies() -> impl Strategy<Value = String> {
 fn replayed(world: &World, written_after: usize) -> Vec<Decision> {
     let (policy, _) = Policy::read("test.policy", BOUNDED).expect("well-formed");
     let engine = Engine::new(policy, "n1", Method::default());
-    let header = Header {
-        format: "weir-readings".to_owned(),
-        version: 1,
-        here: "n1".to_owned(),
-        tick_ms: None,
-        valid_ms: VALID_MS,
-    };
+    let header = Header::new("n1", VALID_MS);
     let mut decisions = Vec::new();
     let mut replay = Replay::new(engine, "n1", header);
     for (number, entry) in world.told.iter().enumerate() {

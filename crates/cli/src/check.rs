@@ -1,11 +1,13 @@
 //! The `weir check` command: looks for mistakes in files that other commands read.
 
 use crate::output;
+use crate::serve_policy::{PolicyArgs, Settings, Source, Wrong, ids};
 use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_server::{ArmRules, ConfigurationError, Mistake, read_configuration};
+use weir_adapt::Policy;
+use weir_server::{ArmRules, ConfigurationError, LogTarget, Mistake, read_configuration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +26,7 @@ Examples:
 
 Each mistake is told with FILE:LINE:COLUMN, what is wrong and the remedy.
 What a configuration names must be there: directories, pages, users, logs.
+Its rules must be such that the server can go by them.
 What ends in .arm is a file of ARM directives, what ends in .policy or
 .weir-policy one of rules, anything else a configuration.
 Of rules it also warns of what is seldom meant; that is no mistake.
@@ -108,23 +111,21 @@ impl Kind {
 
 /// The file, and the rules that it names if it is a configuration.
 fn check(path: &Path) -> Vec<Checked> {
-    let named = (Kind::of(path) == Kind::Configuration).then(|| read_configuration(path).ok()?.policy).flatten();
-    let named = named.map(|named| policy(&named, named.display().to_string()));
-    std::iter::once(check_one(path)).chain(named).collect()
+    let file = path.display().to_string();
+    match Kind::of(path) {
+        Kind::Policy => vec![policy(path, file, None)],
+        Kind::Arm => vec![of_mistakes(file, "ARM directives", arm(path))],
+        Kind::Configuration => configuration(path, file),
+    }
 }
 
-fn check_one(path: &Path) -> Checked {
-    let file = path.display().to_string();
+fn of_mistakes(file: String, kind: &'static str, (unreadable, mistakes): (Option<String>, Vec<Mistake>)) -> Checked {
     let place = |Mistake { line, column, what, remedy }| Place { line, column, what, remedy };
-    let (kind, (unreadable, mistakes)) = match Kind::of(path) {
-        Kind::Policy => return policy(path, file),
-        Kind::Arm => ("ARM directives", arm(path)),
-        Kind::Configuration => ("configuration", configuration(path)),
-    };
     Checked { file, kind, unreadable, mistakes: mistakes.into_iter().map(place).collect(), warnings: Vec::new() }
 }
 
-fn policy(path: &Path, file: String) -> Checked {
+/// Rules, and whether they can be used as a configuration has it, if one names them.
+fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
     let place = |weir_adapt::Mistake { line, column, what, remedy }| Place { line, column, what, remedy };
     let kind = "policy";
     match read_text(path) {
@@ -135,7 +136,18 @@ fn policy(path: &Path, file: String) -> Checked {
         Ok(text) => {
             let weir_adapt::Checked { mistakes, warnings } = weir_adapt::check_policy(&text);
             let places = |list: Vec<_>| list.into_iter().map(place).collect();
-            Checked { file, kind, unreadable: None, mistakes: places(mistakes), warnings: places(warnings) }
+            let (mut mistakes, mut warnings): (Vec<Place>, Vec<Place>) = (places(mistakes), places(warnings));
+            if let Some((used, (policy, _))) = used.zip(Policy::read(&file, &text).ok()) {
+                let at_first =
+                    |what| Place { line: 1, column: 1, what, remedy: "name it by `node` in [policy]".to_owned() };
+                warnings.extend(used.doubt(&policy).map(at_first));
+                mistakes.extend(used.setup().engine(policy).err().map(|error| {
+                    let (line, what, remedy) = (error.line(), error.what(), error.remedy().to_owned());
+                    let begin = text.lines().nth(line - 1).map_or("", |line| &line[..line.find("rule").unwrap_or(0)]);
+                    Place { line, column: begin.chars().count() + 1, what, remedy }
+                }));
+            }
+            Checked { file, kind, unreadable: None, mistakes, warnings }
         }
     }
 }
@@ -175,12 +187,59 @@ fn format(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(exit))
 }
 
-fn configuration(path: &Path) -> (Option<String>, Vec<Mistake>) {
-    match read_configuration(path) {
-        Ok(_) => (None, Vec::new()),
-        Err(ConfigurationError::Mistaken { mistakes, .. }) => (None, mistakes),
-        Err(ConfigurationError::Unreadable { source, .. }) => (Some(source.to_string()), Vec::new()),
-    }
+/// All that the server looks at before it listens.
+fn configuration(path: &Path, file: String) -> Vec<Checked> {
+    let kind = "configuration";
+    let options = match read_configuration(path) {
+        Ok(options) => options,
+        Err(ConfigurationError::Mistaken { mistakes, .. }) => return vec![of_mistakes(file, kind, (None, mistakes))],
+        Err(ConfigurationError::Unreadable { source, .. }) => {
+            return vec![of_mistakes(file, kind, (Some(source.to_string()), Vec::new()))];
+        }
+    };
+    let (settings, wrong) = match Settings::of(&PolicyArgs::default(), &options) {
+        Ok(settings) => (settings, Vec::new()),
+        Err(wrong) => (None, wrong),
+    };
+    let place = |Wrong { source, what, remedy }: Wrong| match source {
+        Source::Place(line, column) => Place { line, column, what, remedy },
+        Source::Option(_) => Place { line: 1, column: 1, what, remedy },
+    };
+    let mut mistakes: Vec<Place> = wrong.into_iter().map(place).collect();
+    let text = read_text(path).unwrap_or_default();
+    mistakes.extend(options.user.as_deref().filter(|user| ids(user).is_err()).map(|user| {
+        let what = format!("there is no user `{user}` on this machine");
+        Place { what, remedy: "give one that is in /etc/passwd".to_owned(), ..of_key(&text, "user") }
+    }));
+    let log = options.access_log.as_ref().and_then(|log| match &log.target {
+        LogTarget::File(path) => Some(path),
+        LogTarget::Stdout => None,
+    });
+    mistakes.extend(log.and_then(|log| {
+        let folder = log.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
+        let what = match folder {
+            Some(folder) => format!("the log cannot be made, as {} is no directory", folder.display()),
+            None if log.is_dir() => format!("{} is a directory", log.display()),
+            None => return None,
+        };
+        Some(Place { what, remedy: "make its directory, or give another file".to_owned(), ..of_key(&text, "file") })
+    }));
+    let rules = settings.as_ref().map(|used| policy(&used.file, used.file.display().to_string(), Some(used)));
+    // Where something else is wrong the rules are looked at by themselves.
+    let rules = rules.or_else(|| {
+        let file = &options.policy.as_ref()?.file;
+        Some(policy(file, file.display().to_string(), None))
+    });
+    let of_file = Checked { file, kind, unreadable: None, mistakes, warnings: Vec::new() };
+    std::iter::once(of_file).chain(rules).collect()
+}
+
+/// The place of the first line that begins with a key.
+fn of_key(text: &str, key: &str) -> Place {
+    let is_of_key =
+        |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+    let line = text.lines().position(is_of_key).map_or(1, |at| at + 1);
+    Place { line, column: 1, what: String::new(), remedy: String::new() }
 }
 
 fn arm(path: &Path) -> (Option<String>, Vec<Mistake>) {

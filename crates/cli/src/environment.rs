@@ -10,8 +10,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
-use weir_steward::clerk;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_steward::{ServerNow, clerk};
 use weir_store::{Reader, Select};
 
 const EXAMPLES: &str = "\
@@ -137,7 +137,17 @@ fn kept(path: &Path, decisions: usize) -> anyhow::Result<Value> {
     if !kept.is_empty() {
         environment["decisions"] = kept.into();
     }
+    let server: ServerNow = serde_json::from_value(environment["server"].clone()).unwrap_or_default();
+    environment["server"]["is_running"] = server.is_running().into();
+    let written_ms = environment["at_unix_ms"].as_u64().unwrap_or(0);
+    environment["age_ms"] = now_ms().saturating_sub(written_ms).into();
     Ok(environment)
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// As people read it.
@@ -145,7 +155,9 @@ fn in_words(environment: &Value, decisions: usize) -> String {
     let text = |value: &Value, at: &str| value.pointer(at).and_then(Value::as_str).unwrap_or("").to_owned();
     let number = |value: &Value, at: &str| value.pointer(at).and_then(Value::as_u64).unwrap_or(0);
     let list = |at: &str| environment.pointer(at).and_then(Value::as_array).cloned().unwrap_or_default();
-    let now_ms = number(environment, "/at_unix_ms");
+    // A server that answers has the clock; what a file has is as old as it is.
+    let age_ms = environment["age_ms"].as_u64();
+    let now_ms = number(environment, "/at_unix_ms") + age_ms.unwrap_or(0);
     let ago = |ms: u64| weir_adapt::show_ms(now_ms.saturating_sub(ms) / 1000 * 1000);
     let mut out = format!(
         "{} rules of {}, a tick each {}, {} so far\n",
@@ -154,6 +166,15 @@ fn in_words(environment: &Value, decisions: usize) -> String {
         weir_adapt::show_ms(number(environment, "/work/tick_ms")),
         number(environment, "/work/ticks"),
     );
+    if let Some(age_ms) = age_ms {
+        let age = weir_adapt::show_ms(age_ms / 1000 * 1000);
+        let pid = number(environment, "/server/pid");
+        let server = match environment.pointer("/server/is_running").and_then(Value::as_bool) {
+            Some(true) => format!("the server, process {pid}, runs"),
+            _ => format!("the server, process {pid}, has ended: nothing of this is so now"),
+        };
+        let _ = writeln!(out, "read {age} ago; {server}");
+    }
     if let Some(why) = environment.pointer("/policy/refused").and_then(Value::as_str) {
         // Writing to memory does not fail, here and below.
         let _ = writeln!(out, "another policy was refused: {why}");
@@ -177,10 +198,16 @@ fn in_words(environment: &Value, decisions: usize) -> String {
         list("/in_force").iter().map(|rule| {
             let since = ago(number(rule, "/since_unix_ms"));
             format!(
-                "{} (line {}) for {}, since {since}",
+                "{} (line {}) for {}, since {since}{}",
                 text(rule, "/rule"),
                 number(rule, "/line"),
-                text(rule, "/subject")
+                text(rule, "/subject"),
+                rule["readings"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .fold(String::new(), |all, cited| format!("{all}\n      {cited}"))
             )
         }),
     );
@@ -216,15 +243,28 @@ fn in_words(environment: &Value, decisions: usize) -> String {
             )
         }),
     );
-    let dropped =
-        ["books/paths", "books/connections", "books/clients", "books/undecided", "lines", "errands", "decisions"];
-    let dropped = dropped.iter().filter_map(|what| {
+    let dropped = [
+        ("books/paths", "requests for paths that are not followed one by one"),
+        ("books/connections", "connections that are not followed"),
+        ("books/clients", "requests of which neither client nor file was looked at"),
+        ("books/undecided", "requests that were answered without advice"),
+        ("lines", "lines of the recording"),
+        ("records", "looks and decisions for the environment database"),
+        ("alerts", "alerts for the webhook"),
+        ("errands", "looks, decisions and alerts on their way to who keeps and tells them"),
+        ("decisions", "decisions that were too many to be carried out"),
+    ];
+    let dropped = dropped.iter().filter_map(|(what, words)| {
         let count = number(environment, &format!("/dropped/{what}"));
-        (count > 0).then(|| format!("{count} {}", what.rsplit('/').next().unwrap_or(what)))
+        (count > 0).then(|| format!("{count} {words}"))
     });
-    let gone = environment.pointer("/dropped/clerk_gone").and_then(Value::as_bool) == Some(true);
-    let gone = gone.then(|| "the process that keeps and tells has ended: nothing is kept any more".to_owned());
-    section(&mut out, "dropped", dropped.chain(gone));
+    section(&mut out, "dropped or lost", dropped);
+    let failing = list("/dropped/failing");
+    section(
+        &mut out,
+        "not kept or told at the moment",
+        failing.iter().map(|failing| format!("{}: {}", text(failing, "/what"), text(failing, "/why"))),
+    );
     let refused = number(environment, "/refused");
     if refused > 0 {
         let _ = writeln!(out, "\n{refused} requests were refused because rules said so");

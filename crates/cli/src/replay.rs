@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_adapt::forecast::Method;
-use weir_adapt::{Counts, Decision, Engine, Outcome, Policy, Replay, log};
+use weir_adapt::{Counts, Decision, Engine, ForecastErrors, Outcome, Policy, Replay, Told, log};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,6 +30,8 @@ Readings are lines of JSON, the first of which says what the file is:
   {\"at_ms\":1200,\"read\":\"bandwidth\",\"session\":17,\"value\":\"64kbps\"}
 Also start and end of a session, down and up of a node, and \"tick\":true
 where tick_ms is not given. docs/write-a-policy.md has all of it.
+A further header begins another part, for which the rules begin afresh. A last
+line that was cut is told and passed over.
 
 Exit status: 0 if all was read, 1 with a mistake in it.";
 
@@ -80,6 +82,7 @@ pub(crate) fn method(text: &str) -> Result<Method, String> {
 /// The last line of the JSON.
 #[derive(Debug, Serialize)]
 struct Summary {
+    parts: u64,
     entries: u64,
     ticks: u64,
     rules: Vec<OfRule>,
@@ -94,6 +97,8 @@ struct Recorded {
     same: u64,
     others: u64,
     lines_lost: u64,
+    /// Last lines of files that were cut, and not read.
+    lines_cut: u64,
 }
 
 /// What became of a rule.
@@ -132,70 +137,254 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let mut rules: Vec<OfRule> =
-        policy.names().map(|(name, line)| OfRule { name: name.to_owned(), line, ..OfRule::default() }).collect();
-    let (first, others) = args.readings.split_first().context("give a file of readings")?;
-    let mut lines = Lines::open(first)?;
-    let header = lines.header()?;
-    let here = args.here.clone().unwrap_or_else(|| header.here.clone());
-    let mut replay = Replay::new(Engine::new(policy, &here, args.forecast), &here, header.clone());
-    let mut decisions = Vec::new();
-    let mut read_on = true;
-    let mut others = others.iter();
-    'files: loop {
-        while let Some(line) = lines.next()? {
-            if line.trim().is_empty() {
-                continue;
-            }
-            let entry = log::parse_entry(&line).map_err(|wrong| lines.wrong(&wrong))?;
-            replay.entry(&entry, &mut decisions).map_err(|wrong| lines.wrong(&wrong))?;
-            read_on = tell(args, &mut rules, &replay, &mut decisions)?;
-            if !read_on {
-                break 'files;
-            }
-        }
-        let Some(next) = others.next() else { break };
-        lines = Lines::open(next)?;
-        if lines.header()? != header {
-            bail!(lines.wrong("it is of another recording than the file before it; replay it by itself"));
+    let mut told = Telling::new(args, policy);
+    for path in &args.readings {
+        if !told.file(path)? {
+            return Ok(ExitCode::SUCCESS);
         }
     }
-    replay.finish(&mut decisions);
-    if read_on && tell(args, &mut rules, &replay, &mut decisions)? {
-        finish(args, &replay, rules)?;
+    if told.end_part()? {
+        told.finish()?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells decisions as they come, so that any number of them takes no memory; `false` = nobody reads any more.
-fn tell(args: &Args, rules: &mut [OfRule], replay: &Replay, decisions: &mut Vec<Decision>) -> anyhow::Result<bool> {
-    for decision in decisions.drain(..) {
-        if let Some(rule) = rules.iter_mut().find(|rule| rule.line == decision.line && rule.name == decision.rule) {
-            let count = match decision.outcome {
-                Outcome::Fired => &mut rule.fired,
-                Outcome::Released => &mut rule.released,
-                Outcome::Superseded => &mut rule.superseded,
-                Outcome::Unknown { .. } => &mut rule.unknown,
-                Outcome::Outranked => &mut rule.outranked,
-                Outcome::Limited => &mut rule.limited,
-                Outcome::Cooling => &mut rule.cooling,
-            };
-            *count += 1;
-        }
-        let acted = matches!(decision.outcome, Outcome::Fired | Outcome::Released | Outcome::Superseded);
-        if !(acted || args.all) {
-            continue;
-        }
-        let text = if args.json {
-            serde_json::to_string(&decision)? + "\n"
-        } else {
-            in_words(&decision, replay.told().first_ms.unwrap_or(0))
-        };
-        if !output::print_while_read(&text)? {
-            return Ok(false);
+/// All parts of a recording, one after the other, and what is told of them.
+struct Telling<'a> {
+    args: &'a Args,
+    policy: Policy,
+    rules: Vec<OfRule>,
+    /// The part that is told now, with its header.
+    part: Option<(Replay, log::Header)>,
+    decisions: Vec<Decision>,
+    parts: u64,
+    all: Told,
+    seconds: f64,
+    counts: Counts,
+    forecasts: Vec<ForecastErrors>,
+    /// Recorded decisions that are others although the rules were the same and no line was lost.
+    unexplained: u64,
+    /// Files whose last line was cut.
+    cut: Vec<PathBuf>,
+    /// The recording began in a file that was not given.
+    is_a_rest: bool,
+}
+
+impl<'a> Telling<'a> {
+    fn new(args: &'a Args, policy: Policy) -> Self {
+        let of = |(name, line): (&str, usize)| OfRule { name: name.to_owned(), line, ..OfRule::default() };
+        Self {
+            args,
+            rules: policy.names().map(of).collect(),
+            policy,
+            part: None,
+            decisions: Vec::new(),
+            parts: 0,
+            all: Told::default(),
+            seconds: 0.0,
+            counts: Counts::default(),
+            forecasts: Vec::new(),
+            unexplained: 0,
+            cut: Vec::new(),
+            is_a_rest: false,
         }
     }
-    Ok(true)
+
+    /// Tells a file; `false` = nobody reads any more.
+    fn file(&mut self, path: &Path) -> anyhow::Result<bool> {
+        let mut lines = Lines::open(path)?;
+        let mut is_first = true;
+        while let Some(line) = lines.next()? {
+            let is_header = std::mem::take(&mut is_first) || log::is_header(&line);
+            if is_header && !self.begin_part(&line, &lines)? {
+                return Ok(false);
+            }
+            if is_header || line.trim().is_empty() {
+                continue;
+            }
+            let entry = log::parse_entry(&line).map_err(|wrong| lines.wrong(&wrong))?;
+            let Some((replay, _)) = &mut self.part else { continue };
+            replay.entry(&entry, &mut self.decisions).map_err(|wrong| lines.wrong(&wrong))?;
+            if !self.tell()? {
+                return Ok(false);
+            }
+        }
+        if is_first {
+            let what = if lines.is_cut { "the file has no whole line" } else { "the file is empty" };
+            bail!(lines.wrong(&format!("{what}; record readings first")));
+        }
+        if lines.is_cut {
+            self.cut.push(lines.path);
+        }
+        Ok(true)
+    }
+
+    /// A header: another part begins afresh, or the one before it goes on in another file.
+    fn begin_part(&mut self, line: &str, lines: &Lines) -> anyhow::Result<bool> {
+        let header = log::parse_header(line).map_err(|wrong| lines.wrong(&wrong))?;
+        if let Some((_, before)) = self.part.as_ref().filter(|_| header.continues) {
+            if (log::Header { continues: before.continues, ..header }) != *before {
+                bail!(lines.wrong("it goes on with another recording than the one before it; replay it by itself"));
+            }
+            return Ok(true);
+        }
+        if !self.end_part()? {
+            return Ok(false);
+        }
+        self.parts += 1;
+        self.is_a_rest |= header.continues;
+        let here = self.args.here.clone().unwrap_or_else(|| header.here.clone());
+        let engine = Engine::new(self.policy.clone(), &here, self.args.forecast);
+        self.part = Some((Replay::new(engine, &here, header.clone()), header));
+        if self.parts == 1 || self.args.json {
+            return Ok(true);
+        }
+        let place = format!("{}:{}", lines.path.display(), lines.number);
+        output::print_while_read(&format!("part {}, from {place} on, begins afresh\n", self.parts))
+    }
+
+    /// The part that is told is over; `false` = nobody reads any more.
+    fn end_part(&mut self) -> anyhow::Result<bool> {
+        if let Some((replay, _)) = &mut self.part {
+            replay.finish(&mut self.decisions);
+        }
+        let read_on = self.tell()?;
+        let Some((replay, header)) = self.part.take() else { return Ok(read_on) };
+        let told = replay.told();
+        if let Some(first_ms) = told.first_ms {
+            self.seconds += told.last_ms.saturating_sub(first_ms) as f64 / 1e3;
+        }
+        if told.lost == 0 && !header.continues && header.rules.as_deref() == Some(&*self.policy.mark()) {
+            self.unexplained += told.others;
+        }
+        self.all.entries += told.entries;
+        self.all.ticks += told.ticks;
+        self.all.lost += told.lost;
+        self.all.same += told.same;
+        self.all.others += told.others;
+        self.counts.merge(replay.state().counts());
+        let errors = replay.engine().forecast_errors(replay.state());
+        if self.forecasts.is_empty() {
+            self.forecasts = errors;
+        } else {
+            // Of the same policy, so in the same order.
+            self.forecasts.iter_mut().zip(errors).for_each(|(all, one)| all.errors.merge(&one.errors));
+        }
+        Ok(read_on)
+    }
+
+    /// Tells decisions as they come, so that any number of them takes no memory; `false` = nobody reads any more.
+    fn tell(&mut self) -> anyhow::Result<bool> {
+        let began_ms = self.part.as_ref().and_then(|(replay, _)| replay.told().first_ms).unwrap_or(0);
+        for decision in self.decisions.drain(..) {
+            let rule = |rule: &&mut OfRule| rule.line == decision.line && rule.name == decision.rule;
+            if let Some(rule) = self.rules.iter_mut().find(rule) {
+                let count = match decision.outcome {
+                    Outcome::Fired => &mut rule.fired,
+                    Outcome::Released => &mut rule.released,
+                    Outcome::Superseded => &mut rule.superseded,
+                    Outcome::Unknown { .. } => &mut rule.unknown,
+                    Outcome::Outranked => &mut rule.outranked,
+                    Outcome::Limited => &mut rule.limited,
+                    Outcome::Cooling => &mut rule.cooling,
+                };
+                *count += 1;
+            }
+            let acted = matches!(decision.outcome, Outcome::Fired | Outcome::Released | Outcome::Superseded);
+            if !(acted || self.args.all) {
+                continue;
+            }
+            let text =
+                if self.args.json { serde_json::to_string(&decision)? + "\n" } else { in_words(&decision, began_ms) };
+            if !output::print_while_read(&text)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        let forecasts: Vec<OfForecast> = self.forecasts.iter().map(of_forecast).collect();
+        if self.args.json {
+            let Told { entries, ticks, same, others, lost, .. } = self.all;
+            let recorded = Recorded { same, others, lines_lost: lost, lines_cut: self.cut.len() as u64 };
+            let (parts, rules, counts) = (self.parts, self.rules, self.counts);
+            let summary = Summary { parts, entries, ticks, rules, forecasts, counts, recorded };
+            return output::print(&(serde_json::to_string(&summary)? + "\n"));
+        }
+        output::print(&self.in_words(&forecasts))
+    }
+
+    /// The table of rules, and what is to be known beside it.
+    fn in_words(&self, forecasts: &[OfForecast]) -> String {
+        let Self { args, all, seconds, counts, .. } = self;
+        let parts = if self.parts > 1 { format!(" in {} parts", self.parts) } else { String::new() };
+        let mut text = format!(
+            "\n{} on {}: {} lines and {} ticks of {seconds:.1} s{parts}\n",
+            args.policy.display(),
+            args.readings.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" "),
+            all.entries,
+            all.ticks
+        );
+        text += &format!(
+            "{:<16}{:>6}{:>9}{:>10}{:>12}{:>9}{:>11}{:>9}{:>9}\n",
+            "rule", "line", "fired", "released", "superseded", "unknown", "outranked", "limited", "cooling"
+        );
+        for rule in &self.rules {
+            let OfRule { name, line, fired, released, superseded, unknown, outranked, limited, cooling } = rule;
+            text += &format!(
+                "{name:<16}{line:>6}{fired:>9}{released:>10}{superseded:>12}{unknown:>9}{outranked:>11}{limited:>9}{cooling:>9}\n"
+            );
+        }
+        text += &self.compared();
+        for path in &self.cut {
+            let path = path.display();
+            text += &format!(
+                "{path}: its last line was cut, as by a full disk or the end of the server, and not read; all others were\n"
+            );
+        }
+        if self.is_a_rest {
+            text += "the recording began in a file before these (FILE.1); give that first, as decisions may differ\n";
+        }
+        if all.lost > 0 {
+            text += &format!("{} lines were lost when it was recorded: what comes behind them may differ\n", all.lost);
+        }
+        for forecast in forecasts {
+            text += &format!("forecast {}\n", forecast.words);
+        }
+        for (count, what) in [
+            (counts.unasked, "readings that no rule asks for"),
+            (counts.out_of_order, "readings older than one that was there"),
+            (counts.senseless, "readings of nobody, of the future or without sense"),
+            (counts.atoms_refused, "atoms too many"),
+            (counts.sessions_refused, "sessions too many"),
+            (counts.untold, "reasons for not firing that were too many to tell"),
+        ] {
+            if count > 0 {
+                text += &format!("passed over: {count} {what}\n");
+            }
+        }
+        text
+    }
+
+    /// Whether the decisions are those that were recorded; of others why, as far as that is known.
+    fn compared(&self) -> String {
+        let Told { same, others, .. } = self.all;
+        if (same, others) == (0, 0) {
+            return String::new();
+        }
+        if others == 0 {
+            return format!("all {same} recorded decisions are the same\n");
+        }
+        let why = if self.unexplained > 0 {
+            "although the rules are the same: made with other forecasts (--forecast), or by another version of weir"
+        } else if self.all.lost > 0 || self.is_a_rest {
+            "of other rules, or for want of what was lost or is not here"
+        } else {
+            "of other rules"
+        };
+        format!("{same} recorded decisions are the same, {others} are not: {why}\n")
+    }
 }
 
 /// Time since the recording began, rule, for whom and what; below it the readings.
@@ -214,104 +403,54 @@ fn in_words(decision: &Decision, began_ms: u64) -> String {
     text
 }
 
-fn finish(args: &Args, replay: &Replay, rules: Vec<OfRule>) -> anyhow::Result<()> {
-    let told = replay.told();
-    let forecasts = replay.engine().forecast_errors(replay.state()).into_iter().map(|one| {
-        let (error_mean, bias) = (one.errors.mean(), one.errors.bias());
-        let words = match (error_mean, one.errors.share()) {
-            (Some(mean), share) => {
-                let share = share.map_or(String::new(), |share| format!(", {:.0}% of what came", 100.0 * share));
-                let shown = one.resource.dimension().show(mean);
-                format!("{}: {} forecasts judged, wrong by {shown} on average{share}", one.metric, one.errors.count)
-            }
-            _ => format!("{}: no forecast whose time has come", one.metric),
-        };
-        OfForecast { metric: one.metric, judged: one.errors.count, error_mean, bias, words }
-    });
-    let forecasts: Vec<OfForecast> = forecasts.collect();
-    let counts = replay.state().counts();
-    if args.json {
-        let recorded = Recorded { same: told.same, others: told.others, lines_lost: told.lost };
-        let summary = Summary { entries: told.entries, ticks: told.ticks, rules, forecasts, counts, recorded };
-        return output::print(&(serde_json::to_string(&summary)? + "\n"));
-    }
-    let seconds = told.first_ms.map_or(0.0, |first_ms| (told.last_ms - first_ms.min(told.last_ms)) as f64 / 1e3);
-    let mut text = format!(
-        "\n{} on {}: {} lines and {} ticks of {seconds:.1} s\n",
-        args.policy.display(),
-        args.readings.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" "),
-        told.entries,
-        told.ticks
-    );
-    text += &format!(
-        "{:<16}{:>6}{:>9}{:>10}{:>12}{:>9}{:>11}{:>9}{:>9}\n",
-        "rule", "line", "fired", "released", "superseded", "unknown", "outranked", "limited", "cooling"
-    );
-    for rule in &rules {
-        let OfRule { name, line, fired, released, superseded, unknown, outranked, limited, cooling } = rule;
-        text += &format!(
-            "{name:<16}{line:>6}{fired:>9}{released:>10}{superseded:>12}{unknown:>9}{outranked:>11}{limited:>9}{cooling:>9}\n"
-        );
-    }
-    match (told.same, told.others) {
-        (0, 0) => {}
-        (same, 0) => text += &format!("all {same} recorded decisions are the same\n"),
-        (same, others) => {
-            text += &format!("{same} recorded decisions are the same, {others} are not: of other rules\n");
+fn of_forecast(one: &ForecastErrors) -> OfForecast {
+    let (error_mean, bias) = (one.errors.mean(), one.errors.bias());
+    let words = match (error_mean, one.errors.share()) {
+        (Some(mean), share) => {
+            let share = share.map_or(String::new(), |share| format!(", {:.0}% of what came", 100.0 * share));
+            let shown = one.resource.dimension().show(mean);
+            format!("{}: {} forecasts judged, wrong by {shown} on average{share}", one.metric, one.errors.count)
         }
-    }
-    if told.lost > 0 {
-        text += &format!("{} lines were lost when it was recorded: what comes behind them may differ\n", told.lost);
-    }
-    for forecast in &forecasts {
-        text += &format!("forecast {}\n", forecast.words);
-    }
-    for (count, what) in [
-        (counts.unasked, "readings that no rule asks for"),
-        (counts.out_of_order, "readings older than one that was there"),
-        (counts.senseless, "readings of nobody, of the future or without sense"),
-        (counts.atoms_refused, "atoms too many"),
-        (counts.sessions_refused, "sessions too many"),
-        (counts.untold, "reasons for not firing that were too many to tell"),
-    ] {
-        if count > 0 {
-            text += &format!("passed over: {count} {what}\n");
-        }
-    }
-    output::print(&text)
+        _ => format!("{}: no forecast whose time has come", one.metric),
+    };
+    OfForecast { metric: one.metric.clone(), judged: one.errors.count, error_mean, bias, words }
 }
 
-/// The lines of a file, each within its bound.
+/// The whole lines of a file, each within its bound.
 struct Lines {
     path: PathBuf,
     from: BufReader<File>,
     number: usize,
+    /// The last line ends in the middle, and is none of them.
+    is_cut: bool,
 }
 
 impl Lines {
     fn open(path: &Path) -> anyhow::Result<Self> {
         let path = if path.is_dir() { path.join("readings.jsonl") } else { path.to_owned() };
         let file = File::open(&path).with_context(|| path.display().to_string())?;
-        Ok(Self { path, from: BufReader::new(file), number: 0 })
-    }
-
-    fn header(&mut self) -> anyhow::Result<log::Header> {
-        let line = self.next()?.with_context(|| self.wrong("the file is empty; record readings first").to_string())?;
-        log::parse_header(&line).map_err(|wrong| self.wrong(&wrong))
+        Ok(Self { path, from: BufReader::new(file), number: 0, is_cut: false })
     }
 
     fn next(&mut self) -> anyhow::Result<Option<String>> {
         self.number += 1;
-        let mut line = String::new();
+        let mut line = Vec::new();
         let most = log::LINE_BYTES_MAX as u64 + 2;
-        let read = (&mut self.from).take(most).read_line(&mut line);
+        let read = (&mut self.from).take(most).read_until(b'\n', &mut line);
         let read = read.map_err(|error| self.wrong(&error.to_string()))?;
-        if read as u64 == most && !line.ends_with('\n') {
+        let ends = line.ends_with(b"\n");
+        if read as u64 == most && !ends {
             bail!(self.wrong(&format!("more than {} bytes", log::LINE_BYTES_MAX)));
         }
-        let whole = line.trim_end_matches(['\n', '\r']).len();
-        line.truncate(whole);
-        Ok((read > 0).then_some(line))
+        if read == 0 {
+            return Ok(None);
+        }
+        if !ends && log::is_cut(&line) {
+            self.is_cut = true;
+            return Ok(None);
+        }
+        let line = String::from_utf8(line).map_err(|_| self.wrong("this line is no text (UTF-8)"))?;
+        Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
     }
 
     fn wrong(&self, what: &str) -> anyhow::Error {

@@ -245,7 +245,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
         return Ok(ExitCode::from(2));
     }
-    let mut adapting = match Adapting::new(&read_again.rules, &options) {
+    let mut adapting = match Adapting::new(&read_again.rules, &options, &read_again.root) {
         Ok(adapting) => adapting,
         Err(wrong) => {
             eprintln!("weir serve: {wrong}");

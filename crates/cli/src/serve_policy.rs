@@ -4,18 +4,19 @@
 use crate::webhook::Webhook;
 use crate::{check, replay, units};
 use anyhow::Context;
-use std::io::Read;
-use std::os::fd::AsRawFd;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_adapt::Policy;
 use weir_adapt::forecast::Method;
-use weir_server::{Adviser, Control, Options, Server, Teller};
-use weir_steward::clerk::{self, Places};
-use weir_steward::{Hands, Ready, Running, Setup, Steward};
+use weir_server::{Adviser, Control, Options, Placed, Server, Teller};
+use weir_steward::clerk::{self, Alerts, Places};
+use weir_steward::{ClerkEnds, Hands, Ready, Running, Setup, Steward, check_recording};
 use weir_store::Limits;
 
 /// Bytes that the pipe to the clerk holds, as far as the system allows.
@@ -24,31 +25,33 @@ const PIPE_BYTES: libc::c_int = 1 << 20;
 const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
 /// From one judgement of what the requests are to the next.
 const JUDGE_EVERY: Duration = Duration::from_secs(10);
+/// From one look at the rules to the next, unless somebody says otherwise.
+const TICK: Duration = Duration::from_secs(1);
 /// How long the end waits for the clerk: as long as one more try takes.
 const CLERK_PATIENCE: Duration = Duration::from_secs(6);
 
 /// Rules for the server.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Rules")]
 pub(crate) struct PolicyArgs {
     /// Adapt by the rules in FILE: refuse a share, use variants, alert; SIGHUP has it read again
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
 
-    /// From one look at the rules to the next
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = tick)]
-    tick: Duration,
+    /// From one look at the rules to the next [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = tick)]
+    tick: Option<Duration>,
 
-    /// The name that pools of the policy have for this node
-    #[arg(long, value_name = "NAME", default_value = "here")]
-    node: String,
+    /// The name that pools of the policy have for this node [default: here]
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
 
-    /// How forecasts are made: least-squares, robust, or seasonal:PERIOD such as seasonal:24h
-    #[arg(long, value_name = "METHOD", default_value = "least-squares", value_parser = replay::method)]
-    forecast: Method,
+    /// How forecasts are made: least-squares, robust, or seasonal:PERIOD such as seasonal:24h [default: least-squares]
+    #[arg(long, value_name = "METHOD", value_parser = replay::method)]
+    forecast: Option<Method>,
 
-    /// Write readings and decisions to FILE, which weir replay reads; at 64 MiB, and for another policy, it becomes
-    /// FILE.1, of which four are kept
+    /// Write readings and decisions to FILE, behind those that are there, for weir replay; at 64 MiB it becomes FILE.1, of
+    /// which four are kept
     #[arg(long, value_name = "FILE")]
     decisions: Option<PathBuf>,
 
@@ -59,6 +62,129 @@ pub(crate) struct PolicyArgs {
     /// Post alerts as JSON to URL
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
+}
+
+/// Rules and how they are used: what the configuration says, and the command line, which counts more.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) file: PathBuf,
+    tick: Duration,
+    pub(crate) node: String,
+    method: Method,
+    decisions: Option<PathBuf>,
+    environment: Option<PathBuf>,
+    webhook: Option<String>,
+    has_reserve: bool,
+}
+
+/// Something that cannot be used.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    pub(crate) source: Source,
+    pub(crate) what: String,
+    pub(crate) remedy: String,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source {
+    /// An option of the command line.
+    Option(&'static str),
+    /// Line and column of the configuration.
+    Place(usize, usize),
+}
+
+impl Settings {
+    /// None where there are no rules.
+    ///
+    /// # Errors
+    /// Everything that cannot be used.
+    pub(crate) fn of(args: &PolicyArgs, options: &Options) -> Result<Option<Self>, Vec<Wrong>> {
+        let said = options.policy.as_ref();
+        let Some(file) = args.policy.clone().or_else(|| Some(said?.file.clone())) else {
+            let unused = [
+                ("--decisions", args.decisions.is_some()),
+                ("--environment", args.environment.is_some()),
+                ("--webhook", args.webhook.is_some()),
+                ("--tick", args.tick.is_some()),
+                ("--node", args.node.is_some()),
+                ("--forecast", args.forecast.is_some()),
+            ];
+            let unused = unused.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| Wrong {
+                source: Source::Option(option),
+                what: "it is for rules".to_owned(),
+                remedy: "add --policy FILE, or leave it away".to_owned(),
+            });
+            let unused: Vec<Wrong> = unused.collect();
+            return if unused.is_empty() { Ok(None) } else { Err(unused) };
+        };
+        let mut wrong = Vec::new();
+        let mut test = |source: Source, tested: Result<(), String>| {
+            let Err(error) = tested else { return };
+            let (what, remedy) = error.rsplit_once("; ").unwrap_or((&error, "give another one"));
+            wrong.push(Wrong { source, what: what.to_owned(), remedy: remedy.to_owned() });
+        };
+        let method = match said.and_then(|said| said.forecast.as_ref()).filter(|_| args.forecast.is_none()) {
+            Some(Placed { value, line, column }) => replay::method(value).unwrap_or_else(|remedy| {
+                test(Source::Place(*line, *column), Err(format!("there is no way of forecasts \"{value}\"; {remedy}")));
+                Method::default()
+            }),
+            None => args.forecast.unwrap_or_default(),
+        };
+        let decisions = chosen("--decisions", args.decisions.as_ref(), said.and_then(|said| said.decisions.as_ref()));
+        let environment =
+            chosen("--environment", args.environment.as_ref(), said.and_then(|said| said.environment.as_ref()));
+        let webhook = chosen("--webhook", args.webhook.as_ref(), said.and_then(|said| said.webhook.as_ref()));
+        if let Some((path, from)) = &decisions {
+            test(*from, check_recording(path).map_err(|error| error.to_string()));
+        }
+        if let Some((path, from)) = &environment {
+            test(*from, weir_store::check_store(path).map_err(|error| error.to_string()));
+            if decisions.as_ref().is_some_and(|(decisions, _)| decisions == path) {
+                test(*from, Err(format!("{} is the recording, too; give another file", path.display())));
+            }
+        }
+        if let Some((url, from)) = &webhook {
+            test(*from, weir_load::Url::parse(url).map(drop).map_err(|error| format!("{url}: {error}")));
+        }
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        let node = args.node.clone().or_else(|| Some(said?.node.as_ref()?.value.clone()));
+        Ok(Some(Self {
+            file,
+            tick: args.tick.or_else(|| said?.tick).unwrap_or(TICK),
+            node: node.unwrap_or_else(|| "here".to_owned()),
+            method,
+            decisions: decisions.map(|(path, _)| path),
+            environment: environment.map(|(path, _)| path),
+            webhook: webhook.map(|(url, _)| url),
+            has_reserve: options.reserve_loops > 0,
+        }))
+    }
+
+    pub(crate) fn setup(&self) -> Setup {
+        Setup {
+            here: self.node.clone(),
+            tick: self.tick,
+            method: self.method,
+            is_recorded: self.decisions.is_some(),
+            judge_every: JUDGE_EVERY,
+            has_reserve: self.has_reserve,
+        }
+    }
+
+    /// What is seldom meant: a policy with pools, none of which has this node.
+    pub(crate) fn doubt(&self, policy: &Policy) -> Option<String> {
+        let is_nowhere = !policy.nodes().is_empty() && !policy.has_in_pools(&self.node);
+        is_nowhere.then(|| format!("no pool has the node `{}`, so its readings are in none", self.node))
+    }
+}
+
+/// What the command line says, else what the configuration does, and where.
+fn chosen<T: Clone>(option: &'static str, given: Option<&T>, said: Option<&Placed<T>>) -> Option<(T, Source)> {
+    let given = given.map(|value| (value.clone(), Source::Option(option)));
+    given.or_else(|| said.map(|said| (said.value.clone(), Source::Place(said.line, said.column))))
 }
 
 fn tick(text: &str) -> Result<Duration, String> {
@@ -122,49 +248,35 @@ pub(crate) struct ClerkArgs {
 /// Rules at work beside a server.
 pub(crate) struct Adapting {
     steward: Steward,
-    args: PolicyArgs,
-    file: PathBuf,
+    settings: Settings,
+    /// Whether the command line names the file, whatever a configuration says later.
+    is_named: bool,
     ready: Option<Ready>,
     running: Option<Running>,
     /// Where the clerk's end shows.
-    clerk: Option<ChildStdout>,
+    clerk: Option<File>,
     notice: fn(&str),
 }
 
 impl Adapting {
-    /// By the policy of the command line or of the configuration; `None` without one. `Err`: it cannot be used, in lines
+    /// By the policy of the command line or of the `configuration`; `None` without one. `Err`: it cannot be used, in lines
     /// that say where and why.
-    pub(crate) fn new(args: &PolicyArgs, options: &Options) -> Result<Option<Self>, String> {
-        let Some(file) = args.policy.clone().or_else(|| options.policy.clone()) else {
-            let unused = [
-                ("--decisions", args.decisions.is_some()),
-                ("--environment", args.environment.is_some()),
-                ("--webhook", args.webhook.is_some()),
-            ];
-            return match unused.into_iter().find(|(_, is_given)| *is_given) {
-                Some((option, _)) => Err(format!("{option} is for rules; add --policy FILE, or leave it away")),
-                None => Ok(None),
+    pub(crate) fn new(args: &PolicyArgs, options: &Options, configuration: &Path) -> Result<Option<Self>, String> {
+        let found = Settings::of(args, options).map_err(|wrong| {
+            let line = |Wrong { source, what, remedy }: &Wrong| match source {
+                Source::Option(option) => format!("{option}: {what}; {remedy}"),
+                Source::Place(line, column) => format!("{}:{line}:{column}: {what}; {remedy}", configuration.display()),
             };
-        };
-        let policy = read(&file)?;
-        let setup = Setup {
-            here: args.node.clone(),
-            tick: args.tick,
-            method: args.forecast,
-            is_recorded: args.decisions.is_some(),
-            judge_every: JUDGE_EVERY,
-            has_reserve: options.reserve_loops > 0,
-        };
-        if !policy.nodes().is_empty() && !policy.has_in_pools(&args.node) {
-            (options.notice)(&format!(
-                "no pool of {} has the node `{}`, so its readings are in none; name it by --node",
-                file.display(),
-                args.node
-            ));
+            wrong.iter().map(line).collect::<Vec<_>>().join("\nweir serve: ")
+        })?;
+        let Some(settings) = found else { return Ok(None) };
+        let policy = read(&settings.file)?;
+        if let Some(doubt) = settings.doubt(&policy) {
+            (options.notice)(&format!("{}: {doubt}; name it by --node", settings.file.display()));
         }
-        let steward = Steward::new(policy, setup).map_err(|error| error.to_string())?;
-        let (args, notice) = (args.clone(), options.notice);
-        Ok(Some(Self { steward, args, file, ready: None, running: None, clerk: None, notice }))
+        let steward = Steward::new(policy, settings.setup()).map_err(|error| error.to_string())?;
+        let (is_named, notice) = (args.policy.is_some(), options.notice);
+        Ok(Some(Self { steward, settings, is_named, ready: None, running: None, clerk: None, notice }))
     }
 
     pub(crate) fn adviser(&self) -> Arc<dyn Adviser> {
@@ -177,21 +289,21 @@ impl Adapting {
 
     /// The file of the rules, which is read again.
     pub(crate) fn file(&self) -> &Path {
-        &self.file
+        &self.settings.file
     }
 
     /// Opens and starts what a confined server could not, as the user as whom it will run.
     pub(crate) fn prepare(&mut self, server: &Server, user: Option<&str>) -> anyhow::Result<()> {
-        let PolicyArgs { decisions, environment, webhook, .. } = &self.args;
-        let pipe = if decisions.is_some() || environment.is_some() || webhook.is_some() {
-            let (pipe, end) = start_clerk(&self.args, user)?;
-            self.clerk = Some(end);
-            Some(pipe)
+        let Settings { decisions, environment, webhook, .. } = &self.settings;
+        let ends = if decisions.is_some() || environment.is_some() || webhook.is_some() {
+            let ends = start_clerk(&self.settings, user)?;
+            self.clerk = Some(ends.reports.try_clone().context("the clerk's other pipe")?);
+            Some(ends)
         } else {
             None
         };
         let orders = Box::new(Orders { control: server.control(), notice: self.notice });
-        self.ready = Some(self.steward.ready(server.counters(), Some(orders), pipe, self.notice));
+        self.ready = Some(self.steward.ready(server.counters(), Some(orders), ends, self.notice));
         Ok(())
     }
 
@@ -206,16 +318,17 @@ impl Adapting {
 
     /// Reads the rules again; with mistakes in them the former ones stay.
     pub(crate) fn read_again(&mut self, options: Option<&Options>) {
-        if let Some(file) = options.and_then(|options| options.policy.as_ref()).filter(|_| self.args.policy.is_none()) {
-            self.file.clone_from(file);
+        if let Some(policy) = options.and_then(|options| options.policy.as_ref()).filter(|_| !self.is_named) {
+            self.settings.file.clone_from(&policy.file);
         }
         let Some(running) = &self.running else { return };
-        let replaced = read(&self.file).and_then(|policy| running.replace(policy).map_err(|error| error.to_string()));
+        let file = &self.settings.file;
+        let replaced = read(file).and_then(|policy| running.replace(policy).map_err(|error| error.to_string()));
+        let file = file.display();
         match replaced {
-            Ok(()) => (self.notice)(&format!("{} was read again and its rules hold", self.file.display())),
+            Ok(()) => (self.notice)(&format!("{file} was read again and its rules hold")),
             Err(why) => {
                 running.refused(&why);
-                let file = self.file.display();
                 (self.notice)(&format!("{why}\nweir serve: {file} was not taken up; the rules before it stay"));
             }
         }
@@ -227,16 +340,29 @@ impl Adapting {
             running.stop();
         }
         drop(self.ready);
-        if let Some(end) = self.clerk {
-            let mut poll = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            let patience_ms = CLERK_PATIENCE.as_millis() as libc::c_int;
-            // SAFETY: the kernel writes into the structure, which lives over the call.
-            let waited = unsafe { libc::poll(&raw mut poll, 1, patience_ms) };
-            if waited == 0 {
-                (self.notice)(
-                    "what was to be kept or told elsewhere takes longer than the server; it goes on by itself",
-                );
-            }
+        if let Some(end) = self.clerk
+            && !has_ended(end, CLERK_PATIENCE)
+        {
+            (self.notice)("what was to be kept or told elsewhere takes longer than the server; it goes on by itself");
+        }
+    }
+}
+
+/// Waits for the end of a pipe that does not wait, for so long; what comes before it was for somebody else.
+fn has_ended(mut pipe: File, most: Duration) -> bool {
+    let until = Instant::now() + most;
+    loop {
+        let mut poll = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let left_ms = until.saturating_duration_since(Instant::now()).as_millis() as libc::c_int;
+        // SAFETY: the kernel writes into the structure, which lives over the call.
+        if unsafe { libc::poll(&raw mut poll, 1, left_ms) } == 0 {
+            return false;
+        }
+        match pipe.read(&mut [0; 4096]) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => return true,
         }
     }
 }
@@ -251,17 +377,16 @@ fn read(file: &Path) -> Result<Policy, String> {
     Ok(policy)
 }
 
-/// Starts the clerk with a pipe to it that does not wait, and one that ends when it does.
-fn start_clerk(args: &PolicyArgs, user: Option<&str>) -> anyhow::Result<(ChildStdin, ChildStdout)> {
+/// Starts the clerk with a pipe to it, and one from it that ends when it does; neither waits.
+fn start_clerk(settings: &Settings, user: Option<&str>) -> anyhow::Result<ClerkEnds> {
     let program = std::env::current_exe().context("where this program is")?;
     let mut command = Command::new(program);
     command.arg("serve-clerk").stdin(Stdio::piped()).stdout(Stdio::piped());
-    let paths = [("--decisions", &args.decisions), ("--environment", &args.environment)];
+    let paths = [("--decisions", &settings.decisions), ("--environment", &settings.environment)];
     for (option, path) in paths.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?))) {
         command.arg(option).arg(path);
     }
-    if let Some(url) = &args.webhook {
-        weir_load::Url::parse(url).with_context(|| format!("--webhook {url}"))?;
+    if let Some(url) = &settings.webhook {
         command.arg("--webhook").arg(url);
     }
     if let Some((uid, gid)) = user.map(ids).transpose()? {
@@ -269,20 +394,23 @@ fn start_clerk(args: &PolicyArgs, user: Option<&str>) -> anyhow::Result<(ChildSt
     }
     // Ctrl-C in a terminal is for the server; the clerk ends when the server has.
     let mut child = command.process_group(0).spawn().context("starting the clerk")?;
-    let pipe = child.stdin.take().context("the clerk's pipe")?;
-    let end = child.stdout.take().context("the clerk's other pipe")?;
-    let fd = pipe.as_raw_fd();
-    // SAFETY: the calls take no pointers. A pipe that stays small holds less, and one that waits is refused.
-    let flags = unsafe {
-        libc::fcntl(fd, libc::F_SETPIPE_SZ, PIPE_BYTES);
-        libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK)
-    };
-    anyhow::ensure!(flags >= 0, "the pipe to the clerk would wait: {}", std::io::Error::last_os_error());
-    Ok((pipe, end))
+    let asks = child.stdin.take().context("the clerk's pipe")?;
+    let reports = File::from(OwnedFd::from(child.stdout.take().context("the clerk's other pipe")?));
+    // SAFETY: the call takes no pointers. A pipe that stays small holds less.
+    unsafe { libc::fcntl(asks.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
+    not_to_wait(asks.as_fd()).and_then(|()| not_to_wait(reports.as_fd())).context("a pipe of the clerk would wait")?;
+    Ok(ClerkEnds { asks, reports, pid: child.id() })
+}
+
+/// Has calls fail that would wait.
+fn not_to_wait(pipe: BorrowedFd<'_>) -> std::io::Result<()> {
+    // SAFETY: the call takes no pointers.
+    let flags = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    if flags < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// The numbers of a user and its group.
-fn ids(name: &str) -> anyhow::Result<(libc::uid_t, libc::gid_t)> {
+pub(crate) fn ids(name: &str) -> anyhow::Result<(libc::uid_t, libc::gid_t)> {
     let text = std::ffi::CString::new(name)?;
     // SAFETY: the text lives over the call; no other thread runs yet that could ask for another user.
     let entry = unsafe { libc::getpwnam(text.as_ptr()).as_ref() };
@@ -299,15 +427,33 @@ pub(crate) fn clerk(args: &ClerkArgs) -> anyhow::Result<ExitCode> {
         database: args.environment.clone(),
         limits: Limits { bytes: 64 << 20, ..Limits::default() },
     };
-    let alert = |alert| {
-        if let Some(webhook) = &webhook {
-            webhook.send(alert);
-        }
-    };
+    // The server hears of what was lost when it looks; a clerk that waited for it would hold it up.
+    let reports = File::from(std::io::stdout().as_fd().try_clone_to_owned().context("the way back to the server")?);
+    not_to_wait(reports.as_fd()).context("the way back to the server")?;
     let from: &mut dyn Read = &mut std::io::stdin().lock();
-    clerk::run(from, &places, alert, |wrong| eprintln!("weir serve: {wrong}"));
-    if let Some(lost) = webhook.and_then(Webhook::finish) {
+    let mut alerts = Posted(webhook);
+    clerk::run(from, reports, &places, &mut alerts, |wrong| eprintln!("weir serve: {wrong}"));
+    if let Some(lost) = alerts.0.and_then(Webhook::finish) {
         eprintln!("weir serve: {lost}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Alerts by a webhook, if there is one.
+struct Posted(Option<Webhook>);
+
+impl Alerts for Posted {
+    fn send(&mut self, alert: serde_json::Value) {
+        if let Some(webhook) = &self.0 {
+            webhook.send(alert);
+        }
+    }
+
+    fn lost(&self) -> u64 {
+        self.0.as_ref().map_or(0, Webhook::lost)
+    }
+
+    fn failing(&self) -> Option<String> {
+        self.0.as_ref().and_then(Webhook::failing)
+    }
 }

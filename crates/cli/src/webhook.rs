@@ -3,9 +3,9 @@
 
 use anyhow::{Context, bail};
 use serde_json::Value;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_load::{Control, Options, StopRule, Url};
@@ -32,6 +32,8 @@ struct Counts {
     failed: AtomicU64,
     /// The command ends: no further tries.
     ending: AtomicBool,
+    /// Why the last try was in vain; none if it was not.
+    failing: Mutex<Option<String>>,
 }
 
 impl Webhook {
@@ -54,6 +56,16 @@ impl Webhook {
         if !taken {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Alerts that were not delivered, and will not be.
+    pub(crate) fn lost(&self) -> u64 {
+        self.counts.failed.load(Ordering::Relaxed) + self.counts.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Why the last try was in vain; none if it was not.
+    pub(crate) fn failing(&self) -> Option<String> {
+        self.counts.failing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends it: what waits gets one more try each. What was not delivered is told.
@@ -89,9 +101,24 @@ fn deliver(caller: &Caller, waiting: &Receiver<Value>, counts: &Counts) {
 fn delivered(caller: &Caller, body: &[u8], counts: &Counts) -> bool {
     let mut pause = FIRST_PAUSE;
     for number in 1..=TRIES {
-        let Err(error) = caller.post(body) else { return true };
+        let error = caller.post(body).err().map(|error| format!("{error:#}"));
+        let before = {
+            let mut failing = counts.failing.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *failing, error.clone())
+        };
+        let who = caller.who;
+        let Some(error) = error else {
+            if before.is_some() {
+                let lost = counts.failed.load(Ordering::Relaxed) + counts.dropped.load(Ordering::Relaxed);
+                eprintln!("{who}: the webhook takes alerts again; {lost} were lost so far");
+            }
+            return true;
+        };
         let last = number == TRIES || counts.ending.load(Ordering::Acquire);
-        eprintln!("{}: the webhook: {error:#}{}", caller.who, if last { "" } else { "; it is tried again" });
+        // Told when it begins, not at each try.
+        if before.is_none() {
+            eprintln!("{who}: the webhook: {error}; {TRIES} tries are made within half a minute for each alert");
+        }
         if last {
             return false;
         }

@@ -122,6 +122,75 @@ fn a_program_is_told_decisions_in_lines() {
 }
 
 #[test]
+fn a_recording_that_was_cut_is_read_up_to_its_last_whole_line() {
+    let (folder, policy) = file("flood.policy", EXAMPLE);
+    let readings = folder.path().join("readings.jsonl");
+    let path = readings.to_str().expect("a readable path");
+    let whole = crowd();
+    let cut_at = |end: usize| {
+        fs::write(&readings, &whole[..end]).expect("a new file");
+        let replayed = output(&["replay", &policy, path]);
+        let said = String::from_utf8_lossy(&replayed.stdout).into_owned() + &String::from_utf8_lossy(&replayed.stderr);
+        (replayed.status.code(), said)
+    };
+    for cut in [2, 3, 30] {
+        let (code, said) = cut_at(whole.len() - cut);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(
+            said.contains("239 lines and 238 ticks") && said.contains(&format!("{path}: its last line was cut")),
+            "{said}"
+        );
+        assert!(!said.contains("column"), "{said}");
+    }
+    // Only its end of line is missing, so the line is whole.
+    let (code, said) = cut_at(whole.len() - 1);
+    assert!(code == Some(0) && said.contains("240 lines") && !said.contains("cut"), "{said}");
+    let (code, said) = cut_at(20);
+    assert!(code == Some(1) && said.contains("the file has no whole line"), "{said}");
+    // In the middle of a file half a line is a mistake.
+    fs::write(&readings, whole.replacen("\"value\":\"20rps\"}", "\"val", 1)).expect("a new file");
+    let replayed = output(&["replay", &policy, path]);
+    let said = String::from_utf8_lossy(&replayed.stderr);
+    assert!(said.contains(&format!("{path}:2: it ends in the middle")), "{said}");
+}
+
+#[test]
+fn each_part_of_a_recording_begins_afresh() {
+    let (folder, policy) = file("flood.policy", EXAMPLE);
+    let path = |name: &str| folder.path().join(name).to_str().expect("a readable path").to_owned();
+    let (one, again, rest) = (path("one.jsonl"), path("again.jsonl"), path("rest.jsonl"));
+    fs::write(&one, crowd()).expect("a new file");
+    fs::write(&again, crowd() + &crowd()).expect("a new file");
+    let summary = |args: &[&str]| -> Value {
+        let replayed = output(&[&["replay", "--json", &policy], args].concat());
+        let said = String::from_utf8_lossy(&replayed.stdout).into_owned();
+        serde_json::from_str(said.lines().next_back().expect("a summary")).expect("JSON")
+    };
+    let fired = |of: &Value| {
+        let rules = of["rules"].as_array().expect("rules");
+        rules.iter().find(|rule| rule["name"] == "flash").expect("the rule")["fired"].as_u64().expect("a count")
+    };
+    let (once, twice) = (summary(&[&one]), summary(&[&again]));
+    assert_eq!((&once["parts"], &twice["parts"]), (&1.into(), &2.into()));
+    assert_eq!((fired(&once), fired(&twice)), (1, 2), "{twice}");
+    assert_eq!(twice["entries"], 2 * once["entries"].as_u64().expect("a count"));
+    assert_eq!(summary(&[&one, &one])["parts"], 2);
+    // A part that goes on in another file does not.
+    let half = crowd();
+    let half: Vec<&str> = half.lines().collect();
+    fs::write(&one, half[..150].join("\n") + "\n").expect("a new file");
+    let header = half[0].replace("3000}", "3000,\"continues\":true}");
+    fs::write(&rest, [&[&*header][..], &half[150..]].concat().join("\n") + "\n").expect("a new file");
+    let continued = summary(&[&one, &rest]);
+    assert_eq!((&continued["parts"], &continued["ticks"], fired(&continued)), (&1.into(), &once["ticks"], 1));
+    let alone = output(&["replay", &policy, &rest]);
+    assert!(String::from_utf8_lossy(&alone.stdout).contains("began in a file before these"));
+    fs::write(&rest, header.replace("n1", "n2") + "\n").expect("a new file");
+    let other = output(&["replay", &policy, &one, &rest]);
+    assert!(String::from_utf8_lossy(&other.stderr).contains(":1: it goes on with another recording"));
+}
+
+#[test]
 fn readings_that_cannot_be_read_are_told_with_their_line() {
     let (folder, policy) = file("flood.policy", EXAMPLE);
     let readings = folder.path().join("readings.jsonl");
@@ -129,7 +198,7 @@ fn readings_that_cannot_be_read_are_told_with_their_line() {
     let header = crowd().lines().next().expect("a header").to_owned();
     for (text, words) in [
         (String::new(), "the file is empty"),
-        ("{}\n".to_owned(), ":1: the first line is no header"),
+        ("{}\n".to_owned(), ":1: this line is no header"),
         (format!("{header}\n\n{{\"at_ms\":5,\"tock\":true}}\n"), ":3: unknown field"),
         (
             format!("{header}\n{{\"at_ms\":5,\"tick\":true}}\n{{\"at_ms\":4,\"tick\":true}}\n"),

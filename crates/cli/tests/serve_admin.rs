@@ -86,7 +86,7 @@ fn a_unix_socket_is_for_its_owner_and_tells_the_truth() {
     // The history has a sample for each second.
     let list = wait_for(|| {
         let (_, body) = ask(unix(&socket), "/history.json", "");
-        let list: Vec<[u64; 7]> = serde_json::from_str(&body).expect("JSON");
+        let list: Vec<[u64; 8]> = serde_json::from_str(&body).expect("JSON");
         (list.len() >= 3).then_some(list)
     });
     assert!(list.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] <= pair[1][1]), "{list:?}");

@@ -251,6 +251,85 @@ fn a_configuration_names_its_policy_which_is_checked_with_it() {
 }
 
 #[test]
+fn a_configuration_says_all_of_it_and_options_count_more() {
+    let _turn = alone();
+    let (_kept, folder) = folder(SHED);
+    let toml = "[policy]\nfile = \"flood.policy\"\ntick = \"40 ms\"\nnode = \"n1\"\nforecast = \"robust\"\n\
+        decisions = \"log.jsonl\"\nenvironment = \"env.db\"\nwebhook = \"http://127.0.0.1:1/\"\n\
+        [admin]\nlisten = \"unix:admin.sock\"\n[[host]]\nroot = \"site\"\n";
+    fs::write(folder.join("weir.toml"), toml).expect("writes");
+    for (args, tick_ms) in [(&[][..], 40), (&["--tick", "70ms", "--decisions", "other.jsonl"], 70)] {
+        let served = Served::start(&folder, args, "weir.toml");
+        let shown = environment(&folder, |shown| shown["work"]["tick_ms"] == tick_ms);
+        assert_eq!(shown["here"], "n1");
+        // What holds after a restart only is said to.
+        fs::write(folder.join("weir.toml"), toml.replace("40 ms", "50 ms")).expect("writes");
+        served.signal(libc::SIGHUP);
+        served.says("only after a restart: policy (all but what the file says)");
+        fs::write(folder.join("weir.toml"), toml).expect("writes");
+        end(served);
+    }
+    for name in ["log.jsonl", "other.jsonl"] {
+        let text = fs::read_to_string(folder.join(name)).expect("a recording");
+        assert!(text.starts_with("{\"format\":\"weir-readings\"") && text.contains("\"here\":\"n1\""), "{text}");
+    }
+    assert!(folder.join("env.db").is_file());
+}
+
+/// What `weir serve` refuses before it listens `weir check` tells, with the same words and the place.
+#[test]
+fn a_check_finds_whatever_would_be_refused_at_the_start() {
+    let _turn = alone();
+    let elsewhere = "pool main = { n1, n2 };\natom \"/\" { rule pick: select best by cpu (n1, n2); }\n";
+    let grow = "pool main = { n1, n2 };\natom \"/\" {\n  rule more: every 5s if cpu > 90% then grow main by 1 cooldown 5s;\n}\n";
+    for (policy, toml, words) in [
+        (elsewhere, "policy = \"flood.policy\"", "flood.policy:2:12: rule `pick` serves sessions at other nodes"),
+        (grow, "policy = \"flood.policy\"", "flood.policy:3:3: rule `more` asks for more copies or nodes"),
+        (SHED, "[policy]\ntick = \"1 s\"", "weir.toml:1:1: it does not say where the rules are"),
+        (SHED, "[policy]\nfile = \"flood.policy\"\ntick = \"1 ms\"", "weir.toml:3:8: `tick` is no time from"),
+        (
+            SHED,
+            "[policy]\nfile = \"flood.policy\"\ntikc = \"1 s\"",
+            "weir.toml:3:1: `tikc` is not known in [policy]; did you mean `tick`?",
+        ),
+        (
+            SHED,
+            "[policy]\nfile = \"flood.policy\"\nforecast = \"magic\"",
+            "weir.toml:3:12: there is no way of forecasts",
+        ),
+        (SHED, "[policy]\nfile = \"flood.policy\"\ndecisions = \"site\"", "site is no regular file"),
+        (SHED, "[policy]\nfile = \"flood.policy\"\ndecisions = \"site/other.txt\"", "weir.toml:3:13: "),
+        (SHED, "[policy]\nfile = \"flood.policy\"\nenvironment = \"site/other.txt\"", "this is no database of weir's"),
+        (SHED, "[policy]\nfile = \"flood.policy\"\nwebhook = \"nowhere\"", "weir.toml:3:11: nowhere: "),
+        (SHED, "user = \"nobody-of-this-name\"", "weir.toml:1:1: there is no user"),
+        (SHED, "[log]\nfile = \"none/access.log\"", "weir.toml:2:1: the log cannot be made"),
+    ] {
+        let (_kept, folder) = folder(policy);
+        fs::write(folder.join("weir.toml"), format!("{toml}\n[[host]]\nroot = \"site\"\n")).expect("writes");
+        let weir = |args: &[&str]| support::weir().current_dir(&folder).args(args).output().expect("it starts");
+        let checked = weir(&["check", "weir.toml"]);
+        let said = String::from_utf8_lossy(&checked.stdout);
+        assert_eq!(checked.status.code(), Some(1), "{toml}: {said}");
+        assert!(said.contains(words), "{words}: {said}");
+        let served = weir(&["serve", "--listen", "127.0.0.1:0", "weir.toml"]);
+        let told = String::from_utf8_lossy(&served.stderr);
+        assert!(!served.status.success(), "{toml}: {told}");
+        // Nothing of it is touched.
+        assert_eq!(fs::read_to_string(folder.join("site/other.txt")).expect("as it was"), "other");
+    }
+    let (_kept, folder) = folder(grow);
+    let toml = "reserve_loops = 1\n[policy]\nfile = \"flood.policy\"\nnode = \"n1\"\n[[host]]\nroot = \"site\"\n";
+    fs::write(folder.join("weir.toml"), toml).expect("writes");
+    let checked = support::weir().current_dir(&folder).args(["check", "weir.toml"]).output().expect("it starts");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && !said.contains("warning"), "{said}");
+    fs::write(folder.join("weir.toml"), toml.replace("n1", "n9")).expect("writes");
+    let checked = support::weir().current_dir(&folder).args(["check", "weir.toml"]).output().expect("it starts");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && said.contains("warning: no pool has the node `n9`"), "{said}");
+}
+
+#[test]
 fn what_one_node_cannot_do_is_refused_at_the_start_with_the_reason() {
     let _turn = alone();
     for (policy, words) in [
@@ -274,6 +353,6 @@ fn what_one_node_cannot_do_is_refused_at_the_start_with_the_reason() {
         assert_eq!(refused.status.code(), Some(2), "{said}");
         assert!(said.contains(words), "{words}: {said}");
         let unused = weir(&["serve", "--listen", "127.0.0.1:0", "--decisions", "x", "site"]);
-        assert!(String::from_utf8_lossy(&unused.stderr).contains("--decisions is for rules; add --policy FILE"));
+        assert!(String::from_utf8_lossy(&unused.stderr).contains("--decisions: it is for rules; add --policy FILE"));
     }
 }

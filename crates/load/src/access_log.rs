@@ -12,6 +12,8 @@ pub const ENTRIES_MAX: usize = 100_000_000;
 pub const TOLD_MAX: usize = 5;
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
+/// In place of the nanosecond of a log that has whole seconds.
+const WHOLE: u32 = u32::MAX;
 
 /// What a log asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub struct AccessLog {
     pub requests: Vec<(String, String)>,
     /// When they came, in nanoseconds since the first, in ascending order.
     ///
-    /// A log has whole seconds: what came within one is spread over it evenly.
+    /// Where a log has whole seconds, what came within one is spread over it evenly.
     pub times_ns: Vec<u64>,
     /// Which of `requests` it was, for each time.
     pub order: Vec<u32>,
@@ -40,10 +42,10 @@ impl AccessLog {
     pub fn read(log: impl BufRead) -> io::Result<Self> {
         let mut out = Self::default();
         let mut places: HashMap<(String, String), u32> = HashMap::new();
-        let mut entries: Vec<(i64, u32)> = Vec::new();
+        let mut entries: Vec<(i64, u32, u32)> = Vec::new();
         let mut lines = Lines::new(log);
         while let Some((number, line)) = lines.next_line()? {
-            let Entry { second, method, target, .. } = match line.and_then(Entry::parse) {
+            let Entry { second, nanosecond, method, target, .. } = match line.and_then(Entry::parse) {
                 Ok(entry) => entry,
                 Err(problem) => {
                     out.malformed += 1;
@@ -62,12 +64,15 @@ impl AccessLog {
                 out.requests.push(request.clone());
                 next
             });
-            entries.push((second, place));
+            entries.push((second, nanosecond.unwrap_or(WHOLE), place));
         }
         // A line is written when its response is over but has the time of its request, so the order is not exact.
-        entries.sort_by_key(|(second, _)| *second);
-        out.order = entries.iter().map(|(_, place)| *place).collect();
-        out.times_ns = spread(&entries);
+        entries.sort_by_key(|(second, ..)| *second);
+        spread(&mut entries);
+        // The same order but for what came within a second.
+        entries.sort_by_key(|(second, nanosecond, _)| (*second, *nanosecond));
+        out.order = entries.iter().map(|(.., place)| *place).collect();
+        out.times_ns = since_first(&entries);
         Ok(out)
     }
 
@@ -89,17 +94,26 @@ impl AccessLog {
     }
 }
 
-/// Nanoseconds since the first second, those within one second spread evenly.
-fn spread(entries: &[(i64, u32)]) -> Vec<u64> {
-    let first = entries.first().map_or(0, |(second, _)| *second);
-    entries
-        .chunk_by(|one, other| one.0 == other.0)
-        .flat_map(|same| {
-            // A log of more years than a u64 has nanoseconds (584) still ascends.
-            let begin_ns = same[0].0.abs_diff(first).saturating_mul(SECOND_NS);
-            (0..same.len() as u64).map(move |place| begin_ns.saturating_add(place * SECOND_NS / same.len() as u64))
-        })
-        .collect()
+/// Gives those without a part of a second one, so that all of a second are spread over it evenly.
+fn spread(entries: &mut [(i64, u32, u32)]) {
+    for same in entries.chunk_by_mut(|one, other| one.0 == other.0) {
+        let count = same.len() as u64;
+        for (place, (_, nanosecond, _)) in same.iter_mut().enumerate().filter(|(_, entry)| entry.1 == WHOLE) {
+            // Less than a second.
+            *nanosecond = (place as u64 * SECOND_NS / count) as u32;
+        }
+    }
+}
+
+/// Nanoseconds since the first one.
+fn since_first(entries: &[(i64, u32, u32)]) -> Vec<u64> {
+    let (first, begin_ns) = entries.first().map_or((0, 0), |(second, nanosecond, _)| (*second, u64::from(*nanosecond)));
+    let since = |(second, nanosecond, _): &(i64, u32, u32)| {
+        // A log of more years than a u64 has nanoseconds (584) still ascends.
+        let second_ns = second.abs_diff(first).saturating_mul(SECOND_NS);
+        second_ns.saturating_add(u64::from(*nanosecond)).saturating_sub(begin_ns)
+    };
+    entries.iter().map(since).collect()
 }
 
 #[cfg(test)]
@@ -146,6 +160,21 @@ nonsense
     }
 
     #[test]
+    fn parts_of_seconds_are_kept_where_a_log_has_them() {
+        let line = |time: &str, path: &str| {
+            format!("{{\"time\":\"2026-11-23T00:00:{time}Z\",\"method\":\"GET\",\"uri\":\"/{path}\"}}\n")
+        };
+        let text = [line("01.250", "a"), line("01.900", "c"), line("01.3", "b"), line("02.000001", "d")].concat();
+        let log = AccessLog::read(text.as_bytes()).expect("it can be read");
+        assert_eq!(log.times_ns, [0, 50_000_000, 650_000_000, 750_001_000]);
+        assert_eq!(log.order.iter().map(|place| &*log.requests[*place as usize].1).collect::<String>(), "/a/b/c/d");
+        // Beside those that have none.
+        let mixed = [line("01.9", "a"), line("01", "b"), line("03", "c")].concat();
+        let log = AccessLog::read(mixed.as_bytes()).expect("it can be read");
+        assert_eq!(log.times_ns, [0, 400_000_000, 1_500_000_000]);
+    }
+
+    #[test]
     fn a_log_of_centuries_ascends() {
         let line = |year: u32| format!("::1 - - [10/Oct/{year}:13:55:36 +0000] \"GET / HTTP/1.1\" 200 5\n");
         let text = [line(1001), line(9999), line(9999), line(9998)].concat();
@@ -165,11 +194,12 @@ nonsense
 
         #[test]
         fn every_second_is_spread_evenly(seconds in prop::collection::vec(0i64..20, 1..200)) {
-            let mut entries: Vec<_> = seconds.iter().map(|second| (*second, 0)).collect();
+            let mut entries: Vec<_> = seconds.iter().map(|second| (*second, WHOLE, 0)).collect();
             entries.sort_unstable();
-            let times = spread(&entries);
+            spread(&mut entries);
+            let times = since_first(&entries);
             prop_assert!(times.is_sorted());
-            for (time, (second, _)) in times.iter().zip(&entries) {
+            for (time, (second, ..)) in times.iter().zip(&entries) {
                 prop_assert_eq!((time / SECOND_NS) as i64, second - entries[0].0);
             }
         }

@@ -92,6 +92,30 @@ fn a_response_takes_the_time_of_its_bytes() {
     }
 }
 
+/// What is on its way along a line for long has room beside what is read: else the line would be half as fast.
+#[test]
+fn a_line_with_a_long_way_brings_its_rate() {
+    std::thread::scope(|scope| {
+        for name in ["edge", "2g", "3g-slow"] {
+            scope.spawn(move || {
+                let link = Link::named(name).expect("known");
+                let bytes_per_s = link.read_bytes_per_s.expect("limited");
+                let server = answering((bytes_per_s * 4.0) as usize);
+                let mut options = server.options(1);
+                options.slow.link = link;
+                let reads = watch(&mut options);
+                assert_eq!(load(options).requests, 1);
+                let reads = reads.lock().expect("no panic before");
+                let ((_, first_ns, first), (_, last_ns, _)) = (reads[0], reads[reads.len() - 1]);
+                let bytes = reads.iter().map(|(_, _, bytes)| *bytes).sum::<usize>() - first;
+                let share = bytes as f64 / ((last_ns - first_ns) as f64 / 1e9) / bytes_per_s;
+                println!("{name}: {:.1} % of its rate", share * 100.0);
+                assert!((0.9..1.05).contains(&share), "{name}: {share}");
+            });
+        }
+    });
+}
+
 #[test]
 fn a_thousand_clients_of_one_core_read_what_their_lines_bring_in_any_5_s() {
     if weir_testkit::require::nginx().is_none() {

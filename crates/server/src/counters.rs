@@ -239,4 +239,9 @@ impl Counts {
         let good = self.requests.saturating_sub(others.iter().sum());
         [good, others[0], others[1], others[2]]
     }
+
+    /// Responses with 503 that are no errors: rules refused a share, or a bound was reached.
+    pub fn refused_by_choice(&self) -> u64 {
+        self.advice_refused + self.throttle_refused
+    }
 }

@@ -125,7 +125,8 @@ pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
 pub use listen::{ListenAddr, Local, LocalAddr};
 pub use options::{
-    AccessLog, CertificateFiles, Compression, Io, Limits, LogFormat, LogTarget, Options, OwnFormat, Rotation, Timeouts,
+    AccessLog, CertificateFiles, Compression, Io, Limits, LogFormat, LogTarget, Options, OwnFormat, Placed,
+    PolicyOptions, Rotation, Timeouts,
 };
 pub use reload::Reloader;
 pub use response::{AtomId, Digest, Part, Piece, Response, Variant};

@@ -22,6 +22,8 @@ const UNUSED_MS: u64 = 30_000;
 /// A reading is made of so many bytes, or of so long a time: less says how large the first window was.
 const READING_BYTES_MIN: u64 = 128 << 10;
 const READING_US_MIN: u64 = 50_000;
+/// So many bytes that were taken say how fast a client is at least: more than a line lets through at once.
+const BOUND_BYTES_MIN: u64 = 16 << 10;
 /// The kernel counts time in its ticks, the longest of which is this (100 a second): what took less counts as that, and
 /// as a bound, as it may have been faster.
 const TICK_US: u64 = 10_000;
@@ -109,6 +111,16 @@ impl Probe {
     }
 }
 
+impl Probe {
+    /// How fast the client is at least, by what is too little for a reading: it was sent while TCP tried out how much it
+    /// may send, so that the line can be faster and not slower.
+    fn bound(&self, now: Counted) -> Option<f64> {
+        let acked_bytes = now.acked_bytes.saturating_sub(self.base.acked_bytes);
+        let busy_us = now.busy_us.saturating_sub(self.base.busy_us);
+        (acked_bytes >= BOUND_BYTES_MIN).then(|| acked_bytes as f64 * 8e6 / busy_us.max(TICK_US) as f64)
+    }
+}
+
 /// The connections of a loop that ask for governed paths.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
@@ -139,10 +151,18 @@ impl Links {
         // A new connection has no past, so its first reading is of all that it has.
         let mut probe = self.probes.get(&connection).copied().unwrap_or_default();
         probe.looked_ms = now_ms;
-        if let Some(counted) = look()
-            && let Some(bandwidth_bps) = probe.take(counted)
-        {
-            priors.learn(client, Link { bandwidth_bps: Some(bandwidth_bps), ..probe.link }, now_ms);
+        if let Some(counted) = look() {
+            if let Some(bandwidth_bps) = probe.take(counted) {
+                priors.learn(client, Link { bandwidth_bps: Some(bandwidth_bps), ..probe.link }, now_ms);
+            } else if let Some(bound_bps) = probe.bound(counted) {
+                // Of whom nothing is known nothing is known by it either, but who is expected to be slower is not.
+                let expected_bps = probe.link.bandwidth_bps.or_else(|| priors.of(client, now_ms).bandwidth_bps);
+                if expected_bps.is_some_and(|expected_bps| expected_bps < bound_bps) {
+                    probe.link.bandwidth_bps = Some(bound_bps);
+                    priors.raise(client, bound_bps, now_ms);
+                }
+            }
+        }
         }
         probe.told = probe.link;
         if probe.link.bandwidth_bps.is_none() || probe.link.rtt_s.is_none() {
@@ -230,6 +250,22 @@ mod tests {
         assert_eq!(at(300, counted(290_000, 0)), Some(fast));
         let slow = at(1400, counted(300_000, 1000)).expect("known");
         assert!(slow < fast / 10.0, "{slow}");
+    }
+
+    #[test]
+    fn small_files_show_that_a_client_is_faster_than_expected_and_nothing_else() {
+        let (mut links, priors) = (Links::default(), Priors::default());
+        let mut at = |connection, now_ms, counted| {
+            links.link(connection, CLIENT, now_ms, &priors, counted).bandwidth_bps.map(f64::round)
+        };
+        assert_eq!(at(1, 0, counted(20_000, 20)), None, "of a new client they say nothing");
+        at(2, 0, counted(0, 0));
+        assert_eq!(at(2, 100, counted(50_000, 1000)), Some(400_000.0), "slow by a reading");
+        assert_eq!(at(3, 200, counted(0, 0)), Some(400_000.0), "and so are its others");
+        assert_eq!(at(3, 300, counted(16_000, 20)), Some(400_000.0), "what a line lets through at once is no sign");
+        assert_eq!(at(3, 400, counted(20_000, 20)), Some(8e6));
+        assert_eq!(at(4, 500, counted(0, 0)), Some(8e6), "and so are its others again");
+        assert_eq!(at(4, 600, counted(20_000, 40)), Some(8e6), "nothing is lowered by it");
     }
 
     #[test]

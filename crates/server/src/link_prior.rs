@@ -10,8 +10,9 @@ use std::sync::{Mutex, PoisonError};
 const PLACES_MAX: usize = 32_768;
 /// What was found out weighs half as much after this time.
 const HALF_LIFE_MS: f64 = 180_000.0;
-/// What weighs less says nothing any more: after a single reading that is ten minutes.
-const WEIGHT_MIN: f64 = 0.1;
+/// So long after the last reading something is expected; then it is found out anew. A client that is slow is measured
+/// with whatever it takes; one that has become fast is not, while it gets small files only: it has its way back by this.
+const HOLD_MS: u64 = 120_000;
 /// However much was found out, later readings count.
 const WEIGHT_MAX: f64 = 20.0;
 /// Bits of an address of IPv4 and of IPv6 that make a network.
@@ -55,13 +56,26 @@ impl Priors {
         }
     }
 
+    /// A client that is expected to be slower is at least so fast. Its network may be as it was.
+    pub(crate) fn raise(&self, client: IpAddr, bps: f64, now_ms: u64) {
+        if client.is_unspecified() || !bps.is_finite() {
+            return;
+        }
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match places[0].of.get_mut(&client) {
+            Some(prior) => {
+                (prior.log_bps, prior.weight, prior.at_ms) = (prior.log_bps.max(bps.ln()), 1.0, now_ms);
+            }
+            None => places[0].learn(client, bps.ln(), None, now_ms),
+        }
+    }
+
     /// What is expected of a client: by its address, else by its network.
     pub(crate) fn of(&self, client: IpAddr, now_ms: u64) -> Link {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = [client, network(client)]
-            .into_iter()
-            .zip(places.iter())
-            .find_map(|(place, places)| places.of.get(&place).filter(|prior| prior.weight(now_ms) >= WEIGHT_MIN));
+        let known = [client, network(client)].into_iter().zip(places.iter()).find_map(|(place, places)| {
+            places.of.get(&place).filter(|prior| now_ms.saturating_sub(prior.at_ms) <= HOLD_MS)
+        });
         known.map_or_else(Link::default, |prior| Link { bandwidth_bps: Some(prior.log_bps.exp()), rtt_s: prior.rtt_s })
     }
 
@@ -119,9 +133,14 @@ mod tests {
         assert_eq!(bps("10.0.0.1", 0), Some(1e5));
         assert_eq!(bps("10.0.0.9", 0), Some(1e6), "the mean of factors");
         assert_eq!(bps("10.0.1.1", 0), None);
-        assert_eq!(bps("10.0.0.1", 590_000), Some(1e5));
-        assert_eq!(bps("10.0.0.1", 700_000), Some(1e6), "of the network there are two");
-        assert_eq!(bps("10.0.0.1", 900_000), None);
+        assert_eq!(bps("10.0.0.1", 120_000), Some(1e5));
+        priors.learn(client("10.0.0.2"), of(1e6), 100_000);
+        assert_eq!(bps("10.0.0.1", 121_000), bps("10.0.0.9", 121_000), "of the network there is more, and newer");
+        assert!(bps("10.0.0.9", 121_000) > Some(9e5) && bps("10.0.0.1", 221_000).is_none());
+        priors.raise(client("10.0.0.2"), 5e7, 100_000);
+        priors.raise(client("10.0.0.2"), 5e4, 100_000);
+        assert_eq!(bps("10.0.0.2", 100_000), Some(5e7));
+        assert!(bps("10.0.0.9", 100_000) < Some(2e6), "its network is as it was");
         priors.learn(client("2001:db8:1:2::3"), of(5e4), 0);
         assert_eq!(bps("2001:db8:1:9::9", 0), Some(5e4));
         priors.learn(client("0.0.0.0"), of(5e4), 0);

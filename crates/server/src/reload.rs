@@ -1,7 +1,8 @@
 //! Another configuration for a server that runs.
 
 use crate::error::TlsError;
-use crate::options::Options;
+use crate::options::{Options, PolicyOptions};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -58,6 +59,7 @@ impl Reloader {
             ("io", before.io != options.io),
             ("cache", before.cache_bytes_max != options.cache_bytes_max),
             ("arm", before.arm != options.arm),
+            ("policy (all but what the file says)", !is_same_but_for_its_file(before, &options)),
             ("admin", before.admin != options.admin),
             ("user", before.user != options.user),
             ("sandbox", before.sandbox != options.sandbox),
@@ -89,6 +91,15 @@ impl Reloader {
             history.last_error = Some(why.to_owned());
         });
     }
+}
+
+/// Whether rules are used as before; their file is read again by whoever knows rules.
+fn is_same_but_for_its_file(before: &Options, now: &Options) -> bool {
+    let but_for_its_file = |options: &Options| {
+        let policy = options.policy.clone();
+        policy.map(|policy| PolicyOptions { file: PathBuf::new(), ..policy })
+    };
+    but_for_its_file(before) == but_for_its_file(now)
 }
 
 impl Reloads {

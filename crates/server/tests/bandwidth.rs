@@ -132,6 +132,18 @@ fn a_slow_client_gets_the_small_variant_and_a_fast_one_beside_it_the_large_one()
         // Another address of the same network is expected to be as slow.
         ip(&["-n", slow.name(), "route", "replace", "10.9.3.0/24", "dev", "slow1", "src", "10.9.3.102"]);
         assert_eq!(slow.within(|| first(&get(addr("10.9.3.1")))), b's');
+        // The filter goes, and with it what made the client slow: small files show it, too.
+        tc(&["-n", servers.name(), "qdisc", "del", "dev", "slow0", "root"]);
+        let back = slow.within(|| {
+            let mut stream = TcpStream::connect(addr("10.9.3.1")).expect("connects");
+            [(); 2].map(|()| {
+                stream.write_all(b"GET /film.mp4 HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+                let reply = read_reply(&mut stream, false);
+                std::thread::sleep(Duration::from_millis(150));
+                reply
+            })
+        });
+        assert_eq!((first(&back[0]), first(&back[1])), (b's', b'f'), "it has its way back");
         let seen = fit.seen.lock().expect("no panic").clone();
         let of = |client: &str| {
             let client: IpAddr = client.parse().expect("an address");

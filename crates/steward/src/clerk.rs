@@ -1,9 +1,10 @@
 //! The clerk: keeps the recording, the environment database, and hands alerts on, for a server that can do neither.
 
 use crate::errands::Errand;
+use crate::recording::Recording;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufWriter, Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_store::{Batch, Limits, Outcome, Record, Series, Store};
@@ -16,6 +17,8 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 const KEEP_LOOK_EVERY_MS: u64 = 10_000;
 /// Records that wait for the database; more are dropped and counted.
 const RECORDS_MAX: usize = 16_384;
+/// Letters of a reason that are told: a report is one piece in a pipe.
+const WHY_LETTERS_MAX: usize = 250;
 /// From one clearing of the database to the next.
 const RETIRE_EVERY: Duration = Duration::from_secs(60);
 
@@ -41,19 +44,56 @@ pub struct Places {
     pub limits: Limits,
 }
 
-/// Does what is asked over `from` until it is closed. `alert` hands on, `tell` says what has gone wrong, once for each
-/// kind of failure.
-pub fn run(from: impl Read, places: &Places, mut alert: impl FnMut(Value), mut tell: impl FnMut(&str)) {
+/// Where alerts go.
+pub trait Alerts {
+    /// Takes one; it is delivered later, or lost.
+    fn send(&mut self, alert: Value);
+    /// How many were lost so far.
+    fn lost(&self) -> u64;
+    /// Why none can be delivered at the moment.
+    fn failing(&self) -> Option<String>;
+}
+
+/// What became of what was asked so far, as it is told to the server: a line of JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Lines of the recording that were taken out of the pipe, those of them that wait for the disk, and those that
+    /// were lost.
+    pub lines_taken: u64,
+    /// See above.
+    pub lines_waiting: u64,
+    /// See above.
+    pub lines_lost: u64,
+    /// Looks and decisions that were to be kept in the database and were not.
+    pub records_lost: u64,
+    /// Alerts that were not delivered.
+    pub alerts_lost: u64,
+    /// What cannot be done at the moment, and why.
+    pub failing: Vec<Failing>,
+}
+
+/// Something that cannot be done at the moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failing {
+    /// `recording`, `environment`, `webhook` or `clerk`.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}
+
+impl Failing {
+    pub(crate) fn new(what: &str, why: &str) -> Self {
+        Self { what: what.to_owned(), why: why.chars().take(WHY_LETTERS_MAX).collect() }
+    }
+}
+
+/// Does what is asked over `from` until it is closed, and reports `to` whoever asks, whenever that has changed: a pipe
+/// that does not wait. `tell` says what has gone wrong: once when it begins, once when it is over.
+pub fn run(from: impl Read, mut to: impl Write, places: &Places, alerts: &mut dyn Alerts, mut tell: impl FnMut(&str)) {
     let mut from = std::io::BufReader::new(from);
     let mut recording = places.recording.as_deref().map(|path| Recording::new(path, places));
-    let mut database = places.database.as_deref().and_then(|path| match Database::open(path, places.limits) {
-        Ok(database) => Some(database),
-        Err(error) => {
-            tell(&format!("the environment database: {error}"));
-            None
-        }
-    });
-    let (mut line, mut has_failed) = (Vec::new(), false);
+    let mut database = places.database.as_deref().map(|path| Database::new(path, places.limits));
+    let (mut line, mut lines_taken, mut reported) = (Vec::new(), 0, Report::default());
     loop {
         line.clear();
         match (&mut from).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
@@ -64,109 +104,68 @@ pub fn run(from: impl Read, places: &Places, mut alert: impl FnMut(Value), mut t
         let text = text.trim_end_matches('\n');
         let Some(errand) = text.bytes().next().and_then(Errand::of) else { continue };
         let text = &text[1..];
-        let kept = match errand {
-            Errand::Header => recording.as_mut().map_or(Ok(()), |recording| recording.header(text)),
-            Errand::Line => recording.as_mut().map_or(Ok(()), |recording| recording.line(text)),
-            Errand::Flush => recording.as_mut().map_or(Ok(()), Recording::flush),
-            Errand::Look | Errand::Decision => {
-                if let Some(database) = &mut database {
-                    database.put(errand, text);
-                }
-                Ok(())
+        let word = match (errand, &mut recording, &mut database) {
+            (Errand::Header, Some(recording), _) => recording.header(text),
+            (Errand::Line, Some(recording), _) => {
+                lines_taken += 1;
+                recording.line(text, unix_ms())
             }
-            Errand::Alert => {
-                serde_json::from_str(text).map(&mut alert).unwrap_or_default();
-                Ok(())
+            (Errand::Flush, Some(recording), _) => recording.flush(),
+            (Errand::Look | Errand::Decision, _, Some(database)) => {
+                database.put(errand, text);
+                None
             }
+            (Errand::Alert, ..) => {
+                serde_json::from_str(text).map(|alert| alerts.send(alert)).unwrap_or_default();
+                None
+            }
+            _ => None,
         };
-        if let Err(error) = kept {
-            let path = places.recording.as_deref().unwrap_or(Path::new("")).display();
-            tell(&format!("the recording {path}: {error}; it ends here"));
-            recording = None;
-        }
-        match database.as_mut().map(|database| database.write(false)) {
-            Some(Err(error)) if !std::mem::replace(&mut has_failed, true) => {
-                tell(&format!("the environment database: {error}; it is tried again each second"));
-            }
-            Some(Ok(())) => has_failed = false,
-            _ => {}
+        word.iter().for_each(|word| tell(word));
+        database.as_mut().and_then(|database| database.write(false)).iter().for_each(|word| tell(word));
+        if errand == Errand::Flush {
+            report(&mut to, &mut reported, lines_taken, (&recording, &database), alerts);
         }
     }
-    if let Some(Err(error)) = recording.as_mut().map(Recording::flush) {
-        tell(&format!("the recording: {error}"));
-    }
-    if let Some(Err(error)) = database.as_mut().map(|database| database.write(true)) {
-        tell(&format!("the environment database: {error}"));
-    }
+    recording.as_mut().and_then(Recording::finish).iter().for_each(|word| tell(word));
+    database.as_mut().and_then(|database| database.write(true)).iter().for_each(|word| tell(word));
 }
 
-/// A recording within bounds: `FILE` becomes `FILE.1`, that `FILE.2`, and so on.
-struct Recording<'p> {
-    path: &'p Path,
-    places: &'p Places,
-    header: String,
-    file: Option<BufWriter<File>>,
-    bytes: u64,
-}
-
-impl<'p> Recording<'p> {
-    fn new(path: &'p Path, places: &'p Places) -> Self {
-        Self { path, places, header: String::new(), file: None, bytes: 0 }
-    }
-
-    /// What was recorded before is another recording.
-    fn header(&mut self, header: &str) -> std::io::Result<()> {
-        header.clone_into(&mut self.header);
-        self.turn()
-    }
-
-    fn line(&mut self, line: &str) -> std::io::Result<()> {
-        if self.bytes > self.places.recording_bytes_max {
-            self.turn()?;
-        }
-        self.put(line)
-    }
-
-    fn turn(&mut self) -> std::io::Result<()> {
-        self.flush()?;
-        self.file = None;
-        if self.path.metadata().is_ok_and(|metadata| metadata.len() > 0) {
-            let numbered = |number: u32| {
-                let mut name = self.path.as_os_str().to_owned();
-                name.push(format!(".{number}"));
-                PathBuf::from(name)
-            };
-            let keep = self.places.recording_keep;
-            for number in (1..keep).rev() {
-                // What is not there yet is no loss.
-                let _ = std::fs::rename(numbered(number), numbered(number + 1));
-            }
-            if keep > 0 {
-                std::fs::rename(self.path, numbered(1))?;
-            }
-        }
-        use std::os::unix::fs::OpenOptionsExt;
-        let file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(self.path)?;
-        (self.file, self.bytes) = (Some(BufWriter::new(file)), 0);
-        let header = self.header.clone();
-        self.put(&header)
-    }
-
-    fn put(&mut self, line: &str) -> std::io::Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        self.bytes += line.len() as u64 + 1;
-        file.write_all(line.as_bytes())?;
-        file.write_all(b"\n")
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), BufWriter::flush)
+/// Tells the server how it stands, where that is something new: a pipe takes so little at once or not at all.
+fn report(
+    to: &mut impl Write,
+    reported: &mut Report,
+    lines_taken: u64,
+    (recording, database): (&Option<Recording<'_>>, &Option<Database>),
+    alerts: &dyn Alerts,
+) {
+    let of_recording = recording.as_ref().and_then(|one| Some(("recording", one.failing.clone()?)));
+    let of_database = database.as_ref().and_then(|one| Some(("environment", one.failing.clone()?)));
+    let of_webhook = alerts.failing().map(|why| ("webhook", why));
+    let failing = [of_recording, of_database, of_webhook];
+    let now = Report {
+        lines_taken,
+        lines_waiting: recording.as_ref().map_or(0, Recording::waiting),
+        lines_lost: recording.as_ref().map_or(0, |recording| recording.lost),
+        records_lost: database.as_ref().map_or(0, |database| database.dropped),
+        alerts_lost: alerts.lost(),
+        failing: failing.into_iter().flatten().map(|(what, why)| Failing::new(what, &why)).collect(),
+    };
+    // Texts and numbers have a form in JSON.
+    let line = serde_json::to_string(&now).unwrap_or_default() + "\n";
+    if now != *reported && to.write(line.as_bytes()).is_ok() {
+        *reported = now;
     }
 }
 
 /// The environment database: looks and decisions as records, the latest look as a setting.
 struct Database {
-    store: Store,
+    path: PathBuf,
+    limits: Limits,
+    /// None before it could be opened.
+    store: Option<Store>,
+    /// Why nothing can be written at the moment.
+    failing: Option<String>,
     /// Of no other run: when this one began.
     run: u64,
     number: u64,
@@ -179,11 +178,22 @@ struct Database {
 }
 
 impl Database {
-    fn open(path: &Path, limits: Limits) -> Result<Self, weir_store::StoreError> {
-        let (store, _) = Store::open_or_begin_anew(path, limits)?;
-        let (run, written) = (unix_ms(), Instant::now());
-        let (records, now) = (Vec::new(), None);
-        Ok(Self { store, run, number: 0, records, dropped: 0, now, kept_ms: 0, written, retired: None })
+    fn new(path: &Path, limits: Limits) -> Self {
+        let (run, written) = (unix_ms(), Instant::now().checked_sub(WRITE_EVERY).unwrap_or_else(Instant::now));
+        Self {
+            path: path.to_owned(),
+            limits,
+            store: None,
+            failing: None,
+            run,
+            number: 0,
+            records: Vec::new(),
+            dropped: 0,
+            now: None,
+            kept_ms: 0,
+            written,
+            retired: None,
+        }
     }
 
     fn put(&mut self, errand: Errand, text: &str) {
@@ -216,17 +226,49 @@ impl Database {
         });
     }
 
-    fn write(&mut self, is_last: bool) -> Result<(), weir_store::StoreError> {
+    /// Writes what there is, where it is time to; a word when that begins to fail, and when it does not any more.
+    fn write(&mut self, is_last: bool) -> Option<String> {
         if (self.records.is_empty() && self.now.is_none()) || (self.written.elapsed() < WRITE_EVERY && !is_last) {
-            return Ok(());
+            return None;
         }
         self.written = Instant::now();
+        match self.try_to_write() {
+            Ok(aside) => {
+                let aside = aside.map(|aside| {
+                    format!("the environment database was damaged; it is {} now, and a new one begins", aside.display())
+                });
+                let over = self.failing.take().map(|_| {
+                    let path = self.path.display();
+                    format!("the environment database {path} goes on; {} records were lost so far", self.dropped)
+                });
+                over.or(aside)
+            }
+            Err(error) => {
+                let has_begun = self.failing.replace(error.to_string()).is_none();
+                has_begun.then(|| format!("the environment database: {error}; it is tried again each second"))
+            }
+        }
+    }
+
+    /// All of it, or nothing; where a damaged database was moved to, if one was.
+    fn try_to_write(&mut self) -> Result<Option<PathBuf>, weir_store::StoreError> {
+        let mut aside = None;
+        let store = match &mut self.store {
+            Some(store) => store,
+            none => {
+                // Somebody may have put something else there meanwhile.
+                weir_store::check_store(&self.path)?;
+                let (store, damaged) = Store::open_or_begin_anew(&self.path, self.limits)?;
+                aside = damaged;
+                none.insert(store)
+            }
+        };
         let now = self.now.clone().map(|now| (NOW.to_owned(), now));
         let dropped = (self.dropped > 0).then(|| ("dropped".to_owned(), self.dropped.to_string()));
         let settings = now.into_iter().chain(dropped).collect();
         let batch = Batch { minutes: Vec::new(), records: std::mem::take(&mut self.records), settings };
         let now_ms = unix_ms();
-        if let Err(error) = self.store.write(&batch, now_ms) {
+        if let Err(error) = store.write(&batch, now_ms) {
             // They are written with those that come until the next time; what is there already by then is replaced.
             self.records = batch.records;
             if matches!(error, weir_store::StoreError::Full { .. }) && self.records.len() >= RECORDS_MAX {
@@ -238,13 +280,13 @@ impl Database {
         self.now = None;
         if self.retired.is_none_or(|retired| retired.elapsed() >= RETIRE_EVERY) {
             self.retired = Some(Instant::now());
-            self.store.retire(now_ms)?;
+            store.retire(now_ms)?;
         }
-        Ok(())
+        Ok(aside)
     }
 }
 
-fn unix_ms() -> u64 {
+pub(crate) fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
@@ -257,14 +299,14 @@ mod tests {
     fn what_could_not_be_written_is_kept_for_the_next_time() {
         let folder = tempfile::tempdir().expect("a directory");
         let small = Limits { bytes: 1 << 16, ..Limits::default() };
-        let mut database = Database::open(&folder.path().join("small.db"), small).expect("opens");
+        let mut database = Database::new(&folder.path().join("small.db"), small);
         database.put(Errand::Look, "{}");
         (0..16).for_each(|_| database.put(Errand::Decision, &"d".repeat(1 << 20)));
-        database.write(true).expect_err("there is no room");
+        assert!(database.write(true).is_some_and(|word| word.contains("no room")), "there is none");
+        assert_eq!(database.write(true), None, "it was told");
         assert_eq!((database.records.len(), database.now.as_deref(), database.dropped), (17, Some("{}"), 0));
-        let path = folder.path().join("large.db");
-        (database.store, _) = Store::open_or_begin_anew(&path, Limits::default()).expect("opens");
-        database.write(true).expect("there is room");
-        assert!(database.records.is_empty() && database.now.is_none());
+        (database.path, database.limits, database.store) = (folder.path().join("large.db"), Limits::default(), None);
+        assert!(database.write(true).is_some_and(|word| word.contains("goes on")), "there is room");
+        assert!(database.records.is_empty() && database.now.is_none() && database.failing.is_none());
     }
 }

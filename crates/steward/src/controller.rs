@@ -2,7 +2,10 @@
 
 use crate::adviser::{Published, Shared, wait_for, with_better};
 use crate::atoms::{AtomReading, Atoms};
-use crate::environment::{AllDropped, CrowdNow, Environment, ForecastNow, ReadingNow, RuleInForce, Work};
+use crate::clerk::Failing;
+use crate::environment::{
+    AllDropped, CrowdNow, Environment, ForecastNow, ReadingNow, RuleInForce, RuleName, ServerNow, Work,
+};
 use crate::errands::{Errand, Errands};
 use crate::hands::{Hands, Standing};
 use crate::ledger::{Dropped, Taken};
@@ -89,7 +92,7 @@ impl Controller {
             kept: None,
             decisions_dropped: 0,
             lines_lost: 0,
-            shown: Environment::default(),
+            shown: Environment { server: ServerNow::own(), ..Environment::default() },
             latest: VecDeque::new(),
         };
         let rules = wait_for(&controller.shared.rules);
@@ -102,6 +105,8 @@ impl Controller {
     /// Ticks until it is told to stop.
     pub(crate) fn run(&mut self) {
         let tick = self.setup.tick;
+        // What the first rates count from: so at the first tick nothing is unknown that will be known at the second.
+        self.monitor.look(self.atoms.refused);
         let mut next = Instant::now() + tick;
         loop {
             match self.board.wait_until(next) {
@@ -119,6 +124,7 @@ impl Controller {
             }
         }
         self.kept = None;
+        self.shown.server.has_ended = true;
         self.tick();
         self.errands.finish(Duration::from_secs(2));
     }
@@ -146,11 +152,15 @@ impl Controller {
     }
 
     fn begin_recording(&mut self) {
+        let rules = wait_for(&self.shared.rules);
+        let (policy, valid_ms) = (rules.engine.policy(), rules.valid_ms());
         if self.setup.is_recorded {
-            let valid_ms = wait_for(&self.shared.rules).valid_ms();
-            let header = Header::new(&self.setup.here, valid_ms).to_line();
-            self.errands.put(Errand::Header, &header);
+            let header = Header { rules: Some(policy.mark()), ..Header::new(&self.setup.here, valid_ms) };
+            self.errands.put(Errand::Header, &header.to_line());
         }
+        let name = |(rule, line): (&str, usize)| RuleName { rule: rule.to_owned(), line };
+        self.shown.policy.names = policy.names().take(SHOWN).map(name).collect();
+        drop(rules);
         self.shown.policy.since_unix_ms = self.shared.now_ms();
     }
 
@@ -172,7 +182,14 @@ impl Controller {
         self.shown.work.all_us_last = micros(began.elapsed());
         self.board.show(&self.shown);
         self.errands.put(Errand::Flush, "");
+        let was_there = self.errands.is_open();
         self.errands.send();
+        if let Some(pid) = self.errands.gone.filter(|_| was_there) {
+            (self.notice)(&format!(
+                "the process that keeps and tells ({pid}) has ended: recording, environment and alerts are lost, and \
+                 counted, until this server is started again"
+            ));
+        }
     }
 
     /// Takes what the loops have seen, from one book after the other.
@@ -343,7 +360,7 @@ impl Controller {
         let now_ms = self.shared.now_ms();
         let mut rules = wait_for(&self.shared.rules);
         if !decisions.is_empty() || work.ticks.is_multiple_of(SHOW_EVERY) {
-            let active = rules.engine.active(&rules.state, SHOWN);
+            let active = rules.engine.active(now_ms, &rules.state, SHOWN);
             self.shown.in_force = active
                 .into_iter()
                 .map(|active| RuleInForce {
@@ -351,6 +368,7 @@ impl Controller {
                     line: active.line,
                     subject: active.subject.to_string(),
                     since_unix_ms: active.since_ms,
+                    readings: active.readings.iter().map(ToString::to_string).collect(),
                 })
                 .collect();
             self.shown.decisions = self.latest.iter().cloned().collect();
@@ -386,12 +404,18 @@ impl Controller {
         (shown.readings, shown.popular, shown.here) = (readings, popular, here.clone());
         (shown.at_unix_ms, shown.refused) = (now_ms, self.atoms.refused);
         shown.popular_error_max = self.popular.error_max();
+        let report = &self.errands.report;
+        let mut failing = report.failing.clone();
+        failing.extend(self.errands.gone.map(|pid| Failing::new("clerk", &format!("its process, {pid}, has ended"))));
         shown.dropped = AllDropped {
             books: shown.dropped.books,
-            lines: self.errands.lines_dropped,
-            errands: self.errands.others_dropped,
+            lines: self.errands.lines_lost(),
+            errands: self.errands.others_lost(),
+            records: report.records_lost,
+            alerts: report.alerts_lost,
             decisions: self.decisions_dropped,
-            clerk_gone: self.errands.is_gone,
+            clerk_gone: self.errands.gone.is_some(),
+            failing,
         };
         if self.errands.is_open() && self.kept.is_none_or(|kept| kept.elapsed() >= KEEP_EVERY) {
             self.kept = Some(Instant::now());

@@ -1,5 +1,6 @@
 //! What is known and what is being done, as one value: the console command, programs and Prometheus are told the same.
 
+use crate::clerk::Failing;
 use crate::ledger::Dropped;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ pub struct Environment {
     pub at_unix_ms: u64,
     /// The node, by the name that the policy has for it.
     pub here: String,
+    /// The server.
+    pub server: ServerNow,
     /// The rules.
     pub policy: PolicyNow,
     /// Readings of the node and of the most asked atoms.
@@ -41,6 +44,40 @@ pub struct Environment {
     pub dropped: AllDropped,
 }
 
+/// The server whose environment it is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ServerNow {
+    /// The number of its process.
+    pub pid: u32,
+    /// When that began, in ticks since the machine did (field 22 of /proc/PID/stat): no later process of the same number
+    /// has the same.
+    pub began_ticks: u64,
+    /// It has ended, and this is its last word.
+    pub has_ended: bool,
+}
+
+impl ServerNow {
+    /// This process.
+    pub(crate) fn own() -> Self {
+        let pid = std::process::id();
+        Self { pid, began_ticks: began_ticks(pid).unwrap_or(0), has_ended: false }
+    }
+
+    /// Whether it runs on this machine, as far as this process can see.
+    pub fn is_running(&self) -> bool {
+        !self.has_ended && began_ticks(self.pid) == Some(self.began_ticks)
+    }
+}
+
+/// When a process began.
+fn began_ticks(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may hold anything.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    // One that has ended and was not waited for yet does nothing any more.
+    (fields.first() != Some(&"Z")).then(|| fields.get(19)?.parse().ok()).flatten()
+}
+
 /// The policy at work.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct PolicyNow {
@@ -48,10 +85,21 @@ pub struct PolicyNow {
     pub file: String,
     /// How many rules it has.
     pub rules: usize,
+    /// The first of them: as many as are shown.
+    pub names: Vec<RuleName>,
     /// When it was taken up, milliseconds since 1970.
     pub since_unix_ms: u64,
     /// Why another one was not; none if the last one was.
     pub refused: Option<String>,
+}
+
+/// A rule of the policy.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RuleName {
+    /// Its name.
+    pub rule: String,
+    /// Its line.
+    pub line: usize,
 }
 
 /// A reading of the present.
@@ -99,6 +147,8 @@ pub struct RuleInForce {
     pub subject: String,
     /// Since when, milliseconds since 1970.
     pub since_unix_ms: u64,
+    /// What its condition reads now, and what its `until` waits for, as people read it.
+    pub readings: Vec<String>,
 }
 
 /// What the requests of the last interval were.
@@ -140,18 +190,25 @@ pub struct Work {
 }
 
 /// What there was no room for, everywhere.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct AllDropped {
     /// In the loops' books.
     pub books: Dropped,
-    /// Lines of the recording.
+    /// Lines of the recording that are in no file.
     pub lines: u64,
-    /// Looks, decisions and alerts to be kept or told elsewhere.
+    /// Looks, decisions and alerts for which there was no room on the way to the process that keeps and tells, or no
+    /// such process any more.
     pub errands: u64,
+    /// Looks and decisions that the database did not take.
+    pub records: u64,
+    /// Alerts that were not delivered.
+    pub alerts: u64,
     /// Decisions of one tick that were too many to be carried out.
     pub decisions: u64,
     /// Whether the process that keeps and tells has ended.
     pub clerk_gone: bool,
+    /// What cannot be kept or told at the moment, and why.
+    pub failing: Vec<Failing>,
 }
 
 impl Environment {
@@ -201,12 +258,24 @@ impl Environment {
             ("undecided", undecided),
             ("lines", dropped.lines),
             ("errands", dropped.errands),
+            ("records", dropped.records),
+            ("alerts", dropped.alerts),
             ("decisions", dropped.decisions),
             ("atoms", self.passed_over.atoms_refused),
             ("sessions", self.passed_over.sessions_refused),
         ];
         let reasons = reasons.map(|(what, count)| (format!("what=\"{what}\""), count as f64));
-        family("weir_adapt_dropped_total", "counter", "What the controller had no room for.", reasons.into());
+        family(
+            "weir_adapt_dropped_total",
+            "counter",
+            "What there was no room for, and what was not kept or told.",
+            reasons.into(),
+        );
+        let failing = ["recording", "environment", "webhook", "clerk"].map(|what| {
+            let is_failing = dropped.failing.iter().any(|failing| failing.what == what);
+            (format!("what=\"{what}\""), f64::from(u8::from(is_failing)))
+        });
+        family("weir_adapt_failing", "gauge", "What cannot be kept or told at the moment.", failing.into());
         for (name, kind, help, value) in [
             ("weir_adapt_refused_total", "counter", "Requests refused because rules said so.", self.refused as f64),
             ("weir_adapt_ticks_total", "counter", "Ticks of the controller.", self.work.ticks as f64),

@@ -1,8 +1,10 @@
 //! What is to be kept or told elsewhere goes over a pipe to a process of its own, the clerk: a server that has given up
 //! files, connections and programs can do none of it, and must not wait for who can.
 
+use crate::clerk::Report;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
@@ -34,58 +36,125 @@ impl Errand {
     }
 }
 
+/// The ends of what the clerk is asked by, and of what it reports by, both made such that they do not wait.
+#[derive(Debug)]
+pub struct ClerkEnds {
+    /// What it is asked by.
+    pub asks: ChildStdin,
+    /// What it reports by.
+    pub reports: File,
+    /// The number of its process.
+    pub pid: u32,
+}
+
 /// The way to the clerk.
 #[derive(Debug)]
 pub(crate) struct Errands {
-    pipe: Option<ChildStdin>,
+    ends: Option<ClerkEnds>,
     waiting: VecDeque<u8>,
-    /// Lines of the recording, and others, that were dropped.
-    pub(crate) lines_dropped: u64,
-    pub(crate) others_dropped: u64,
+    /// Lines of the recording that were put into the queue, those for which there was no room, and others likewise.
+    lines_put: u64,
+    lines_dropped: u64,
+    others_dropped: u64,
+    /// What the clerk has told last, and half a line of what it tells.
+    pub(crate) report: Report,
+    half: Vec<u8>,
     /// The clerk has ended, and nothing is kept or told elsewhere any more.
-    pub(crate) is_gone: bool,
+    pub(crate) gone: Option<u32>,
 }
 
 impl Errands {
-    /// Over a pipe that does not wait; without one nothing is sent, and nothing counts as dropped.
-    pub(crate) fn new(pipe: Option<ChildStdin>) -> Self {
-        Self { pipe, waiting: VecDeque::new(), lines_dropped: 0, others_dropped: 0, is_gone: false }
+    /// To this clerk; without one nothing is sent, and nothing counts as lost.
+    pub(crate) fn new(ends: Option<ClerkEnds>) -> Self {
+        Self {
+            ends,
+            waiting: VecDeque::new(),
+            lines_put: 0,
+            lines_dropped: 0,
+            others_dropped: 0,
+            report: Report::default(),
+            half: Vec::new(),
+            gone: None,
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.pipe.is_some()
+        self.ends.is_some()
     }
 
-    /// Puts a line into the queue. `false`: there was no room for it.
+    /// Lines of the recording that are in no file and will be in none. When the clerk has been killed a few of them may
+    /// be in the file nevertheless: those of one tick, of which it did not say so any more.
+    pub(crate) fn lines_lost(&self) -> u64 {
+        let Report { lines_taken, lines_waiting, lines_lost, .. } = self.report;
+        let under_way =
+            if self.gone.is_some() { self.lines_put.saturating_sub(lines_taken) + lines_waiting } else { 0 };
+        self.lines_dropped + lines_lost + under_way
+    }
+
+    /// Looks, decisions and alerts for which there was no room, or no clerk.
+    pub(crate) fn others_lost(&self) -> u64 {
+        self.others_dropped
+    }
+
+    /// Puts a line into the queue. `false`: there was no room for it, or there is no clerk any more.
     pub(crate) fn put(&mut self, errand: Errand, line: &str) -> bool {
-        if self.pipe.is_none() {
-            return true;
-        }
-        if self.waiting.len() + line.len() + 2 > WAITING_MAX {
-            let count = if errand == Errand::Line { &mut self.lines_dropped } else { &mut self.others_dropped };
-            *count += 1;
+        if self.gone.is_some() || (self.ends.is_some() && self.waiting.len() + line.len() + 2 > WAITING_MAX) {
+            match errand {
+                Errand::Line => self.lines_dropped += 1,
+                // What only says that something begins or is over is no loss.
+                Errand::Header | Errand::Flush => {}
+                Errand::Look | Errand::Decision | Errand::Alert => self.others_dropped += 1,
+            }
             return false;
         }
+        if self.ends.is_none() {
+            return true;
+        }
+        self.lines_put += u64::from(errand == Errand::Line);
         self.waiting.push_back(errand as u8);
         self.waiting.extend(line.as_bytes());
         self.waiting.push_back(b'\n');
         true
     }
 
-    /// Writes what the pipe takes.
+    /// Writes what the pipe takes, and takes what the clerk has told.
     pub(crate) fn send(&mut self) {
-        while let (Some(pipe), false) = (&mut self.pipe, self.waiting.is_empty()) {
-            match pipe.write(self.waiting.as_slices().0) {
+        while let (Some(ends), false) = (&mut self.ends, self.waiting.is_empty()) {
+            match ends.asks.write(self.waiting.as_slices().0) {
                 Ok(count) => drop(self.waiting.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // The clerk has gone; what it would have done is not done any more.
-                Err(_) => {
-                    (self.pipe, self.is_gone) = (None, true);
-                    self.waiting.clear();
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // Nobody reads any more.
+                Err(_) => self.lose(),
             }
         }
+        self.listen();
+    }
+
+    /// Takes reports; the end of them is the clerk's.
+    fn listen(&mut self) {
+        let mut bytes = [0; 4096];
+        while let Some(ends) = &mut self.ends {
+            match ends.reports.read(&mut bytes) {
+                Ok(0) => self.lose(),
+                Ok(count) => self.half.extend(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        while let Some(end) = self.half.iter().position(|byte| *byte == b'\n') {
+            if let Ok(report) = serde_json::from_slice(&self.half[..end]) {
+                self.report = report;
+            }
+            self.half.drain(..=end);
+        }
+    }
+
+    /// The clerk has gone; what it would have done is not done any more.
+    fn lose(&mut self) {
+        self.gone = self.ends.take().map(|ends| ends.pid);
+        self.waiting.clear();
+        self.report.failing.clear();
     }
 
     /// Writes what is left for so long, and closes the pipe.
@@ -96,6 +165,6 @@ impl Errands {
             std::thread::sleep(Duration::from_millis(5));
             self.send();
         }
-        self.pipe = None;
+        self.ends = None;
     }
 }

@@ -8,7 +8,7 @@
 //! - `controller.rs` is a thread that ticks: it opens the books, looks at the node (`monitor.rs`), tells the rules
 //!   (`rulebook.rs`), and carries out what they say (`hands.rs`).
 //! - `errands.rs` sends what is to be kept or told elsewhere to `clerk.rs`, a process of its own, as the server confines
-//!   itself.
+//!   itself; that writes the recording (`recording.rs`) and says what was lost.
 //! - `environment.rs` is what all of it looks like from outside.
 
 mod adviser;
@@ -21,13 +21,18 @@ mod hands;
 mod ledger;
 mod monitor;
 mod remark;
+mod recording;
 mod rulebook;
 mod shed;
 mod steward;
 
-pub use environment::{AllDropped, CrowdNow, Environment, ForecastNow, PolicyNow, ReadingNow, RuleInForce, Work};
+pub use environment::{
+    AllDropped, CrowdNow, Environment, ForecastNow, PolicyNow, ReadingNow, RuleInForce, RuleName, ServerNow, Work,
+};
+pub use errands::ClerkEnds;
 pub use hands::Hands;
 pub use ledger::Dropped;
+pub use recording::{RecordingError, check_recording};
 pub use steward::{Ready, Running, Setup, SetupError, Steward};
 
 /// Ticks for which a reading of each tick holds: one that is late, or two, leave nothing unknown.

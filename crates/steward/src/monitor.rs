@@ -103,7 +103,7 @@ impl Monitor {
     /// Nanoseconds that the loops were ready to run and had no CPU, since the last look; `None` where the system does not
     /// tell.
     fn waited_ns(&mut self) -> Option<u64> {
-        if self.looks.is_multiple_of(LIST_EVERY) {
+        if self.looks.is_multiple_of(LIST_EVERY) || self.accounts.values().all(Option::is_none) {
             self.list();
         }
         let mut sum = None;

@@ -3,13 +3,12 @@
 use crate::adviser::{Shared, start};
 use crate::controller::Controller;
 use crate::environment::Environment;
-use crate::errands::Errands;
+use crate::errands::{ClerkEnds, Errands};
 use crate::hands::Hands;
 use crate::monitor::Monitor;
 use crate::rulebook::Rulebook;
 use std::collections::VecDeque;
 use std::io;
-use std::process::ChildStdin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -42,10 +41,7 @@ pub struct Setup {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetupError {
     /// A rule serves sessions at other nodes.
-    #[error(
-        "{file}:{line}: rule `{rule}` serves sessions at other nodes than `{here}`, and there is one node; use variants \
-         of this one (`use`, `next`), or leave the rule away"
-    )]
+    #[error("{file}:{line}: {}; {}", self.what(), self.remedy())]
     Elsewhere {
         /// The policy's file.
         file: String,
@@ -57,10 +53,7 @@ pub enum SetupError {
         here: String,
     },
     /// A rule asks for more copies or nodes.
-    #[error(
-        "{file}:{line}: rule `{rule}` asks for more copies or nodes, and this server has no loops in reserve; \
-         give it some (--reserve-loops), or leave the rule away"
-    )]
+    #[error("{file}:{line}: {}; {}", self.what(), self.remedy())]
     NoReserve {
         /// The policy's file.
         file: String,
@@ -69,6 +62,36 @@ pub enum SetupError {
         /// The rule's name.
         rule: String,
     },
+}
+
+impl SetupError {
+    /// The line of the rule, from 1.
+    pub fn line(&self) -> usize {
+        let (Self::Elsewhere { line, .. } | Self::NoReserve { line, .. }) = self;
+        *line
+    }
+
+    /// What is wrong with it.
+    pub fn what(&self) -> String {
+        match self {
+            Self::Elsewhere { rule, here, .. } => {
+                format!("rule `{rule}` serves sessions at other nodes than `{here}`, and there is one node")
+            }
+            Self::NoReserve { rule, .. } => {
+                format!("rule `{rule}` asks for more copies or nodes, and this server has no loops in reserve")
+            }
+        }
+    }
+
+    /// What would be right.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Elsewhere { .. } => "use variants of this one (`use`, `next`), or leave the rule away",
+            Self::NoReserve { .. } => {
+                "give it some (--reserve-loops, or reserve_loops in its configuration), or leave the rule away"
+            }
+        }
+    }
 }
 
 /// Rules and what they are told, for a server.
@@ -162,12 +185,12 @@ impl Steward {
     }
 
     /// Opens what the controller needs, before the server gives up its rights. `hands` carry orders out, where there is a
-    /// reserve; `clerk` is the pipe to whoever keeps things, made such that it does not wait; `notice` is told of alerts.
+    /// reserve; `clerk` are the ends of whoever keeps things; `notice` is told of alerts and of what cannot be kept.
     pub fn ready(
         &self,
         counters: Counters,
         hands: Option<Box<dyn Hands>>,
-        clerk: Option<ChildStdin>,
+        clerk: Option<ClerkEnds>,
         notice: fn(&str),
     ) -> Ready {
         let parts = (Monitor::open(counters), hands, Errands::new(clerk));

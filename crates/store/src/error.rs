@@ -12,6 +12,12 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
+    /// What bears the name is no file, or one with something else in it.
+    #[error("{}: this is no database of weir's, and is left as it is; name another file, or move it away", path.display())]
+    NotAStore {
+        /// What was found.
+        path: PathBuf,
+    },
     /// The file is a database of another program.
     #[error("{}: this is a database of another program; name another file", path.display())]
     Foreign {

@@ -18,5 +18,6 @@ mod writing;
 pub use error::StoreError;
 pub use fold::{Fold, Outcome};
 pub use reading::Reader;
+pub use schema::check_store;
 pub use series::{Minute, Record, Select, Series};
 pub use writing::{Batch, Limits, Store, Written};

@@ -2,6 +2,7 @@
 
 use crate::StoreError;
 use rusqlite::{Connection, OpenFlags};
+use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,6 +36,53 @@ create table record (
 create index record_at on record (at_ms);
 create index record_span on record (span);
 ";
+
+/// What every file of SQLite begins with.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+/// Bytes of its head.
+const HEAD_BYTES: u64 = 100;
+/// Where its head has the mark of the program that it is of.
+const MARK_AT: usize = 68;
+
+/// Whether a store can be kept at a path: what is there is one of weir's, damaged or not, or nothing is.
+///
+/// # Errors
+/// If it is something else, or its directory is not there.
+pub fn check_store(path: &Path) -> Result<(), StoreError> {
+    let failed = |source| StoreError::Directory { path: path.to_owned(), source };
+    let found = match std::fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            // Directories of the path are made where they are not there, but not in place of a file.
+            return match path.ancestors().skip(1).find(|folder| folder.exists()) {
+                Some(file) if !file.is_dir() => Err(StoreError::NotAStore { path: file.to_owned() }),
+                _ => Ok(()),
+            };
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    if !found.is_file() {
+        return Err(StoreError::NotAStore { path: path.to_owned() });
+    }
+    let mut head = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(HEAD_BYTES).read_to_end(&mut head).map_err(failed)?;
+    if head.is_empty() {
+        return Ok(());
+    }
+    if !head.starts_with(MAGIC) {
+        return Err(StoreError::NotAStore { path: path.to_owned() });
+    }
+    let mark = head.get(MARK_AT..MARK_AT + 4).and_then(|mark| Some(u32::from_be_bytes(mark.try_into().ok()?)));
+    if mark.map(i64::from) == Some(APPLICATION_ID) {
+        return Ok(());
+    }
+    // The mark may be in the log beside the file still.
+    match open_to_read(path) {
+        Err(error @ (StoreError::Foreign { .. } | StoreError::Newer { .. })) => Err(error),
+        _ => Ok(()),
+    }
+}
 
 /// Opens a store to write, and makes it if there is none.
 pub(crate) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {

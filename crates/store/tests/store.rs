@@ -287,6 +287,18 @@ fn what_is_no_store_is_said_to_be_none() {
     };
     let other = folder.path().join("other");
     sql(&other, "create table mine (a)");
+    // What may be kept at a path is known without a change there.
+    assert!(matches!(weir_store::check_store(&other), Err(StoreError::Foreign { .. })));
+    for (name, is_good) in [("store", true), ("text", false), ("none", true), ("none/of/them", true), (".", false)] {
+        let path = folder.path().join(name);
+        if name == "text" {
+            fs::copy(&aside, &path).expect("copied");
+        }
+        assert_eq!(weir_store::check_store(&path).is_ok(), is_good, "{name}");
+    }
+    assert!(!folder.path().join("none").exists());
+    let ours = Store::open(&folder.path().join("ours"), Limits::default()).expect("a new one");
+    weir_store::check_store(ours.path()).expect("its mark is in the log only");
     assert!(matches!(Store::open(&other, Limits::default()), Err(StoreError::Foreign { .. })));
     sql(&path, "pragma user_version = 2");
     let newer = Store::open(&path, Limits::default()).expect_err("of a later version");

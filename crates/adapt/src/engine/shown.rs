@@ -2,7 +2,7 @@
 
 use super::evaluate::{Desk, Eye};
 use super::{Engine, ForecastErrors};
-use crate::decision::Subject;
+use crate::decision::{Cited, Subject};
 use crate::forecast::Errors;
 use crate::policy::Scope;
 use crate::reading::{AtomId, Resource, Where};
@@ -10,7 +10,7 @@ use crate::series::Unknown;
 use crate::state::{Instance, Seen, State, Tracks};
 
 /// A rule that has fired and was not released yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Active {
     /// The rule's name.
     pub rule: String,
@@ -20,6 +20,8 @@ pub struct Active {
     pub subject: Subject,
     /// When, in milliseconds of the clock of ticks.
     pub since_ms: u64,
+    /// What its condition reads now, and what its `until` waits for.
+    pub readings: Vec<Cited>,
 }
 
 /// A forecast of the present.
@@ -44,29 +46,41 @@ impl Engine {
     }
 
     /// Rules that are active, at most so many.
-    pub fn active(&self, state: &State, most: usize) -> Vec<Active> {
+    pub fn active(&self, now_ms: u64, state: &State, most: usize) -> Vec<Active> {
         let policy = &self.policy;
-        let told = |(instance, rule): (&Instance, usize), subject: &dyn Fn() -> Subject| {
-            let (_, since_ms) = instance.active()?;
-            let rule = &policy.rules[rule];
-            Some(Active { rule: rule.name.clone(), line: rule.line, subject: subject(), since_ms })
-        };
+        // Nearly all are at rest: of these nothing is looked up.
+        let of = |(instance, rule): (&Instance, usize), seen: &dyn Fn() -> Seen| Some((instance.active()?, rule, seen()));
         let own = state.own.iter().zip(policy.own_rules.iter().copied()).filter_map(|(instance, rule)| {
-            let glob = || Subject::Atoms(policy.blocks[policy.rules[rule].block].glob.text().to_owned());
-            told((instance, rule), &glob)
+            let subject = || Subject::Atoms(policy.blocks[policy.rules[rule].block].glob.text().to_owned());
+            of((instance, rule), &Seen::default).map(|found| (found, subject()))
         });
-        let atoms = state.atoms.iter().flat_map(|atom| {
+        let atoms = state.atoms.iter().enumerate().flat_map(|(at, atom)| {
             let rules = atom.block.map_or(&[][..], |block| &policy.blocks[block as usize].atom_rules);
-            let path = || Subject::Atom(atom.path.clone());
-            atom.instances.iter().zip(rules.iter().copied()).filter_map(move |one| told(one, &path))
+            atom.instances.iter().zip(rules.iter().copied()).filter_map(move |one| {
+                of(one, &|| Seen::atom(at, atom)).map(|found| (found, Subject::Atom(atom.path.clone())))
+            })
         });
         let sessions = state.sessions.iter().flatten().flat_map(|session| {
             let atom = &state.atoms[session.atom.0 as usize];
             let rules = atom.block.map_or(&[][..], |block| &policy.blocks[block as usize].session_rules);
-            let subject = || Subject::Session { number: session.number, atom: atom.path.clone() };
-            session.instances.iter().zip(rules.iter().copied()).filter_map(move |one| told(one, &subject))
+            session.instances.iter().zip(rules.iter().copied()).filter_map(move |one| {
+                let subject = || Subject::Session { number: session.number, atom: atom.path.clone() };
+                of(one, &|| Seen::session(session, &state.atoms)).map(|found| (found, subject()))
+            })
         });
-        own.chain(atoms).chain(sessions).take(most).collect()
+        let (mut desk, mut tracks) = (Desk::default(), Tracks::default());
+        desk.begin(policy.metrics.len());
+        let told = |(((branch, since_ms), rule, seen), subject): (((u32, u64), usize, Seen), Subject)| {
+            let rule = &policy.rules[rule];
+            let State { store, nodes, .. } = state;
+            desk.subject();
+            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks: &mut tracks, desk: &mut desk, seen };
+            let mut readings = Vec::new();
+            let condition = rule.branches.get(branch as usize).and_then(|branch| branch.condition.as_ref());
+            condition.into_iter().chain(&rule.until).for_each(|test| eye.cite(test, &mut readings));
+            Active { rule: rule.name.clone(), line: rule.line, subject, since_ms, readings }
+        };
+        own.chain(atoms).chain(sessions).take(most).map(told).collect()
     }
 
     /// What is forecast now: of nodes, and of one atom.

@@ -182,7 +182,9 @@ impl Cursor<'_, '_> {
                 let known: Vec<&str> = units::names().collect();
                 let (_, unit) = super::token::split(&written);
                 // A unit of another kind is not proposed where one of the metric's own is meant.
-                let own = unit.is_empty() || !known.iter().any(|known| known.eq_ignore_ascii_case(unit));
+                let own = unit.is_empty()
+                    || units::meant(unit, &units).is_some()
+                    || !known.iter().any(|known| known.eq_ignore_ascii_case(unit));
                 Err(self.wrong_unit(&written, if own { &units } else { &known }))
             }
             Err(WrongValue::Number) => {

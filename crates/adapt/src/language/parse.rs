@@ -217,12 +217,7 @@ impl Cursor<'_, '_> {
         if unit.is_empty() {
             self.wrong(at, format!("`{number}` has no unit"), format!("{} directly behind it", known()))
         } else {
-            // Case distinguishes units (ms, Ms), so a slip in it is looked for first.
-            let same = units.iter().find(|known| known.eq_ignore_ascii_case(unit));
-            let remedy = match same {
-                Some(same) => format!("did you mean `{same}`?"),
-                None => super::mistake::meant(unit, units.iter().copied(), &known()),
-            };
+            let remedy = units::meant(unit, units).map_or_else(known, |unit| format!("did you mean `{unit}`?"));
             self.wrong(at + number.len(), format!("`{unit}` is not known as a unit here"), remedy)
         }
     }

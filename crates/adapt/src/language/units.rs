@@ -135,6 +135,66 @@ pub fn show_ms(milliseconds: u64) -> String {
     }
 }
 
+/// What people write for units by other names; the first whose unit is possible is meant. Letters count whatever their
+/// case.
+const OTHER_NAMES: [(&str, &str); 42] = [
+    ("m", "min"),
+    ("mins", "min"),
+    ("minute", "min"),
+    ("minutes", "min"),
+    ("sec", "s"),
+    ("secs", "s"),
+    ("second", "s"),
+    ("seconds", "s"),
+    ("msec", "ms"),
+    ("msecs", "ms"),
+    ("millis", "ms"),
+    ("millisecond", "ms"),
+    ("milliseconds", "ms"),
+    ("usec", "us"),
+    ("µs", "us"),
+    ("microseconds", "us"),
+    ("hr", "h"),
+    ("hrs", "h"),
+    ("hour", "h"),
+    ("hours", "h"),
+    ("kb", "kB"),
+    ("mb", "MB"),
+    ("gb", "GB"),
+    ("k", "kB"),
+    ("kb", "kbps"),
+    ("mb", "Mbps"),
+    ("gb", "Gbps"),
+    ("b", "bps"),
+    ("kbit", "kbps"),
+    ("mbit", "Mbps"),
+    ("gbit", "Gbps"),
+    ("bit", "bps"),
+    ("kbits", "kbps"),
+    ("mbits", "Mbps"),
+    ("m", "Mbps"),
+    ("k", "kbps"),
+    ("k", "krps"),
+    ("percent", "%"),
+    ("pct", "%"),
+    ("qps", "rps"),
+    ("req", "rps"),
+    ("requests", "rps"),
+];
+
+/// The unit that somebody may have meant: of these, by another name, in other letters, or by a slip of the keyboard.
+pub(crate) fn meant<'n>(unit: &str, units: &[&'n str]) -> Option<&'n str> {
+    let lower = unit.to_lowercase();
+    let possible = |name: &str| units.iter().copied().find(|unit| *unit == name);
+    let same: Vec<&str> = units.iter().copied().filter(|known| known.to_lowercase() == lower).collect();
+    if let [same] = same[..] {
+        return Some(same);
+    }
+    let by_name = OTHER_NAMES.iter().filter(|(name, _)| *name == lower).find_map(|(_, unit)| possible(unit));
+    // One letter in place of another is another unit, no slip.
+    by_name.or_else(|| super::mistake::nearest(unit, units.iter().copied()).filter(|_| unit.chars().count() > 1))
+}
+
 /// All names of units of values.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     UNITS.iter().map(|(name, _, _)| *name)
@@ -160,6 +220,33 @@ mod tests {
         assert_eq!(duration_ms("0s"), Err(WrongValue::Number));
         assert_eq!(duration_ms("0.5ms"), Err(WrongValue::Number));
         assert_eq!(duration_ms("5rps"), Err(WrongValue::Unit));
+    }
+
+    #[test]
+    fn what_was_meant_is_a_unit_of_the_kind() {
+        let durations: Vec<&str> = duration_names().collect();
+        let of = |dimension: Dimension| dimension.units().collect::<Vec<_>>();
+        for (unit, units, wanted) in [
+            ("m", &durations, Some("min")),
+            ("M", &durations, Some("min")),
+            ("sec", &durations, Some("s")),
+            ("Ms", &durations, Some("ms")),
+            ("hours", &durations, Some("h")),
+            ("mni", &durations, Some("min")),
+            ("d", &durations, None),
+            ("x", &durations, None),
+            ("m", &of(Dimension::Time), None),
+            ("sec", &of(Dimension::Time), Some("s")),
+            ("kb", &of(Dimension::Bytes), Some("kB")),
+            ("Mb", &of(Dimension::Bytes), Some("MB")),
+            ("mib", &of(Dimension::Bytes), Some("MiB")),
+            ("kb", &of(Dimension::Bandwidth), Some("kbps")),
+            ("MB", &of(Dimension::Bandwidth), Some("Mbps")),
+            ("mbit", &of(Dimension::Bandwidth), Some("Mbps")),
+            ("qps", &of(Dimension::Rate), Some("rps")),
+        ] {
+            assert_eq!(meant(unit, units), wanted, "{unit} of {units:?}");
+        }
     }
 
     #[test]

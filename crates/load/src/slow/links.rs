@@ -53,12 +53,16 @@ impl Link {
     /// What may be received before its time, in bytes: within the kernel and within the generator.
     ///
     /// Each is a quarter of a second's worth, so that nothing runs dry within a round trip; the kernel's at least 2304
-    /// bytes, below which it does not go, and the generator's between 2 KiB and 64 KiB.
+    /// bytes, below which it does not go, and the generator's between 2 KiB and 64 KiB. The generator's holds, beside
+    /// that, what is on its way along the line: what has come and is not shown for half of the latency. As it is filled
+    /// again only where half of it is free, that is the worth of the whole latency, up to 1 MiB.
     #[must_use]
     pub fn receive_buffers(&self) -> Option<(usize, usize)> {
-        let each = self.read_bytes_per_s? / 4.0;
+        let rate = self.read_bytes_per_s?;
+        let each = rate / 4.0;
+        let on_its_way = (rate * self.latency.as_secs_f64()).min(f64::from(1 << 20));
         // At most what the kernel takes for a signed number.
-        Some((each.clamp(2304.0, f64::from(1 << 30)) as usize, each.clamp(2048.0, 65_536.0) as usize))
+        Some((each.clamp(2304.0, f64::from(1 << 30)) as usize, (each.clamp(2048.0, 65_536.0) + on_its_way) as usize))
     }
 
     /// What the kernel is asked for, which makes it twice as large.
@@ -76,7 +80,7 @@ mod tests {
         let modem = Link::named("modem").expect("it is known");
         assert_eq!((modem.read_bytes_per_s, modem.receive_buffer()), (Some(3360.0), Some(1152)));
         let dsl = Link::named("dsl").expect("it is known");
-        assert_eq!((dsl.receive_buffers(), dsl.receive_buffer()), (Some((46_875, 46_875)), Some(23_437)));
+        assert_eq!((dsl.receive_buffers(), dsl.receive_buffer()), (Some((46_875, 56_250)), Some(23_437)));
         assert_eq!(Link::default().receive_buffer(), None);
         assert!(Link::names().all(|name| Link::named(name).is_some()) && Link::named("MODEM").is_none());
     }

@@ -16,6 +16,8 @@ struct Sample {
     bytes: u64,
     /// Connections that are open.
     open: u64,
+    /// Responses with 503 because rules or bounds said so.
+    refused: u64,
 }
 
 /// Samples, the oldest first.
@@ -33,16 +35,19 @@ impl History {
             classes: counts.classes(),
             bytes: counts.bytes_sent,
             open: view.open(),
+            refused: counts.refused_by_choice(),
         });
     }
 
-    /// A list for each sample: milliseconds since the start, the four classes, bytes, open connections.
+    /// A list for each sample: milliseconds since the start, the four classes, bytes, open connections, and
+    /// those of the 5xx that rules or bounds wanted.
     pub(super) fn json(&self) -> String {
         let mut text = String::from("[");
-        for (number, Sample { uptime_ms, classes: [c2, c3, c4, c5], bytes, open }) in self.0.iter().enumerate() {
+        for (number, Sample { uptime_ms, classes: [c2, c3, c4, c5], bytes, open, refused }) in self.0.iter().enumerate()
+        {
             let comma = if number == 0 { "" } else { "," };
             // Writing to memory does not fail.
-            let _ = write!(text, "{comma}[{uptime_ms},{c2},{c3},{c4},{c5},{bytes},{open}]");
+            let _ = write!(text, "{comma}[{uptime_ms},{c2},{c3},{c4},{c5},{bytes},{open},{refused}]");
         }
         text.push(']');
         text

@@ -107,6 +107,8 @@ fn requests(out: &mut Families, status: &Status) {
     let requests = &status.requests;
     let classes = CLASSES.map(|class| (class, requests.by_class.get(class).copied().unwrap_or(0)));
     out.by("weir_responses_total", Counter, "Responses by the class of their status.", "class", &classes);
+    let help = "Responses with 503 that are no errors: refused because rules or bounds said so.";
+    out.one("weir_refused_by_choice_total", Counter, help, requests.refused_by_choice);
     out.one("weir_sent_bytes_total", Counter, "Bytes handed to sockets, heads included.", requests.sent_bytes);
     for (name, help, count) in [
         ("weir_compressed_responses_total", "Responses with a compressed form.", requests.compressed),

@@ -65,6 +65,8 @@ pub(super) struct Status {
     /// Requests told as business transactions; none if none are.
     pub(super) arm_told: Option<u64>,
     pub(super) adaptation: Adaptation,
+    /// Whether there are rules, of which /environment.json tells.
+    pub(super) has_rules: bool,
     pub(super) reloads: Reload,
     pub(super) hosts: Vec<Host>,
     pub(super) process: Usage,
@@ -74,6 +76,8 @@ pub(super) struct Status {
 pub(super) struct Requests {
     pub(super) count: u64,
     pub(super) by_class: BTreeMap<&'static str, u64>,
+    /// Those of the 5xx that are no errors: refused because rules or bounds said so.
+    pub(super) refused_by_choice: u64,
     pub(super) sent_bytes: u64,
     pub(super) compressed: u64,
     pub(super) rate_refused: u64,
@@ -234,6 +238,7 @@ impl View {
             requests: Requests {
                 count: counts.requests,
                 by_class: CLASSES.into_iter().zip(counts.classes()).collect(),
+                refused_by_choice: counts.refused_by_choice(),
                 sent_bytes: counts.bytes_sent,
                 compressed: counts.coded_responses,
                 rate_refused: counts.rate_refused,
@@ -296,6 +301,7 @@ impl View {
                 Throttles::fill(&self.throttles),
                 self.loops_reserve,
             ),
+            has_rules: self.teller.is_some(),
             reloads: Reload {
                 done: reloads.done,
                 failed: reloads.failed,

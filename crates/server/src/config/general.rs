@@ -54,7 +54,7 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
         options.admin = read_admin(&admin);
     }
     if let Some(policy) = table.get("policy") {
-        options.policy = read_policy(&policy);
+        options.policy = super::policy::read(&policy);
     }
     if let Some(arm) = table.get("arm") {
         options.arm = read_arm(&arm);
@@ -274,16 +274,6 @@ fn read_rotation(table: &Table<'_, '_>, target: &LogTarget) -> Option<Rotation> 
     // The bound fits.
     let keep = keep.and_then(|keep| keep.integer(0..=10_000)).map_or(7, |keep| keep as u32);
     Some(Rotation { bytes_max, age_max, keep })
-}
-
-/// What it says is for whoever knows rules; that it is there is looked at here.
-fn read_policy(value: &Value<'_, '_>) -> Option<std::path::PathBuf> {
-    let path = value.path()?;
-    if !path.is_file() {
-        value.wrong(format!("{} is no file", path.display()), "give a file of rules, such as \"flood.policy\"");
-        return None;
-    }
-    Some(path)
 }
 
 fn read_arm(value: &Value<'_, '_>) -> Option<ArmRules> {

@@ -3,6 +3,7 @@
 mod general;
 mod host;
 mod nearest;
+mod policy;
 mod table;
 mod throttle;
 mod units;

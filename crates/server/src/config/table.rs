@@ -3,6 +3,7 @@
 use super::Mistake;
 use super::nearest::nearest;
 use super::units;
+use crate::options::Placed;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -29,13 +30,19 @@ impl<'t> Reader<'t> {
 
     /// Takes note of a mistake; the byte where it begins, what is wrong and what would be right.
     pub(super) fn wrong(&self, at: usize, what: impl Into<String>, remedy: impl Into<String>) {
-        let before = self.text.get(..at).unwrap_or(self.text);
-        let line = memchr::memchr_iter(b'\n', before.as_bytes()).count() + 1;
-        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+        let (line, column) = self.place(at);
         let mut mistakes = self.mistakes.borrow_mut();
         if mistakes.len() < MISTAKES_MAX {
             mistakes.push(Mistake { line, column, what: what.into(), remedy: remedy.into() });
         }
+    }
+
+    /// Line and column of a byte, from 1.
+    fn place(&self, at: usize) -> (usize, usize) {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line = memchr::memchr_iter(b'\n', before.as_bytes()).count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+        (line, column)
     }
 
     /// All paths that the file names.
@@ -144,6 +151,17 @@ impl<'r, 't> Value<'r, 't> {
         }
         self.mismatch("true or false", "true");
         None
+    }
+
+    /// What was made of it, with its place.
+    pub(super) fn placed<T>(&self, value: T) -> Placed<T> {
+        let (line, column) = self.reader.place(self.span.start);
+        Placed { value, line, column }
+    }
+
+    /// Whether it is a text, where it may also be something else.
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self.value, DeValue::String(_))
     }
 
     /// Whether it is just `false`, which switches off what a table would set.
