@@ -163,7 +163,6 @@ impl Links {
                 }
             }
         }
-        }
         probe.told = probe.link;
         if probe.link.bandwidth_bps.is_none() || probe.link.rtt_s.is_none() {
             let prior = priors.of(client, now_ms);

@@ -6,6 +6,7 @@ use crate::coding::{Accepted, LastAccepted};
 use crate::drain::Drain;
 use crate::range::{self, Ranges};
 use crate::request::{self, Head};
+use crate::staple::Staple;
 use crate::target;
 use crate::template::{self, Step, Template};
 use crate::validity;
@@ -23,6 +24,18 @@ pub fn certificate_validity(input: &[u8]) {
         assert!(RANGE.contains(&until), "{until}");
         // What follows a certificate is nobody's concern here.
         assert_eq!(validity::not_after_unix_s(&[input, b"x"].concat()), Some(until));
+    }
+}
+
+/// Reads any bytes as what an authority says of a certificate: the length of that in two bytes, it, and the certificate.
+pub fn certificate_staple(input: &[u8]) {
+    let Some((length, rest)) = input.split_first_chunk() else { return };
+    let (answer, certificate) = rest.split_at(usize::from(u16::from_be_bytes(*length)).min(rest.len()));
+    if let Ok(staple) = Staple::read(answer, certificate) {
+        // It is of a certificate with a number, and of none without.
+        assert!(validity::serial_number(certificate).is_some());
+        assert!(Staple::read(answer, b"").is_err() && Staple::read(b"", certificate).is_err());
+        assert!(staple.holds(i64::MIN));
     }
 }
 

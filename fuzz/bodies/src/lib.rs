@@ -26,8 +26,8 @@ pub use configuration::{arm_directives, server_configuration, sql, weir_configur
 pub use dropin::dropin_arguments;
 pub use exporters::exporter_answers;
 pub use http::{
-    accept_encoding, certificate_validity, http_request, http_response, http2_frames, page_template, ranges, url,
-    url_file,
+    accept_encoding, certificate_staple, certificate_validity, http_request, http_response, http2_frames,
+    page_template, ranges, url, url_file,
 };
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use plan::{plan_policy, planned_log};
@@ -67,6 +67,12 @@ mod target;
 #[path = "../../../crates/server/src/template.rs"]
 mod template;
 
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/tls/der.rs"]
+mod der;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/tls/staple.rs"]
+mod staple;
 #[path = "../../../crates/server/src/tls/validity.rs"]
 mod validity;
 

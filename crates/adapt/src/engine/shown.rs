@@ -49,7 +49,8 @@ impl Engine {
     pub fn active(&self, now_ms: u64, state: &State, most: usize) -> Vec<Active> {
         let policy = &self.policy;
         // Nearly all are at rest: of these nothing is looked up.
-        let of = |(instance, rule): (&Instance, usize), seen: &dyn Fn() -> Seen| Some((instance.active()?, rule, seen()));
+        let of =
+            |(instance, rule): (&Instance, usize), seen: &dyn Fn() -> Seen| Some((instance.active()?, rule, seen()));
         let own = state.own.iter().zip(policy.own_rules.iter().copied()).filter_map(|(instance, rule)| {
             let subject = || Subject::Atoms(policy.blocks[policy.rules[rule].block].glob.text().to_owned());
             of((instance, rule), &Seen::default).map(|found| (found, subject()))
@@ -74,7 +75,7 @@ impl Engine {
             let rule = &policy.rules[rule];
             let State { store, nodes, .. } = state;
             desk.subject();
-            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks: &mut tracks, desk: &mut desk, seen };
+            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks: &mut tracks, desk: &mut desk, seen: &seen };
             let mut readings = Vec::new();
             let condition = rule.branches.get(branch as usize).and_then(|branch| branch.condition.as_ref());
             condition.into_iter().chain(&rule.until).for_each(|test| eye.cite(test, &mut readings));
