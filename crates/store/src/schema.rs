@@ -77,9 +77,9 @@ pub fn check_store(path: &Path) -> Result<(), StoreError> {
     if mark.map(i64::from) == Some(APPLICATION_ID) {
         return Ok(());
     }
-    // The mark may be in the log beside the file still.
-    match open_to_read(path) {
-        Err(error @ (StoreError::Foreign { .. } | StoreError::Newer { .. })) => Err(error),
+    // The mark may be in the log beside the file still. One without tables is nobody's: somebody is making it.
+    match look(path) {
+        Ok((_, Some(found))) => check(path, found),
         _ => Ok(()),
     }
 }
@@ -111,12 +111,19 @@ pub(crate) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
 
 /// Opens a store that is there, to read.
 pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+    let (connection, found) = look(path)?;
+    check(path, found.unwrap_or(0))?;
+    Ok(connection)
+}
+
+/// Opens a database to read, with its [version].
+fn look(path: &Path) -> Result<(Connection, Option<i64>), StoreError> {
     let sqlite = |error| StoreError::of(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
     connection.busy_timeout(PATIENCE).map_err(sqlite)?;
-    check(path, version(&connection).map_err(sqlite)?.unwrap_or(0))?;
-    Ok(connection)
+    let found = version(&connection).map_err(sqlite)?;
+    Ok((connection, found))
 }
 
 /// The file's schema; `None` of a new one, 0 of a database that is none of ours.

@@ -299,6 +299,10 @@ fn what_is_no_store_is_said_to_be_none() {
     assert!(!folder.path().join("none").exists());
     let ours = Store::open(&folder.path().join("ours"), Limits::default()).expect("a new one");
     weir_store::check_store(ours.path()).expect("its mark is in the log only");
+    let begun = folder.path().join("begun");
+    sql(&begun, "pragma auto_vacuum = incremental; pragma journal_mode = wal");
+    assert!(fs::metadata(&begun).expect("a file").len() > 0);
+    weir_store::check_store(&begun).expect("it has no tables yet");
     assert!(matches!(Store::open(&other, Limits::default()), Err(StoreError::Foreign { .. })));
     sql(&path, "pragma user_version = 2");
     let newer = Store::open(&path, Limits::default()).expect_err("of a later version");
