@@ -39,7 +39,7 @@ pub trait EventSource: Send + std::fmt::Debug {
         false
     }
 
-    /// Every 20 ms, after the events up to then: hands over what the source has to tell from user space, such
+    /// At each look at the rings (20 ms), after the events: hands over what the source has to tell from user space, such
     /// as names. The records get the look's time.
     fn look(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot])) {
         let _ = (now_ns, tell);

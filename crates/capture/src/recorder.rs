@@ -5,12 +5,10 @@ use crate::error::CaptureError;
 use crate::event_source::EventSource;
 use crate::expand::Expander;
 use crate::living::Living;
-use crate::pace::{BEAT, PAUSED, rest};
 use crate::probes::{Attached, Probes};
 use crate::quota::Quotas;
 use crate::redaction::Redaction;
 use crate::ring::{RawEvent, Rings};
-use crate::stolen::steal_by_cpu;
 use crate::target::{Target, listening_ports, trees};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,6 +21,10 @@ use weir_wire::socket::OLDER;
 use weir_wire::task::Switch;
 use weir_wire::{Kind, Record, Slot, text_slots};
 
+/// Between two looks at the rings: a ring holds ten times as much of the busiest server.
+const POLL: Duration = Duration::from_millis(20);
+/// The same in a pause: how late its end may be heard of.
+const PAUSED: Duration = Duration::from_millis(200);
 /// Process numbers whose names are looked up; above, tasks stay without a name.
 const MOST_PIDS: usize = 1 << 22;
 
@@ -138,8 +140,6 @@ impl Recorder {
             groups: target.groups.clone(),
             removed: 0,
             events: Vec::new(),
-            looked_ns: 0,
-            next_beat_ns: 0,
             next_second_ns: 0,
             shared: Arc::clone(&shared),
         };
@@ -223,8 +223,6 @@ struct Collector {
     /// Segments that the streams had removed when it was last told what lives.
     removed: u64,
     events: Vec<RawEvent>,
-    looked_ns: u64,
-    next_beat_ns: u64,
     next_second_ns: u64,
     shared: Arc<Recording>,
 }
@@ -256,11 +254,13 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
             }
         }
         collector.shared.attached.store(attached.is_some(), Ordering::Release);
-        let next = if attached.is_some() { collector.turn()? } else { PAUSED };
+        if attached.is_some() {
+            collector.drain()?;
+        }
         if stopping {
             break;
         }
-        std::thread::sleep(next);
+        std::thread::sleep(if attached.is_some() { POLL } else { PAUSED });
     }
     let mut cost = Cost::default();
     for stream in collector.streams.drain(..) {
@@ -352,29 +352,9 @@ impl Collector {
         self.expanders = (0..self.rings.cpus()).map(|cpu| Expander::new(cpu as u32)).collect();
     }
 
-    /// Takes what all CPUs have written, and asks the sources when it is time to; returns how long to rest then.
-    fn turn(&mut self) -> Result<Duration, WriteError> {
-        let (before, since_ns) = (self.shared.events.load(Ordering::Relaxed), self.looked_ns);
-        let now_ns = self.look()?;
-        if now_ns >= self.next_beat_ns {
-            self.ask(now_ns)?;
-        }
-        let found = self.shared.events.load(Ordering::Relaxed) - before;
-        let until_beat = Duration::from_nanos(self.next_beat_ns.saturating_sub(now_ns));
-        Ok(rest(found, Duration::from_nanos(now_ns - since_ns)).min(until_beat))
-    }
-
-    /// Takes what all CPUs have written up to now, and what the sources have to tell; returns when that is.
-    fn drain(&mut self) -> Result<u64, WriteError> {
-        let now_ns = self.look()?;
-        self.ask(now_ns)?;
-        Ok(now_ns)
-    }
-
     /// Takes what all CPUs have written up to now; returns when that is.
-    fn look(&mut self) -> Result<u64, WriteError> {
+    fn drain(&mut self) -> Result<u64, WriteError> {
         let now_ns = clock_ns(libc::CLOCK_MONOTONIC);
-        self.looked_ns = now_ns;
         for cpu in 0..self.rings.cpus() {
             let mut events = std::mem::take(&mut self.events);
             events.clear();
@@ -389,19 +369,13 @@ impl Collector {
             stream.lose(dropped);
             self.shared.lost.fetch_add(dropped, Ordering::Relaxed);
         }
-        Ok(now_ns)
-    }
-
-    /// What is told from user space, after the events up to now.
-    fn ask(&mut self, now_ns: u64) -> Result<(), WriteError> {
-        self.next_beat_ns = now_ns + BEAT.as_nanos() as u64;
         self.ask_sources(now_ns)?;
         // After the events, which are all older: a stream's records stand in the order of time.
         if now_ns >= self.next_second_ns {
             self.next_second_ns = now_ns + 1_000_000_000;
             self.each_second(now_ns)?;
         }
-        Ok(())
+        Ok(now_ns)
     }
 
     /// What the sources tell from user space goes to the first stream.
@@ -582,6 +556,23 @@ fn task_name(probes: &Probes, pid: u32, time_ns: u64, cpu: usize, in_groups: boo
     // Where the server was named by its service or container, its processes are told with it.
     let group = if in_groups && record.flags != 0 { crate::cgroup::name_of_process(tgid) } else { None };
     Some((record, group.map_or_else(|| name.to_owned(), |group| format!("{name} in {group}"))))
+}
+
+/// Stolen time of each CPU since boot, from /proc/stat (proc(5): the eighth number, in clock ticks).
+fn steal_by_cpu() -> Vec<(usize, u64)> {
+    // SAFETY: sysconf reads a constant.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    text.lines()
+        .filter_map(|line| {
+            // The first line, without a number, is the sum over all CPUs.
+            let numbered = line.strip_prefix("cpu").filter(|rest| !rest.starts_with(' '))?;
+            let mut fields = numbered.split_ascii_whitespace();
+            let cpu = fields.next()?.parse().ok()?;
+            let steal: u64 = fields.nth(7)?.parse().ok()?;
+            Some((cpu, steal * (1_000_000_000 / ticks)))
+        })
+        .collect()
 }
 
 /// CLOCK_MONOTONIC.
