@@ -22,15 +22,8 @@ fn a_transaction_takes_the_agent_no_more_instructions_than_before() {
     for (shape, most) in MOST_INSTRUCTIONS {
         let count = |transactions: u64| {
             let to = folder.path().join(format!("{shape}-{transactions}"));
-            let output = Command::new("valgrind")
-                .args(["--tool=callgrind", "-q", "--toggle-collect=arm_agent::look"])
-                .arg(format!("--callgrind-out-file={}", to.display()))
-                .arg(env!("CARGO_BIN_EXE_arm-agent"))
-                .args(["intake", shape, &transactions.to_string()])
-                .output()
-                .expect("valgrind starts");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            total(&to)
+            let words = ["intake", shape, &transactions.to_string()];
+            counted("arm_agent::look", env!("CARGO_BIN_EXE_arm-agent"), &words, &to)
         };
         let each = (count(FEW + MORE) - count(FEW)) / MORE as f64;
         eprintln!("{shape}: {each:.0} instructions a transaction");
@@ -39,7 +32,8 @@ fn a_transaction_takes_the_agent_no_more_instructions_than_before() {
 }
 
 /// Instructions of a tick: 1,000 rules, of which 300 are looked at for all atoms of a pattern, 300 for each of 1,000
-/// sessions at each tick and 400 for each of 10,000 atoms every 5 s; 4,270,000 measured with Rust 1.95 (6,200,000 before rules at rest were looked at first).
+/// sessions at each tick and 400 for each of 10,000 atoms every 5 s; 4,270,000 measured with Rust 1.95 (6,200,000
+/// before rules at rest were looked at first).
 const TICK_MOST: f64 = 4_900_000.0;
 /// Ticks until all windows are full, and how many more the longer run has.
 const FILLING: u64 = 80;
@@ -53,19 +47,24 @@ fn a_tick_of_a_thousand_rules_takes_no_more_instructions_than_before() {
     let folder = tempfile::tempdir().expect("a folder");
     let count = |ticks: u64| {
         let to = folder.path().join(ticks.to_string());
-        let output = Command::new("valgrind")
-            .args(["--tool=callgrind", "-q", "--toggle-collect=adapt_tick::tick"])
-            .arg(format!("--callgrind-out-file={}", to.display()))
-            .arg(env!("CARGO_BIN_EXE_adapt-tick"))
-            .arg(ticks.to_string())
-            .output()
-            .expect("valgrind starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        total(&to)
+        counted("adapt_tick::tick", env!("CARGO_BIN_EXE_adapt-tick"), &[&ticks.to_string()], &to)
     };
     let each = (count(FILLING + FULL) - count(FILLING)) / FULL as f64;
     eprintln!("{each:.0} instructions a tick");
     assert!(each > 100_000.0 && each < TICK_MOST, "{each:.0} instructions a tick");
+}
+
+/// Instructions of a program within a function, which callgrind writes to a file.
+fn counted(within: &str, program: &str, words: &[&str], to: &Path) -> f64 {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "-q", &format!("--toggle-collect={within}")])
+        .arg(format!("--callgrind-out-file={}", to.display()))
+        .arg(program)
+        .args(words)
+        .output()
+        .expect("valgrind starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    total(to)
 }
 
 fn total(path: &Path) -> f64 {

@@ -4,11 +4,21 @@
 //! replays cheaply, and one of five, which Linux 6.18 and later turn into a call. Nobody looking, they cost nothing that
 //! can be measured. On other processors than x86-64 there is none.
 
-/// A static probe of the provider `weir`, without arguments: `read`, `route`, `cache`, `file`, `send` and `done`.
+/// A static probe of the provider `weir`: `read`, `route`, `cache`, `file`, `send` and `done` without an argument,
+/// `decision` (of the steward) with a pointer to a text that a zero ends.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! static_probe {
     ($name:literal) => {
+        $crate::static_probe!(@ $name, "", nomem)
+    };
+    ($name:literal, $pointer:expr) => {
+        $crate::static_probe!(@ $name, "8@%rdi", readonly, in("rdi") $pointer)
+    };
+    (@ $name:literal, $arguments:literal, $memory:ident $(, $($operand:tt)+)?) => {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        // SAFETY: two nops; the rest describes them in sections that are not loaded, or (the base) hold one unused byte.
+        // SAFETY: two nops, which leave registers and what they point to alone; the rest describes them in sections that
+        // are not loaded, or (the base) hold one unused byte.
         unsafe {
             core::arch::asm!(
                 "990: nop",
@@ -23,7 +33,7 @@ macro_rules! static_probe {
                 ".8byte 0",
                 ".asciz \"weir\"",
                 concat!(".asciz \"", $name, "\""),
-                ".asciz \"\"",
+                concat!(".asciz \"", $arguments, "\""),
                 "994: .balign 4",
                 ".popsection",
                 ".ifndef _.stapsdt.base",
@@ -34,7 +44,8 @@ macro_rules! static_probe {
                 ".size _.stapsdt.base, 1",
                 ".popsection",
                 ".endif",
-                options(att_syntax, nomem, nostack, preserves_flags)
+                $($($operand)+,)?
+                options(att_syntax, $memory, nostack, preserves_flags)
             );
         }
     };

@@ -110,18 +110,19 @@ fn a_slow_client_gets_the_small_variant_and_a_fast_one_beside_it_the_large_one()
         let _stops = StopAtEnd(&stop);
         let server = servers.within(|| Server::bind(options).expect("binds"));
         let thread = scope.spawn(|| servers.within(|| server.run(&stop).expect("ends well")));
+        let fetch = |stream: &mut TcpStream| {
+            stream.write_all(b"GET /film.mp4 HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+            let reply = read_reply(stream, false);
+            // A look is due then.
+            std::thread::sleep(Duration::from_millis(150));
+            reply
+        };
         let addr = |net: &str| SocketAddr::from((net.parse::<std::net::Ipv4Addr>().expect("an address"), 8080));
         let (of_slow, of_fast) = std::thread::scope(|both| {
             let of_slow = both.spawn(|| slow.within(|| [get(addr("10.9.3.1")), get(addr("10.9.3.1"))]));
             let of_fast = fast.within(|| {
                 let mut stream = TcpStream::connect(addr("10.9.4.1")).expect("connects");
-                [(); 3].map(|()| {
-                    stream.write_all(b"GET /film.mp4 HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
-                    let reply = read_reply(&mut stream, false);
-                    // A look is due then.
-                    std::thread::sleep(Duration::from_millis(150));
-                    reply
-                })
+                [(); 3].map(|()| fetch(&mut stream))
             });
             (of_slow.join().expect("no panic"), of_fast)
         });
@@ -136,12 +137,7 @@ fn a_slow_client_gets_the_small_variant_and_a_fast_one_beside_it_the_large_one()
         tc(&["-n", servers.name(), "qdisc", "del", "dev", "slow0", "root"]);
         let back = slow.within(|| {
             let mut stream = TcpStream::connect(addr("10.9.3.1")).expect("connects");
-            [(); 2].map(|()| {
-                stream.write_all(b"GET /film.mp4 HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
-                let reply = read_reply(&mut stream, false);
-                std::thread::sleep(Duration::from_millis(150));
-                reply
-            })
+            [(); 2].map(|()| fetch(&mut stream))
         });
         assert_eq!((first(&back[0]), first(&back[1])), (b's', b'f'), "it has its way back");
         let seen = fit.seen.lock().expect("no panic").clone();

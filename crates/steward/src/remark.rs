@@ -30,43 +30,10 @@ fn tell(text: &str) {
     }
 }
 
-/// The static probe `decision` of the provider `weir`, whose argument is the line: two nops, as those of the server are,
-/// and a note in the program's file that tells where they and the argument are. On other processors than x86-64 there is
-/// none.
+/// The static probe `decision`, whose argument is the line.
 #[inline(never)]
 fn mark(line: &CStr) {
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    // SAFETY: two nops, which leave the register and what it points to alone; the rest describes them in sections that are
-    // not loaded, or (the base) hold one unused byte.
-    unsafe {
-        core::arch::asm!(
-            "990: nop",
-            ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00",
-            ".pushsection .note.stapsdt, \"?\", \"note\"",
-            ".balign 4",
-            ".4byte 992f-991f, 994f-993f, 3",
-            "991: .asciz \"stapsdt\"",
-            "992: .balign 4",
-            "993: .8byte 990b",
-            ".8byte _.stapsdt.base",
-            ".8byte 0",
-            ".asciz \"weir\"",
-            ".asciz \"decision\"",
-            ".asciz \"8@%rdi\"",
-            "994: .balign 4",
-            ".popsection",
-            ".ifndef _.stapsdt.base",
-            ".pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat",
-            ".weak _.stapsdt.base",
-            ".hidden _.stapsdt.base",
-            "_.stapsdt.base: .space 1",
-            ".size _.stapsdt.base, 1",
-            ".popsection",
-            ".endif",
-            in("rdi") line.as_ptr(),
-            options(att_syntax, readonly, nostack, preserves_flags)
-        );
-    }
+    weir_server::static_probe!("decision", line.as_ptr());
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     let _ = line;
 }

@@ -48,7 +48,7 @@ fn reloaded(model: &str, apache: Apache) {
     let reloads = asked("WEIR_RELOADS", 8) as usize;
     let turnover = Turnover {
         reloads,
-        answers: 40,
+        answers: u64::from(asked("WEIR_ANSWERS", 40)),
         ask: &|| ask(server.port, resets.as_ref()),
         reload: &|| reload(&server),
         parent: server.pid(),
@@ -109,7 +109,7 @@ fn event_is_reloaded_with_and_without_the_module() {
         let (reset, answered) = (AtomicU64::new(0), AtomicU64::new(0));
         let turnover = Turnover {
             reloads: reloads / blocks,
-            answers: 40,
+            answers: u64::from(asked("WEIR_ANSWERS", 40)),
             ask: &|| {
                 ask(server.port, Some(&reset));
                 answered.fetch_add(1, Ordering::Relaxed);
