@@ -84,6 +84,7 @@ pub(super) struct Requests {
     pub(super) rate_untracked: u64,
     pub(super) auth_busy: u64,
     pub(super) include_errors: u64,
+    pub(super) pages_assembled: u64,
 }
 
 /// How bytes of plain-text connections that are kept come and go.
@@ -245,6 +246,7 @@ impl View {
                 rate_untracked: counts.rate_untracked,
                 auth_busy: counts.auth_busy,
                 include_errors: counts.include_errors,
+                pages_assembled: counts.pages_assembled,
             },
             connections: Connections {
                 open: self.open(),
