@@ -8,7 +8,7 @@ use crate::event_loop::Open;
 use crate::front::host_counts::HostTable;
 use crate::link_prior::Priors;
 use crate::reload::Reloads;
-use crate::throttle::{Throttle, Throttles};
+use crate::throttle::Throttles;
 use crate::tls::Keys;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -42,7 +42,6 @@ pub(crate) struct View {
     /// What is expected of clients.
     pub(crate) priors: Arc<Priors>,
     pub(crate) loops_reserve: usize,
-    pub(crate) throttles: Vec<Throttle>,
 }
 
 /// The server as it is now. Names end with their unit; what is called a count grows only.
@@ -300,7 +299,7 @@ impl View {
                 &counts,
                 &census,
                 self.priors.fill(),
-                Throttles::fill(&self.throttles),
+                Throttles::fill(&self.reloads.throttles()),
                 self.loops_reserve,
             ),
             has_rules: self.teller.is_some(),
