@@ -130,6 +130,11 @@ pub enum Order {
         /// The share, in percent.
         percent: f64,
     },
+    /// Answer with what is there already, even where it is not what the files hold now.
+    Stale {
+        /// How old an answer may be, in milliseconds.
+        age_ms_max: u64,
+    },
     /// Tell somebody.
     Alert {
         /// What.
@@ -192,6 +197,7 @@ impl fmt::Display for Order {
             Self::Grow { pool, by } => write!(f, "grow {pool} by {by}"),
             Self::Shrink { pool, by } => write!(f, "shrink {pool} by {by}"),
             Self::Shed { percent } => write!(f, "shed {percent}%"),
+            Self::Stale { age_ms_max } => write!(f, "stale {}", show_ms(*age_ms_max)),
             Self::Alert { text } => write!(f, "alert \"{text}\""),
         }
     }

@@ -90,6 +90,7 @@ impl Classes {
     const COPIES: u8 = 4;
     const SPREAD: u8 = 8;
     const SHED: u8 = 16;
+    const STALE: u8 = 32;
 
     pub(crate) fn of(act: &Act) -> Self {
         let own = |own| Self { own, pools: 0 };
@@ -102,6 +103,7 @@ impl Classes {
             Act::Replicate { .. } => own(Self::COPIES),
             Act::Spread { .. } => own(Self::SPREAD),
             Act::Shed(_) => own(Self::SHED),
+            Act::Stale(_) => own(Self::STALE),
             Act::Grow { pool, .. } | Act::Shrink { pool, .. } => Self { own: 0, pools: 1 << pool },
             Act::Alert(_) => Self::default(),
         }
@@ -144,6 +146,8 @@ pub(crate) enum Act {
         by: u32,
     },
     Shed(f64),
+    /// So old an answer may be, in milliseconds.
+    Stale(u64),
     Alert(String),
 }
 
@@ -417,6 +421,7 @@ impl<'s> Compiler<'s> {
             ActKind::Grow { pool, by } => Act::Grow { pool: self.pool(pool), by: *by },
             ActKind::Shrink { pool, by } => Act::Shrink { pool: self.pool(pool), by: *by },
             ActKind::Shed(share) => Act::Shed(*share),
+            ActKind::Stale(age_ms_max) => Act::Stale(*age_ms_max),
             ActKind::Alert(text) => Act::Alert(text.clone()),
         }
     }

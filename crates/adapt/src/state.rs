@@ -121,6 +121,9 @@ pub(crate) struct InForce {
     pub(crate) spread: Option<usize>,
     /// The bits of the share in percent.
     pub(crate) shed: Option<u64>,
+    /// How old answers may be, in milliseconds.
+    #[serde(default)]
+    pub(crate) stale_ms: Option<u64>,
 }
 
 /// How far a rule is with one subject. Nearly all of them have never done anything, so that they are small.

@@ -237,6 +237,24 @@ fn what_a_superseded_rule_did_beside_ends() {
 }
 
 #[test]
+fn how_old_answers_may_be_ends_with_its_rule() {
+    let mut world = World::new(
+        "atom \"/\" { rule a: during if cpu > 50% then stale 30s until cpu < 20%;\n\
+         rule b priority 2: during if cpu > 80% then stale 2min, shed 5% until cpu < 70%; }",
+    );
+    for (second, cpu) in [60.0, 90.0, 60.0, 60.0, 10.0].into_iter().enumerate() {
+        world.node(second as u64 * 1000, "n1", Resource::Cpu, cpu);
+        world.tick(second as u64 * 1000);
+    }
+    let said = world.said();
+    assert_eq!(said[..2], ["0 a fired stale 30s", "1 b fired stale 120s, shed 5%"]);
+    // One answer has one age: the rule of higher priority took it, and the other has it again when that is over.
+    assert_eq!(said.iter().filter(|line| line.ends_with("a superseded")).count(), 1, "{said:?}");
+    assert!(said.contains(&"2 b released stale 120s, shed 5%".to_owned()), "{said:?}");
+    assert_eq!(said.last().map(String::as_str), Some("4 a released stale 30s"), "{said:?}");
+}
+
+#[test]
 fn a_cooldown_counts_from_the_firing_and_from_the_release() {
     let policy = "atom \"/\" { rule a: during if cpu > 50% then shed 5% until cpu < 20% cooldown 10s; }";
     let mut world = World::new(policy);

@@ -105,6 +105,23 @@ fn what_can_never_be_is_refused() {
 }
 
 #[test]
+fn how_old_an_answer_may_be_is_said_with_a_unit_and_for_all() {
+    accepted(&with_rules("rule a: every 5s if cpu > 50% then stale 30s until cpu < 20%;"));
+    accepted(&with_rules("rule a: every 5s if rate@atom > 50rps then stale 1.5s, shed 5% for 2s hold 5s;"));
+    for (rule, column, words) in [
+        ("rule a: every 5s if cpu > 50% then stale;", 41, &["expected"][..]),
+        ("rule a: every 5s if cpu > 50% then stale 30;", 42, &[]),
+        ("rule a: every 5s if cpu > 50% then stale 30rps;", 44, &[]),
+        ("rule a: every 5s if cpu > 50% then stale 0s;", 42, &[]),
+        ("rule a: every 5s if cpu > 50% then stlae 3s;", 36, &["did you mean `stale`?"]),
+        ("rule a: at start if cpu > 50% then stale 3s;", 36, &["which would stale every time"]),
+        ("rule a: during if rtt@client > 50ms then stale 3s hold 5s;", 42, &["for each session"]),
+    ] {
+        refused(&with_rules(rule), 4, column, words);
+    }
+}
+
+#[test]
 fn names_must_lead_somewhere() {
     for (rule, column, words) in [
         ("rule a: every 5s if cpu@all > 50% then grow mian by 1;", 45, &["no pool `mian`", "did you mean `main`?"][..]),

@@ -73,7 +73,7 @@ fn steps() -> impl Strategy<Value = Vec<(u64, f64, bool)>> {
 /// Words of the language, in no order.
 fn words() -> impl Strategy<Value = String> {
     let words: Vec<&str> = "pool atom rule { } ( ) [ ] ; : , = > < >= <= @ . \"/v/*\" \"/**\" variants select best by any \
-        of switch next down up use replicate to 4 on spread over grow shrink shed 10% alert at start during every 5s if then \
+        of switch next down up use replicate to 4 on spread over grow shrink shed 10% stale alert at start during every 5s if then \
         elif else and or not in predicted fit 0.8 for until hold cooldown limit per priority cpu mem queue wait \
         bandwidth rtt rate errors active here client all avg max p99 90% 30kbps 2jobs 500rps a b c # \n"
         .split(' ')
@@ -91,7 +91,13 @@ fn policies() -> impl Strategy<Value = String> {
         "errors in [1%,5%)",
         "mem > 1.5GB and p99 wait@here over 60s > 250ms",
     ]);
-    let act = prop::sample::select(vec!["shed 5%", "alert \"a \\\" b\"", "replicate to 2 on main", "spread over main"]);
+    let act = prop::sample::select(vec![
+        "shed 5%",
+        "stale 1.5s",
+        "alert \"a \\\" b\"",
+        "replicate to 2 on main",
+        "spread over main",
+    ]);
     let space = prop::sample::select(vec![" ", "\n", "  # why\n", "\n\n\n", "\n# own\n  "]);
     let stab = prop::sample::select(vec!["", "for 5s", "hold 1.5s cooldown 2min", "until cpu < 5%", "limit 3 per 60s"]);
     let rule = (condition, act, stab, prop::collection::vec(space, 12));

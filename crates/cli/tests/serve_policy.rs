@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -56,6 +57,15 @@ fn environment(folder: &Path, is_so: impl Fn(&Value) -> bool) -> Value {
     })
 }
 
+/// The counts that it tells.
+fn metrics(folder: &Path) -> String {
+    let mut stream = UnixStream::connect(folder.join("admin.sock")).expect("connects");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("writes");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("reads");
+    text
+}
+
 fn in_force(shown: &Value) -> usize {
     shown["in_force"].as_array().map_or(0, Vec::len)
 }
@@ -93,6 +103,63 @@ fn a_rule_that_sheds_has_its_share_refused_and_nothing_else() {
     assert_eq!(errors.map(|errors| errors["value"].as_f64()), Some(Some(0.0)));
     assert!(statuses(served.port, "/news/a.html", 1) == [200], "it was released");
     end(served);
+}
+
+#[test]
+fn in_a_flood_pages_and_files_are_sent_as_they_were_and_after_it_as_they_are() {
+    let _turn = alone();
+    let policy =
+        "atom \"/news/*\" { rule flash: during if rate@atom > 20rps then stale 60s until rate@atom < 2rps; }\n";
+    let (_kept, folder) = folder(policy);
+    let write = |name: &str, text: &str| fs::write(folder.join("site").join(name), text).expect("writes");
+    write("news/page.shtml", "[<!--#include virtual=\"/other.txt\" -->]");
+    let args = ["--policy", "flood.policy", "--loops", "1", "--decisions", "log.jsonl"];
+    let served = serve(&folder, &args, "site");
+    let count = |name: &str| {
+        let metrics = metrics(&folder);
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a count");
+        line.parse::<f64>().expect("a number") as u64
+    };
+    let both = || {
+        ["/news/page.shtml", "/news/a.html"].map(|path| {
+            let mut connection = Connection::open(served.port).expect("connects");
+            String::from_utf8(connection.get(path).expect("an answer").body).expect("text")
+        })
+    };
+    assert_eq!(both(), ["[other]", "news"]);
+    // The flood, until both atoms' rules hold; then files change under it.
+    let (asked, port) = (std::sync::atomic::AtomicBool::new(true), served.port);
+    std::thread::scope(|scope| {
+        for path in ["/news/page.shtml", "/news/a.html"] {
+            let asked = &asked;
+            scope.spawn(move || {
+                while asked.load(std::sync::atomic::Ordering::Relaxed) {
+                    assert!(statuses(port, path, 20).iter().all(|status| *status == 200));
+                }
+            });
+        }
+        environment(&folder, |shown| in_force(shown) == 2);
+        both();
+        let before = [count("weir_pages_assembled_total"), count("weir_cache_fills_total")];
+        let requests = count("weir_advised_total");
+        write("other.txt", "changed");
+        write("news/a.html", "changed");
+        wait_for(|| (count("weir_advised_total") > requests + 500).then_some(()));
+        assert_eq!(both(), ["[other]", "news"], "as it was");
+        assert_eq!(
+            [count("weir_pages_assembled_total"), count("weir_cache_fills_total")],
+            before,
+            "nothing was made or read"
+        );
+        assert!(count("weir_advice_stale_total") > 500);
+        asked.store(false, std::sync::atomic::Ordering::Relaxed);
+    });
+    environment(&folder, |shown| in_force(shown) == 0);
+    assert_eq!(both(), ["[changed]", "changed"]);
+    end(served);
+    let replayed = support::weir().current_dir(&folder).args(["replay", "flood.policy", "log.jsonl"]).output();
+    let said = String::from_utf8_lossy(&replayed.expect("it starts").stdout).into_owned();
+    assert!(said.contains("stale 60s") && said.contains("recorded decisions are the same"), "{said}");
 }
 
 #[test]

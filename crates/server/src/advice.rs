@@ -30,8 +30,9 @@ pub struct Advice {
     pub variant: Option<std::sync::Arc<str>>,
     /// Refuse it with 503; the client may come again after so many seconds.
     pub refuse_retry_after_s: Option<u32>,
-    /// What the cache has may be sent without a look at the file.
-    pub may_be_stale: bool,
+    /// What the cache has may be sent without a look at the file, and a page as it was assembled before, where that was
+    /// the present state at most so many milliseconds ago. None = nothing may be older than it is without rules.
+    pub stale_ms_max: Option<u64>,
     /// What the adviser is told with the end of the response, to know what it is the end of.
     pub ticket: u64,
 }
@@ -45,6 +46,10 @@ pub trait Adviser: Send + Sync + std::fmt::Debug {
     /// something to do, and at once where they are given an order ([`crate::Control`]).
     fn edition(&self) -> u64 {
         0
+    }
+    /// Whether any advice may allow stale answers at the moment: then what has changed is kept until it is asked for.
+    fn may_be_stale(&self) -> bool {
+        false
     }
     /// A request for a governed path is about to be answered.
     fn begin(&self, question: &Question<'_>) -> Advice;

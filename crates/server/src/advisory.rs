@@ -36,6 +36,11 @@ impl Advisory {
         std::str::from_utf8(path).is_ok_and(|path| self.adviser.governs(path))
     }
 
+    /// Whether what has changed may be sent still as it was.
+    pub(crate) fn may_be_stale(&self) -> bool {
+        self.adviser.may_be_stale()
+    }
+
     /// The number of the rules that hold.
     pub(crate) fn edition(&self) -> u64 {
         self.adviser.edition()
@@ -67,6 +72,8 @@ impl Advisory {
             bytes: 0,
             is_finished: false,
             is_chosen: false,
+            stale: advice.stale_ms_max.map(|ms_max| MayBeStale { ms_max, known_ms: now_ms }),
+            is_stale: false,
             released_bytes: 0,
             stream: None,
         };
@@ -95,6 +102,24 @@ impl Advisory {
     }
 }
 
+/// How old an answer may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MayBeStale {
+    /// So long ago, in milliseconds, it was the present state at most.
+    pub(crate) ms_max: u64,
+    /// When what it is made of was known to be the present state, by the loop's clock.
+    pub(crate) known_ms: u64,
+}
+
+impl MayBeStale {
+    /// The age of what was the present state at a time, in whole seconds (RFC 9111 section 4.2.3); none if that is too
+    /// long ago.
+    pub(crate) fn age_s(self, known_ms: u64, now_ms: u64) -> Option<u64> {
+        let age_ms = now_ms.saturating_sub(known_ms);
+        (age_ms <= self.ms_max).then_some(age_ms / 1000)
+    }
+}
+
 /// A response that somebody was asked about; who was asked is told of its end, whatever way that comes.
 #[derive(Debug)]
 pub(crate) struct Advised {
@@ -107,6 +132,10 @@ pub(crate) struct Advised {
     is_finished: bool,
     /// It may be another one for another client.
     pub(crate) is_chosen: bool,
+    /// How old the answer may be, if it may be older than without rules.
+    pub(crate) stale: Option<MayBeStale>,
+    /// It is not known to be what the files have at present.
+    pub(crate) is_stale: bool,
     /// Bytes of the response that were sent and are not kept any more.
     pub(crate) released_bytes: u64,
     /// Where the rest comes from, if it is made piece by piece.

@@ -1,14 +1,16 @@
 //! Pages assembled from atoms: what their includes and variables come to for one request.
 
-use crate::atom::{Atom, Content};
+use crate::atom::{Atom, Content, NOT_AGAIN};
 use crate::clock::{Clock, http_date};
 use crate::counters::LoopCounters;
 use crate::head::{self, Persistence};
+use crate::kept_pages::{KeptPages, Of};
 use crate::pending::Pending;
 use crate::request::{Method, Request};
 use crate::site::Site;
 use crate::target;
 use crate::template::{self, CONDITIONS_MAX, Step, Template, VALUE_BYTES_MAX};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// Pages within each other.
@@ -33,6 +35,19 @@ pub(crate) fn is_page(path: &[u8]) -> bool {
 pub(crate) trait Parts {
     /// The file that a target leads to; none where a request for it would not get a file.
     fn part(&mut self, target: &str) -> Option<Part>;
+
+    /// Whether everybody who may have the page would have got the same parts so far.
+    fn are_for_all(&self) -> bool {
+        true
+    }
+}
+
+/// What was assembled.
+#[derive(Debug)]
+pub(crate) struct Assembled {
+    pub(crate) page: Vec<u8>,
+    /// Whether it is the same for everybody who may have it, and whole.
+    pub(crate) is_for_all: bool,
 }
 
 /// A file for a page, or a page.
@@ -76,6 +91,8 @@ struct Assembly<'a> {
     includes: usize,
     /// The pages that are within each other here.
     within: Vec<Vec<u8>>,
+    /// Something in it was this request's own, or could not be carried out.
+    is_own: Cell<bool>,
 }
 
 /// Assembles a page for a request.
@@ -85,13 +102,78 @@ pub(crate) fn assemble(
     request: &Request<'_>,
     clock: &Clock,
     counters: &LoopCounters,
-) -> Vec<u8> {
+) -> Assembled {
     let query = request.target.split_once('?').map_or("", |(_, query)| query).to_owned();
     let (variables, within) = (Vec::new(), Vec::new());
+    let (bytes, is_own) = (Vec::new(), Cell::new(false));
     let mut assembly =
-        Assembly { parts, request, clock, counters, query, page: Vec::new(), variables, includes: 0, within };
+        Assembly { parts, request, clock, counters, query, page: bytes, variables, includes: 0, within, is_own };
     assembly.add(page);
-    assembly.page
+    counters.pages_assembled.add(1);
+    let is_for_all = !assembly.is_own.get() && assembly.parts.are_for_all();
+    Assembled { page: assembly.page, is_for_all }
+}
+
+/// A page that a client has asked for.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) page: &'a Part,
+    /// The host that was asked, by the number of times that other rules were taken up before.
+    pub(crate) host: (u64, u16),
+    pub(crate) method: Method,
+    pub(crate) persistence: Persistence,
+    pub(crate) clock: &'a Clock,
+    pub(crate) counters: &'a LoopCounters,
+}
+
+impl Wanted<'_> {
+    /// Answers with the page as it was assembled last, where it may be that old; whether it did.
+    pub(crate) fn answer_with_kept(&self, kept: &mut KeptPages, out: &mut Pending) -> bool {
+        let Some(stale) = out.advised.as_ref().and_then(|advised| advised.stale) else {
+            if !kept.is_empty() {
+                kept.forget(&Of::new(self.page, self.host));
+            }
+            return false;
+        };
+        let Some((bytes, known_ms)) = kept.find(&Of::new(self.page, self.host)) else { return false };
+        if stale.age_s(known_ms, self.clock.now_ms).is_none() {
+            return false;
+        }
+        self.counters.stale_allowed.add(1);
+        self.write(&bytes, Some(known_ms), out);
+        true
+    }
+
+    /// Answers with what was assembled now, and keeps it where it may be sent to others.
+    pub(crate) fn answer_with_new(&self, assembled: &Assembled, kept: &mut KeptPages, out: &mut Pending) {
+        let advised = out.advised.as_ref();
+        let known_ms = advised.and_then(|advised| advised.stale).map(|stale| stale.known_ms);
+        // It is stale already where it was made of a page that is not known to be what its file has.
+        let is_stale = advised.is_some_and(|advised| advised.is_stale);
+        if let Some(known_ms) = known_ms.filter(|_| assembled.is_for_all) {
+            kept.keep(Of::new(self.page, self.host), assembled.page.as_slice().into(), known_ms);
+        }
+        self.write(&assembled.page, known_ms.filter(|_| is_stale), out);
+    }
+
+    /// It was made for this request, so it has no validators and no ranges; `stale_ms` is when it was known to be the
+    /// present one, where it may not be.
+    fn write(&self, assembled: &[u8], stale_ms: Option<u64>, out: &mut Pending) {
+        let Self { page, method, persistence, clock, .. } = *self;
+        let mut fields = format!("{}Content-Length: {}\r\n", page.atom.type_and_coding(), assembled.len());
+        if let Some(known_ms) = stale_ms {
+            fields += &format!("Age: {}\r\n{NOT_AGAIN}", clock.now_ms.saturating_sub(known_ms) / 1000);
+        }
+        if let Some(advised) = &mut out.advised {
+            advised.is_stale = stale_ms.is_some();
+        }
+        out.status = 200;
+        head::other(&mut out.response.head, 200, &[fields.as_bytes()], clock, persistence);
+        out.head_bytes = out.response.head.len() as u64;
+        if method != Method::Head {
+            out.response.head.extend_from_slice(assembled);
+        }
+    }
 }
 
 /// Makes the response to a request for a page of a site that stands alone.
@@ -106,26 +188,12 @@ pub(crate) fn respond_from_one_site(
     out: &mut Pending,
 ) {
     let page = Part { atom, mount: Vec::new() };
-    let assembled = assemble(&mut OneSite { site, clock, counters }, &page, request, clock, counters);
-    write(&page, &assembled, request.method, persistence, clock, out);
-}
-
-/// Makes the response of an assembled page: it was made for this request, so it has no validators and no ranges.
-pub(crate) fn write(
-    page: &Part,
-    assembled: &[u8],
-    method: Method,
-    persistence: Persistence,
-    clock: &Clock,
-    out: &mut Pending,
-) {
-    let fields = format!("{}Content-Length: {}\r\n", page.atom.type_and_coding(), assembled.len());
-    out.status = 200;
-    head::other(&mut out.response.head, 200, &[fields.as_bytes()], clock, persistence);
-    out.head_bytes = out.response.head.len() as u64;
-    if method != Method::Head {
-        out.response.head.extend_from_slice(assembled);
+    let wanted = Wanted { page: &page, host: (0, 0), method: request.method, persistence, clock, counters };
+    if wanted.answer_with_kept(site.kept(), out) {
+        return;
     }
+    let assembled = assemble(&mut OneSite { site, clock, counters }, &page, request, clock, counters);
+    wanted.answer_with_new(&assembled, site.kept(), out);
 }
 
 impl Assembly<'_> {
@@ -256,6 +324,9 @@ impl Assembly<'_> {
             return Some(value.clone());
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let is_own =
+            matches!(name, "QUERY_STRING" | "REQUEST_METHOD" | "REQUEST_URI" | "HTTP_USER_AGENT" | "HTTP_REFERER");
+        self.is_own.set(self.is_own.get() || is_own);
         // The document is the page that was asked for, and not a part of it.
         let document = self.within.first().map(Vec::as_slice).unwrap_or_default();
         match name {
@@ -282,6 +353,7 @@ impl Assembly<'_> {
 
     fn wrong(&mut self) {
         self.counters.include_errors.add(1);
+        self.is_own.set(true);
         // At the bound there may be no room for the word either.
         if self.page.len() + WRONG.len() <= PAGE_BYTES_MAX {
             self.page.extend_from_slice(WRONG);

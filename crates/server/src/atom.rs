@@ -7,7 +7,7 @@ use crate::response::{AtomId, Variant};
 use crate::shelf::{Compressed, Shared, Shelf};
 use crate::template::Template;
 use crate::variants;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,6 +17,10 @@ use std::sync::Arc;
 
 /// How often a file that changes while it is read is read again.
 const ATTEMPTS_MAX: usize = 3;
+/// Said of what was chosen for one client.
+const PRIVATE: &str = "Cache-Control: private\r\n";
+/// Said of what is stale: whoever keeps it asks here before it answers with it again.
+pub(crate) const NOT_AGAIN: &str = "Cache-Control: no-cache\r\n";
 
 /// Where the bytes are.
 #[derive(Debug, Clone)]
@@ -58,6 +62,8 @@ pub(crate) struct Atom {
     pub(crate) is_governed: bool,
     /// The same where it was chosen for a client, as that variant for which it was first.
     chosen: OnceCell<(Option<Box<str>>, Rc<Self>)>,
+    /// The same as it is sent when it is stale, with its age in seconds.
+    aged: RefCell<Option<(u64, Rc<Self>)>>,
 }
 
 /// What tells a changed file from an unchanged one.
@@ -187,6 +193,7 @@ impl Atom {
             is_ambiguous: false,
             is_governed: of.is_governed,
             chosen: OnceCell::new(),
+            aged: RefCell::default(),
         };
         atom.describe_whole();
         atom
@@ -210,14 +217,45 @@ impl Atom {
     /// What others may get is not kept for them, and only the tag says which one it is: variants may be of one time.
     fn describe_chosen(&self, variant: Option<&str>) -> Self {
         let etag = variant.map_or_else(|| self.etag.clone(), |name| variants::tag(&self.etag, name));
-        let mut atom = Self {
+        let mut atom = Self { etag, ..self.described_anew() };
+        let is_coded = self.variant != Variant::Identity || self.forms.is_some();
+        let coding = if is_coded { "Vary: Accept-Encoding\r\n" } else { "" };
+        let hints = atom.hint_fields();
+        atom.validators = format!("ETag: {}\r\n{PRIVATE}{coding}{hints}", atom.etag).into_bytes();
+        atom.describe_whole();
+        atom
+    }
+
+    /// The same as it is sent when it is stale: with its age (RFC 9111 section 5.1), and with the word that nobody answers
+    /// with it again without asking here (section 5.2.2.4), so that it is over for all when it is over here. The head is
+    /// made once a second.
+    pub(crate) fn aged(&self, age_s: u64) -> Rc<Self> {
+        let mut aged = self.aged.borrow_mut();
+        if let Some((_, atom)) = aged.as_ref().filter(|(of, _)| *of == age_s) {
+            return Rc::clone(atom);
+        }
+        let mut atom = Self { etag: self.etag.clone(), modified_s: self.modified_s, ..self.described_anew() };
+        let said = String::from_utf8_lossy(&self.validators);
+        // What was chosen for one client stays that client's.
+        let is_private = said.contains(PRIVATE);
+        let keeping = if is_private { "Cache-Control: private, no-cache\r\n" } else { NOT_AGAIN };
+        atom.validators = format!("{}Age: {age_s}\r\n{keeping}", said.replace(PRIVATE, "")).into_bytes();
+        atom.describe_whole();
+        let atom = Rc::new(atom);
+        *aged = Some((age_s, Rc::clone(&atom)));
+        atom
+    }
+
+    /// The same content, of which nothing is said yet.
+    fn described_anew(&self) -> Self {
+        Self {
             id: self.id,
             stamp: self.stamp,
             variant: self.variant,
             content: self.content.clone(),
             path: self.path.clone(),
             content_type: self.content_type.clone(),
-            etag,
+            etag: String::new(),
             modified_s: None,
             validators: Vec::new(),
             fields: Vec::new(),
@@ -228,13 +266,8 @@ impl Atom {
             is_ambiguous: self.is_ambiguous,
             is_governed: true,
             chosen: OnceCell::new(),
-        };
-        let is_coded = self.variant != Variant::Identity || self.forms.is_some();
-        let coding = if is_coded { "Vary: Accept-Encoding\r\n" } else { "" };
-        let hints = atom.hint_fields();
-        atom.validators = format!("ETag: {}\r\nCache-Control: private\r\n{coding}{hints}", atom.etag).into_bytes();
-        atom.describe_whole();
-        atom
+            aged: RefCell::default(),
+        }
     }
 
     /// What a response says that was chosen by what its client says of itself.

@@ -41,6 +41,8 @@ struct Entry {
     atom: Rc<Atom>,
     /// Until when it needs no look.
     fresh_until_ms: u64,
+    /// When it was known the last time to be what the file has.
+    known_ms: u64,
     used: bool,
     is_pinned: bool,
     files: usize,
@@ -52,8 +54,8 @@ struct Entry {
 pub(crate) enum Found {
     /// The content.
     Fresh(Rc<Atom>),
-    /// It has the content, but the file must be looked at first.
-    Stale(Rc<Atom>),
+    /// It has the content, but the file must be looked at first; with when it was known to be what the file has.
+    Stale(Rc<Atom>, u64),
     /// Nothing.
     Missing,
 }
@@ -84,7 +86,7 @@ impl Cache {
         };
         entry.used = true;
         let atom = Rc::clone(&entry.atom);
-        if now_ms < entry.fresh_until_ms { Found::Fresh(atom) } else { Found::Stale(atom) }
+        if now_ms < entry.fresh_until_ms { Found::Fresh(atom) } else { Found::Stale(atom, entry.known_ms) }
     }
 
     /// Keeps what the patterns match, and nothing else, whatever wants its room. Where it fills the cache, other
@@ -108,15 +110,29 @@ impl Cache {
             .fold((0, 0), |(bytes, count), entry| (bytes + entry.bytes, count + 1))
     }
 
-    /// Takes note that the file is what it was.
-    pub(crate) fn confirm(&mut self, path: &[u8], fresh_until_ms: u64) {
+    /// Takes note that the file is what it was, and needs no look for so long.
+    pub(crate) fn confirm(&mut self, path: &[u8], now_ms: u64, fresh_ms: u64) {
         if let Some(entry) = self.index.get(path).and_then(|&slot| self.slots[slot].as_mut()) {
-            entry.fresh_until_ms = fresh_until_ms;
+            (entry.known_ms, entry.fresh_until_ms) = (now_ms, now_ms + fresh_ms);
         }
     }
 
-    /// Adds content, and returns how many entries had to go for it. Content that never fits is not added.
-    pub(crate) fn insert(&mut self, path: &[u8], atom: &Rc<Atom>, fresh_until_ms: u64) -> u64 {
+    /// Takes note that the file may be another one from now on, and keeps what it was.
+    pub(crate) fn doubt(&mut self, path: &[u8], now_ms: u64) {
+        if let Some(&slot) = self.index.get(path) {
+            self.slots[slot].iter_mut().for_each(|entry| entry.doubt(now_ms));
+        }
+    }
+
+    /// The same of everything below a directory, whose path ends with a slash.
+    pub(crate) fn doubt_below(&mut self, directory: &[u8], now_ms: u64) {
+        let below = self.slots.iter_mut().flatten().filter(|entry| entry.path.starts_with(directory));
+        below.for_each(|entry| entry.doubt(now_ms));
+    }
+
+    /// Adds content that needs no look for so long, and returns how many entries had to go for it. Content that never
+    /// fits is not added.
+    pub(crate) fn insert(&mut self, path: &[u8], atom: &Rc<Atom>, now_ms: u64, fresh_ms: u64) -> u64 {
         self.remove(path);
         let in_memory = match &atom.content {
             Content::Memory(bytes) => bytes.len() as u64,
@@ -139,7 +155,16 @@ impl Cache {
         let path: Rc<[u8]> = path.into();
         let atom = Rc::clone(atom);
         let is_pinned = self.pins.iter().any(|pin| pin.matches(&path));
-        let entry = Entry { path: Rc::clone(&path), atom, fresh_until_ms, used: false, is_pinned, files, bytes };
+        let entry = Entry {
+            path: Rc::clone(&path),
+            atom,
+            fresh_until_ms: now_ms + fresh_ms,
+            known_ms: now_ms,
+            used: false,
+            is_pinned,
+            files,
+            bytes,
+        };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -212,6 +237,15 @@ impl Cache {
     }
 }
 
+impl Entry {
+    /// What was told of a file once is not known any more, however often it is told again.
+    fn doubt(&mut self, now_ms: u64) {
+        if now_ms < self.fresh_until_ms {
+            (self.known_ms, self.fresh_until_ms) = (now_ms, 0);
+        }
+    }
+}
+
 fn is_file(atom: &Atom) -> bool {
     matches!(atom.content, Content::File(_))
 }
@@ -243,16 +277,16 @@ mod tests {
         let mut cache = Cache::new(20_000, 3);
         let mut evicted = 0;
         for i in 0..100 {
-            evicted += cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 1);
+            evicted += cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
             assert!(cache.bytes <= 20_000);
             assert!(matches!(cache.find(b"/0", 0), Found::Fresh(_)), "the one in use was removed at {i}");
         }
         assert_eq!(evicted as usize + cache.index.len(), 100);
         for i in 0..10 {
-            cache.insert(format!("/file{i}").as_bytes(), &atom(6000, 5000), 1);
+            cache.insert(format!("/file{i}").as_bytes(), &atom(6000, 5000), 0, 1);
             assert!(cache.files <= 3);
         }
-        assert_eq!(cache.insert(b"/large", &atom(30_000, 90_000), 1), 0);
+        assert_eq!(cache.insert(b"/large", &atom(30_000, 90_000), 0, 1), 0);
         assert!(matches!(cache.find(b"/large", 0), Found::Missing));
         let live: u64 = cache.slots.iter().flatten().map(|entry| entry.bytes).sum();
         assert_eq!(live, cache.bytes);
@@ -261,20 +295,36 @@ mod tests {
     #[test]
     fn content_is_fresh_until_it_was_said() {
         let mut cache = Cache::new(20_000, 3);
-        cache.insert(b"/a", &atom(10, 5000), 1500);
+        cache.insert(b"/a", &atom(10, 5000), 0, 1500);
         assert!(matches!(cache.find(b"/a", 1499), Found::Fresh(_)));
-        assert!(matches!(cache.find(b"/a", 1500), Found::Stale(_)));
-        cache.confirm(b"/a", 2500);
+        assert!(matches!(cache.find(b"/a", 1500), Found::Stale(_, 0)));
+        cache.confirm(b"/a", 1500, 1000);
         assert!(matches!(cache.find(b"/a", 2499), Found::Fresh(_)));
         cache.doubt_all();
-        assert!(matches!(cache.find(b"/a", 0), Found::Stale(_)));
+        assert!(matches!(cache.find(b"/a", 0), Found::Stale(_, 1500)));
+    }
+
+    #[test]
+    fn what_is_in_doubt_was_known_until_it_was_told_first() {
+        let mut cache = Cache::new(20_000, 3);
+        for path in ["/a/b", "/a/c", "/d"] {
+            cache.insert(path.as_bytes(), &atom(10, 5000), 0, 60_000);
+        }
+        cache.doubt(b"/a/b", 100);
+        cache.doubt_below(b"/a/", 200);
+        cache.doubt(b"/none", 200);
+        assert!(matches!(cache.find(b"/a/b", 300), Found::Stale(_, 100)), "told twice");
+        assert!(matches!(cache.find(b"/a/c", 300), Found::Stale(_, 200)));
+        assert!(matches!(cache.find(b"/d", 300), Found::Fresh(_)));
+        cache.confirm(b"/a/b", 400, 1000);
+        assert!(matches!(cache.find(b"/a/b", 1300), Found::Fresh(_)));
     }
 
     #[test]
     fn what_lies_below_a_directory_goes_with_it() {
         let mut cache = Cache::new(20_000, 3);
         for path in ["/a/", "/a/b", "/a/c/d", "/ab", "/b/a/x"] {
-            cache.insert(path.as_bytes(), &atom(10, 5000), 1);
+            cache.insert(path.as_bytes(), &atom(10, 5000), 0, 1);
         }
         assert_eq!(cache.remove_below(b"/a/"), 3);
         assert!(
@@ -285,22 +335,22 @@ mod tests {
     #[test]
     fn what_is_pinned_stays_whatever_comes() {
         let mut cache = Cache::new(20_000, 3);
-        cache.insert(b"/a/1", &atom(1000, 5000), 1);
+        cache.insert(b"/a/1", &atom(1000, 5000), 0, 1);
         cache.pin(&[Pattern::glob("/a/*").expect("small enough")]);
-        cache.insert(b"/a/2", &atom(1000, 5000), 1);
+        cache.insert(b"/a/2", &atom(1000, 5000), 0, 1);
         for i in 0..100 {
-            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 1);
+            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
             assert!(cache.bytes <= 20_000);
         }
         assert_eq!(cache.pinned().1, 2);
         for i in 3..100 {
-            cache.insert(format!("/a/{i}").as_bytes(), &atom(1000, 5000), 1);
+            cache.insert(format!("/a/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
         }
         assert!(cache.bytes <= 20_000 && cache.pinned().1 as usize == cache.index.len());
-        cache.insert(b"/b", &atom(1000, 5000), 1);
+        cache.insert(b"/b", &atom(1000, 5000), 0, 1);
         assert!(matches!(cache.find(b"/b", 0), Found::Missing) && matches!(cache.find(b"/a/1", 0), Found::Fresh(_)));
         cache.pin(&[]);
-        cache.insert(b"/b", &atom(1000, 5000), 1);
+        cache.insert(b"/b", &atom(1000, 5000), 0, 1);
         assert!(matches!(cache.find(b"/b", 0), Found::Fresh(_)) && cache.pinned() == (0, 0));
     }
 
@@ -308,7 +358,7 @@ mod tests {
     fn what_grows_makes_room() {
         let mut cache = Cache::new(20_000, 3);
         for i in 0..8 {
-            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 1);
+            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
         }
         assert_eq!(cache.grow(b"/none", 50_000), 0);
         assert!(cache.grow(b"/7", 10_000) > 0);

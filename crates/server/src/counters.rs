@@ -135,6 +135,8 @@ counters! {
     arm_told,
     /// Directives of pages that could not be carried out, includes that lead nowhere or in a circle among them.
     include_errors,
+    /// Pages assembled from their parts.
+    pages_assembled,
     /// Requests answered with 429 because their network made too many.
     rate_refused,
     /// Requests that no rate was held against, because its table was full.
@@ -145,7 +147,8 @@ counters! {
     advised,
     /// Those of them that were refused with 503.
     advice_refused,
-    /// Those that were answered from the cache without a look at the file that was due.
+    /// Those that were answered from the cache without a look at the file that was due, or with a page as it was assembled
+    /// before.
     stale_allowed,
     /// Responses with a variant of the file.
     variants_served,

@@ -83,12 +83,13 @@ impl Forms {
         self.ready.iter().filter_map(OnceCell::get).filter(is_file).count()
     }
 
-    /// The form that suits the client best, if any is there; `grown` gets the bytes that a new one takes.
+    /// The form that suits the client best, if any is there; `grown` gets the bytes that a new one takes. Without a
+    /// shelf none is taken up that this content has not had yet.
     pub(crate) fn choose(
         &self,
         plain: &Atom,
         accepted: Accepted,
-        shelf: &Shelf,
+        shelf: Option<&Shelf>,
         now_s: u64,
         grown: &mut u64,
     ) -> Option<Rc<Atom>> {
@@ -102,6 +103,7 @@ impl Forms {
         if !self.makes {
             return None;
         }
+        let Some(shelf) = shelf else { return accepted.iter().find_map(ready) };
         let file = if let Content::File(file) = &plain.content { Some((&**file, plain.stamp)) } else { None };
         for variant in accepted.iter() {
             if let Some(form) = ready(variant) {

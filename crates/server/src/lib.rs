@@ -82,6 +82,7 @@ mod head;
 mod http2;
 mod http3;
 mod inotify;
+mod kept_pages;
 mod link;
 mod link_prior;
 mod listen;

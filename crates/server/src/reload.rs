@@ -2,6 +2,7 @@
 
 use crate::error::TlsError;
 use crate::options::{Options, PolicyOptions};
+use crate::throttle::Throttle;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +43,7 @@ impl Reloader {
         }))
     }
 
-    /// Has every loop take up hosts, paths, limits, times, certificates and the log of `options`, for the
+    /// Has every loop take up hosts, paths, bounds, limits, times, certificates and the log of `options`, for the
     /// requests and handshakes from then on. No connection is closed by it. Returns what was changed but holds only after a restart.
     pub fn reload(&self, mut options: Options) -> Vec<&'static str> {
         let mut current = self.0.options.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +55,6 @@ impl Reloader {
             ("tls.listen_quic", before.listen_quic != options.listen_quic),
             ("tls.http3", before.http3 != options.http3),
             ("loops", before.loops != options.loops.max(1)),
-            ("throttle", before.throttles != options.throttles),
             ("reserve_loops", before.reserve_loops != options.reserve_loops),
             ("io", before.io != options.io),
             ("cache", before.cache_bytes_max != options.cache_bytes_max),
@@ -73,7 +73,7 @@ impl Reloader {
         options.loops = before.loops;
         options.reserve_loops = before.reserve_loops;
         options.adviser.clone_from(&before.adviser);
-        options.throttles.clone_from(&before.throttles);
+        options.throttles = Throttle::succeed(&before.throttles, options.throttles);
         options.cache_bytes_max = before.cache_bytes_max;
         *current = Arc::new(options);
         self.0.generation.fetch_add(1, Ordering::Release);
@@ -105,6 +105,11 @@ fn is_same_but_for_its_file(before: &Options, now: &Options) -> bool {
 impl Reloads {
     pub(crate) fn history(&self) -> ReloadHistory {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The bounds that hold.
+    pub(crate) fn throttles(&self) -> Vec<Throttle> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner).throttles.clone()
     }
 
     /// Takes note of changed certificates: whether they are used, or why not.

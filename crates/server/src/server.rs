@@ -287,7 +287,6 @@ impl Server {
             teller: options.teller.clone(),
             priors: Arc::clone(&priors),
             loops_reserve: options.reserve_loops,
-            throttles: options.throttles.clone(),
         };
         let names = Arc::new(Names::default());
         let shelf = Arc::new(Shelf::new());

@@ -1,6 +1,7 @@
 //! What a request for something below the root is answered with.
 
 mod absent;
+mod changes;
 mod governed;
 mod warm;
 
@@ -10,7 +11,7 @@ use crate::atom::{Atom, Description, Stamp};
 use crate::cache::{Cache, Found, TOLD_MS, UNTOLD_MS};
 use crate::caller::Caller;
 use crate::clock::Clock;
-use crate::coding::{CODINGS, LastAccepted};
+use crate::coding::LastAccepted;
 use crate::conditional::{self, Verdict};
 use crate::counters::LoopCounters;
 use crate::error_page::{self, Extra};
@@ -18,7 +19,7 @@ use crate::forms::{self, Forms};
 use crate::front::host_counts::HostLedger;
 use crate::front::pattern::Pattern;
 use crate::head::{self, Persistence};
-use crate::inotify::Event;
+use crate::kept_pages::KeptPages;
 use crate::listing;
 use crate::media_type;
 use crate::options::{Compression, Options};
@@ -62,6 +63,8 @@ pub(crate) struct Site {
     absent: absent::Absent,
     watches: Watches,
     changes: Vec<Change>,
+    /// Pages as they were assembled last, where answers may be stale.
+    kept: KeptPages,
     shelf: Arc<Shelf>,
     accepted: LastAccepted,
     compression: Compression,
@@ -109,8 +112,8 @@ enum Located {
 /// The same, ready to be served.
 enum Resource {
     Atom(Rc<Atom>),
-    /// Governed content whose file would have to be looked at first.
-    Doubtful(Rc<Atom>),
+    /// Governed content whose file would have to be looked at first; with when it was known to be what the file has.
+    Doubtful(Rc<Atom>, u64),
     Directory(File),
     Redirect,
     Failed(u16),
@@ -122,7 +125,7 @@ impl Resource {
     /// Whether somebody is to be asked about it.
     #[inline]
     fn is_governed(&self) -> bool {
-        matches!(self, Self::Atom(atom) | Self::Doubtful(atom) if atom.is_governed)
+        matches!(self, Self::Atom(atom) | Self::Doubtful(atom, _) if atom.is_governed)
     }
 }
 
@@ -139,6 +142,7 @@ impl Site {
             absent: absent::Absent::default(),
             watches: Watches::new(Rc::clone(&share.watcher), options.watches_max),
             changes: Vec::new(),
+            kept: KeptPages::default(),
             shelf: Arc::clone(&share.shelf),
             accepted: LastAccepted::default(),
             compression: options.compression.clone(),
@@ -154,6 +158,11 @@ impl Site {
             boundaries: RandomState::new(),
             boundary_count: 0,
         }
+    }
+
+    /// The pages that it keeps as they were assembled last.
+    pub(crate) fn kept(&mut self) -> &mut KeptPages {
+        &mut self.kept
     }
 
     /// Whether it is of the same directory.
@@ -196,8 +205,8 @@ impl Site {
                 }
                 match resource {
                     Resource::Atom(atom) if atom.template.is_some() => page = Some(atom),
-                    Resource::Atom(atom) | Resource::Doubtful(atom) => {
-                        let atom = self.form(request, found.path, atom, clock, counters);
+                    Resource::Atom(atom) | Resource::Doubtful(atom, _) => {
+                        let atom = self.form(request, found.path, atom, false, clock, counters);
                         self.content(request, atom, clock, persistence, out);
                     }
                     Resource::Directory(directory) => {
@@ -235,57 +244,6 @@ impl Site {
         self.watches.limit(directories_max);
     }
 
-    /// Hears an event of the loop's watches; it has its effect when all of them are [settled](Self::settle).
-    pub(crate) fn hear(&mut self, event: Event<'_>) {
-        self.watches.hear(event, &mut self.changes);
-    }
-
-    /// Takes note of the files that have changed.
-    pub(crate) fn settle(&mut self, counters: &LoopCounters) {
-        let mut changes = std::mem::take(&mut self.changes);
-        let mut gone = 0;
-        for change in &changes {
-            match change {
-                Change::Path(path) => {
-                    self.absent.forget(path);
-                    gone += self.forget(path);
-                }
-                Change::Below(directory) => {
-                    self.absent.forget_all();
-                    gone += self.cache.remove_below(directory);
-                }
-                Change::Everything => counters.watch_overflows.add(1),
-            }
-        }
-        counters.cache_stale.add(gone);
-        self.settle_watches(counters);
-        changes.clear();
-        self.changes = changes;
-    }
-
-    /// Removes what a changed name has to do with: the file, the directory that it is the index of, and the file that
-    /// it is a form of.
-    fn forget(&mut self, path: &[u8]) -> u64 {
-        let mut gone = u64::from(self.cache.remove(path));
-        if let Some(slash) = memchr::memrchr(b'/', path) {
-            let (directory, name) = path.split_at(slash + 1);
-            gone += u64::from(self.index.iter().any(|index| index == name) && self.cache.remove(directory));
-        }
-        for plain in CODINGS.iter().filter_map(|coding| path.strip_suffix(coding.suffix())) {
-            gone += self.forget(plain);
-        }
-        gone
-    }
-
-    /// Has everything looked at again whose watches were given up, and counts what had no watch.
-    fn settle_watches(&mut self, counters: &LoopCounters) {
-        if self.watches.take_lost() {
-            self.cache.doubt_all();
-            self.absent.forget_all();
-        }
-        counters.watches_refused.add(std::mem::take(&mut self.watches.refused));
-    }
-
     /// Finds content in the cache, or on disk and then in the cache.
     #[expect(clippy::inline_always, reason = "the mark of a copy that nobody calls would lead nowhere")]
     #[inline(always)]
@@ -296,8 +254,8 @@ impl Site {
                 counters.cache_hits.add(1);
                 return Resource::Atom(atom);
             }
-            Found::Stale(atom) if atom.is_governed => return Resource::Doubtful(atom),
-            Found::Stale(atom) => Some(atom),
+            Found::Stale(atom, known_ms) if atom.is_governed => return Resource::Doubtful(atom, known_ms),
+            Found::Stale(atom, _) => Some(atom),
             Found::Missing => None,
         };
         self.look(path, stale, clock, counters)
@@ -323,7 +281,7 @@ impl Site {
                 Err(error) => status_of(error) >= 500,
             };
             if is_same {
-                self.cache.confirm(path, clock.now_ms + fresh_ms);
+                self.cache.confirm(path, clock.now_ms, fresh_ms);
                 counters.cache_hits.add(1);
                 return Resource::Atom(atom);
             }
@@ -337,7 +295,7 @@ impl Site {
             Located::File(file, metadata) | Located::Index(file, metadata, _) => {
                 let atom = Rc::new(self.load(file, &metadata, path, &name, clock.unix_s)?);
                 counters.cache_fills.add(u64::from(atom.was_read));
-                counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms + fresh_ms));
+                counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms, fresh_ms));
                 Ok(Resource::Atom(atom))
             }
         });
@@ -392,23 +350,25 @@ impl Site {
         self.atom(found.path, clock, counters)
     }
 
-    /// The form of the content that suits the client best.
+    /// The form of the content that suits the client best; of what is stale none is made that is not there.
     fn form(
         &mut self,
         request: &Request<'_>,
         path: &[u8],
         atom: Rc<Atom>,
+        is_stale: bool,
         clock: &Clock,
         counters: &LoopCounters,
     ) -> Rc<Atom> {
         let (Some(forms), Some(field)) = (&atom.forms, request.accept_encoding) else { return atom };
         let mut grown = 0;
-        let chosen = forms.choose(&atom, self.accepted.read(field), &self.shelf, clock.unix_s, &mut grown);
+        let shelf = (!is_stale).then_some(&*self.shelf);
+        let chosen = forms.choose(&atom, self.accepted.read(field), shelf, clock.unix_s, &mut grown);
         if grown > 0 {
             counters.cache_evictions.add(self.cache.grow(path, grown));
         }
         counters.forms_refused.add(self.shelf.take_refused());
-        let Some(form) = chosen else { return atom };
+        let Some(form) = chosen.filter(|form| !is_stale || form.is_unchanged()) else { return atom };
         counters.coded_responses.add(1);
         form
     }

@@ -4,6 +4,8 @@
 //! Who waits is asked again, in the order of coming, when one that is answered is over: those only for whom there is a
 //! place, so that the end of each costs the same however many wait. A client that ends its side
 //! meanwhile has gone away and is dropped, so that nobody is refused for its sake. Over HTTP/2 and HTTP/3 nobody waits.
+//!
+//! Another configuration may have other bounds: one of the same pattern goes on with who is under way and who waits.
 
 use crate::caller::Caller;
 use crate::control::Controls;
@@ -23,14 +25,20 @@ pub struct Throttle(pub(crate) Arc<Shared>);
 pub(crate) struct Shared {
     glob: String,
     pattern: Pattern,
-    running_max: usize,
-    queue_max: usize,
-    wait_ms: u64,
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+/// How many may be under way, how many wait, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bounds {
+    running_max: usize,
+    queue_max: usize,
+    wait_ms: u64,
+}
+
+#[derive(Debug)]
 struct State {
+    bounds: Bounds,
     running: usize,
     waiting: VecDeque<Waiter>,
 }
@@ -66,17 +74,32 @@ impl Throttle {
     /// long, in milliseconds. None if the glob is too large.
     pub fn new(glob: &str, running_max: usize, queue_max: usize, wait_ms: u64) -> Option<Self> {
         let pattern = Pattern::glob(glob)?;
-        let (glob, running_max) = (glob.to_owned(), running_max.max(1));
-        let shared = Shared { glob, pattern, running_max, queue_max, wait_ms, state: Mutex::default() };
-        Some(Self(Arc::new(shared)))
+        let bounds = Bounds { running_max: running_max.max(1), queue_max, wait_ms };
+        let state = Mutex::new(State { bounds, running: 0, waiting: VecDeque::new() });
+        Some(Self(Arc::new(Shared { glob: glob.to_owned(), pattern, state })))
+    }
+
+    /// Bounds that take the place of others: those of patterns that were there before go on as they are now said to be.
+    pub(crate) fn succeed(before: &[Self], now: Vec<Self>) -> Vec<Self> {
+        let mut left: Vec<&Self> = before.iter().collect();
+        let going_on = now.into_iter().map(|said| {
+            let Some(at) = left.iter().position(|known| known.0.glob == said.0.glob) else { return said };
+            let (known, bounds) = (left.remove(at), said.bounds());
+            known.0.state().bounds = bounds;
+            known.clone()
+        });
+        going_on.collect()
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.0.state().bounds
     }
 }
 
 /// Two that say the same, whoever is under way.
 impl PartialEq for Throttle {
     fn eq(&self, other: &Self) -> bool {
-        let said = |one: &Self| (one.0.running_max, one.0.queue_max, one.0.wait_ms);
-        self.0.glob == other.0.glob && said(self) == said(other)
+        self.0.glob == other.0.glob && self.bounds() == other.bounds()
     }
 }
 
@@ -84,6 +107,13 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // Whoever panicked meanwhile has left whole entries.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The loop of whoever waits first, if there is a place.
+    fn next(&self) -> Option<usize> {
+        self.waiting.front().filter(|_| self.running < self.bounds.running_max).map(|next| next.index)
     }
 }
 
@@ -95,43 +125,70 @@ pub(crate) struct Throttles {
     index: usize,
     /// Connections of this loop that wait.
     waiting: usize,
+    /// Some of them may wait for a bound that is not the first one of their path any more.
+    is_moved: bool,
+    /// Those whose bound is no more.
+    released: Vec<u64>,
     decoded: Vec<u8>,
 }
 
 impl Throttles {
     pub(crate) fn new(all: &[Throttle], controls: Arc<Controls>, index: usize) -> Option<Self> {
         let decoded = Vec::new();
-        (!all.is_empty()).then(|| Self { all: all.to_vec(), controls, index, waiting: 0, decoded })
+        let (is_moved, released) = (false, Vec::new());
+        (!all.is_empty()).then(|| Self { all: all.to_vec(), controls, index, waiting: 0, is_moved, released, decoded })
+    }
+
+    /// Other bounds hold from now on. Who waits for one that is no more has its turn next; all others keep their places.
+    pub(crate) fn take_up(&mut self, all: &[Throttle]) {
+        let is_gone = |known: &&Throttle| !all.iter().any(|one| Arc::ptr_eq(&one.0, &known.0));
+        for gone in self.all.iter().filter(is_gone) {
+            let mut state = gone.0.state();
+            let before = self.released.len();
+            self.released.extend(
+                state.waiting.iter().filter(|waiter| waiter.index == self.index).map(|waiter| waiter.connection),
+            );
+            state.waiting.retain(|waiter| waiter.index != self.index);
+            self.waiting -= self.released.len() - before;
+        }
+        self.all = all.to_vec();
+        self.is_moved = self.waiting > 0;
     }
 
     /// Whether a request may be answered now; the first bound whose paths it is of decides.
     pub(crate) fn ask(&mut self, request: &Request<'_>, caller: &Caller, now_ms: u64, counters: &LoopCounters) -> Gate {
-        let Ok(found) = target::resolve(request.target, true, &mut self.decoded) else { return Gate::Open(None) };
-        let Some(throttle) = self.all.iter().find(|throttle| throttle.0.pattern.matches(found.path)) else {
+        if self.all.is_empty() {
             return Gate::Open(None);
-        };
-        let of = &throttle.0;
+        }
+        let Ok(found) = target::resolve(request.target, true, &mut self.decoded) else { return Gate::Open(None) };
+        let found =
+            self.all.iter().find(|throttle| throttle.0.pattern.matches(found.path)).map(|one| Arc::clone(&one.0));
+        if self.is_moved {
+            self.leave_others(caller.connection, found.as_ref());
+        }
+        let Some(of) = found else { return Gate::Open(None) };
         let mut state = of.state();
+        let Bounds { running_max, queue_max, wait_ms } = state.bounds;
         let place = state.waiting.iter().position(|waiter| waiter.connection == caller.connection);
         // Whoever came before has its turn first.
-        if state.running < of.running_max && place.unwrap_or(state.waiting.len()) == 0 {
+        if state.running < running_max && place.unwrap_or(state.waiting.len()) == 0 {
             state.running += 1;
             if state.waiting.pop_front().is_some() {
                 self.waiting -= 1;
             }
-            let next = state.waiting.front().filter(|_| state.running < of.running_max).map(|next| next.index);
+            let next = state.next();
             drop(state);
             next.into_iter().for_each(|index| self.controls.wake(index));
-            return Gate::Open(Some(Place { of: Arc::clone(of), controls: Arc::clone(&self.controls) }));
+            return Gate::Open(Some(Place { of, controls: Arc::clone(&self.controls) }));
         }
-        let seconds = (of.wait_ms / 1000).max(1);
+        let seconds = (wait_ms / 1000).max(1);
         match place.map(|place| (place, state.waiting[place].since_ms)) {
-            Some((_, since_ms)) if now_ms.saturating_sub(since_ms) < of.wait_ms => return Gate::Wait,
+            Some((_, since_ms)) if now_ms.saturating_sub(since_ms) < wait_ms => return Gate::Wait,
             Some((place, _)) => {
                 state.waiting.remove(place);
                 self.waiting -= 1;
             }
-            None if request.minor <= 1 && state.waiting.len() < of.queue_max => {
+            None if request.minor <= 1 && state.waiting.len() < queue_max => {
                 let waiter = Waiter { connection: caller.connection, index: self.index, since_ms: now_ms };
                 state.waiting.push_back(waiter);
                 self.waiting += 1;
@@ -146,16 +203,29 @@ impl Throttles {
 
     /// Drops a connection that may wait; whether it did.
     pub(crate) fn forget(&mut self, connection: u64) -> bool {
-        if self.waiting == 0 {
-            return false;
+        if let Some(at) = self.released.iter().position(|released| *released == connection) {
+            self.released.remove(at);
+            return true;
         }
-        for throttle in &self.all {
-            let mut state = throttle.0.state();
+        self.waiting > 0 && self.leave(connection, None)
+    }
+
+    /// Has a connection wait for no other bound than this one.
+    fn leave_others(&mut self, connection: u64, of: Option<&Arc<Shared>>) {
+        self.is_moved = self.waiting > 0;
+        if self.is_moved {
+            self.leave(connection, of);
+        }
+    }
+
+    fn leave(&mut self, connection: u64, but: Option<&Arc<Shared>>) -> bool {
+        for Throttle(of) in self.all.iter().filter(|one| but.is_none_or(|but| !Arc::ptr_eq(but, &one.0))) {
+            let mut state = of.state();
             let Some(place) = state.waiting.iter().position(|waiter| waiter.connection == connection) else { continue };
             state.waiting.remove(place);
             self.waiting -= 1;
             // It may have been its turn.
-            let next = state.waiting.front().filter(|_| state.running < throttle.0.running_max).map(|next| next.index);
+            let next = state.next();
             drop(state);
             next.into_iter().for_each(|index| self.controls.wake(index));
             return true;
@@ -165,19 +235,18 @@ impl Throttles {
 
     /// The connections of this loop that have something to get, in the order of their coming: a place, or the word that
     /// they have waited long enough.
-    pub(crate) fn turns(&self, now_ms: u64) -> Vec<u64> {
-        let mut turns = Vec::new();
+    pub(crate) fn turns(&mut self, now_ms: u64) -> Vec<u64> {
+        let mut turns = std::mem::take(&mut self.released);
         if self.waiting == 0 {
             return turns;
         }
         for Throttle(of) in &self.all {
             let state = of.state();
-            let free = of.running_max.saturating_sub(state.running);
+            let free = state.bounds.running_max.saturating_sub(state.running);
             // They stand in the order of time, so that behind one who may still wait nobody has waited long enough.
-            let first =
-                state.waiting.iter().enumerate().take_while(|(place, waiter)| {
-                    *place < free || now_ms.saturating_sub(waiter.since_ms) >= of.wait_ms
-                });
+            let first = state.waiting.iter().enumerate().take_while(|(place, waiter)| {
+                *place < free || now_ms.saturating_sub(waiter.since_ms) >= state.bounds.wait_ms
+            });
             turns.extend(first.filter(|(_, waiter)| waiter.index == self.index).map(|(_, waiter)| waiter.connection));
         }
         turns
@@ -185,7 +254,7 @@ impl Throttles {
 
     /// Whether somebody of this loop waits.
     pub(crate) fn has_waiting(&self) -> bool {
-        self.waiting > 0
+        self.waiting > 0 || !self.released.is_empty()
     }
 
     /// Requests under way, and those that wait, of all loops.
@@ -213,6 +282,13 @@ mod tests {
     use crate::options::Limits;
     use crate::request::{self, Head};
 
+    fn ask(throttles: &mut Throttles, target: &str, connection: u64, now_ms: u64, counters: &LoopCounters) -> Gate {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let Head::Complete(request, _) = request::parse(head.as_bytes(), &Limits::default()) else { panic!("a head") };
+        let caller = Caller { client: [127, 0, 0, 1].into(), connection, socket: None };
+        throttles.ask(&request, &caller, now_ms, counters)
+    }
+
     #[test]
     fn some_run_some_wait_in_their_order_and_the_others_are_refused() {
         let throttle = Throttle::new("/a/*", 2, 2, 5000).expect("small enough");
@@ -220,12 +296,7 @@ mod tests {
         let mut throttles = Throttles::new(std::slice::from_ref(&throttle), controls, 0).expect("there is one");
         let counters = LoopCounters::default();
         let ask = |throttles: &mut Throttles, target: &str, connection: u64, now_ms| {
-            let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-            let Head::Complete(request, _) = request::parse(head.as_bytes(), &Limits::default()) else {
-                panic!("a head")
-            };
-            let caller = Caller { client: [127, 0, 0, 1].into(), connection, socket: None };
-            throttles.ask(&request, &caller, now_ms, &counters)
+            ask(throttles, target, connection, now_ms, &counters)
         };
         assert!(matches!(ask(&mut throttles, "/b", 9, 0), Gate::Open(None)));
         let (Gate::Open(Some(first)), Gate::Open(Some(_second))) =
@@ -248,5 +319,47 @@ mod tests {
         assert!(throttles.forget(6) && !throttles.forget(6) && !throttles.has_waiting());
         assert_eq!(Throttles::fill(&[throttle]), (2, 0));
         assert_eq!((counters.throttle_queued.read(), counters.throttle_refused.read()), (3, 2));
+    }
+
+    #[test]
+    fn other_bounds_hold_for_who_is_under_way_and_who_waits_keeps_its_place() {
+        let one =
+            |glob: &str, running, queue, wait_ms| Throttle::new(glob, running, queue, wait_ms).expect("small enough");
+        let mut all = vec![one("/a/*", 1, 3, 5000), one("/b/*", 1, 3, 5000)];
+        let (controls, counters) = (Arc::new(Controls::default()), LoopCounters::default());
+        let mut loops = [0, 1].map(|index| Throttles::new(&all, Arc::clone(&controls), index).expect("two"));
+        let asked = |loops: &mut [Throttles; 2], which: usize, target: &str, connection: u64| {
+            ask(&mut loops[which], target, connection, 0, &counters)
+        };
+        let (Gate::Open(Some(_first)), Gate::Open(Some(_second))) =
+            (asked(&mut loops, 0, "/a/x", 1), asked(&mut loops, 0, "/b/x", 2))
+        else {
+            panic!("one of each")
+        };
+        for (which, target, connection) in
+            [(0, "/a/x", 3), (1, "/a/x", 4), (0, "/a/x", 5), (1, "/b/x", 6), (0, "/b/x", 7)]
+        {
+            assert!(matches!(asked(&mut loops, which, target, connection), Gate::Wait));
+        }
+        let reload = |all: &mut Vec<Throttle>, loops: &mut [Throttles; 2], now: Vec<Throttle>| {
+            *all = Throttle::succeed(all, now);
+            loops.iter_mut().for_each(|one| one.take_up(all));
+            Throttles::fill(all)
+        };
+        // More run, fewer wait: who waits stays, in its order.
+        assert_eq!(reload(&mut all, &mut loops, vec![one("/a/*", 3, 1, 5000), one("/b/*", 1, 3, 5000)]), (2, 5));
+        assert_eq!([loops[0].turns(0), loops[1].turns(0)], [vec![3], vec![4]]);
+        assert!(matches!(asked(&mut loops, 0, "/a/x", 8), Gate::Full { .. }));
+        let Gate::Open(Some(_third)) = asked(&mut loops, 0, "/a/x", 3) else { panic!("its turn") };
+        let Gate::Open(Some(_fourth)) = asked(&mut loops, 1, "/a/x", 4) else { panic!("its turn") };
+        // A bound that is no more keeps nobody, and another one before it takes who comes to it.
+        assert_eq!(reload(&mut all, &mut loops, vec![one("/a/x", 1, 1, 5000), one("/a/*", 3, 1, 9000)]), (3, 1));
+        assert_eq!([loops[0].turns(5000), loops[1].turns(0)], [vec![7], vec![6]], "5 may wait longer now");
+        assert!(matches!(asked(&mut loops, 0, "/b/x", 7), Gate::Open(None)));
+        let Gate::Open(Some(_fifth)) = asked(&mut loops, 0, "/a/x", 5) else { panic!("there is room before it") };
+        assert_eq!(Throttles::fill(&all), (4, 0), "it waits nowhere else");
+        assert!(!loops[0].has_waiting() && !loops[1].has_waiting());
+        assert_eq!(reload(&mut all, &mut loops, Vec::new()), (0, 0));
+        assert!(matches!(asked(&mut loops, 0, "/a/x", 9), Gate::Open(None)));
     }
 }

@@ -141,6 +141,10 @@ impl Workbench {
             {
                 self.counts().reload_failed.add(1);
             }
+            match &mut self.throttles {
+                Some(throttles) => throttles.take_up(&options.throttles),
+                None => self.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), self.index),
+            }
             // What they wait for may be another password now.
             self.front.take_mail(&self.clock);
             return true;
@@ -154,8 +158,8 @@ impl Workbench {
     }
 
     /// The numbers of the connections that have something to get of what they waited for, in the order of their coming.
-    pub(crate) fn turns_of_waiting(&self) -> Vec<u64> {
-        self.throttles.as_ref().map(|throttles| throttles.turns(self.clock.now_ms)).unwrap_or_default()
+    pub(crate) fn turns_of_waiting(&mut self) -> Vec<u64> {
+        self.throttles.as_mut().map(|throttles| throttles.turns(self.clock.now_ms)).unwrap_or_default()
     }
 
     /// Drops a connection from those that wait for others to be over; whether it was one.

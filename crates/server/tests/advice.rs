@@ -317,17 +317,3 @@ fn hints_stand_in_for_what_was_not_measured() {
     assert_eq!(bps("Downlink: 0.4\r\n"), Some(400_000.0));
     assert_eq!(bps("Save-Data: on\r\n"), Some(50_000.0));
 }
-
-#[test]
-fn stale_content_is_sent_where_it_may_be() {
-    // Without watches files are looked at once a second.
-    let (site, told) = start(|options| options.watches_max = 0);
-    told.say(Advice { may_be_stale: true, ..Advice::default() });
-    assert_eq!(site.get("/v/text.txt").body[0], b't');
-    site.write("v/text.txt", &[b'n'; 3000]);
-    std::thread::sleep(std::time::Duration::from_millis(1200));
-    assert_eq!(site.get("/v/text.txt").body[0], b't');
-    assert!(site.counters.read().stale_allowed > 0);
-    told.say(Advice::default());
-    assert_eq!(site.get("/v/text.txt").body[0], b'n');
-}

@@ -5,7 +5,7 @@ mod harness;
 use harness::{Site, read_reply, wait_until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use weir_server::{Counts, Throttle};
+use weir_server::{Counts, Options, Throttle};
 
 const LARGE: usize = 64 << 20;
 
@@ -141,4 +141,57 @@ fn many_that_wait_get_their_answers_one_after_the_other() {
     // Each end tells the next one, rather than the look now and then.
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     assert_eq!(site.stop().throttle_refused, 0);
+}
+
+/// Asks until a request waits.
+fn ask_until_it_waits(site: &Site) -> TcpStream {
+    for _ in 0..100 {
+        let queued = site.counters.read().throttle_queued;
+        let stream = ask(site);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        if site.counters.read().throttle_queued > queued {
+            return stream;
+        }
+    }
+    panic!("nobody waits")
+}
+
+#[test]
+fn other_bounds_hold_without_a_restart() {
+    let site = start(2, 60_000);
+    let held = [hold(&site), hold(&site)];
+    let reload = |throttles: Vec<Throttle>| {
+        let mut options = Options::new(site.directory.path());
+        (options.listen, options.throttles) = (vec![site.addr.into()], throttles);
+        let restart = site.reloader.reload(options);
+        assert!(!restart.contains(&"throttle"), "{restart:?}");
+    };
+    let bound = |glob: &str, running, queue| Throttle::new(glob, running, queue, 60_000).expect("small enough");
+    let wait = |count: u64| {
+        let stream = ask(&site);
+        until(&site, |counts| counts.throttle_queued == count);
+        stream
+    };
+    let mut waiting = vec![wait(1), wait(2)];
+    assert_eq!(read_reply(&mut ask(&site), false).status, 503);
+    // One more waits; nobody who waits is answered, as no more may run.
+    reload(vec![bound("/a*", 5, 5), bound("/t/**", 2, 3)]);
+    waiting.push(ask_until_it_waits(&site));
+    waiting.iter().for_each(|stream| {
+        stream.set_nonblocking(true).expect("sets");
+        assert!(stream.peek(&mut [0]).is_err(), "it waits still");
+        stream.set_nonblocking(false).expect("sets");
+    });
+    // One more runs: those who wait have their turns in it, though two places are taken for long.
+    reload(vec![bound("/t/**", 3, 3)]);
+    for stream in &mut waiting {
+        assert_eq!(read_reply(stream, false).text(), "small");
+    }
+    // Without a bound nobody waits for one.
+    reload(vec![bound("/t/**", 1, 3)]);
+    let mut last = ask_until_it_waits(&site);
+    reload(Vec::new());
+    assert_eq!(read_reply(&mut last, false).text(), "small");
+    assert_eq!(site.get("/t/small.txt").text(), "small");
+    drop(held);
 }

@@ -1,13 +1,15 @@
 //! What the event loops ask: a lookup in the loop's own book, a share to refuse, and for sessions the rules themselves.
 //! No call waits for anything: whoever finds a book open tries again for some microseconds, and then goes without.
 
+use crate::hands::Standing;
 use crate::ledger::{Ledger, Ticket};
 use crate::rulebook::{Begun, Rulebook};
 use crate::shed::Shed;
+use crate::stale::Stale;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_adapt::{AtRest, Policy};
@@ -32,6 +34,8 @@ pub(crate) struct Shared {
     published: Mutex<Arc<Published>>,
     /// The number of the policy that was published last.
     policy: AtomicU64,
+    /// Whether some answers may be stale, by what was published last.
+    may_be_stale: AtomicBool,
     pub(crate) rules: Mutex<Rulebook>,
     pub(crate) ledgers: Mutex<Vec<Arc<Mutex<Ledger>>>>,
     pub(crate) undecided: AtomicU64,
@@ -52,6 +56,8 @@ pub(crate) struct Published {
     pub(crate) atom_sheds: FxHashMap<String, Arc<Shed>>,
     /// The share that each pattern loses, by its number.
     pub(crate) by_pattern: Vec<Option<Arc<Shed>>>,
+    /// How old answers may be.
+    pub(crate) stale: Stale,
 }
 
 /// What the rules of a pattern decide for sessions.
@@ -98,14 +104,16 @@ impl Published {
             Sessions { is_decided: policy.decides_for_sessions(pattern), at_rest: policy.at_rest(pattern), names }
         });
         let sessions = sessions.collect();
-        Self { policy, sessions, number, atom_sheds: FxHashMap::default(), by_pattern: vec![None; patterns] }
+        let (atom_sheds, stale) = (FxHashMap::default(), Stale::default());
+        Self { policy, sessions, number, atom_sheds, by_pattern: vec![None; patterns], stale }
     }
 
-    /// The same with other shares to refuse: of patterns, and of single atoms.
-    pub(crate) fn with(&self, sheds: &FxHashMap<String, Arc<Shed>>, atom_sheds: &FxHashMap<String, Arc<Shed>>) -> Self {
-        let by_pattern = self.policy.patterns().map(|glob| sheds.get(glob).cloned()).collect();
+    /// The same with other shares to refuse and other ages of answers: of patterns, and of single atoms.
+    pub(crate) fn with(&self, standing: &Standing) -> Self {
+        let by_pattern = self.policy.patterns().map(|glob| standing.sheds.get(glob).cloned()).collect();
         let (policy, sessions) = (Arc::clone(&self.policy), Arc::clone(&self.sessions));
-        Self { policy, sessions, number: self.number, atom_sheds: atom_sheds.clone(), by_pattern }
+        let stale = Stale::of(&self.policy, &standing.stale_ms, &standing.atom_stale_ms);
+        Self { policy, sessions, number: self.number, atom_sheds: standing.atom_sheds.clone(), by_pattern, stale }
     }
 }
 
@@ -135,6 +143,7 @@ impl Shared {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             edition: AtomicU64::new(0),
             policy: AtomicU64::new(published.number),
+            may_be_stale: AtomicBool::new(false),
             published: Mutex::new(Arc::new(published)),
             rules: Mutex::new(rules),
             ledgers: Mutex::default(),
@@ -156,9 +165,10 @@ impl Shared {
     }
 
     pub(crate) fn publish(&self, published: Published) {
-        let number = published.number;
+        let (number, may_be_stale) = (published.number, published.stale.is_any());
         *wait_for(&self.published) = Arc::new(published);
         self.policy.store(number, Ordering::Release);
+        self.may_be_stale.store(may_be_stale, Ordering::Release);
         self.edition.fetch_add(1, Ordering::Release);
     }
 
@@ -283,6 +293,10 @@ impl Adviser for Shared {
         self.policy.load(Ordering::Acquire)
     }
 
+    fn may_be_stale(&self) -> bool {
+        self.may_be_stale.load(Ordering::Acquire)
+    }
+
     fn begin(&self, question: &Question<'_>) -> Advice {
         let Question { path, client, .. } = question;
         let advice = self.with_desk(|published, ledger, at_rest| {
@@ -300,11 +314,12 @@ impl Adviser for Shared {
                 let refuse_retry_after_s = Some(RETRY_AFTER_S + (number % 8) as u32);
                 return Advice { refuse_retry_after_s, ticket: ticket.number(), ..Advice::default() };
             }
+            let stale_ms_max = published.stale.ms_max(pattern, path);
             if !published.sessions[pattern].is_decided {
-                return Advice { ticket: ticket.number(), ..Advice::default() };
+                return Advice { stale_ms_max, ticket: ticket.number(), ..Advice::default() };
             }
             let (ticket, variant) = self.session((question, pattern, ticket), published, ledger, at_rest);
-            Advice { variant, ticket: ticket.number(), ..Advice::default() }
+            Advice { variant, stale_ms_max, ticket: ticket.number(), ..Advice::default() }
         });
         advice.unwrap_or_else(|| {
             self.undecided.fetch_add(1, Ordering::Relaxed);

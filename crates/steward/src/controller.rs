@@ -286,8 +286,8 @@ impl Controller {
     fn carry_out(&mut self, decisions: &[Decision]) {
         let published = self.shared.published();
         let outcomes = self.standing.carry_out(decisions, &published.policy, self.hands.as_deref());
-        if outcomes.sheds_changed {
-            self.shared.publish(published.with(&self.standing.sheds, &self.standing.atom_sheds));
+        if outcomes.advice_changed {
+            self.shared.publish(published.with(&self.standing));
         }
         for (session, atom, variant) in outcomes.variants {
             let Some(pattern) = published.policy.pattern_of(&atom) else { continue };

@@ -26,6 +26,9 @@ pub trait Hands: Send {
 pub(crate) struct Standing {
     pub(crate) sheds: FxHashMap<String, Arc<Shed>>,
     pub(crate) atom_sheds: FxHashMap<String, Arc<Shed>>,
+    /// How old answers may be, in milliseconds: of patterns, and of single atoms.
+    pub(crate) stale_ms: FxHashMap<String, u64>,
+    pub(crate) atom_stale_ms: FxHashMap<String, u64>,
     /// Copies by whom they are of; of one node each copy but the first is a loop more.
     copies: BTreeMap<String, u32>,
     /// Nodes of the pools that serve, too, by whom for.
@@ -42,8 +45,8 @@ pub(crate) struct Outcomes {
     pub(crate) alerts: Vec<String>,
     /// Sessions with their atoms and the variants that they go on with.
     pub(crate) variants: Vec<(u64, String, String)>,
-    /// Whether other shares are refused than before.
-    pub(crate) sheds_changed: bool,
+    /// Whether loops are to answer otherwise than before: refuse other shares, or what may be old.
+    pub(crate) advice_changed: bool,
 }
 
 impl Standing {
@@ -93,7 +96,17 @@ impl Standing {
                 } else {
                     sheds.remove(whose);
                 }
-                outcomes.sheds_changed = true;
+                outcomes.advice_changed = true;
+            }
+            Order::Stale { age_ms_max } => {
+                let of_atom = matches!(subject, Subject::Atom(_));
+                let ages = if of_atom { &mut self.atom_stale_ms } else { &mut self.stale_ms };
+                if begins {
+                    ages.insert(whose.clone(), *age_ms_max);
+                } else {
+                    ages.remove(whose);
+                }
+                outcomes.advice_changed = true;
             }
             Order::Replicate { copies, pool } if begins => {
                 self.copies.insert(whose.clone(), (copies.saturating_sub(1)).min(nodes(pool)));
@@ -216,16 +229,18 @@ mod tests {
             Order::Replicate { copies: 3, pool: "main".into() },
             Order::Spread { pool: "spare".into() },
             Order::Shed { percent: 5.0 },
+            Order::Stale { age_ms_max: 30_000 },
             Order::Alert { text: "hot".into() },
         ];
         let outcomes = standing.carry_out(&[decision(Outcome::Fired, orders.clone())], &policy, Some(&hands));
         assert_eq!(said(&hands), ["pin /news/*", "warm /news/*", "spread 2"]);
-        assert_eq!((outcomes.alerts.len(), outcomes.sheds_changed, standing.sheds.len()), (1, true, 1));
+        assert_eq!((outcomes.alerts.len(), outcomes.advice_changed, standing.sheds.len()), (1, true, 1));
+        assert_eq!(standing.stale_ms.get("/news/*"), Some(&30_000));
         let grow = vec![Order::Grow { pool: "spare".into(), by: 9 }];
         standing.carry_out(&[decision(Outcome::Fired, grow)], &policy, Some(&hands));
         assert_eq!(said(&hands), ["spread 4"], "a pool has no more nodes than it has");
         let outcomes = standing.carry_out(&[decision(Outcome::Released, orders)], &policy, Some(&hands));
-        assert_eq!((outcomes.alerts.len(), standing.sheds.len()), (0, 0));
+        assert_eq!((outcomes.alerts.len(), standing.sheds.len(), standing.stale_ms.len()), (0, 0, 0));
         assert_eq!(said(&hands), ["unpin /news/*", "spread 2"]);
         standing.take_back(Some(&hands));
         assert_eq!(said(&hands), ["spread 0"]);

@@ -24,6 +24,7 @@ mod recording;
 mod remark;
 mod rulebook;
 mod shed;
+mod stale;
 mod steward;
 
 pub use environment::{

@@ -78,6 +78,35 @@ fn environment(steward: &Steward) -> serde_json::Value {
 }
 
 #[test]
+fn answers_may_be_stale_while_a_rule_says_so() {
+    let _turn = alone();
+    let (steward, mut ready) = steward(
+        "atom \"/news/*\" { rule hot: during if rate@atom > 5rps then stale 30s until rate@atom < 1rps; }\n\
+         atom \"/all/*\" { rule hot: during if rate@here < 100rps then stale 500ms hold 1s; }",
+    );
+    let adviser = steward.adviser();
+    let ask = |path: &str, count: u64| {
+        let mut last = None;
+        for number in 0..count {
+            let advice = adviser.begin(&question(path, number, None));
+            adviser.end(number, advice.ticket, 0, false);
+            last = advice.stale_ms_max;
+        }
+        last
+    };
+    assert_eq!((ask("/news/a", 1000), ask("/news/b", 1), adviser.may_be_stale()), (None, None, false));
+    ready.tick();
+    ready.tick();
+    assert!(adviser.may_be_stale());
+    assert_eq!(ask("/news/b", 1), None, "nobody asks for it");
+    assert_eq!(ask("/all/a", 1), Some(500), "all of the pattern");
+    // Nobody has asked for it meanwhile: the rule was released.
+    assert_eq!(ask("/news/a", 1000), None);
+    ready.tick();
+    assert_eq!(ask("/news/a", 1000), Some(30_000));
+}
+
+#[test]
 fn loops_refuse_the_share_together_and_let_others_pass() {
     let _turn = alone();
     let (steward, mut ready) =

@@ -85,7 +85,10 @@ pub(super) fn check(source: &Source, findings: &mut Findings<'_>) {
 }
 
 fn all_kinds_that_undo(kind: &ActKind) -> bool {
-    !matches!(kind, ActKind::Best { .. } | ActKind::Spread(_) | ActKind::Shed(_) | ActKind::Alert(_))
+    !matches!(
+        kind,
+        ActKind::Best { .. } | ActKind::Spread(_) | ActKind::Shed(_) | ActKind::Stale(_) | ActKind::Alert(_)
+    )
 }
 
 fn undoes(one: &Done<'_>, other: &Done<'_>) -> bool {

@@ -104,7 +104,7 @@ pub(super) fn acts(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
         let word = act.kind.word();
         let fits = match act.kind {
             ActKind::Grow { .. } | ActKind::Shrink { .. } => level == Level::Block,
-            ActKind::Replicate { .. } | ActKind::Spread(_) | ActKind::Shed(_) => {
+            ActKind::Replicate { .. } | ActKind::Spread(_) | ActKind::Shed(_) | ActKind::Stale(_) => {
                 matches!(level, Level::Block | Level::Atom)
             }
             _ => true,

@@ -96,6 +96,10 @@ impl<'o> Orders<'o> {
                 let before = in_force.shed.replace(percent.to_bits());
                 (before != in_force.shed).then_some(Order::Shed { percent: *percent })
             }
+            Act::Stale(age_ms_max) => {
+                let before = in_force.stale_ms.replace(*age_ms_max);
+                (before != in_force.stale_ms).then_some(Order::Stale { age_ms_max: *age_ms_max })
+            }
             Act::Grow { pool: of, by } => Some(Order::Grow { pool: pool(*of), by: *by }),
             Act::Shrink { pool: of, by } => Some(Order::Shrink { pool: pool(*of), by: *by }),
             Act::Alert(text) => Some(Order::Alert { text: text.clone() }),
@@ -104,7 +108,7 @@ impl<'o> Orders<'o> {
         }
     }
 
-    /// What was ordered and ends with a release: copies, nodes and shares that are in force, but for those of classes
+    /// What was ordered and ends with a release: copies, nodes, shares and ages that are in force, but for those of classes
     /// that another rule has taken, which are its own.
     pub(super) fn ended(&self, acts: &[Act], taken: Classes, whose: &mut Whose<'_>) -> Vec<Order> {
         let (Whose::Atom { in_force, .. } | Whose::Block { in_force }) = whose else { return Vec::new() };
@@ -122,6 +126,10 @@ impl<'o> Orders<'o> {
             Act::Shed(percent) => {
                 in_force.shed.take_if(|bits| *bits == percent.to_bits())?;
                 Some(Order::Shed { percent: *percent })
+            }
+            Act::Stale(age_ms_max) => {
+                in_force.stale_ms.take_if(|in_force_ms| in_force_ms == age_ms_max)?;
+                Some(Order::Stale { age_ms_max: *age_ms_max })
             }
             _ => None,
         });

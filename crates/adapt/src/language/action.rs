@@ -6,7 +6,8 @@ use super::token::Kind;
 use crate::reading::Resource;
 
 /// The first words of everything that can be done.
-const WORDS: [&str; 10] = ["best", "switch", "next", "use", "replicate", "spread", "grow", "shrink", "shed", "alert"];
+const WORDS: [&str; 11] =
+    ["best", "switch", "next", "use", "replicate", "spread", "grow", "shrink", "shed", "stale", "alert"];
 
 impl Cursor<'_, '_> {
     /// `act, act …`
@@ -50,6 +51,7 @@ impl Cursor<'_, '_> {
                 if word == "grow" { ActKind::Grow { pool, by } } else { ActKind::Shrink { pool, by } }
             }
             "shed" => ActKind::Shed(self.percent()?),
+            "stale" => ActKind::Stale(self.duration_ms()?),
             _ => ActKind::Alert(self.text("what to say")?.text),
         };
         Ok(Act { kind, at })

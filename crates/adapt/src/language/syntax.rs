@@ -148,16 +148,30 @@ impl PartialEq for Act {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ActKind {
-    Best { by: Resource, targets: Vec<Target> },
+    Best {
+        by: Resource,
+        targets: Vec<Target>,
+    },
     Switch(Target),
     NextDown,
     NextUp,
     Use(Name),
-    Replicate { copies: u32, pool: Name },
+    Replicate {
+        copies: u32,
+        pool: Name,
+    },
     Spread(Name),
-    Grow { pool: Name, by: u32 },
-    Shrink { pool: Name, by: u32 },
+    Grow {
+        pool: Name,
+        by: u32,
+    },
+    Shrink {
+        pool: Name,
+        by: u32,
+    },
     Shed(f64),
+    /// So old an answer may be, in milliseconds.
+    Stale(u64),
     Alert(String),
 }
 
@@ -175,6 +189,7 @@ impl ActKind {
             Self::Grow { .. } => "grow",
             Self::Shrink { .. } => "shrink",
             Self::Shed(_) => "shed",
+            Self::Stale(_) => "stale",
             Self::Alert(_) => "alert",
         }
     }

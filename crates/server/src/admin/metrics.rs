@@ -124,6 +124,7 @@ fn requests(out: &mut Families, status: &Status) {
             requests.auth_busy,
         ),
         ("weir_include_errors_total", "Directives of pages that could not be carried out.", requests.include_errors),
+        ("weir_pages_assembled_total", "Pages assembled from their parts.", requests.pages_assembled),
     ] {
         out.one(name, Counter, help, count);
     }
@@ -225,7 +226,7 @@ fn adaptation(out: &mut Families, status: &Status) {
     for (name, help, count) in [
         ("weir_advised_total", "Requests that an adviser was asked about.", adaptation.asked),
         ("weir_advice_refused_total", "Those of them that were refused with 503.", adaptation.refused),
-        ("weir_advice_stale_total", "Answers from the cache without a look that was due.", adaptation.stale),
+        ("weir_advice_stale_total", "Answers with what was there without a look that was due.", adaptation.stale),
         ("weir_variants_total", "Responses with a variant of the file.", adaptation.variants),
         ("weir_variants_missing_total", "Variants asked for that are not there.", adaptation.variants_missing),
         ("weir_swappable_total", "Responses that can go on in another variant.", adaptation.swappable),

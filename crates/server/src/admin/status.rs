@@ -8,7 +8,7 @@ use crate::event_loop::Open;
 use crate::front::host_counts::HostTable;
 use crate::link_prior::Priors;
 use crate::reload::Reloads;
-use crate::throttle::{Throttle, Throttles};
+use crate::throttle::Throttles;
 use crate::tls::Keys;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -42,7 +42,6 @@ pub(crate) struct View {
     /// What is expected of clients.
     pub(crate) priors: Arc<Priors>,
     pub(crate) loops_reserve: usize,
-    pub(crate) throttles: Vec<Throttle>,
 }
 
 /// The server as it is now. Names end with their unit; what is called a count grows only.
@@ -84,6 +83,7 @@ pub(super) struct Requests {
     pub(super) rate_untracked: u64,
     pub(super) auth_busy: u64,
     pub(super) include_errors: u64,
+    pub(super) pages_assembled: u64,
 }
 
 /// How bytes of plain-text connections that are kept come and go.
@@ -245,6 +245,7 @@ impl View {
                 rate_untracked: counts.rate_untracked,
                 auth_busy: counts.auth_busy,
                 include_errors: counts.include_errors,
+                pages_assembled: counts.pages_assembled,
             },
             connections: Connections {
                 open: self.open(),
@@ -298,7 +299,7 @@ impl View {
                 &counts,
                 &census,
                 self.priors.fill(),
-                Throttles::fill(&self.throttles),
+                Throttles::fill(&self.reloads.throttles()),
                 self.loops_reserve,
             ),
             has_rules: self.teller.is_some(),

@@ -175,6 +175,8 @@ impl Front {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     rules: Arc<Rules>,
+    /// How often others were taken up.
+    reloads: u64,
     /// What each host has answered, in the order of the rules.
     counts: Vec<Arc<HostCounts>>,
     /// In the order of the rules.
@@ -194,6 +196,7 @@ impl Hosts {
     pub(crate) fn new(rules: Arc<Rules>, waker: Arc<Waker>, options: &Options, share: Share) -> io::Result<Self> {
         let mut hosts = Self {
             rules: Arc::default(),
+            reloads: 0,
             counts: Vec::new(),
             credentials: Credentials::new(waker).ok_or(io::ErrorKind::Other)?,
             sites: Vec::new(),
@@ -239,6 +242,7 @@ impl Hosts {
         self.counts =
             self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());
         self.rules = rules;
+        self.reloads += 1;
         self.known.clear();
         self.last_name.clear();
         self.last_host = self.rules.names.find(b"");
@@ -349,7 +353,7 @@ impl Hosts {
                 if let Some(atom) = page {
                     let mount = found.map_or(&b""[..], |found| mount(*mount_bytes, found)).to_vec();
                     let asker = Asker { host, request, client, clock, counters };
-                    self.respond_with_page(&Part { atom, mount }, &settings, &asker, persistence, out);
+                    self.respond_with_page((*site, &Part { atom, mount }), &settings, &asker, persistence, out);
                 }
             }
             // A path that cannot be read is answered as it is everywhere.
@@ -372,6 +376,9 @@ impl Hosts {
             settings.fields.apply(out);
             if out.advised.as_ref().is_some_and(|advised| advised.is_chosen) {
                 rewrite::keep_private(out);
+            }
+            if out.advised.as_ref().is_some_and(|advised| advised.is_stale) {
+                rewrite::keep_for_nobody(out);
             }
         }
         self.decoded = decoded;

@@ -5,7 +5,7 @@ use super::auth::Judged;
 use super::rate::{Rate, Verdict};
 use super::settings::{Action, Settings};
 use super::{Hosts, NS_PER_MS, below_mount, mount};
-use crate::assembly::{self, Part, Parts};
+use crate::assembly::{self, Part, Parts, Wanted};
 use crate::clock::Clock;
 use crate::counters::LoopCounters;
 use crate::error_page::{self, Extra};
@@ -34,6 +34,8 @@ struct OfHost<'a> {
     counted: Vec<Arc<Rate>>,
     /// Nothing is answered yet: rates are looked at and not used up.
     is_trial: bool,
+    /// Somebody else may be kept from one of them.
+    is_for_some: bool,
     /// The password for a part is being checked.
     must_wait: bool,
     /// Too many are.
@@ -45,14 +47,27 @@ impl Hosts {
     #[cold]
     pub(super) fn respond_with_page(
         &mut self,
-        page: &Part,
+        (site, page): (usize, &Part),
         settings: &Settings,
         asker: &Asker<'_>,
         persistence: Persistence,
         out: &mut Pending,
     ) {
-        let counted = settings.rate.iter().cloned().collect();
-        let mut parts = OfHost { hosts: self, asker, counted, is_trial: false, must_wait: false, is_busy: false };
+        let Asker { request, clock, counters, .. } = *asker;
+        let host = (self.reloads, asker.host);
+        let wanted = Wanted { page, host, method: request.method, persistence, clock, counters };
+        if wanted.answer_with_kept(self.sites[site].1.kept(), out) {
+            return;
+        }
+        let mut parts = OfHost {
+            hosts: self,
+            asker,
+            counted: settings.rate.iter().cloned().collect(),
+            is_trial: false,
+            is_for_some: false,
+            must_wait: false,
+            is_busy: false,
+        };
         let assembled = assembly::assemble(&mut parts, page, asker.request, asker.clock, asker.counters);
         if parts.is_busy || parts.must_wait {
             // A page without parts that the client might see would be a wrong one.
@@ -60,7 +75,7 @@ impl Hosts {
             let extra = Extra { fields: b"Retry-After: 1\r\n", head_only: asker.request.method == Method::Head };
             return error_page::write(out, 503, extra, asker.clock, persistence);
         }
-        assembly::write(page, &assembled, asker.request.method, persistence, asker.clock, out);
+        wanted.answer_with_new(&assembled, self.sites[site].1.kept(), out);
     }
 
     /// Whether the request is for a page of which some part waits until its password has been checked, as it is
@@ -95,6 +110,7 @@ impl Hosts {
             asker: &asker,
             counted: settings.rate.iter().cloned().collect(),
             is_trial: true,
+            is_for_some: false,
             must_wait: false,
             is_busy: false,
         };
@@ -118,11 +134,13 @@ impl OfHost<'_> {
     /// Whether the client may have what these settings hold for.
     fn is_let_in(&mut self, settings: &Settings) -> bool {
         let Asker { client, clock, counters, request, .. } = *self.asker;
+        self.is_for_some |= settings.access.is_some() || settings.auth.is_some();
         if settings.access.as_ref().is_some_and(|access| !access.allows(client)) {
             return false;
         }
         if let Some(rate) = settings.rate.as_ref().filter(|rate| !self.counted.iter().any(|one| Arc::ptr_eq(one, rate)))
         {
+            self.is_for_some = true;
             let now_ns = clock.now_ms * NS_PER_MS;
             if self.is_trial {
                 if rate.is_used_up(client, now_ns) {
@@ -161,5 +179,9 @@ impl Parts for OfHost<'_> {
         }
         let Action::Files { site, mount_bytes } = settings.action else { return None };
         self.hosts.find(site, mount_bytes, &found, self.asker)
+    }
+
+    fn are_for_all(&self) -> bool {
+        !self.is_for_some
     }
 }

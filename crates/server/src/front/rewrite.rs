@@ -70,14 +70,10 @@ pub(crate) fn insert_into_location(out: &mut Pending, path: &[u8]) {
     }
 }
 
-/// Keeps a response for the client that it was chosen for, whatever a configuration says of keeping it: what is
-/// stricter stays, and what it varies by is said as well.
-pub(crate) fn keep_private(out: &mut Pending) {
-    let head = &mut out.response.head;
-    let before = head.len();
-    let end = usize::try_from(out.head_bytes).unwrap_or(usize::MAX).min(before);
+/// What a head says of keeping the response, one directive after the other, and of what it varies by, line by line.
+fn of_keeping(head: &[u8]) -> (Vec<String>, Vec<String>) {
     let (mut kept, mut varies) = (Vec::new(), Vec::new());
-    for line in head[..end].split(|byte| *byte == b'\n') {
+    for line in head.split(|byte| *byte == b'\n') {
         let Some((name, value)) = line.iter().position(|byte| *byte == b':').map(|at| line.split_at(at)) else {
             continue;
         };
@@ -88,11 +84,43 @@ pub(crate) fn keep_private(out: &mut Pending) {
             varies.push(value);
         }
     }
-    let is = |directive: &str, name: &str| {
+    (kept, varies)
+}
+
+/// Whether a directive is one of these, with or without a value.
+fn is_any(directive: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| {
         directive.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
             && !directive[name.len()..].starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '-')
-    };
-    let is_any = |directive: &String, names: &[&str]| names.iter().any(|name| is(directive, name));
+    })
+}
+
+/// Has whoever keeps a response that is stale ask here before it answers with it again, whatever a configuration says
+/// of keeping it.
+pub(crate) fn keep_for_nobody(out: &mut Pending) {
+    let head = &mut out.response.head;
+    let before = head.len();
+    let end = usize::try_from(out.head_bytes).unwrap_or(usize::MAX).min(before);
+    let (mut kept, _) = of_keeping(&head[..end]);
+    // With names of fields it is of these only.
+    if kept.iter().any(|directive| is_any(directive, &["no-store"]) || directive.eq_ignore_ascii_case("no-cache")) {
+        return;
+    }
+    kept.retain(|directive| !directive.is_empty());
+    kept.insert(0, "no-cache".to_owned());
+    let end = remove(head, end, |name| name.eq_ignore_ascii_case(b"cache-control"));
+    let at = end.saturating_sub(2);
+    head.splice(at..at, format!("Cache-Control: {}\r\n", kept.join(", ")).bytes());
+    shift(out, before);
+}
+
+/// Keeps a response for the client that it was chosen for, whatever a configuration says of keeping it: what is
+/// stricter stays, and what it varies by is said as well.
+pub(crate) fn keep_private(out: &mut Pending) {
+    let head = &mut out.response.head;
+    let before = head.len();
+    let end = usize::try_from(out.head_bytes).unwrap_or(usize::MAX).min(before);
+    let (mut kept, mut varies) = of_keeping(&head[..end]);
     if !kept.iter().any(|directive| is_any(directive, &["private", "no-store", "no-cache"])) {
         kept.retain(|directive| !is_any(directive, &["public", "s-maxage"]) && !directive.is_empty());
         kept.insert(0, "private".to_owned());
@@ -162,6 +190,25 @@ mod tests {
         assert_eq!(out.head_bytes, head.len() as u64);
         let ends: Vec<u64> = out.response.parts.iter().map(|part| part.head_end).collect();
         assert_eq!(ends, [head.len() as u64 + 4, head.len() as u64 + 8]);
+    }
+
+    #[test]
+    fn nobody_keeps_what_is_stale_for_others_whatever_is_configured() {
+        for (configured, expected) in [
+            ("", "Cache-Control: no-cache\r\n"),
+            ("Cache-Control: max-age=3600, public\r\n", "Cache-Control: no-cache, max-age=3600, public\r\n"),
+            ("cache-control: No-Cache\r\n", "cache-control: No-Cache\r\n"),
+            ("Cache-Control: no-cache=\"Set-Cookie\"\r\n", "Cache-Control: no-cache, no-cache=\"Set-Cookie\"\r\n"),
+            ("Cache-Control: private, no-store\r\n", "Cache-Control: private, no-store\r\n"),
+        ] {
+            let mut out = pending();
+            Fields { removed: Vec::new(), added: configured.as_bytes().to_vec() }.apply(&mut out);
+            keep_for_nobody(&mut out);
+            let head = "HTTP/1.1 200 OK\r\nServer: weir\r\nETag: \"1\"\r\nContent-Type: a\r\nContent-Length: 4\r\n";
+            let end = format!("{head}{expected}\r\n");
+            assert_eq!(String::from_utf8_lossy(&out.response.head), format!("{end}bet1bet2"));
+            assert_eq!(out.head_bytes, end.len() as u64);
+        }
     }
 
     #[test]

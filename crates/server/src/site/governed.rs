@@ -1,9 +1,9 @@
 //! Answers for paths that somebody has rules for: refused, by a variant, or by what the cache has.
 
 use super::{Resource, Site};
-use crate::advisory::Advisory;
+use crate::advisory::{Advisory, MayBeStale};
 use crate::atom::Atom;
-use crate::cache::{TOLD_MS, UNTOLD_MS};
+use crate::cache::{Found, TOLD_MS, UNTOLD_MS};
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::codec_swap::{Family, Stream};
@@ -35,6 +35,9 @@ pub(super) struct Asked<'a> {
     pub(super) counters: &'a LoopCounters,
 }
 
+/// Content, with its age in seconds where it is stale.
+type Aged = (Rc<Atom>, Option<u64>);
+
 impl Site {
     /// Asks what is to be done with a request for content that is governed, and answers it where that is something else
     /// than what is done without a rule.
@@ -51,18 +54,35 @@ impl Site {
             error_page::write(out, 503, extra, clock, persistence);
             return Resource::Answered;
         }
-        let resource = match resource {
-            Resource::Doubtful(atom) if advice.may_be_stale => {
-                counters.cache_hits.add(1);
-                counters.stale_allowed.add(1);
-                Resource::Atom(atom)
-            }
-            Resource::Doubtful(atom) => self.look(path, Some(atom), clock, counters),
-            resource => resource,
+        let stale = out.advised.as_ref().and_then(|advised| advised.stale);
+        let (resource, age_s) = match resource {
+            Resource::Doubtful(atom, known_ms) => match age_s(&atom, known_ms, stale, clock.now_ms) {
+                Some(age_s) => {
+                    counters.cache_hits.add(1);
+                    counters.stale_allowed.add(1);
+                    if let Some(advised) = &mut out.advised {
+                        (advised.stale, advised.is_stale) = (stale.map(|stale| MayBeStale { known_ms, ..stale }), true);
+                    }
+                    (Resource::Atom(atom), Some(age_s))
+                }
+                None => (self.look(path, Some(atom), clock, counters), None),
+            },
+            resource => (resource, None),
         };
         match (resource, &advice.variant) {
             (Resource::Atom(atom), Some(names)) if atom.template.is_none() => {
-                self.choose(asked, names, atom, &advisory, out);
+                self.choose(asked, names, (atom, age_s), &advisory, out);
+                Resource::Answered
+            }
+            (Resource::Atom(atom), _) if age_s.is_some() && atom.template.is_none() => {
+                let form = self.form(request, path, atom, true, clock, counters);
+                self.content(
+                    request,
+                    age_s.map_or(Rc::clone(&form), |age_s| form.aged(age_s)),
+                    clock,
+                    persistence,
+                    out,
+                );
                 Resource::Answered
             }
             (resource, _) => resource,
@@ -81,14 +101,16 @@ impl Site {
     }
 
     /// Answers with a variant.
-    fn choose(&mut self, asked: &Asked<'_>, names: &Arc<str>, plain: Rc<Atom>, advisory: &Advisory, out: &mut Pending) {
+    fn choose(&mut self, asked: &Asked<'_>, names: &Arc<str>, plain: Aged, advisory: &Advisory, out: &mut Pending) {
         let Asked { request, path, clock, counters, .. } = *asked;
-        let (name, atom) = self.variant(asked, names, plain);
+        let stale = out.advised.as_ref().and_then(|advised| advised.stale);
+        let (name, (atom, age_s)) = self.variant(asked, names, plain, stale);
         counters.variants_served.add(u64::from(name.is_some()));
-        let form = self.form(request, path, Rc::clone(&atom), clock, counters);
+        let form = self.form(request, path, Rc::clone(&atom), age_s.is_some(), clock, counters);
         let chosen = form.chosen(name.as_deref());
+        let chosen = age_s.map_or(Rc::clone(&chosen), |age_s| chosen.aged(age_s));
         if let Some(advised) = &mut out.advised {
-            advised.is_chosen = true;
+            (advised.is_chosen, advised.is_stale) = (true, age_s.is_some());
         }
         let is_whole = request.range.is_none()
             && (!request.is_conditional || conditional::judge(request, &chosen, clock.unix_s) == Verdict::Whole);
@@ -96,6 +118,8 @@ impl Site {
             && request.minor == 1
             && request.method == Method::Get
             && is_swappable(&chosen)
+            // What is made piece by piece is made of the files as they are.
+            && age_s.is_none()
             && let Some(stream) = self.stream(path, names, &atom, advisory)
         {
             return begin_stream(stream, &chosen, asked, out);
@@ -108,7 +132,13 @@ impl Site {
 
     /// The variant to be served, with its name; none for the plain file. A client that has a part of one gets the rest
     /// of that: it shows so by the very tag that it was sent with, as a name alone may be made up.
-    fn variant(&mut self, asked: &Asked<'_>, names: &str, plain: Rc<Atom>) -> (Option<String>, Rc<Atom>) {
+    fn variant(
+        &mut self,
+        asked: &Asked<'_>,
+        names: &str,
+        plain: Aged,
+        stale: Option<MayBeStale>,
+    ) -> (Option<String>, Aged) {
         let Asked { request, path, clock, counters, .. } = *asked;
         let tags = [request.if_range, request.if_match].into_iter().flatten();
         let tags = tags.filter(|tag| tag.starts_with(b"\""));
@@ -117,21 +147,34 @@ impl Site {
         for tag in tags {
             let name = variants::of_tag(tag);
             let atom = match name {
-                Some(name) => variants::path_of(path, name).and_then(|path| self.atom(&path, clock, counters)),
-                None => Some(Rc::clone(&plain)),
+                Some(name) => variants::path_of(path, name).and_then(|path| self.aged(&path, stale, clock, counters)),
+                None => Some(plain.clone()),
             };
             let Some(atom) = atom else { continue };
-            let form = self.form(request, path, Rc::clone(&atom), clock, counters);
+            let form = self.form(request, path, Rc::clone(&atom.0), atom.1.is_some(), clock, counters);
             let own = name.map_or_else(|| form.etag.clone(), |name| variants::tag(&form.etag, name));
             if own.trim_matches('"').as_bytes() == tag {
                 return (name.map(str::to_owned), atom);
             }
         }
-        let found = variants::find(names, path, |path| self.atom(path, clock, counters));
+        let found = variants::find(names, path, |path| self.aged(path, stale, clock, counters));
         counters.variants_missing.add(found.missing);
         let Some(atom) = found.found else { return (None, plain) };
         // It stands behind those that are missing.
         (names.split_ascii_whitespace().nth(found.missing as usize).map(str::to_owned), atom)
+    }
+
+    /// The content of a path, where it has some; stale where it may be.
+    fn aged(&mut self, path: &[u8], stale: Option<MayBeStale>, clock: &Clock, counters: &LoopCounters) -> Option<Aged> {
+        if let Some(stale) = stale
+            && let Found::Stale(atom, known_ms) = self.cache.find(path, clock.now_ms)
+            && let Some(age_s) = age_s(&atom, known_ms, Some(stale), clock.now_ms)
+        {
+            counters.cache_hits.add(1);
+            counters.stale_allowed.add(1);
+            return Some((atom, Some(age_s)));
+        }
+        Some((self.atom(path, clock, counters)?, None))
     }
 
     /// The content of a path, where it has some.
@@ -140,7 +183,7 @@ impl Site {
             return None;
         }
         let found = match self.resource(path, clock, counters) {
-            Resource::Doubtful(atom) => self.look(path, Some(atom), clock, counters),
+            Resource::Doubtful(atom, _) => self.look(path, Some(atom), clock, counters),
             found => found,
         };
         match found {
@@ -162,6 +205,12 @@ impl Site {
         let family = Family { root, shelf: Arc::clone(&self.shelf), path: path.into() };
         Stream::begin(family, Arc::clone(names), atom, advisory)
     }
+}
+
+/// The age of content in whole seconds, if it may be sent so old. A file that is not in memory and was written to is not
+/// what it was.
+fn age_s(atom: &Atom, known_ms: u64, stale: Option<MayBeStale>, now_ms: u64) -> Option<u64> {
+    stale?.age_s(known_ms, now_ms).filter(|_| atom.is_unchanged())
 }
 
 /// Whether content may be sound that can be swapped.

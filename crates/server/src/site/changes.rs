@@ -1,0 +1,78 @@
+//! What the kernel's word of changed files means for what is in memory.
+
+use super::Site;
+use crate::clock::now_ms;
+use crate::coding::CODINGS;
+use crate::counters::LoopCounters;
+use crate::inotify::Event;
+use crate::watches::Change;
+
+impl Site {
+    /// Hears an event of the loop's watches; it has its effect when all of them are [settled](Self::settle).
+    pub(crate) fn hear(&mut self, event: Event<'_>) {
+        self.watches.hear(event, &mut self.changes);
+    }
+
+    /// Takes note of the files that have changed.
+    pub(crate) fn settle(&mut self, counters: &LoopCounters) {
+        let mut changes = std::mem::take(&mut self.changes);
+        let mut gone = 0;
+        // Where answers may be stale it is kept until somebody asks for it, to whom it may be sent still.
+        let kept_ms = self.advisory.as_ref().filter(|advisory| advisory.may_be_stale()).map(|_| now_ms());
+        for change in &changes {
+            match change {
+                Change::Path(path) => {
+                    self.absent.forget(path);
+                    gone += self.forget(path, kept_ms);
+                }
+                Change::Below(directory) => {
+                    self.absent.forget_all();
+                    match kept_ms {
+                        Some(now_ms) => self.cache.doubt_below(directory, now_ms),
+                        None => gone += self.cache.remove_below(directory),
+                    }
+                }
+                Change::Everything => counters.watch_overflows.add(1),
+            }
+        }
+        counters.cache_stale.add(gone);
+        self.settle_watches(counters);
+        changes.clear();
+        self.changes = changes;
+    }
+
+    /// Removes what a changed name has to do with, or keeps it in doubt from a time on: the file, the directory that it is
+    /// the index of, and the file that it is a form of.
+    fn forget(&mut self, path: &[u8], kept_ms: Option<u64>) -> u64 {
+        let mut gone = self.outdate(path, kept_ms);
+        if let Some(slash) = memchr::memrchr(b'/', path) {
+            let (directory, name) = path.split_at(slash + 1);
+            if self.index.iter().any(|index| index == name) {
+                gone += self.outdate(directory, kept_ms);
+            }
+        }
+        for plain in CODINGS.iter().filter_map(|coding| path.strip_suffix(coding.suffix())) {
+            gone += self.forget(plain, kept_ms);
+        }
+        gone
+    }
+
+    fn outdate(&mut self, path: &[u8], kept_ms: Option<u64>) -> u64 {
+        match kept_ms {
+            Some(now_ms) => {
+                self.cache.doubt(path, now_ms);
+                0
+            }
+            None => u64::from(self.cache.remove(path)),
+        }
+    }
+
+    /// Has everything looked at again whose watches were given up, and counts what had no watch.
+    pub(super) fn settle_watches(&mut self, counters: &LoopCounters) {
+        if self.watches.take_lost() {
+            self.cache.doubt_all();
+            self.absent.forget_all();
+        }
+        counters.watches_refused.add(std::mem::take(&mut self.watches.refused));
+    }
+}
