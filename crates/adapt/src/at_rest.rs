@@ -2,7 +2,7 @@
 //! that can be known without asking them again.
 
 use crate::policy::{Policy, Rule, Scope, Test};
-use crate::reading::Resource;
+use crate::reading::{Resource, Where};
 
 /// On what it depends whether rules decide something for a session that begins, beside the readings of nodes: in which
 /// of so many pieces, between and at the ends of the intervals that the rules ask about, each value of its link lies.
@@ -34,6 +34,12 @@ impl Policy {
             ends.dedup();
         }
         Some(at_rest)
+    }
+
+    /// Whether some rule asks for the bandwidth of a session, and for its round trip.
+    pub fn asks_of_links(&self) -> (bool, bool) {
+        let asks = |resource| self.window_ms(resource, Where::Session).is_some();
+        (asks(Resource::Bandwidth), asks(Resource::Rtt))
     }
 
     /// Adds the ends of the intervals that a condition asks about; `None`: it depends on more than a link.

@@ -36,8 +36,9 @@ pub struct Crowd {
     files: FxHashMap<u64, u64>,
     /// Networks beyond those that an interval has room for.
     networks_dropped: u64,
-    /// Requests of which nothing but their number was told.
-    passed_over: u64,
+    /// Requests of whose file nothing was told, and of whose client.
+    fileless: u64,
+    clientless: u64,
     before: Option<Interval>,
 }
 
@@ -57,7 +58,7 @@ pub struct Interval {
     pub few_files: f64,
     /// Networks that were not looked at, as there were too many.
     pub networks_dropped: u64,
-    /// Requests among them of which neither client nor file was looked at: with many, the clients are too few.
+    /// Requests among them whose client or file was not looked at: with many, the clients are too few.
     pub passed_over: u64,
 }
 
@@ -103,7 +104,8 @@ impl Default for Crowd {
             set: 0,
             files: FxHashMap::default(),
             networks_dropped: 0,
-            passed_over: 0,
+            fileless: 0,
+            clientless: 0,
             before: None,
         }
     }
@@ -113,7 +115,12 @@ impl Crowd {
     /// Counts a request of a client in a network (such as the first 24 bits of an IPv4 address) for a file: any
     /// numbers that are the same for the same ones.
     pub fn push(&mut self, client: u64, network: u64, file: u64) {
-        self.requests += 1;
+        self.came(client, network);
+        self.asked(file, 1);
+    }
+
+    /// A client in a network asked for something: once or more often.
+    pub fn came(&mut self, client: u64, network: u64) {
         let hash = mixed(client);
         let register = &mut self.clients[(hash % REGISTERS as u64) as usize];
         *register = (*register).max((hash / REGISTERS as u64).trailing_zeros().min(53) as u8 + 1);
@@ -125,27 +132,34 @@ impl Crowd {
         } else {
             self.networks_dropped += 1;
         }
-        if let Some(count) = self.files.get_mut(&file) {
-            *count += 1;
-        } else {
-            // The newcomer inherits the count of whom it displaces, so that none is too low (Metwally 2005).
-            let least = if self.files.len() < FILES_MAX {
-                None
-            } else {
-                self.files.iter().map(|(file, count)| (*count, *file)).min()
-            };
-            let inherited = least.map_or(0, |(count, file)| {
-                self.files.remove(&file);
-                count
-            });
-            self.files.insert(file, inherited + 1);
-        }
     }
 
-    /// So many requests more came, of which nobody can say by whom and for what.
-    pub fn passed_over(&mut self, requests: u64) {
-        self.requests += requests;
-        self.passed_over += requests;
+    /// Somebody asked for a file, so many times.
+    pub fn asked(&mut self, file: u64, times: u64) {
+        self.requests += times;
+        if let Some(count) = self.files.get_mut(&file) {
+            *count += times;
+            return;
+        }
+        // The newcomer inherits the count of whom it displaces, so that none is too low (Metwally 2005).
+        let least = if self.files.len() < FILES_MAX {
+            None
+        } else {
+            self.files.iter().map(|(file, count)| (*count, *file)).min()
+        };
+        let inherited = least.map_or(0, |(count, file)| {
+            self.files.remove(&file);
+            count
+        });
+        self.files.insert(file, inherited + times);
+    }
+
+    /// So many requests came for files of which nobody can say which, and of so many of all requests nobody can say by
+    /// whom.
+    pub fn passed_over(&mut self, fileless: u64, clientless: u64) {
+        self.requests += fileless;
+        self.fileless += fileless;
+        self.clientless += clientless;
     }
 
     /// The interval is over: what it was, beside the last calm one. The next one begins.
@@ -158,7 +172,7 @@ impl Crowd {
         self.remember();
         self.requests = 0;
         self.networks_dropped = 0;
-        self.passed_over = 0;
+        (self.fileless, self.clientless) = (0, 0);
         self.clients.fill(0);
         self.files.clear();
         (interval, judgement)
@@ -174,9 +188,10 @@ impl Crowd {
             clients: distinct(&self.clients),
             networks_known: known as f64 / self.networks.len().max(1) as f64,
             // Inherited counts can make it too high, never more than all.
-            few_files: (few as f64 / (self.requests - self.passed_over).max(1) as f64).min(1.0),
+            few_files: (few as f64 / (self.requests - self.fileless).max(1) as f64).min(1.0),
             networks_dropped: self.networks_dropped,
-            passed_over: self.passed_over,
+            // One of which neither is known counts twice.
+            passed_over: (self.fileless + self.clientless).min(self.requests),
         }
     }
 

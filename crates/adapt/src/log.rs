@@ -12,6 +12,7 @@
 //! {"at_ms":9000,"end":17}
 //! {"at_ms":9500,"down":"n2"}
 //! {"at_ms":9700,"up":"n2"}
+//! {"at_ms":10000,"passed":38,"atom":"/v/film","bandwidth":"900kbps"}
 //! {"at_ms":10000,"tick":true}
 //! {"at_ms":10000,"decided":{"number":1,...}}
 //! {"at_ms":11000,"lost":12}
@@ -26,6 +27,8 @@ use crate::language::value_with_unit;
 use crate::reading::Resource;
 use serde::{Deserialize, Serialize};
 
+/// Sessions that one line can stand for.
+pub const PASSED_MAX: u32 = 1000;
 /// Bytes of a line at most.
 pub const LINE_BYTES_MAX: usize = 8192;
 /// Times are below this, some 8,900 years of milliseconds.
@@ -95,6 +98,17 @@ pub enum Recorded {
         /// Its number.
         session: u64,
     },
+    /// So many sessions began and ended alike since the last tick, and nothing was decided for the first of them.
+    Passed {
+        /// How many, from 1 to [`PASSED_MAX`].
+        sessions: u32,
+        /// The path of their atom.
+        atom: String,
+        /// What was known of their links.
+        bandwidth_bps: Option<f64>,
+        /// See above.
+        rtt_s: Option<f64>,
+    },
     /// A node can be used, or cannot.
     Node {
         /// Its name.
@@ -148,9 +162,15 @@ struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    passed: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     atom: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bandwidth: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rtt: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,6 +257,12 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
         let rest = Line { at_ms, ..Line::default() };
         return if line == rest { Ok(Entry { at_ms, what }) } else { Err("decided and lost stand alone".to_owned()) };
     }
+    if line.passed.is_some() {
+        return Ok(Entry { at_ms, what: passed(line)? });
+    }
+    if line.bandwidth.is_some() || line.rtt.is_some() {
+        return Err("bandwidth and rtt stand with passed alone; write \"read\":\"rtt\"".to_owned());
+    }
     let what = match line {
         Line { read: Some(word), begin: None, start: None, end: None, down: None, up: None, tick: None, .. } => {
             let of = match (line.node, line.atom, line.session) {
@@ -246,10 +272,7 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
                 _ => return Err("a reading is of one of node, atom and session".to_owned()),
             };
             let value = line.value.ok_or("the reading has no value; write one such as \"93%\"")?;
-            let (value, dimension) =
-                value_with_unit(&value).ok_or_else(|| format!("{value:?} is no value; write one such as \"93%\""))?;
-            let resource = Resource::of(&word, dimension)
-                .ok_or_else(|| format!("{word:?} with {:?} is not measured", dimension.unit()))?;
+            let (resource, value) = measured(&word, &value)?;
             Recorded::Reading { resource, of, value, valid_ms: line.valid_ms }
         }
         Line {
@@ -273,21 +296,57 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
             (None, None, None, Some(name), None, None, None) => Recorded::Node { name, up: false },
             (None, None, None, None, Some(name), None, None) => Recorded::Node { name, up: true },
             (None, None, None, None, None, Some(true), None) => Recorded::Tick,
-            _ => return Err("a line is one of read, begin (with atom), start, end, down, up and tick".to_owned()),
+            _ => {
+                return Err(
+                    "a line is one of read, begin (with atom), start, end, passed, down, up and tick".to_owned()
+                );
+            }
         },
         _ => return Err("what belongs to several kinds of lines stands in one".to_owned()),
     };
     Ok(Entry { at_ms, what })
 }
 
+/// What was measured, and its value.
+fn measured(word: &str, value: &str) -> Result<(Resource, f64), String> {
+    let (value, dimension) =
+        value_with_unit(value).ok_or_else(|| format!("{value:?} is no value; write one such as \"93%\""))?;
+    let resource =
+        Resource::of(word, dimension).ok_or_else(|| format!("{word:?} with {:?} is not measured", dimension.unit()))?;
+    Ok((resource, value))
+}
+
+/// Sessions of a line.
+fn passed(mut line: Line) -> Result<Recorded, String> {
+    let known = |resource: Resource, value: Option<String>| {
+        value.map(|value| measured(resource.name(), &value).map(|(_, value)| value)).transpose()
+    };
+    let bandwidth_bps = known(Resource::Bandwidth, line.bandwidth.take())?;
+    let rtt_s = known(Resource::Rtt, line.rtt.take())?;
+    match (line.passed.take(), line.atom.take()) {
+        _ if line != (Line { at_ms: line.at_ms, ..Line::default() }) => {
+            Err("passed stands with atom, bandwidth and rtt alone".to_owned())
+        }
+        (Some(sessions), Some(atom)) if (1..=PASSED_MAX).contains(&sessions) => {
+            Ok(Recorded::Passed { sessions, atom, bandwidth_bps, rtt_s })
+        }
+        _ => Err(format!("passed is a number of sessions of an atom, from 1 to {PASSED_MAX}")),
+    }
+}
+
 impl Entry {
     /// The line that says it, without an end of line; read again it is the same to the last bit.
     pub fn to_line(&self) -> String {
-        let mut line = Line { at_ms: self.at_ms, ..Line::default() };
+        let at_ms = self.at_ms;
+        let in_unit = |resource: Resource, value: f64| format!("{value}{}", resource.dimension().unit());
+        let mut line = Line { at_ms, ..Line::default() };
         match &self.what {
+            // Two of nearly all lines: numbers need no care.
+            Recorded::Start { session } => return format!("{{\"at_ms\":{at_ms},\"start\":{session}}}"),
+            Recorded::End { session } => return format!("{{\"at_ms\":{at_ms},\"end\":{session}}}"),
             Recorded::Reading { resource, of, value, valid_ms } => {
                 line.read = Some(resource.name().to_owned());
-                line.value = Some(format!("{value}{}", resource.dimension().unit()));
+                line.value = Some(in_unit(*resource, *value));
                 line.valid_ms = *valid_ms;
                 match of {
                     Owner::Node(name) => line.node = Some(name.clone()),
@@ -296,8 +355,11 @@ impl Entry {
                 }
             }
             Recorded::Begin { session, atom } => (line.begin, line.atom) = (Some(*session), Some(atom.clone())),
-            Recorded::Start { session } => line.start = Some(*session),
-            Recorded::End { session } => line.end = Some(*session),
+            Recorded::Passed { sessions, atom, bandwidth_bps, rtt_s } => {
+                (line.passed, line.atom) = (Some(*sessions), Some(atom.clone()));
+                line.bandwidth = bandwidth_bps.map(|value| in_unit(Resource::Bandwidth, value));
+                line.rtt = rtt_s.map(|value| in_unit(Resource::Rtt, value));
+            }
             Recorded::Node { name, up: true } => line.up = Some(name.clone()),
             Recorded::Node { name, up: false } => line.down = Some(name.clone()),
             Recorded::Tick => line.tick = Some(true),
@@ -324,6 +386,8 @@ mod tests {
             r#"{"at_ms":1,"down":"n2"}"#,
             r#"{"at_ms":1,"up":"n2"}"#,
             r#"{"at_ms":1,"tick":true}"#,
+            r#"{"at_ms":1,"passed":1,"atom":"/v"}"#,
+            r#"{"at_ms":1,"passed":1000,"atom":"/v","bandwidth":"900000.25bps","rtt":"0.0123s"}"#,
             r#"{"at_ms":1,"lost":3}"#,
             r#"{"at_ms":1,"decided":{"number":1,"at_ms":1,"rule":"a","file":"f","line":2,"subject":{"atoms":"/**"},"outcome":{"kind":"fired"},"orders":[{"do":"shed","percent":5.0}]}}"#,
         ] {
@@ -349,6 +413,12 @@ mod tests {
             (r#"{"at_ms":999999999999999,"tick":true}"#, "too large"),
             (r#"{"at_ms":1,"tock":true}"#, "unknown field"),
             (r#"{"at_ms":1,"lost":3,"tick":true}"#, "stand alone"),
+            (r#"{"at_ms":1,"passed":3}"#, "from 1 to 1000"),
+            (r#"{"at_ms":1,"passed":0,"atom":"/v"}"#, "from 1 to 1000"),
+            (r#"{"at_ms":1,"passed":1001,"atom":"/v"}"#, "from 1 to 1000"),
+            (r#"{"at_ms":1,"passed":3,"atom":"/v","end":5}"#, "alone"),
+            (r#"{"at_ms":1,"passed":3,"atom":"/v","rtt":"3kbps"}"#, "not measured"),
+            (r#"{"at_ms":1,"begin":3,"atom":"/v","rtt":"3ms"}"#, "with passed alone"),
         ] {
             let error = parse_entry(text).expect_err(text);
             assert!(error.contains(word) && !error.contains("column"), "{text}: {error}");

@@ -3,7 +3,7 @@
 use crate::decision::Decision;
 use crate::engine::Engine;
 use crate::log::{Entry, Header, Owner, Recorded};
-use crate::reading::{Of, Reading};
+use crate::reading::{Of, Reading, Resource};
 use crate::state::State;
 use std::collections::VecDeque;
 
@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 const TICKS_MAX: u64 = 1_000_000;
 /// Decisions that wait for the recorded one at most.
 const COMPARED_MAX: usize = 65_536;
+/// The number of sessions of which only their number was recorded, one after the other.
+const PASSED: u64 = u64::MAX;
 
 /// A replay on its way.
 #[derive(Debug)]
@@ -151,7 +153,8 @@ impl Replay {
             return Err(format!("{at_ms} ms is before {} ms, which was told already; sort the lines", self.last_ms));
         }
         self.ticks_before(*at_ms, decisions)?;
-        self.last_ms = *at_ms;
+        // What passed did so before this was written: a reading may hold no longer by now.
+        let passed_ms = std::mem::replace(&mut self.last_ms, *at_ms);
         self.told.last_ms = self.told.last_ms.max(*at_ms);
         match what {
             Recorded::Reading { .. } | Recorded::Decided(_) | Recorded::Lost { .. } => {}
@@ -169,6 +172,9 @@ impl Replay {
                 self.begun.retain(|begun| begun != session);
                 self.engine.end(&mut self.state, *session);
             }
+            Recorded::Passed { sessions, atom, bandwidth_bps, rtt_s } => {
+                self.passed(passed_ms, (*sessions, atom), (*bandwidth_bps, *rtt_s), decisions);
+            }
             Recorded::Node { name, up } => {
                 if let Some(node) = self.engine.node(&mut self.state, name) {
                     self.engine.node_is_up(&mut self.state, node, *up);
@@ -177,6 +183,38 @@ impl Replay {
             Recorded::Tick => self.tick(*at_ms, decisions),
         }
         Ok(())
+    }
+
+    /// Sessions that began and ended alike: each is decided for, as these rules may be others than those that were at
+    /// work.
+    fn passed(
+        &mut self,
+        at_ms: u64,
+        (sessions, path): (u32, &str),
+        (bandwidth_bps, rtt_s): (Option<f64>, Option<f64>),
+        decisions: &mut Vec<Decision>,
+    ) {
+        let Self { engine, state, header, .. } = self;
+        let Some(atom) = engine.atom(state, path) else { return };
+        let policy = engine.policy();
+        let is_at_rest = policy.pattern_of(path).is_some_and(|pattern| policy.at_rest(pattern).is_some());
+        let known = [(Resource::Bandwidth, bandwidth_bps), (Resource::Rtt, rtt_s)];
+        for _ in 0..sessions {
+            let before = decisions.len();
+            if !engine.begin(state, PASSED, atom) {
+                return;
+            }
+            for (resource, value) in known.into_iter().filter_map(|(resource, value)| Some((resource, value?))) {
+                let reading = Reading { resource, of: Of::Session(PASSED), value, at_ms, valid_ms: header.valid_ms };
+                engine.read(at_ms, &[reading], state);
+            }
+            engine.start(at_ms, PASSED, state, decisions);
+            engine.end(state, PASSED);
+            // Where rules remember nothing, what is decided for none is decided for none of the others.
+            if is_at_rest && decisions.len() == before {
+                return;
+            }
+        }
     }
 
     /// The ticks that the header tells of, up to a time.

@@ -5,8 +5,8 @@ mod support;
 use proptest::prelude::*;
 use support::{VALID_MS, World};
 use weir_adapt::forecast::Method;
-use weir_adapt::log::{Header, parse_entry};
-use weir_adapt::{Decision, Engine, Outcome, Policy, Replay, Resource, State, check_policy, format_policy};
+use weir_adapt::log::{Entry, Header, Recorded, parse_entry};
+use weir_adapt::{Decision, Engine, Outcome, Policy, Replay, Resource, State, Subject, check_policy, format_policy};
 
 const EXAMPLE: &str = include_str!("example.policy");
 
@@ -147,6 +147,67 @@ fn replayed(world: &World, written_after: usize) -> Vec<Decision> {
     decisions
 }
 
+/// Sessions alike between two ticks: the CPU at the tick before them, how many, and what is known of their links.
+type Alike = (f64, u32, Option<f64>, Option<f64>);
+
+/// Rules for sessions as they begin, some of which remember what they did, or see more than the link.
+fn beginnings() -> impl Strategy<Value = String> {
+    let rule = prop::sample::select(vec![
+        "at start if bandwidth@client < 100kbps then use small else use full;",
+        "at start if bandwidth@client < 100kbps then use small limit 7 per 5s;",
+        "at start if rtt@client > 100ms or cpu@here > 50% then use half cooldown 3s;",
+        "at start if not bandwidth@client in [50kbps,1Mbps) and rtt@client < 1s then use half;",
+        "at start if rate@atom < 5rps then use small;",
+        "during if bandwidth@client < 100kbps then next down limit 3 per 60s;",
+    ]);
+    let policies = prop::collection::vec(rule, 1..4).prop_map(|rules| {
+        let named = rules.iter().enumerate().map(|(number, rule)| format!("rule r{number}: {rule}\n"));
+        format!("atom \"/v/*\" {{ variants full > half > small;\n{}}}", named.collect::<String>())
+    });
+    // Some undo each other.
+    policies.prop_filter("refused", |policy| Policy::read("test.policy", policy).is_ok())
+}
+
+/// The decisions for those sessions, each told with all that there is of it, and told as a number of them.
+fn told_both_ways(policy: &str, steps: &[Alike]) -> [Vec<Decision>; 2] {
+    let mut world = World::new(policy);
+    let (mut short, mut number) = (Vec::new(), 0);
+    for (second, (cpu, sessions, bandwidth_bps, rtt_s)) in steps.iter().copied().enumerate() {
+        let at_ms = second as u64 * 1000;
+        let before = world.told.len();
+        world.node(at_ms, "n1", Resource::Cpu, cpu);
+        world.tick(at_ms);
+        short.extend_from_slice(&world.told[before..]);
+        for _ in 0..sessions {
+            number += 1;
+            world.begin(at_ms, number, "/v/a");
+            bandwidth_bps.into_iter().for_each(|value| world.client(at_ms, number, Resource::Bandwidth, value));
+            rtt_s.into_iter().for_each(|value| world.client(at_ms, number, Resource::Rtt, value));
+            world.start(at_ms, number);
+            world.end(at_ms, number);
+        }
+        // It is written when the next tick is near.
+        let what = Recorded::Passed { sessions, atom: "/v/a".to_owned(), bandwidth_bps, rtt_s };
+        short.push(Entry { at_ms: at_ms + 999, what });
+    }
+    let (policy, _) = Policy::read("test.policy", policy).expect("well-formed");
+    let mut replay = Replay::new(Engine::new(policy, "n1", Method::default()), "n1", Header::new("n1", VALID_MS));
+    let mut decisions = Vec::new();
+    for entry in &short {
+        let again = parse_entry(&entry.to_line()).expect("what was written is read");
+        assert_eq!(again, *entry);
+        replay.entry(&again, &mut decisions).expect("in order");
+    }
+    // The numbers of the sessions are not recorded.
+    let mut both = [world.decisions, decisions];
+    for decision in both.iter_mut().flatten() {
+        if let Subject::Session { number, .. } = &mut decision.subject {
+            *number = 0;
+        }
+    }
+    both
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
@@ -174,6 +235,18 @@ proptest! {
         let mut world = World::new(BOUNDED);
         drive(&mut world, &steps);
         prop_assert_eq!(replayed(&world, written_after), world.decisions);
+    }
+
+    #[test]
+    fn sessions_that_are_told_as_a_number_of_them_are_decided_as_each_would_be(
+        policy in beginnings(),
+        steps in prop::collection::vec(
+            (0.0..100.0f64, 1u32..20, prop::option::of(1e3..2e6f64), prop::option::of(0.001..2.0f64)),
+            1..30,
+        ),
+    ) {
+        let [each, together] = told_both_ways(&policy, &steps);
+        prop_assert_eq!(each, together);
     }
 
     #[test]

@@ -246,7 +246,7 @@ fn in_words(environment: &Value, decisions: usize) -> String {
     let dropped = [
         ("books/paths", "requests for paths that are not followed one by one"),
         ("books/connections", "connections that are not followed"),
-        ("books/clients", "requests of which neither client nor file was looked at"),
+        ("books/clients", "requests whose client was not looked at"),
         ("books/undecided", "requests that were answered without advice"),
         ("lines", "lines of the recording"),
         ("records", "looks and decisions for the environment database"),

@@ -28,8 +28,9 @@ Readings are lines of JSON, the first of which says what the file is:
   {\"at_ms\":1000,\"read\":\"rate\",\"atom\":\"/news/a\",\"value\":\"620rps\"}
   {\"at_ms\":1200,\"begin\":17,\"atom\":\"/v/film\"}
   {\"at_ms\":1200,\"read\":\"bandwidth\",\"session\":17,\"value\":\"64kbps\"}
-Also start and end of a session, down and up of a node, and \"tick\":true
-where tick_ms is not given. docs/write-a-policy.md has all of it.
+Also start and end of a session, passed for many alike, down and up of a node,
+and \"tick\":true where tick_ms is not given. docs/write-a-policy.md has all of
+it.
 A further header begins another part, for which the rules begin afresh. A last
 line that was cut is told and passed over.
 

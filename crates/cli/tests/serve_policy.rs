@@ -198,6 +198,45 @@ fn what_was_recorded_leads_to_the_same_decisions_again() {
 }
 
 #[test]
+fn sessions_of_which_nothing_is_decided_are_recorded_by_number_and_others_rules_decide_for_each() {
+    let _turn = alone();
+    let policy = |rtt: &str| {
+        format!("atom \"/v/*\" {{ variants full > small;\nrule fit: at start if rtt@client {rtt} then use small; }}\n")
+    };
+    let (_kept, folder) = folder(&policy("> 100s"));
+    let served = serve(&folder, &["--policy", "flood.policy", "--decisions", "log.jsonl"], "site");
+    let mut connection = Connection::open(served.port).expect("connects");
+    let began = std::time::Instant::now();
+    let mut asked = 0;
+    while asked < 2000 || began.elapsed() < Duration::from_millis(500) {
+        assert_eq!(connection.get("/v/film.mp4").expect("an answer").body, b"the whole film");
+        asked += 1;
+    }
+    end(served);
+    let text = fs::read_to_string(folder.join("log.jsonl")).expect("a recording");
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let sum = |of: &dyn Fn(&Value) -> u64| lines.iter().map(of).sum::<u64>();
+    let passed = sum(&|line| line["passed"].as_u64().unwrap_or(0));
+    let begun = sum(&|line| u64::from(line["begin"].is_u64()));
+    assert_eq!(passed + begun, asked);
+    assert!(passed > asked / 2, "{passed} of {asked}");
+    let known = sum(&|line| line["passed"].as_u64().filter(|_| line["rtt"].is_string()).unwrap_or(0))
+        + sum(&|line| u64::from(line["session"].is_u64() && line["read"] == "rtt"));
+    assert!(known > asked / 2, "{known} of {asked}");
+    let replayed = || {
+        let paths = ["flood.policy", "log.jsonl"].map(|name| folder.join(name).display().to_string());
+        let said = output(&["replay", "--json", &paths[0], &paths[1]]).stdout;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        serde_json::from_str::<Value>(said.lines().next_back().expect("a summary")).expect("JSON")
+    };
+    let same = replayed();
+    assert_eq!((&same["recorded"]["others"], &same["recorded"]["lines_lost"]), (&0.into(), &0.into()), "{same}");
+    assert_eq!(same["rules"][0]["fired"], 0);
+    fs::write(folder.join("flood.policy"), policy("< 100s")).expect("writes");
+    assert_eq!(replayed()["rules"][0]["fired"], known);
+}
+
+#[test]
 fn another_policy_is_taken_up_and_a_broken_one_is_not() {
     let _turn = alone();
     let (_kept, folder) = folder(SHED);

@@ -11,6 +11,8 @@ pub struct Question<'a> {
     pub connection: u64,
     /// What is known of the client's connection.
     pub link: Link,
+    /// What the last advice for this path in this loop has said is to be remembered; 0 where there was none.
+    pub remembered: u64,
 }
 
 /// What is known of a client's connection; `None` is unknown.
@@ -35,6 +37,8 @@ pub struct Advice {
     pub stale_ms_max: Option<u64>,
     /// What the adviser is told with the end of the response, to know what it is the end of.
     pub ticket: u64,
+    /// What the next question for this path comes with, from the same loop.
+    pub remember: u64,
 }
 
 /// Asked by the event loops, from several threads; must not block.

@@ -1,6 +1,7 @@
 //! What a loop keeps for those who know rules: it asks them, measures clients for them, and tells them how it ended.
 
 use crate::advice::{Advice, Adviser, Link, Question};
+use crate::atom::Atom;
 use crate::caller::Caller;
 use crate::clock::now_ms;
 use crate::codec_swap::{Indexes, Stream};
@@ -46,12 +47,12 @@ impl Advisory {
         self.adviser.edition()
     }
 
-    /// Asks what to do with a request, at a time of the loop's clock; what is returned beside that tells of the end when
-    /// it is dropped.
+    /// Asks what to do with a request for content that is governed, at a time of the loop's clock. What is returned
+    /// beside that tells of the end when it is dropped.
     pub(crate) fn begin(
         self: &Rc<Self>,
         request: &Request<'_>,
-        path: &[u8],
+        atom: &Atom,
         caller: Caller,
         now_ms: u64,
     ) -> (Advice, Box<Advised>) {
@@ -59,10 +60,10 @@ impl Advisory {
         let told = request.hints.link();
         link.bandwidth_bps = link.bandwidth_bps.or(told.bandwidth_bps);
         link.rtt_s = link.rtt_s.or(told.rtt_s);
-        // Of paths that are no text nobody was told that they are governed.
-        let path = std::str::from_utf8(path).unwrap_or_default();
-        let question = Question { path, client: caller.client, connection: caller.connection, link };
-        let advice = self.adviser.begin(&question);
+        let (client, connection) = (caller.client, caller.connection);
+        let (path, remembered) = (atom.asked_as.as_deref().unwrap_or_default(), atom.remembered.get());
+        let advice = self.adviser.begin(&Question { path, client, connection, link, remembered });
+        atom.remembered.set(advice.remember);
         self.counts().advised.add(1);
         let advised = Advised {
             advisory: Rc::clone(self),
@@ -139,7 +140,7 @@ pub(crate) struct Advised {
     /// Bytes of the response that were sent and are not kept any more.
     pub(crate) released_bytes: u64,
     /// Where the rest comes from, if it is made piece by piece.
-    pub(crate) stream: Option<Stream>,
+    pub(crate) stream: Option<Box<Stream>>,
 }
 
 impl Advised {

@@ -7,7 +7,7 @@ use crate::response::{AtomId, Variant};
 use crate::shelf::{Compressed, Shared, Shelf};
 use crate::template::Template;
 use crate::variants;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -60,6 +60,10 @@ pub(crate) struct Atom {
     pub(crate) is_ambiguous: bool,
     /// Whether an adviser is asked about requests for it.
     pub(crate) is_governed: bool,
+    /// The path by which he is asked; of paths that are no text nobody was told that they are governed.
+    pub(crate) asked_as: Option<Box<str>>,
+    /// What the adviser wants to be told with the next question about it.
+    pub(crate) remembered: Cell<u64>,
     /// The same where it was chosen for a client, as that variant for which it was first.
     chosen: OnceCell<(Option<Box<str>>, Rc<Self>)>,
     /// The same as it is sent when it is stale, with its age in seconds.
@@ -192,6 +196,8 @@ impl Atom {
             was_read: false,
             is_ambiguous: false,
             is_governed: of.is_governed,
+            asked_as: None,
+            remembered: Cell::new(0),
             chosen: OnceCell::new(),
             aged: RefCell::default(),
         };
@@ -265,6 +271,8 @@ impl Atom {
             was_read: false,
             is_ambiguous: self.is_ambiguous,
             is_governed: true,
+            asked_as: None,
+            remembered: Cell::new(0),
             chosen: OnceCell::new(),
             aged: RefCell::default(),
         }

@@ -15,6 +15,8 @@ use std::os::fd::RawFd;
 
 /// Connections whose readings a loop keeps.
 const LINKS_MAX: usize = 4096;
+/// Connections whose last look is at hand without a search, each in the place of its number.
+const AT_HAND: usize = 256;
 /// From one look to the next, of one connection.
 pub(crate) const LOOK_MS: u64 = 100;
 /// After so long without a look a connection's readings are given away where room is wanted.
@@ -121,10 +123,20 @@ impl Probe {
     }
 }
 
+/// What was told of a connection at the last look.
+#[derive(Debug, Clone, Copy, Default)]
+struct AtHand {
+    connection: u64,
+    looked_ms: Option<u64>,
+    told: Link,
+}
+
 /// The connections of a loop that ask for governed paths.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     probes: HashMap<u64, Probe, RandomState>,
+    /// What the last looks said, from the first look on.
+    at_hand: Vec<AtHand>,
     /// Connections whose readings were given away for those of others; taken by whoever counts.
     pub(crate) evicted: u64,
     /// Times that the kernel was asked; likewise.
@@ -134,6 +146,13 @@ pub(crate) struct Links {
 impl Links {
     /// What is known of a connection where no look is due.
     pub(crate) fn known(&self, connection: u64, now_ms: u64) -> Option<Link> {
+        if let Some(AtHand { connection: other, looked_ms: Some(looked_ms), told }) =
+            self.at_hand.get(connection as usize % AT_HAND)
+            && *other == connection
+            && now_ms.saturating_sub(*looked_ms) < LOOK_MS
+        {
+            return Some(*told);
+        }
         let probe = self.probes.get(&connection)?;
         (now_ms.saturating_sub(probe.looked_ms) < LOOK_MS).then_some(probe.told)
     }
@@ -170,6 +189,9 @@ impl Links {
             probe.told.rtt_s = probe.link.rtt_s.or(prior.rtt_s);
         }
         self.keep(connection, probe, now_ms);
+        self.at_hand.resize(AT_HAND, AtHand::default());
+        let looked_ms = Some(now_ms);
+        self.at_hand[connection as usize % AT_HAND] = AtHand { connection, looked_ms, told: probe.told };
         probe.told
     }
 
@@ -272,9 +294,23 @@ mod tests {
         let (mut links, priors) = (Links::default(), Priors::default());
         for connection in 0..10_000 {
             links.link(connection, CLIENT, connection, &priors, counted(0, 0));
-            assert!(links.probes.len() <= LINKS_MAX);
+            assert!(links.probes.len() <= LINKS_MAX && links.at_hand.len() == AT_HAND);
         }
         assert_eq!(links.evicted as usize + links.probes.len(), 10_000);
+    }
+
+    #[test]
+    fn a_look_at_hand_is_that_of_the_connection_and_holds_as_long_as_any() {
+        let (mut links, priors) = (Links::default(), Priors::default());
+        let far = 1 + AT_HAND as u64;
+        links.look(1, CLIENT, 1000, &priors, || counted(100_000, 1000));
+        let told = |links: &Links, connection, now_ms| {
+            links.known(connection, now_ms).map(|link| link.bandwidth_bps.map(f64::round))
+        };
+        assert_eq!((told(&links, 1, 1099), told(&links, 1, 1100)), (Some(Some(800_000.0)), None));
+        assert_eq!(told(&links, far, 1000), None, "it has the same place");
+        links.look(far, IpAddr::from([192, 0, 2, 1]), 1050, &priors, || None);
+        assert_eq!((told(&links, far, 1050), told(&links, 1, 1050)), (Some(None), Some(Some(800_000.0))));
     }
 
     #[test]

@@ -335,6 +335,7 @@ impl Site {
         let mut atom = Atom::load(file, &self.shelf, held_bytes_max, &of)?;
         atom.is_ambiguous = atom.stamp.is_ambiguous(AMBIGUOUS);
         atom.template = is_page.then(OnceCell::new);
+        atom.asked_as = std::str::from_utf8(path).ok().filter(|_| is_governed).map(Box::from);
         if varies {
             let (root, shelf) = (&self.root, &*self.shelf);
             let forms = Forms::load(root, name, neighbours, makes, shelf, self.memory_bytes_max, &of);

@@ -17,6 +17,7 @@ struct Told {
     begun: Mutex<Vec<(String, IpAddr, u64, Link)>>,
     ended: Mutex<Vec<(u64, u64, bool)>>,
     tickets: Mutex<Vec<u64>>,
+    remembered: Mutex<Vec<(String, u64)>>,
     asked_of: Mutex<HashMap<String, u32>>,
     /// From the second edition on there are rules for all paths but those below `/v/`.
     edition: AtomicU64,
@@ -47,9 +48,10 @@ impl Adviser for Told {
     }
 
     fn begin(&self, question: &Question<'_>) -> Advice {
-        let Question { path, client, connection, link } = *question;
+        let Question { path, client, connection, link, remembered } = *question;
         self.begun.lock().expect("no panic").push((path.to_owned(), client, connection, link));
-        self.advice.lock().expect("no panic").clone()
+        self.remembered.lock().expect("no panic").push((path.to_owned(), remembered));
+        Advice { remember: remembered + path.len() as u64, ..self.advice.lock().expect("no panic").clone() }
     }
 
     fn during(&self, _connection: u64, _link: Link) -> Option<Arc<str>> {
@@ -138,6 +140,17 @@ fn the_end_is_told_with_what_was_advised() {
     assert_eq!(site.get("/v/film.mp4").body, SMALL);
     wait_until(|| told.ended().len() == 1);
     assert_eq!(*told.tickets.lock().expect("no panic"), [TICKET]);
+}
+
+#[test]
+fn what_is_to_be_remembered_of_a_path_comes_with_the_next_question_about_it() {
+    let (site, told) = start(|_| {});
+    for path in ["/v/film.mp4", "/v/text.txt", "/v/film.mp4", "/v/film.mp4"] {
+        assert_eq!(site.get(path).status, 200);
+    }
+    let (film, text) = ("/v/film.mp4".to_owned(), "/v/text.txt".to_owned());
+    let came = [(film.clone(), 0), (text, 0), (film.clone(), 11), (film, 22)];
+    assert_eq!(*told.remembered.lock().expect("no panic"), came);
 }
 
 #[test]

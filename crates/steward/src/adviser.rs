@@ -39,7 +39,8 @@ pub(crate) struct Shared {
     pub(crate) rules: Mutex<Rulebook>,
     pub(crate) ledgers: Mutex<Vec<Arc<Mutex<Ledger>>>>,
     pub(crate) undecided: AtomicU64,
-    /// Counts ticks: between two of them the rules know of a node and an atom what they knew at the first.
+    /// Counts ticks, twice each: between two even numbers the rules know of a node and an atom what they knew at the
+    /// first. It is odd while they are told of more, where somebody writes that down.
     ticks: AtomicU64,
     /// Whether everything that the rules are told is written down, and so has to be told.
     is_recorded: bool,
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
 pub(crate) struct Published {
     pub(crate) policy: Arc<Policy>,
     sessions: Arc<[Sessions]>,
+    /// Whether rules ask for the bandwidth of sessions, and for their round trips.
+    asks: (bool, bool),
     /// The number of the policy.
     pub(crate) number: u64,
     pub(crate) atom_sheds: FxHashMap<String, Arc<Shed>>,
@@ -86,8 +89,9 @@ struct Desk {
 struct AtRestNow {
     /// Since which tick, by the policy of which number.
     now: (u64, u64),
-    /// Patterns and pieces.
+    /// Patterns and pieces, and the one that was asked about last.
     pieces: FxHashSet<(usize, u64)>,
+    last: Option<(usize, u64)>,
 }
 
 thread_local! {
@@ -103,9 +107,24 @@ impl Published {
             let names = variants.iter().map(|variant| with_better(variants, variant)).collect();
             Sessions { is_decided: policy.decides_for_sessions(pattern), at_rest: policy.at_rest(pattern), names }
         });
-        let sessions = sessions.collect();
+        let (sessions, asks) = (sessions.collect(), policy.asks_of_links());
         let (atom_sheds, stale) = (FxHashMap::default(), Stale::default());
-        Self { policy, sessions, number, atom_sheds, by_pattern: vec![None; patterns], stale }
+        Self { policy, sessions, asks, number, atom_sheds, by_pattern: vec![None; patterns], stale }
+    }
+
+    /// The number of a request that is refused; `None`: it is not.
+    fn refused(&self, path: &str, pattern: usize) -> Option<u64> {
+        let next = |shed: &Arc<Shed>| Some(shed.next()).filter(|(is_refused, _)| *is_refused).map(|(_, number)| number);
+        self.by_pattern[pattern].as_ref().and_then(next).or_else(|| {
+            // A look-up for each request only while some atom has a share of its own.
+            if self.atom_sheds.is_empty() { None } else { self.atom_sheds.get(path).and_then(next) }
+        })
+    }
+
+    /// What rules ask of a link.
+    fn asked(&self, link: Link) -> Link {
+        let (bandwidth, rtt) = self.asks;
+        Link { bandwidth_bps: link.bandwidth_bps.filter(|_| bandwidth), rtt_s: link.rtt_s.filter(|_| rtt) }
     }
 
     /// The same with other shares to refuse and other ages of answers: of patterns, and of single atoms.
@@ -113,7 +132,8 @@ impl Published {
         let by_pattern = self.policy.patterns().map(|glob| standing.sheds.get(glob).cloned()).collect();
         let (policy, sessions) = (Arc::clone(&self.policy), Arc::clone(&self.sessions));
         let stale = Stale::of(&self.policy, &standing.stale_ms, &standing.atom_stale_ms);
-        Self { policy, sessions, number: self.number, atom_sheds: standing.atom_sheds.clone(), by_pattern, stale }
+        let (asks, atom_sheds) = (self.asks, standing.atom_sheds.clone());
+        Self { policy, sessions, asks, number: self.number, atom_sheds, by_pattern, stale }
     }
 }
 
@@ -172,9 +192,18 @@ impl Shared {
         self.edition.fetch_add(1, Ordering::Release);
     }
 
-    /// The rules have been told of another tick.
+    /// The rules are about to be told of more. Until [`Self::ticked`] all sessions are told, where somebody writes down
+    /// what is: whoever opens a ledger after this finds in it all of those that passed before.
+    pub(crate) fn telling(&self) {
+        if self.is_recorded {
+            self.ticks.fetch_or(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The rules have been told of another tick. There is one controller, so that nobody else counts.
     pub(crate) fn ticked(&self) {
-        self.ticks.fetch_add(1, Ordering::Release);
+        let now = self.ticks.load(Ordering::Acquire);
+        self.ticks.store((now | 1) + 1, Ordering::Release);
     }
 
     /// Has a loop look at what holds now, with its book open; `None`: the book is not free.
@@ -197,9 +226,11 @@ impl Shared {
                 (desk.edition, desk.published) = (edition, Arc::clone(&published));
             }
             let mut ledger = open(&desk.ledger)?;
-            for (connection, ticket, has_failed) in desk.late.drain(..) {
-                if ledger.end(connection, ticket, has_failed) {
-                    ledger.ended(connection);
+            if !desk.late.is_empty() {
+                for (connection, ticket, has_failed) in desk.late.drain(..) {
+                    if ledger.end(connection, ticket, has_failed) {
+                        ledger.ended(connection);
+                    }
                 }
             }
             Some(with(&desk.published, &mut ledger, &mut desk.at_rest))
@@ -222,7 +253,8 @@ impl Shared {
     }
 
     /// Asks the rules for the variant of a session that begins; the ticket of its response, and what to do. What is known
-    /// to be decided for nobody is not asked, so that most of the sessions of fast clients are none to the rules.
+    /// to be decided for nobody is not asked, so that most of the sessions of fast clients are none to the rules: they
+    /// are counted by kind where somebody writes down what rules are told.
     fn session(
         &self,
         (question, pattern, ticket): (&Question<'_>, usize, Ticket),
@@ -234,11 +266,14 @@ impl Shared {
         let sessions = &published.sessions[pattern];
         // Where rules choose a variant, the best one is a choice, too: it is not everybody's.
         let best = || sessions.names.first().cloned();
-        let piece = sessions.at_rest.as_ref().filter(|_| !self.is_recorded);
-        let piece = piece.map(|at_rest| (pattern, at_rest.of(link.bandwidth_bps, link.rtt_s)));
         // Before the rules are asked: what they say may be of the next tick already.
         let now = (self.ticks.load(Ordering::Acquire), published.number);
-        if piece.is_some_and(|piece| at_rest.knows(now, piece)) {
+        let is_telling = now.0 % 2 == 1;
+        let piece = sessions.at_rest.as_ref().filter(|_| !is_telling);
+        let piece = piece.map(|at_rest| (pattern, at_rest.of(link.bandwidth_bps, link.rtt_s)));
+        if piece.is_some_and(|piece| at_rest.knows(now, piece))
+            && (!self.is_recorded || ledger.passed(ticket.place(), published.asked(link)))
+        {
             return (ticket, best());
         }
         // Nobody would tell the rules of the end of a session that is not followed.
@@ -263,14 +298,24 @@ impl Shared {
 }
 
 impl AtRestNow {
-    fn knows(&self, now: (u64, u64), piece: (usize, u64)) -> bool {
-        self.now == now && self.pieces.contains(&piece)
+    fn knows(&mut self, now: (u64, u64), piece: (usize, u64)) -> bool {
+        if self.now != now {
+            return false;
+        }
+        if self.last == Some(piece) {
+            return true;
+        }
+        let is_known = self.pieces.contains(&piece);
+        if is_known {
+            self.last = Some(piece);
+        }
+        is_known
     }
 
     fn learn(&mut self, now: (u64, u64), piece: (usize, u64)) {
         if self.now != now {
             self.pieces.clear();
-            self.now = now;
+            (self.now, self.last) = (now, None);
         }
         if self.pieces.len() < AT_REST_MAX {
             self.pieces.insert(piece);
@@ -298,28 +343,25 @@ impl Adviser for Shared {
     }
 
     fn begin(&self, question: &Question<'_>) -> Advice {
-        let Question { path, client, .. } = question;
+        let Question { path, client, remembered, .. } = question;
         let advice = self.with_desk(|published, ledger, at_rest| {
             let find = || published.policy.pattern_of(path);
-            let (place, pattern) = ledger.place(path, published.number, find);
-            let Some(pattern) = pattern else { return Advice::default() };
-            let mut sheds = published.by_pattern[pattern].iter().chain(
-                // A look-up for each request only while some atom has a share of its own.
-                (!published.atom_sheds.is_empty()).then(|| published.atom_sheds.get(*path)).flatten(),
-            );
-            let refused = sheds.find_map(|shed| Some(shed.next()).filter(|(is_refused, _)| *is_refused));
+            let (place, pattern) = ledger.place(path, *remembered, published.number, find);
+            let remember = Ledger::known(place);
+            let Some(pattern) = pattern else { return Advice { remember, ..Advice::default() } };
+            let refused = published.refused(path, pattern);
             let (client, network) = identity(*client);
             let ticket = ledger.begin(place, client, network, refused.is_some());
-            if let Some((_, number)) = refused {
+            if let Some(number) = refused {
                 let refuse_retry_after_s = Some(RETRY_AFTER_S + (number % 8) as u32);
-                return Advice { refuse_retry_after_s, ticket: ticket.number(), ..Advice::default() };
+                return Advice { refuse_retry_after_s, ticket: ticket.number(), remember, ..Advice::default() };
             }
             let stale_ms_max = published.stale.ms_max(pattern, path);
             if !published.sessions[pattern].is_decided {
-                return Advice { stale_ms_max, ticket: ticket.number(), ..Advice::default() };
+                return Advice { stale_ms_max, ticket: ticket.number(), remember, ..Advice::default() };
             }
             let (ticket, variant) = self.session((question, pattern, ticket), published, ledger, at_rest);
-            Advice { variant, stale_ms_max, ticket: ticket.number(), ..Advice::default() }
+            Advice { variant, stale_ms_max, ticket: ticket.number(), remember, ..Advice::default() }
         });
         advice.unwrap_or_else(|| {
             self.undecided.fetch_add(1, Ordering::Relaxed);

@@ -71,6 +71,9 @@ impl Atoms {
         }
         for (place, tally, under_way) in &taken.tallies {
             let (atom, before) = &mut self.places[number][*place as usize];
+            if tally.requests > 0 {
+                crowd.asked(u64::from(*atom), tally.requests);
+            }
             let Some(known) = self.all.get_mut(*atom as usize) else { continue };
             known.requests += tally.requests;
             known.refused += tally.refused;
@@ -83,11 +86,8 @@ impl Atoms {
             }
             popular.push(&known.path, tally.requests);
         }
-        for seen in &taken.seen {
-            let atom = self.places[number].get(seen.place as usize).map_or(u32::MAX, |(atom, _)| *atom);
-            crowd.push(seen.client, seen.network, u64::from(atom));
-        }
-        crowd.passed_over(taken.passed_over);
+        taken.seen.iter().for_each(|seen| crowd.came(seen.client, seen.network));
+        crowd.passed_over(taken.fileless, taken.clientless);
     }
 
     fn number_of(&mut self, path: &Arc<str>) -> u32 {

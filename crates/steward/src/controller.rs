@@ -8,7 +8,7 @@ use crate::environment::{
 };
 use crate::errands::{Errand, Errands};
 use crate::hands::{Hands, Standing};
-use crate::ledger::{Dropped, Taken};
+use crate::ledger::{Dropped, PassedSessions, Taken};
 use crate::monitor::{Monitor, Readings};
 use crate::remark;
 use crate::rulebook::Rulebook;
@@ -33,6 +33,8 @@ const HALVE_EVERY: Duration = Duration::from_secs(60);
 const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// Decisions and active rules that are shown.
 const SHOWN: usize = 50;
+/// From one fetching of what is to be written down to the next: there is room for so much of it only.
+const FETCH_EVERY: Duration = Duration::from_millis(100);
 /// Ticks from one look at what is in force to the next where nothing is decided.
 const SHOW_EVERY: u64 = 5;
 
@@ -49,6 +51,7 @@ pub(crate) struct Controller {
     atoms: Atoms,
     atom_readings: Vec<AtomReading>,
     taken: Taken,
+    passed: PassedSessions,
     crowd: Crowd,
     judged: Instant,
     popular: Sketch,
@@ -84,6 +87,7 @@ impl Controller {
             atoms: Atoms::default(),
             atom_readings: Vec::new(),
             taken: Taken::default(),
+            passed: PassedSessions::default(),
             crowd: Crowd::default(),
             judged: now,
             popular: Sketch::new(POPULAR),
@@ -109,12 +113,17 @@ impl Controller {
         self.monitor.look(self.atoms.refused);
         let mut next = Instant::now() + tick;
         loop {
-            match self.board.wait_until(next) {
+            let fetch = Instant::now() + FETCH_EVERY;
+            match self.board.wait_until(if self.setup.is_recorded { next.min(fetch) } else { next }) {
                 Mail::Stop => break,
                 Mail::Policy(engine) => self.take_up(*engine),
                 Mail::Refused(why) => {
                     self.shown.policy.refused = Some(why);
                     self.board.show(&self.shown);
+                }
+                Mail::Tick if Instant::now() < next => {
+                    self.write_entries();
+                    self.send();
                 }
                 Mail::Tick => {
                     self.tick();
@@ -134,6 +143,7 @@ impl Controller {
         self.standing.take_back(self.hands.as_deref());
         let policy = Arc::new(engine.policy().clone());
         // What was told to the former rules and not written down yet is theirs.
+        self.tell_passed();
         self.write_down();
         let mut rules = wait_for(&self.shared.rules);
         let number = rules.number + 1;
@@ -182,6 +192,11 @@ impl Controller {
         self.shown.work.all_us_last = micros(began.elapsed());
         self.board.show(&self.shown);
         self.errands.put(Errand::Flush, "");
+        self.send();
+    }
+
+    /// Sends what waits for whoever keeps it, and tells of his end.
+    fn send(&mut self) {
         let was_there = self.errands.is_open();
         self.errands.send();
         if let Some(pid) = self.errands.gone.filter(|_| was_there) {
@@ -225,11 +240,16 @@ impl Controller {
 
     /// Tells the rules what was read and has them look; how many microseconds the look took.
     fn tell(&mut self, node: &Readings) -> u64 {
-        for some in self.atom_readings.chunks(AT_ONCE) {
+        self.tell_passed();
+        let readings = std::mem::take(&mut self.atom_readings);
+        for some in readings.chunks(AT_ONCE) {
             let mut rules = wait_for(&self.shared.rules);
             let now_ms = self.shared.now_ms();
             self.atoms.tell(now_ms, some, &mut rules);
+            drop(rules);
+            self.make_room();
         }
+        self.atom_readings = readings;
         let mut rules = wait_for(&self.shared.rules);
         let now_ms = self.shared.now_ms();
         for (resource, value) in node {
@@ -241,21 +261,50 @@ impl Controller {
         micros(began.elapsed())
     }
 
-    /// Hands what was told and decided to whoever keeps it.
-    fn write_down(&mut self) -> Vec<Decision> {
-        let (entries, decisions);
-        {
-            let mut rules = wait_for(&self.shared.rules);
-            let (told, lost) = rules.take_entries();
-            let (decided, dropped) = rules.take_decisions();
-            (entries, decisions) = (told, decided);
-            self.lines_lost += lost;
-            self.decisions_dropped += dropped;
+    /// Tells of the sessions that passed since the last tick: they are of what the rules know until now.
+    fn tell_passed(&mut self) {
+        if !self.setup.is_recorded {
+            return;
         }
-        if self.setup.is_recorded {
-            for entry in &entries {
-                self.line(entry);
+        self.shared.telling();
+        let ledgers = wait_for(&self.shared.ledgers).clone();
+        for ledger in &ledgers {
+            wait_for(ledger).take_passed(&mut self.passed);
+            let mut rules = wait_for(&self.shared.rules);
+            let now_ms = self.shared.now_ms();
+            for (alike, (path, sessions)) in self.passed.drain() {
+                rules.passed(now_ms, &path, alike.link(), sessions);
             }
+            drop(rules);
+            self.make_room();
+        }
+    }
+
+    /// Fetches what is to be written down where there is little room left for more.
+    fn make_room(&mut self) {
+        let is_full = wait_for(&self.shared.rules).is_half_full();
+        if is_full {
+            self.write_entries();
+            self.send();
+        }
+    }
+
+    /// Hands what was told to whoever keeps it.
+    fn write_entries(&mut self) {
+        let (entries, lost) = wait_for(&self.shared.rules).take_entries();
+        self.lines_lost += lost;
+        for entry in &entries {
+            self.line(entry);
+        }
+    }
+
+    /// The same with what was decided.
+    fn write_down(&mut self) -> Vec<Decision> {
+        // Before the entries: a decision stands behind what it was made on.
+        let (decisions, dropped) = wait_for(&self.shared.rules).take_decisions();
+        self.decisions_dropped += dropped;
+        self.write_entries();
+        if self.setup.is_recorded {
             for decision in &decisions {
                 self.line(&Entry { at_ms: decision.at_ms, what: Recorded::Decided(Box::new(decision.clone())) });
             }

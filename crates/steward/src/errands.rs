@@ -9,7 +9,7 @@ use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
 /// Bytes that wait for the pipe; lines beyond them are dropped and counted.
-const WAITING_MAX: usize = 8 << 20;
+const WAITING_MAX: usize = 4 << 20;
 
 /// What a line of the pipe is about: its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

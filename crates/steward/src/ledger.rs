@@ -9,8 +9,12 @@ use weir_server::Link;
 pub(crate) const PATHS_MAX: usize = 16_384;
 /// Connections of one loop with responses under way whose sessions the rules know.
 const LIVE_MAX: usize = 65_536;
-/// Requests of one tick whose client, network and file are told; of others only their number.
+/// Clients and networks of one tick that are told; of requests of others only their number.
 const SEEN_MAX: usize = 16_384;
+/// Clients that are known to be told already: one for each place of a table, a power of two of them.
+const NOTED: usize = 4096;
+/// Kinds of sessions of one tick that are counted in place of being told; others are told.
+const PASSED_MAX: usize = 8192;
 /// The place of requests that are not in the book.
 const NOWHERE: u32 = u32::MAX;
 
@@ -25,7 +29,10 @@ pub(crate) struct Ledger {
     touched: Vec<u32>,
     live: FxHashMap<u64, Live>,
     seen: Vec<Seen>,
-    passed_over: u64,
+    noted: Noted,
+    fileless: u64,
+    clientless: u64,
+    passed: PassedSessions,
     /// Sessions that are over, and of which the rules could not be told at once.
     ended: Vec<u64>,
     dropped: Dropped,
@@ -38,7 +45,7 @@ pub struct Dropped {
     pub paths: u64,
     /// Sessions beyond those that are followed.
     pub connections: u64,
-    /// Requests of which neither client nor file was looked at.
+    /// Requests whose client was not looked at.
     pub clients: u64,
     /// Requests that found the book open, or the rules at work, and were answered without advice.
     pub undecided: u64,
@@ -64,13 +71,31 @@ pub(crate) struct Tally {
     pub(crate) failed: u64,
 }
 
-/// Who asked for what, as numbers that are the same for the same ones.
+/// Who asked, as numbers that are the same for the same ones.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) client: u64,
     pub(crate) network: u64,
-    pub(crate) place: u32,
 }
+
+/// Which clients were seen since the last look, as far as there is room: a client that is not here may be seen again.
+#[derive(Debug)]
+struct Noted(Box<[u64]>);
+
+/// The client of no request: it would be one of a network of all ones, of which none is.
+const NOBODY: u64 = u64::MAX;
+
+/// Sessions that are alike: of one place, with links of which the rules were told the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Alike {
+    place: u32,
+    /// The bits of what is known, and of not-a-number for what is not.
+    bandwidth: u64,
+    rtt: u64,
+}
+
+/// Sessions of which nothing was to be decided: the path of their atom, and how many they were.
+pub(crate) type PassedSessions = FxHashMap<Alike, (Arc<str>, u32)>;
 
 /// What a response is the end of, as its beginning noted it: whoever answers keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,8 +126,9 @@ impl Ticket {
         self.0 & what != 0
     }
 
-    fn place(self) -> usize {
-        (self.0 & u64::from(u32::MAX)) as usize
+    /// The place of its path.
+    pub(crate) fn place(self) -> u32 {
+        (self.0 & u64::from(u32::MAX)) as u32
     }
 }
 
@@ -126,7 +152,9 @@ pub(crate) struct Taken {
     /// Places with what became of their requests, and responses under way now.
     pub(crate) tallies: Vec<(u32, Tally, u32)>,
     pub(crate) seen: Vec<Seen>,
-    pub(crate) passed_over: u64,
+    /// Requests for paths that are not in the book, and those of clients that are not among the seen.
+    pub(crate) fileless: u64,
+    pub(crate) clientless: u64,
     /// Sessions with what was measured of their links last.
     pub(crate) links: Vec<(u64, Link)>,
     /// Sessions that are over.
@@ -134,13 +162,20 @@ pub(crate) struct Taken {
 }
 
 impl Ledger {
-    /// The place of a path and the pattern of its rules, which `pattern` finds for the policy of this number.
+    /// The place of a path and the pattern of its rules, which `pattern` finds for the policy of this number. Where the
+    /// path has been asked about before, `known` is what [`Self::known`] has made of its place.
     pub(crate) fn place(
         &mut self,
         path: &str,
+        known: u64,
         policy: u64,
         pattern: impl FnOnce() -> Option<usize>,
     ) -> (u32, Option<usize>) {
+        if let Some(atom) = self.atoms.get((known as usize).wrapping_sub(1))
+            && atom.pattern.0 == policy
+        {
+            return ((known - 1) as u32, atom.pattern.1.map(|pattern| pattern as usize));
+        }
         let place = match self.places.get(path) {
             Some(place) => *place,
             None if self.atoms.len() < PATHS_MAX => {
@@ -162,14 +197,24 @@ impl Ledger {
         (place, known.1.map(|pattern| pattern as usize))
     }
 
+    /// A place as a number for [`Self::place`]; 0 = none.
+    pub(crate) fn known(place: u32) -> u64 {
+        if place == NOWHERE { 0 } else { u64::from(place) + 1 }
+    }
+
     /// A request came.
     pub(crate) fn begin(&mut self, place: u32, client: u64, network: u64, is_refused: bool) -> Ticket {
-        if self.seen.len() < SEEN_MAX && place != NOWHERE {
-            self.seen.push(Seen { client, network, place });
-        } else {
-            self.passed_over += 1;
-            self.dropped.clients += 1;
+        let noted = self.noted.of(client);
+        if *noted != client {
+            if self.seen.len() < SEEN_MAX {
+                *noted = client;
+                self.seen.push(Seen { client, network });
+            } else {
+                self.clientless += 1;
+                self.dropped.clients += 1;
+            }
         }
+        self.fileless += u64::from(place == NOWHERE);
         if let Some(atom) = self.atoms.get_mut(place as usize) {
             atom.tally.requests += 1;
             atom.tally.refused += u64::from(is_refused);
@@ -186,6 +231,25 @@ impl Ledger {
         let has_room = self.live.len() < LIVE_MAX || self.live.contains_key(&connection);
         self.dropped.connections += u64::from(!has_room);
         has_room
+    }
+
+    /// A session began of which nothing is to be decided, and which is none to the rules. `false`: there is no room to
+    /// count it.
+    pub(crate) fn passed(&mut self, place: u32, link: Link) -> bool {
+        let alike = Alike::new(place, link);
+        if let Some((_, count)) = self.passed.get_mut(&alike) {
+            *count = count.saturating_add(1);
+            return true;
+        }
+        let atom = self.atoms.get(place as usize).filter(|_| self.passed.len() < PASSED_MAX);
+        let Some(atom) = atom else { return false };
+        self.passed.insert(alike, (Arc::clone(&atom.path), 1));
+        true
+    }
+
+    /// Hands out those sessions, for an empty table in their place.
+    pub(crate) fn take_passed(&mut self, empty: &mut PassedSessions) {
+        std::mem::swap(&mut self.passed, empty);
     }
 
     /// The connection is a session that the rules know, until this response and all others like it are over.
@@ -207,12 +271,12 @@ impl Ledger {
     pub(crate) fn end(&mut self, connection: u64, ticket: Ticket, has_failed: bool) -> bool {
         if ticket.has(Ticket::KNOWN)
             && !ticket.has(Ticket::REFUSED)
-            && let Some(atom) = self.atoms.get_mut(ticket.place())
+            && let Some(atom) = self.atoms.get_mut(ticket.place() as usize)
         {
             atom.under_way = atom.under_way.saturating_sub(1);
             atom.tally.failed += u64::from(has_failed);
             if !std::mem::replace(&mut atom.is_touched, true) {
-                self.touched.push(ticket.place() as u32);
+                self.touched.push(ticket.place());
             }
         }
         if !ticket.has(Ticket::SESSION) {
@@ -263,7 +327,9 @@ impl Ledger {
         }
         taken.seen.clear();
         std::mem::swap(&mut self.seen, &mut taken.seen);
-        taken.passed_over = std::mem::take(&mut self.passed_over);
+        self.noted.clear();
+        taken.fileless = std::mem::take(&mut self.fileless);
+        taken.clientless = std::mem::take(&mut self.clientless);
         taken.ended.clear();
         // One of the same connection may have begun since.
         taken.ended.extend(self.ended.drain(..).filter(|session| !self.live.contains_key(session)));
@@ -275,6 +341,38 @@ impl Ledger {
     /// What there was no room for so far.
     pub(crate) fn dropped(&self) -> Dropped {
         self.dropped
+    }
+}
+
+impl Alike {
+    fn new(place: u32, link: Link) -> Self {
+        let bits = |value: Option<f64>| value.unwrap_or(f64::NAN).to_bits();
+        Self { place, bandwidth: bits(link.bandwidth_bps), rtt: bits(link.rtt_s) }
+    }
+
+    /// What the rules were told of their links.
+    pub(crate) fn link(self) -> Link {
+        let known = |bits| Some(f64::from_bits(bits)).filter(|value| !value.is_nan());
+        Link { bandwidth_bps: known(self.bandwidth), rtt_s: known(self.rtt) }
+    }
+}
+
+impl Default for Noted {
+    fn default() -> Self {
+        Self(vec![NOBODY; NOTED].into_boxed_slice())
+    }
+}
+
+impl Noted {
+    /// The place of a client.
+    fn of(&mut self, client: u64) -> &mut u64 {
+        // The upper bits of the product depend on all bits of the number.
+        let hash = client.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NOTED.ilog2());
+        &mut self.0[hash as usize % NOTED]
+    }
+
+    fn clear(&mut self) {
+        self.0.fill(NOBODY);
     }
 }
 
@@ -292,8 +390,49 @@ mod tests {
     use super::*;
 
     fn begin(ledger: &mut Ledger, path: &str, is_refused: bool) -> Ticket {
-        let (place, _) = ledger.place(path, 1, || Some(0));
+        let (place, _) = ledger.place(path, 0, 1, || Some(0));
         ledger.begin(place, 1, 1, is_refused)
+    }
+
+    #[test]
+    fn a_client_is_told_once_and_a_place_that_is_known_is_that_of_its_path() {
+        let mut ledger = Ledger::default();
+        let mut taken = Taken::default();
+        for _ in 0..2 {
+            for number in 0..1000 {
+                ledger.begin(0, number % 10, number % 5, false);
+            }
+            ledger.take(&mut taken);
+            let mut clients: Vec<_> = taken.seen.iter().map(|seen| (seen.client, seen.network)).collect();
+            clients.sort_unstable();
+            assert_eq!(clients, (0..10).map(|client| (client, client % 5)).collect::<Vec<_>>());
+        }
+        let never = || -> Option<usize> { panic!("it is known") };
+        let (one, other) = (ledger.place("/a", 0, 1, || Some(3)).0, ledger.place("/b", 0, 1, || None).0);
+        assert_eq!(ledger.place("/a", Ledger::known(one), 1, never), (one, Some(3)));
+        assert_eq!(ledger.place("/b", Ledger::known(other), 1, never), (other, None));
+        assert_eq!(ledger.place("/a", Ledger::known(one), 2, || Some(4)), (one, Some(4)), "of another policy");
+        assert_eq!(Ledger::known(NOWHERE), 0);
+    }
+
+    #[test]
+    fn sessions_that_pass_are_counted_by_kind_within_a_bound() {
+        let mut ledger = Ledger::default();
+        let (place, _) = ledger.place("/a", 0, 1, || Some(0));
+        let link = |bandwidth_bps| Link { bandwidth_bps, rtt_s: None };
+        let known = |number: usize| link(Some(number as f64));
+        (0..PASSED_MAX - 1).for_each(|number| assert!(ledger.passed(place, known(number))));
+        (0..3).for_each(|_| assert!(ledger.passed(place, link(None))));
+        assert!(!ledger.passed(place, known(PASSED_MAX)) && ledger.passed(place, known(7)));
+        let mut taken = PassedSessions::default();
+        ledger.take_passed(&mut taken);
+        assert_eq!((taken.len(), ledger.passed.len()), (PASSED_MAX, 0));
+        let count = |of: Link| {
+            let one = taken.iter().find(|(alike, _)| alike.link().bandwidth_bps == of.bandwidth_bps);
+            one.filter(|(_, (path, _))| **path == *"/a").map(|(_, (_, count))| *count)
+        };
+        assert_eq!((count(link(None)), count(known(7)), count(known(8))), (Some(3), Some(2), Some(1)));
+        assert!(!ledger.passed(NOWHERE, link(None)), "it would have no path");
     }
 
     #[test]
@@ -322,7 +461,8 @@ mod tests {
         let mut ledger = Ledger::default();
         let mut tickets = Vec::new();
         for number in 0..70_000_u64 {
-            let ticket = begin(&mut ledger, &format!("/{number}"), false);
+            let (place, _) = ledger.place(&format!("/{number}"), 0, 1, || Some(0));
+            let ticket = ledger.begin(place, number, number, false);
             tickets.push(if ledger.has_room(number) { ledger.is_session(number, ticket) } else { ticket });
         }
         let dropped = ledger.dropped();

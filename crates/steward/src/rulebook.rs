@@ -2,14 +2,15 @@
 //! here, so that what is written down is in the order in which it was told.
 
 use crate::HERE_VALID_TICKS;
-use weir_adapt::log::{Entry, Owner, Recorded};
+use weir_adapt::log::{Entry, Owner, PASSED_MAX, Recorded};
 use weir_adapt::{AtomId, Decision, Engine, NodeId, Of, Reading, Resource, State};
 use weir_server::Link;
 
-/// Things told between two ticks that are written down at most; what is more is counted.
-const ENTRIES_MAX: usize = 262_144;
-/// Decisions between two ticks.
-const DECISIONS_MAX: usize = 16_384;
+/// Things told that wait to be written down at most, some 1.5 MB; what is more is counted. They are fetched each tenth of
+/// a second.
+const ENTRIES_MAX: usize = 16_384;
+/// Decisions between two ticks, some 2 MB.
+const DECISIONS_MAX: usize = 4096;
 
 /// An engine that is told things, and remembers that it was.
 #[derive(Debug)]
@@ -150,6 +151,17 @@ impl Rulebook {
         Some(Begun { variant, is_at_rest })
     }
 
+    /// So many sessions alike began and ended since the last tick of which nothing was to be decided: it is only written
+    /// down.
+    pub(crate) fn passed(&mut self, at_ms: u64, path: &str, link: Link, mut sessions: u32) {
+        let (bandwidth_bps, rtt_s) = (link.bandwidth_bps, link.rtt_s);
+        while sessions > 0 {
+            let some = sessions.min(PASSED_MAX);
+            self.note(at_ms, Recorded::Passed { sessions: some, atom: path.to_owned(), bandwidth_bps, rtt_s });
+            sessions -= some;
+        }
+    }
+
     /// A session is over.
     pub(crate) fn end(&mut self, at_ms: u64, session: u64) {
         self.engine.end(&mut self.state, session);
@@ -178,6 +190,11 @@ impl Rulebook {
         let surplus = self.decisions.len().saturating_sub(DECISIONS_MAX);
         self.decisions_lost += surplus as u64;
         self.decisions.truncate(DECISIONS_MAX);
+    }
+
+    /// Whether what was told since the last time takes half of its room.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.entries.len() >= ENTRIES_MAX / 2
     }
 
     /// What was told since the last time, and how much of it there was no room for.

@@ -48,12 +48,17 @@ fn counters() -> Counters {
 }
 
 fn steward(policy: &str) -> (Steward, Ready) {
+    steward_that(false, policy)
+}
+
+/// One that writes down what rules are told, or none.
+fn steward_that(is_recorded: bool, policy: &str) -> (Steward, Ready) {
     let (policy, _) = Policy::read("x.policy", policy).unwrap_or_else(|mistakes| panic!("{policy}\n{mistakes:#?}"));
     let setup = Setup {
         here: "n1".to_owned(),
         tick: Duration::from_secs(1),
         method: Method::default(),
-        is_recorded: false,
+        is_recorded,
         judge_every: Duration::ZERO,
         has_reserve: false,
     };
@@ -70,7 +75,7 @@ fn told() -> std::sync::MutexGuard<'static, Vec<String>> {
 
 fn question(path: &str, connection: u64, bandwidth_bps: Option<f64>) -> Question<'_> {
     let client = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + connection as u32 % 5000));
-    Question { path, client, connection, link: Link { bandwidth_bps, rtt_s: None } }
+    Question { path, client, connection, link: Link { bandwidth_bps, rtt_s: None }, remembered: 0 }
 }
 
 fn environment(steward: &Steward) -> serde_json::Value {
@@ -199,7 +204,11 @@ fn what_there_is_no_room_to_follow_is_no_session() {
 #[test]
 fn who_gets_what_everybody_gets_is_asked_about_once_a_tick() {
     let _turn = alone();
-    let (steward, mut ready) = steward(VARIANTS);
+    [false, true].into_iter().for_each(everybody);
+}
+
+fn everybody(is_recorded: bool) {
+    let (steward, mut ready) = steward_that(is_recorded, VARIANTS);
     let adviser = steward.adviser();
     let begin = |number, bandwidth_bps| adviser.begin(&question("/v/film", number, bandwidth_bps)).variant;
     let sessions = |ready: &mut Ready| {
@@ -271,8 +280,8 @@ fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
         for number in 0..count {
             let client = IpAddr::V4(Ipv4Addr::from_bits(client(number)));
             let path = path(number);
-            let link = Link::default();
-            let advice = adviser.begin(&Question { path: &path, client, connection: u64::from(number), link });
+            let (connection, link) = (u64::from(number), Link::default());
+            let advice = adviser.begin(&Question { path: &path, client, connection, link, remembered: 0 });
             adviser.end(u64::from(number), advice.ticket, 1, false);
         }
         told().clear();

@@ -31,9 +31,15 @@ struct Args {
     /// With --flood: the folder with its runs.
     #[arg(long)]
     runs: Option<PathBuf>,
-    /// Write a log for a real node to this file.
-    #[arg(long)]
+    /// Write a log for a real node to this file, and say at how many requests a second it is.
+    #[arg(long, requires_all = ["utilisation", "service"])]
     log: Option<PathBuf>,
+    /// With --log: the share of its time for which the node is to be at work.
+    #[arg(long)]
+    utilisation: Option<f64>,
+    /// With --log: a report of weir load -c 1 of responses of so many bytes; of small and large ones.
+    #[arg(long, value_name = "BYTES=FILE", value_parser = service)]
+    service: Vec<(f64, PathBuf)>,
     /// Requests of the simulated day.
     #[arg(long, default_value_t = 1_000_000)]
     requests: u32,
@@ -44,17 +50,25 @@ struct Args {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    if let Some(file) = &args.log {
-        std::fs::write(file, site::short_log()).with_context(|| format!("cannot write {}", file.display()))?;
+    if let (Some(file), Some(utilisation)) = (&args.log, args.utilisation) {
+        let rate_per_s = measured::rate_per_s(utilisation, &args.service)?;
+        std::fs::write(file, site::short_log(rate_per_s))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        println!("{rate_per_s:.3}");
     }
     if let (Some(folder), Some(runs)) = (&args.flood, &args.runs) {
         write_flood(folder, runs)?;
     }
     let Some(folder) = &args.page else { return Ok(()) };
-    let measured = args.measured.as_deref().map(measured::read).transpose()?;
+    let measured = args.measured.as_deref().map(measured::read_all).transpose()?.unwrap_or_default();
     let results = experiments::run(args.requests, args.seeds)?;
     write(folder, "RESULTS.svg", &picture::picture(&results[0]))?;
-    write(folder, "RESULTS.md", &page::page(&results, measured.as_ref()))
+    write(folder, "RESULTS.md", &page::page(&results, &measured))
+}
+
+fn service(text: &str) -> Result<(f64, PathBuf), String> {
+    let (bytes, file) = text.split_once('=').ok_or("write BYTES=FILE")?;
+    Ok((bytes.parse().map_err(|_| format!("{bytes:?} is no number of bytes"))?, file.into()))
 }
 
 fn write_flood(folder: &Path, runs: &Path) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! A real node beside the simulated one: what `measured` has put into a folder.
+//! A real node beside the simulated one: what `measured` has put into folders.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -19,7 +19,31 @@ pub(crate) struct Measured {
     pub(crate) waiting_ns: (f64, f64),
 }
 
-pub(crate) fn read(folder: &Path) -> anyhow::Result<Measured> {
+/// The rate at which a node is at work for this share of its time, by how long it takes for responses of so many bytes,
+/// small and large ones: reports of `weir load -c 1 --json`.
+pub(crate) fn rate_per_s(utilisation: f64, service: &[(f64, std::path::PathBuf)]) -> anyhow::Result<f64> {
+    let mean_s = |file: &Path| -> anyhow::Result<f64> {
+        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let report: Value = serde_json::from_str(&text)?;
+        let mean_ns = report.pointer("/latency_ns/mean").and_then(Value::as_f64);
+        Ok(mean_ns.with_context(|| format!("{}: no mean latency", file.display()))? / 1e9)
+    };
+    let [(small, of_small), (large, of_large)] = service else { bail!("give --service twice") };
+    let (of_small, of_large) = (mean_s(of_small)?, mean_s(of_large)?);
+    let mean = of_small + (of_large - of_small) * (crate::site::short_bytes_mean() - small) / (large - small);
+    Ok(utilisation / mean)
+}
+
+/// Those of several utilisations, each in a folder of its own, in the order of their names.
+pub(crate) fn read_all(folder: &Path) -> anyhow::Result<Vec<Measured>> {
+    let list = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut folders: Vec<_> = list.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    folders.retain(|path| path.is_dir());
+    folders.sort();
+    folders.iter().map(|folder| read(folder)).collect()
+}
+
+fn read(folder: &Path) -> anyhow::Result<Measured> {
     let text = |name: &str| {
         let file = folder.join(name);
         std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))

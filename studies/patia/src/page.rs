@@ -6,7 +6,7 @@ use crate::site::{EXPONENT, FILES};
 use std::fmt::Write;
 use weir_plan::Repeated;
 
-pub(crate) fn page([results, from_memory]: &[Results; 2], measured: Option<&Measured>) -> String {
+pub(crate) fn page([results, from_memory]: &[Results; 2], measured: &[Measured]) -> String {
     let mut out = String::from("# Where a site's documents should lie: the Patia paper's section 3.1, again\n\n");
     let _ = write!(
         out,
@@ -39,9 +39,12 @@ pub(crate) fn page([results, from_memory]: &[Results; 2], measured: Option<&Meas
     }
     out += "\nStorage of these counts a document on each node that had to serve it; what a node's cache gains by locality is not simulated.\n\
             LARD's marks (25 and 65 requests in a node) are those of its paper, whose nodes served many requests at once; here a node serves one, so a queue of 25 is long.\n";
-    if let Some(measured) = measured {
-        real(&mut out, measured);
+    if !measured.is_empty() {
+        out += "\n## A real node beside the simulated one\n\n\
+            Apache with one worker, whose page takes 3 ms and 0.1 us a byte, is sent requests for half a minute by `weir load --rate --poisson`; the simulation has a log of them whose times are anywhere within their seconds (20 seeds), and service times measured by `weir load -c 1` (`studies/patia/measured`).\n\
+            Both are Poisson, and neither has the other's times.\n";
     }
+    measured.iter().for_each(|measured| real(&mut out, measured));
     out
 }
 
@@ -140,9 +143,7 @@ fn real(out: &mut String, measured: &Measured) {
     let off = |(real, simulated): (f64, f64)| format!("{:+.1} %", 100.0 * (simulated / real - 1.0));
     let _ = write!(
         out,
-        "\n## A real node beside the simulated one\n\n\
-         Apache with one worker, whose page takes 3 ms and 0.1 us a byte, is sent a log of {} requests (Poisson, 60 s) by `weir load --replay`; the simulation has the same log, and service times measured by `weir load -c 1` (`studies/patia/measured`).\n\
-         {}; {} failed; the simulated node is at work {:.0} % of its time, {} a request.\n\n\
+        "\n{} requests; {}; {} failed; the simulated node is at work {:.0} % of its time, {} a request.\n\n\
          | | measured | simulated | off |\n|---|---|---|---|\n",
         measured.requests,
         measured.surroundings,

@@ -43,24 +43,34 @@ pub(crate) fn day(requests: u32) -> String {
     log
 }
 
-/// A minute for a real node: 100 requests a second, Poisson, for files `/s/BYTES` of 1 to 80 kB; JSON with parts of seconds
-/// would not be sent at these, so the times are whole seconds, and sender and simulation spread them evenly.
-pub(crate) fn short_log() -> String {
-    const RATE_PER_S: f64 = 100.0;
+/// Half a minute for a real node: Poisson, for files `/s/BYTES` of 1 to 80 kB. The times are whole seconds: anywhere within
+/// them is Poisson again, of the sender and of the simulation.
+pub(crate) fn short_log(rate_per_s: f64) -> String {
     let mut random = fastrand::Rng::with_seed(SEED);
     let (mut at_s, mut log) = (0.0, String::new());
     loop {
-        at_s += -(1.0 - random.f64()).ln() / RATE_PER_S;
-        if at_s >= 60.0 {
+        at_s += -(1.0 - random.f64()).ln() / rate_per_s;
+        if at_s >= 30.0 {
             return log;
         }
-        let bytes = (normal(&mut random) * BODY.1 + BODY.0).exp().clamp(1000.0, 80_000.0) as u32 / 1000 * 1000;
+        let bytes = short_bytes(&mut random);
         let _ = writeln!(
             log,
             "host - - [12/Mar/2003:12:00:{:02} +0000] \"GET /s/{bytes} HTTP/1.1\" 200 {bytes}",
             at_s as u32
         );
     }
+}
+
+/// The mean size of those files, of very many.
+pub(crate) fn short_bytes_mean() -> f64 {
+    const MANY: u32 = 1_000_000;
+    let mut random = fastrand::Rng::with_seed(SEED);
+    (0..MANY).map(|_| f64::from(short_bytes(&mut random))).sum::<f64>() / f64::from(MANY)
+}
+
+fn short_bytes(random: &mut fastrand::Rng) -> u32 {
+    (normal(random) * BODY.1 + BODY.0).exp().clamp(1000.0, 80_000.0) as u32 / 1000 * 1000
 }
 
 /// Names and sizes of the files, the most asked one first.

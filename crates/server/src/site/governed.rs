@@ -45,7 +45,8 @@ impl Site {
     pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut Pending) -> Resource {
         let Asked { request, caller, path, persistence, clock, counters } = *asked;
         let Some(advisory) = self.advisory.clone() else { return resource };
-        let (advice, advised) = advisory.begin(request, path, *caller, clock.now_ms);
+        let (Resource::Atom(atom) | Resource::Doubtful(atom, _)) = &resource else { return resource };
+        let (advice, advised) = advisory.begin(request, atom, *caller, clock.now_ms);
         out.advised = Some(advised);
         if let Some(seconds) = advice.refuse_retry_after_s {
             counters.advice_refused.add(1);
@@ -112,12 +113,11 @@ impl Site {
         if let Some(advised) = &mut out.advised {
             (advised.is_chosen, advised.is_stale) = (true, age_s.is_some());
         }
-        let is_whole = request.range.is_none()
-            && (!request.is_conditional || conditional::judge(request, &chosen, clock.unix_s) == Verdict::Whole);
-        if is_whole
+        if is_swappable(&chosen)
             && request.minor == 1
             && request.method == Method::Get
-            && is_swappable(&chosen)
+            && request.range.is_none()
+            && (!request.is_conditional || conditional::judge(request, &chosen, clock.unix_s) == Verdict::Whole)
             // What is made piece by piece is made of the files as they are.
             && age_s.is_none()
             && let Some(stream) = self.stream(path, names, &atom, advisory)
@@ -126,8 +126,11 @@ impl Site {
         }
         // Which bytes a range means is known by a tag only where they depend on who asks, and when.
         let is_known = request.if_range.is_some() || request.if_match.is_some();
-        let request = Request { range: request.range.filter(|_| is_known), ..*request };
-        self.content(&request, chosen, clock, asked.persistence, out);
+        if request.range.is_none() || is_known {
+            self.content(request, chosen, clock, asked.persistence, out);
+        } else {
+            self.content(&Request { range: None, ..*request }, chosen, clock, asked.persistence, out);
+        }
     }
 
     /// The variant to be served, with its name; none for the plain file. A client that has a part of one gets the rest
@@ -140,6 +143,9 @@ impl Site {
         stale: Option<MayBeStale>,
     ) -> (Option<String>, Aged) {
         let Asked { request, path, clock, counters, .. } = *asked;
+        if names == variants::FULL && !request.is_conditional {
+            return (None, plain);
+        }
         let tags = [request.if_range, request.if_match].into_iter().flatten();
         let tags = tags.filter(|tag| tag.starts_with(b"\""));
         // What stands between quotes; each may cost a look at a file, so that there is a bound.
@@ -236,6 +242,6 @@ fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut Pend
         let _ = epoll::set_int_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES);
     }
     if let Some(advised) = &mut out.advised {
-        advised.stream = Some(stream);
+        advised.stream = Some(Box::new(stream));
     }
 }
