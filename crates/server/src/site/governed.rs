@@ -77,13 +77,8 @@ impl Site {
             }
             (Resource::Atom(atom), _) if age_s.is_some() && atom.template.is_none() => {
                 let form = self.form(request, path, atom, true, clock, counters);
-                self.content(
-                    request,
-                    age_s.map_or(Rc::clone(&form), |age_s| form.aged(age_s)),
-                    clock,
-                    persistence,
-                    out,
-                );
+                let stale = age_s.map_or(Rc::clone(&form), |age_s| form.aged(age_s));
+                self.content(request, stale, clock, persistence, out);
                 Resource::Answered
             }
             (resource, _) => resource,
