@@ -86,7 +86,7 @@ pub struct Subject {
     /// The load; `{url}`, `{seconds}` and `{connections}` are filled in.
     pub load: CommandLine,
     /// Runs beside the server during the subject's slices only, such as an observer, and is not counted; `{pid}` (the
-    /// server's), `{url}` and `{port}` are filled in.
+    /// server's), `{url}`, `{port}`, `{own}` (the server's folder) and `{site}` are filled in.
     pub beside: Option<CommandLine>,
 }
 

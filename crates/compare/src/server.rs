@@ -107,6 +107,11 @@ impl Server {
         self.check()
     }
 
+    /// Which of the plan's servers it is.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
     pub(crate) fn pid(&self) -> libc::pid_t {
         self.process.pid()
     }

@@ -203,11 +203,9 @@ fn blamed(error: ExperimentError, server: &mut Server, bench: &Bench) -> Experim
 pub(crate) fn start_beside(load: &LoadRun<'_>, server: &Server) -> Result<Option<(Process, String)>, LoadError> {
     let Some(template) = &load.subject.beside else { return Ok(None) };
     let (plan, bench) = (load.plan, load.bench);
-    let command = template.filled(&[
-        ("pid", server.pid().to_string()),
-        ("url", load.target.url().to_owned()),
-        ("port", load.target.port().to_string()),
-    ]);
+    let [own, site] = bench.workplace.places(server.index());
+    let (pid, port) = (server.pid().to_string(), load.target.port().to_string());
+    let command = template.filled(&[("pid", pid), ("url", load.target.url().to_owned()), ("port", port), own, site]);
     let (cpus, group) = (plan.pinning.beside.as_ref(), bench.beside_group());
     let launch = Launch { command: &command, cpus, group, server: None };
     match Process::start(&launch, &bench.guardian) {

@@ -17,7 +17,7 @@ use crate::sample_site;
 /// Where files of an experiment are. When dropped, it is removed.
 #[derive(Debug)]
 pub(crate) struct Workplace {
-    /// `None` where no server has files and none serves the sample site.
+    /// `None` where no command asks for it, no server has files and none serves the sample site.
     folder: Option<CString>,
     site: PathBuf,
     /// Empty where no server speaks TLS.
@@ -30,8 +30,12 @@ impl Workplace {
     /// Makes what the plan's servers need; nobody else can write into it, and all can read it, since servers that root
     /// starts go on as nobody.
     pub(crate) fn create(plan: &Plan) -> Result<Self, ServerError> {
-        let needs_sample = plan.site.is_none() && plan.servers.iter().any(|server| mentions(server, "site"));
-        let folder = if needs_sample || plan.servers.iter().any(|server| mentions(server, "own")) {
+        let needed = |name| {
+            let mut beside = plan.subjects.iter().filter_map(|subject| subject.beside.as_ref());
+            plan.servers.iter().any(|server| mentions(server, name)) || beside.any(|command| command.mentions(name))
+        };
+        let needs_sample = plan.site.is_none() && needed("site");
+        let folder = if needs_sample || needed("own") {
             Some(temporary().map_err(|source| ServerError::Workplace { place: std::env::temp_dir(), source })?)
         } else {
             None
@@ -76,11 +80,13 @@ impl Workplace {
     /// The server with the places of its files and of the site filled in, and its files written anew.
     pub(crate) fn furnish(&self, index: usize, server: &ServerSpec) -> Result<ServerSpec, ServerError> {
         // A folder for each start: what is just ending may still remove its socket.
-        let start = self.starts.get(index).map_or(0, |starts| starts.replace(starts.get() + 1));
-        let own_of = |start: usize| self.path().map(|folder| folder.join(format!("{index}-{start}")));
-        let own = own_of(start).unwrap_or_default();
+        let start = self.starts.get(index).map_or(0, |starts| {
+            starts.set(starts.get() + 1);
+            starts.get()
+        });
+        let own = self.own(index, start).unwrap_or_default();
         let wrong = |source| ServerError::Workplace { place: own.clone(), source };
-        let values = [("own", own.display().to_string()), ("site", self.site.display().to_string())];
+        let values = self.places(index);
         let secrets =
             [("tls_certificate", self.certificate.certificate.clone()), ("tls_key", self.certificate.key.clone())];
         let fill = |text: &String| {
@@ -91,7 +97,7 @@ impl Workplace {
         };
         if !own.as_os_str().is_empty() {
             // What cannot be removed now goes with everything.
-            let _left = start.checked_sub(1).and_then(own_of).map(fs::remove_dir_all);
+            let _left = start.checked_sub(1).and_then(|start| self.own(index, start)).map(fs::remove_dir_all);
             fs::create_dir(&own).and_then(|()| open_to_all(&own)).map_err(wrong)?;
         }
         let files: BTreeMap<String, String> =
@@ -109,6 +115,17 @@ impl Workplace {
             files,
             ..server.clone()
         })
+    }
+
+    /// What stands for `{own}` and `{site}` in the commands of the server that was started last.
+    pub(crate) fn places(&self, index: usize) -> [(&'static str, String); 2] {
+        let own = self.own(index, self.starts.get(index).map_or(0, Cell::get)).unwrap_or_default();
+        [("own", own.display().to_string()), ("site", self.site.display().to_string())]
+    }
+
+    /// The folder of a server's start, counted from 1; `None` where nothing needs one.
+    fn own(&self, index: usize, start: usize) -> Option<PathBuf> {
+        self.path().map(|folder| folder.join(format!("{index}-{start}")))
     }
 
     fn path(&self) -> Option<&Path> {

@@ -137,8 +137,10 @@ fn what_runs_beside_is_told_to_end_and_is_not_counted() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
     // Notes its end by SIGINT, and keeps a CPU busy meanwhile.
-    let observer =
-        format!("sh -c 'trap \"echo ended {{pid}} {{port}} >> {}; exit\" INT; while :; do :; done'", log.display());
+    let observer = format!(
+        "sh -c 'trap \"echo ended {{pid}} {{port}} {{own}} {{site}} >> {}; exit\" INT; while :; do :; done'",
+        log.display()
+    );
     let pair = Pair::of_one_server(role(&format!("serve {port} 500")), &plain_load());
     let mut planned = plan(pair.beside(None, Some(command(&observer))), port, port);
     // Away from the server, so that it takes no more than caches from it.
@@ -146,7 +148,7 @@ fn what_runs_beside_is_told_to_end_and_is_not_counted() {
     let outcome = run(planned).expect("the server works");
     let ends = std::fs::read_to_string(&log).expect("the observer wrote");
     assert_eq!(ends.lines().count(), 2, "one for each of B's slices, none for A against itself: {ends}");
-    assert!(ends.contains(&format!(" {port}")) && !ends.contains('{'), "{ends}");
+    assert!(ends.contains(&format!(" {port} /")) && !ends.contains('{'), "{ends}");
     for (_, slice) in outcome.pairs(0, 1) {
         assert!(slice.cpu_ns_per_request < 900_000.0, "{slice:?}");
     }
