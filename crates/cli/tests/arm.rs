@@ -21,7 +21,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use support::planted::wait_for;
 use support::{alone, number, weir};
-use weir_testkit::require;
+use weir_testkit::client::Connection;
+use weir_testkit::{free_port, require};
 
 /// The library and the programs, built once, among what Cargo builds.
 fn built() -> &'static Path {
@@ -229,6 +230,34 @@ fn a_program_is_seen_live_whole_and_later() {
     assert!(kept.iter().any(|kept| kept["id"] == failed["parent"]), "with what they belong to");
     let csv = place.text(&["arm", "export", "--state", state]);
     assert!(csv.starts_with("minute,application,transaction,user,") && csv.contains(",shop,order,ann,"), "{csv}");
+}
+
+/// It has given up all directories but those that were there when it began.
+#[test]
+fn a_confined_server_that_begins_before_its_agent_is_heard() {
+    let _turn = alone();
+    let place = Place::new();
+    fs::remove_dir(place.directory()).expect("nothing is in it");
+    let folder = place.folder.path();
+    let rules = folder.join("rules");
+    fs::write(&rules, "Arm On\nArmApplication shop\nArmMatch ^/ page\n").expect("writes");
+    let site = folder.join("site");
+    fs::create_dir(&site).expect("a directory");
+    fs::write(site.join("a.txt"), "a").expect("writes");
+    let port = free_port();
+    let mut command = place.command(&["serve", "--listen", &format!("127.0.0.1:{port}"), "--arm"]);
+    command.args([&rules, &site]).stderr(Stdio::null());
+    let server = Running(command.spawn().expect("it starts"));
+    let mut connection = wait_for(|| Connection::open(port).ok());
+    let agent = place.agent();
+    wait_for(|| {
+        assert_eq!(connection.get("/a.txt").expect("an answer").status, 200);
+        let list = place.json(&["arm", "list", "--json"]);
+        row(&list, "classes", "page").filter(|row| number(row, "/transactions") > 0.0).map(|_| ())
+    });
+    drop(connection);
+    server.end();
+    agent.end();
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::admin::{AdminServer, Process, View};
 use crate::advisory::Advisory;
 use crate::arm_requests::{ArmRequests, Names};
 use crate::config::HostRules;
-use crate::confine::{Confinement, User};
+use crate::confine::{self, Confinement, User};
 use crate::control::{Control, Controls};
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
@@ -261,6 +261,7 @@ impl Server {
         let (connections_max, files_max) = (self.connections_max, self.files_max);
         // Before ARM, which says whose memory it is that it tells from.
         let mut confinement = Confinement::default();
+        confine::make_arm_folder(&options);
         confinement.drop_rights(self.user.as_ref()).map_err(|source| RunError::Rights { source })?;
         let log_wanted = log.as_ref().map(LogWriter::wanted);
         let buffers: Vec<_> = parts.iter().map(|_| log.as_ref().map(LogWriter::buffer)).collect();

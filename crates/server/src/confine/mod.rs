@@ -11,8 +11,9 @@ mod user;
 pub(crate) use user::User;
 
 use crate::options::{CertificateFiles, LogTarget, Options};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Directories in which everybody's files lie: of what is read there only the file itself is opened to the server.
@@ -71,7 +72,7 @@ impl Paths {
     fn write_around(&mut self, file: &Path) {
         let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         // What is not there yet will be a file.
-        let is_regular = std::fs::metadata(file).map_or(true, |metadata| metadata.is_file());
+        let is_regular = fs::metadata(file).map_or(true, |metadata| metadata.is_file());
         let is_system = |folder: &Path| ["/dev", "/proc"].iter().any(|of| folder.starts_with(of));
         for file in [file, &real] {
             let folder = folder(file);
@@ -93,6 +94,21 @@ impl Paths {
 
 fn folder(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes the directory for ARM that the environment names, as an agent does that is first: a server that begins before
+/// its agent could not name it to the kernel otherwise, and no agent would ever hear of it. Before root's rights are gone.
+pub(crate) fn make_arm_folder(options: &Options) {
+    let named = std::env::var_os("WEIR_ARM_DIR").filter(|name| !name.is_empty()).map(PathBuf::from);
+    let Some(folder) = named.filter(|folder| options.arm.is_some() && !folder.exists()) else { return };
+    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&folder);
+    // The mode of creation is cut by the umask: everybody announces there, and nobody removes what others did.
+    if let Err(error) = made.and_then(|()| fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777))) {
+        let folder = folder.display();
+        (options.notice)(&format!(
+            "no agent for ARM hears of this server: {folder} (WEIR_ARM_DIR): cannot be made: {error}"
+        ));
+    }
 }
 
 /// What holds since, in words.
