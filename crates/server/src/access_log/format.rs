@@ -50,26 +50,22 @@ pub(crate) enum Piece {
 /// Some bytes that stand in every line: as many as a register holds, so that they are written by one instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Short {
-    bytes: [u8; 8],
-    used: u8,
+    pub(super) bytes: [u8; TEXT_BYTES],
+    pub(super) used: u8,
 }
+
+/// Bytes of a format's text that are written at once.
+pub(super) const TEXT_BYTES: usize = 8;
 
 impl Short {
     /// A text in as many pieces as it needs.
     fn pieces(text: &str) -> impl Iterator<Item = Piece> {
-        text.as_bytes().chunks(8).map(|chunk| {
-            let mut bytes = [0; 8];
+        text.as_bytes().chunks(TEXT_BYTES).map(|chunk| {
+            let mut bytes = [0; TEXT_BYTES];
             bytes[..chunk.len()].copy_from_slice(chunk);
-            // A chunk has at most eight.
+            // A chunk has no more.
             Piece::Text(Self { bytes, used: chunk.len() as u8 })
         })
-    }
-
-    #[inline]
-    pub(crate) fn write(self, out: &mut Vec<u8>) {
-        let end = out.len() + usize::from(self.used);
-        out.extend_from_slice(&self.bytes);
-        out.truncate(end);
     }
 }
 

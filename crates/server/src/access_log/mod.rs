@@ -3,6 +3,8 @@
 
 pub(crate) mod format;
 mod line;
+mod queue;
+mod room;
 mod writer;
 
 pub(crate) use line::LogLine;
@@ -12,10 +14,10 @@ use crate::clock::Clock;
 use crate::options::{AccessLog, LogFormat};
 use crate::request::Request;
 use format::Format;
+use queue::{Block, Sender};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 /// Bytes that a loop collects before it hands them over.
@@ -24,28 +26,18 @@ const BLOCK_BYTES: usize = 32 << 10;
 const KEPT_BYTES_MAX: usize = 256 << 10;
 /// Bytes that the numbers take which are known at the end only.
 const LATE_BYTES: usize = 20 * format::LATE_MAX;
-/// Blocks on their way to the writer, of all loops.
-const BLOCKS_MAX: usize = 16;
+/// Bytes that a block's memory may have to be used again.
+const KEPT_AFTER_MAX: usize = 2 * BLOCK_BYTES;
 /// How long the end of the server waits for the last lines.
 const END_WAIT: Duration = Duration::from_secs(2);
-
-struct Block {
-    text: Vec<u8>,
-    lines: u64,
-}
-
-impl std::fmt::Debug for Block {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Block").field("lines", &self.lines).finish_non_exhaustive()
-    }
-}
 
 /// A loop's side of the log.
 #[derive(Debug)]
 pub(crate) struct LogBuffer {
     options: AccessLog,
     format: Format,
-    sender: SyncSender<Block>,
+    clients: line::Clients,
+    sender: Sender,
     /// Lines of all loops that were handed over and are not written yet.
     waiting: Arc<AtomicU64>,
     text: Vec<u8>,
@@ -53,9 +45,10 @@ pub(crate) struct LogBuffer {
 }
 
 impl LogBuffer {
-    fn new(options: AccessLog, sender: SyncSender<Block>, waiting: Arc<AtomicU64>) -> Self {
+    fn new(options: AccessLog, sender: Sender, waiting: Arc<AtomicU64>) -> Self {
         let format = format_of(&options.format);
-        Self { options, format, sender, waiting, text: Vec::new(), lines: 0 }
+        let clients = line::Clients::default();
+        Self { options, format, clients, sender, waiting, text: Vec::new(), lines: 0 }
     }
 
     /// Takes up another form of lines.
@@ -66,24 +59,24 @@ impl LogBuffer {
 
     /// Writes everything that is known when a response begins. Without a request its head was unreadable.
     pub(crate) fn begin(
-        &self,
+        &mut self,
         line: &mut LogLine,
         request: Option<&Request<'_>>,
         peer: IpAddr,
         status: u16,
         clock: &Clock,
     ) {
-        line.begin((&self.options, &self.format), request, peer, status, clock);
+        line.begin((&self.options, &self.format, &mut self.clients), request, peer, status, clock);
     }
 
     /// Completes a line; whether there was room for it.
     pub(crate) fn end(&mut self, line: &LogLine, body_bytes: u64, all_bytes: u64) -> bool {
-        if line.text.is_empty() {
+        if line.is_empty() {
             return true;
         }
-        if self.text.len() + line.text.len() + LATE_BYTES > KEPT_BYTES_MAX {
+        if self.text.len() + line.len() + LATE_BYTES > KEPT_BYTES_MAX {
             self.hand_over();
-            if self.text.len() + line.text.len() + LATE_BYTES > KEPT_BYTES_MAX {
+            if self.text.len() + line.len() + LATE_BYTES > KEPT_BYTES_MAX {
                 return false;
             }
         }
@@ -111,11 +104,12 @@ impl LogBuffer {
         // Before the writer can have it, which takes them off again.
         self.waiting.fetch_add(self.lines, Ordering::Relaxed);
         match self.sender.try_send(block) {
-            Ok(()) => {
+            Ok(spare) => {
                 self.lines = 0;
+                self.text = spare;
                 self.text.reserve(BLOCK_BYTES + 4096);
             }
-            Err(TrySendError::Full(block) | TrySendError::Disconnected(block)) => {
+            Err(block) => {
                 self.waiting.fetch_sub(self.lines, Ordering::Relaxed);
                 self.text = block.text;
             }

@@ -1,6 +1,7 @@
 //! The thread that writes a log, turns its files round, and says once when it cannot.
 
-use super::{BLOCKS_MAX, Block, END_WAIT, LogBuffer};
+use super::queue::{Block, Nothing, Receiver, Sender, queue};
+use super::{END_WAIT, LogBuffer};
 use crate::confine::{self, User};
 use crate::counters::Counters;
 use crate::error::BindError;
@@ -9,7 +10,6 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -21,8 +21,8 @@ type Wanted = Arc<Mutex<AccessLog>>;
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     wanted: Wanted,
-    sender: SyncSender<Block>,
-    receiver: Receiver<Block>,
+    sender: Sender,
+    receiver: Receiver,
     output: Output,
     reopen: Arc<AtomicBool>,
     /// Lines on their way to the thread.
@@ -43,7 +43,7 @@ impl LogWriter {
             let path = if let LogTarget::File(path) = &options.target { path.clone() } else { PathBuf::new() };
             BindError::AccessLog { path, source }
         })?;
-        let (sender, receiver) = sync_channel(BLOCKS_MAX);
+        let (sender, receiver) = queue();
         let wanted = Arc::new(Mutex::new(options.clone()));
         Ok(Self { wanted, sender, receiver, output, reopen, waiting: Arc::default(), notice })
     }
@@ -118,12 +118,12 @@ struct Writing {
 }
 
 impl Writing {
-    fn run(&mut self, receiver: &Receiver<Block>) {
+    fn run(&mut self, receiver: &Receiver) {
         loop {
-            let block = match receiver.recv_timeout(Duration::from_secs(1)) {
+            let block = match receiver.receive(Duration::from_secs(1)) {
                 Ok(block) => Some(block),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(Nothing::Yet) => None,
+                Err(Nothing::More) => return,
             };
             let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if self.reopen.swap(false, Ordering::Relaxed) {
@@ -135,6 +135,7 @@ impl Writing {
             }
             if let Some(block) = block {
                 self.write(&block);
+                receiver.give_back(block.text);
             }
         }
     }

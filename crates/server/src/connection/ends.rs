@@ -39,7 +39,7 @@ impl Connection {
         let pending = &mut bench.batch[place];
         error_page::write(pending, status, Extra::default(), &bench.clock, Persistence::Closes);
         bench.counters.0[bench.index].count(status);
-        if let Some(log) = &bench.log {
+        if let Some(log) = &mut bench.log {
             log.begin(&mut pending.log, None, self.peer.ip(), status, &bench.clock);
         }
     }
