@@ -121,7 +121,7 @@ impl<'a> Engine<'a> {
             chooser: share.chooser,
             control,
             kernel,
-            connections: (0..slots).map(|_| Connection::new(wire.streams)).collect(),
+            connections: (0..slots).map(|_| Connection::new(wire.streams, wire.keep_alive)).collect(),
             free: (0..slots).rev().collect(),
             roomy: Vec::with_capacity(slots as usize),
             touched: Vec::with_capacity(slots as usize),
@@ -511,7 +511,7 @@ impl<'a> Engine<'a> {
                 connection.listed_roomy = true;
                 self.roomy.push(slot as u32);
             }
-        } else if connection.phase == Phase::Open && connection.is_used_up() {
+        } else if connection.phase == Phase::Open && connection.is_to_be_left() {
             self.leave(slot);
         } else if connection.phase == Phase::Leaving && connection.active == 0 {
             self.left(slot);
