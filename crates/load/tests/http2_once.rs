@@ -53,7 +53,7 @@ enum First {
     Nothing,
     /// That it takes no more streams, as nginx does where a connection may carry one request.
     Farewell,
-    /// On each other connection, that it did not look at the request.
+    /// On one connection in four, by chance, that it did not look at the request.
     Refusal,
 }
 
@@ -87,8 +87,9 @@ fn seen(first: First, change: impl FnOnce(&mut Options)) -> (LoadReport, Vec<See
             // Long enough for a connection that is opened too early to be seen.
             std::thread::sleep(Duration::from_millis(2));
             under_way[0].fetch_sub(1, Ordering::SeqCst);
-            let refuses = first == First::Refusal && peer.number.is_multiple_of(2);
-            let reply = if refuses { frame(RST_STREAM, 0, came.stream, &[0, 0, 0, 7]) } else { answer(came.stream, b"hello") };
+            let refuses = first == First::Refusal && (peer.number as u32).wrapping_mul(2_654_435_769) >> 30 == 0;
+            let reply =
+                if refuses { frame(RST_STREAM, 0, came.stream, &[0, 0, 0, 7]) } else { answer(came.stream, b"hello") };
             if !peer.send(&reply) {
                 return;
             }
@@ -134,7 +135,7 @@ fn each_connection_carries_one_request_and_ends_with_a_farewell_and_a_reset() {
 fn a_request_that_was_refused_goes_to_another_connection() {
     let (report, seen, most) = seen(First::Refusal, |_| {});
     assert_eq!((report.requests, report.failures()), (REQUESTS, 0), "{:?}", report.errors);
-    assert!(report.reconnects > REQUESTS / 4, "{}", report.reconnects);
+    assert!(report.reconnects > REQUESTS / 8, "{}", report.reconnects);
     assert_eq!(seen.len() as u64, REQUESTS + report.reconnects);
     assert!(seen.iter().all(|one| one.requests == 1) && most <= u64::from(AT_A_TIME), "{most} under way: {seen:?}");
 }
@@ -202,7 +203,11 @@ fn check(port: u16, encrypted: bool) {
         let report = load(resuming);
         assert_clean(&report, &url);
         let most = u64::from(AT_A_TIME);
-        assert!(report.handshakes.full <= most && report.handshakes.resumed >= REQUESTS - most, "{:?}", report.handshakes);
+        assert!(
+            report.handshakes.full <= most && report.handshakes.resumed >= REQUESTS - most,
+            "{:?}",
+            report.handshakes
+        );
     }
     let mut open = options(&url);
     open.schedule = Schedule::Poisson { rate_per_s: 1000.0, seed: 5 };
@@ -241,7 +246,11 @@ fn nginx_agrees() {
             .root(site.path())
             .directive(&format!("listen 127.0.0.1:{port} {tls} http2 backlog=1024; client_max_body_size 1m;"))
             // A file for each connection.
-            .directive(&format!("location /logged {{ alias {0}/1k; access_log {1}/$connection; }}", site.path().display(), logs.path().display()));
+            .directive(&format!(
+                "location /logged {{ alias {0}/1k; access_log {1}/$connection; }}",
+                site.path().display(),
+                logs.path().display()
+            ));
         if encrypted {
             nginx = nginx.tls(&certificate);
         }
