@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
+use support::planted::wait_for;
 use support::served::Served;
 use support::{alone, explain, number, output};
 use weir_testkit::{Certificate, Nghttpd, Nginx, RunningServer, Site, require};
@@ -201,6 +202,8 @@ fn our_own_server_accepts_a_connection_for_each_request_and_closes_it_first() {
         let admin = format!("unix:{}", socket.display());
         let server = Served::start(folder.path(), &[&["--admin", &admin], more].concat(), site.path());
         let url = format!("{scheme}://127.0.0.1:{}/1k.txt", server.port);
+        // The look whether it is there is counted first.
+        wait_for(|| (accepted(&socket)[0] >= 1.0).then_some(()));
         for resumes in [false, true] {
             if resumes && scheme == "http" {
                 continue;
