@@ -76,7 +76,7 @@ soak-arm: deps ## ARM in Apache and PHP: RELOADS (1000) under load by each model
 soak-serve: build ## Asks weir serve for REQUESTS (10000000) of every sort: neither its memory nor its descriptors grow.
 	@scripts/soak-serve
 
-fuzz: deps ## Fuzzes each parser for FUZZ_SECONDS (60).
+fuzz: deps ## Fuzzes each parser for FUZZ_SECONDS (600), FUZZ_JOBS (CPUs) at a time; FUZZ_ONLY="url ranges"; adds to fuzz/HOURS.md.
 	@scripts/fuzz
 
 # Built only where it is missing: the installing user, often root, need not have Rust.

@@ -67,6 +67,8 @@ Examples:
       a new connection for each request
   weir load --http2 --streams 20 https://localhost:8443/
       HTTP/2, 20 requests at a time on each connection
+  weir load --http2 --no-keepalive https://localhost:8443/
+      HTTP/2, a new connection and handshake for each request
   weir load --ca test-ca.pem https://localhost:8443/
       trust a certificate authority of your own
   weir load --cert me.pem --resume --no-keepalive https://localhost:8443/
@@ -150,7 +152,7 @@ pub(crate) struct LoadArgs {
     /// Arrivals that may wait in the generator for a connection; more are dropped
     #[arg(long, default_value_t = 100_000, value_name = "N", help_heading = "Load")]
     queue: usize,
-    /// A new connection for each request
+    /// A new connection for each request; over HTTP/2 with one stream
     #[arg(long, help_heading = "Load")]
     no_keepalive: bool,
     /// Requests written in one go, before their responses (closed loop)

@@ -5,7 +5,13 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Output;
+use std::time::Duration;
+use support::planted::wait_for;
+use support::served::Served;
 use support::{alone, explain, number, output};
 use weir_testkit::{Certificate, Nghttpd, Nginx, RunningServer, Site, require};
 
@@ -159,6 +165,71 @@ fn a_unix_socket_and_a_client_certificate_go_with_it() {
     }
 }
 
+/// What our own server says of itself: connections that it accepted, and handshakes, in all and those resumed.
+fn accepted(socket: &Path) -> [f64; 3] {
+    let mut stream = UnixStream::connect(socket).expect("connects");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("sets");
+    write!(stream, "GET /status.json HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n").expect("sends");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("reads");
+    let status: Value = serde_json::from_str(text.split_once("\r\n\r\n").expect("a head").1).expect("JSON");
+    // In the clear there are no handshakes to be told of.
+    let figure = |at: &str| status.pointer(at).and_then(Value::as_f64).unwrap_or(0.0);
+    ["/connections/accepted", "/tls/handshakes", "/tls/resumed"].map(figure)
+}
+
+/// Ports of this side that are busy with connections to a port that have ended.
+fn busy(port: u16) -> usize {
+    let table = fs::read_to_string("/proc/net/tcp").expect("the table of sockets");
+    let ended = |line: &&str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        words.get(3) == Some(&"06") && words[2].ends_with(&format!(":{port:04X}"))
+    };
+    table.lines().filter(ended).count()
+}
+
+#[test]
+fn our_own_server_accepts_a_connection_for_each_request_and_closes_it_first() {
+    let _turn = alone();
+    if require::program("openssl").is_none() {
+        return;
+    }
+    let (site, certificate) = (site(), Certificate::self_signed().expect("a certificate"));
+    let (ca, key) = (certificate.certificate().display().to_string(), certificate.key().display().to_string());
+    for (scheme, more) in [("http", &[][..]), ("https", &["--tls-cert", &ca, "--tls-key", &key])] {
+        let folder = tempfile::tempdir().expect("a directory");
+        let socket = folder.path().join("admin.sock");
+        let admin = format!("unix:{}", socket.display());
+        let server = Served::start(folder.path(), &[&["--admin", &admin], more].concat(), site.path());
+        let url = format!("{scheme}://127.0.0.1:{}/1k.txt", server.port);
+        // The look whether it is there is counted first.
+        wait_for(|| (accepted(&socket)[0] >= 1.0).then_some(()));
+        for resumes in [false, true] {
+            if resumes && scheme == "http" {
+                continue;
+            }
+            let (before, busy_before) = (accepted(&socket), busy(server.port));
+            let resume = if resumes { &["--resume"][..] } else { &[] };
+            let report = loaded(&url, &[&["-n", "400", "-c", "4", "--no-keepalive", "--ca", &ca], resume].concat());
+            let after = accepted(&socket);
+            let what = format!("{url} {resumes}: {report:#}");
+            assert_eq!(report["status"], serde_json::json!({ "200": 400 }), "{what}");
+            assert_eq!(report["errors"], serde_json::json!({}), "{what}");
+            let [connections, handshakes, resumed] = [0, 1, 2].map(|at| after[at] - before[at]);
+            assert_eq!(connections, 400.0, "{what}");
+            assert_eq!(handshakes, if scheme == "https" { 400.0 } else { 0.0 }, "{what}");
+            assert!(if resumes { (396.0..400.0).contains(&resumed) } else { resumed == 0.0 }, "{resumed}: {what}");
+            // But for those that were open at the end.
+            let busy = busy(server.port);
+            assert!(busy <= busy_before + 4, "{busy} ports, {busy_before} before: {what}");
+        }
+        let before = accepted(&socket)[0];
+        let open = loaded(&url, &["--rate", "300", "-d", "1s", "-c", "4", "--no-keepalive", "--ca", &ca]);
+        let connections = accepted(&socket)[0] - before;
+        assert_eq!((number(&open, "/requests"), connections), (300.0, 300.0), "{url}: {open:#}");
+    }
+}
+
 #[test]
 fn what_does_not_go_with_it_is_refused_in_words() {
     let several = tempfile::NamedTempFile::new().expect("a file");
@@ -167,7 +238,7 @@ fn what_does_not_go_with_it_is_refused_in_words() {
     let several = name(&several);
     for (arguments, expected) in [
         (&["--pipeline", "4"][..], "cannot be used with"),
-        (&["--no-keepalive"], "cannot be used with"),
+        (&["--no-keepalive", "--streams", "2"], "has one stream"),
         (&["--http1.0"], "HTTP/1.0 or HTTP/2"),
         (&["--client", "modem"], "clients that speak HTTP/1"),
         (&["--mix", "specweb96"], "cannot be used with"),

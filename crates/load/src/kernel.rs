@@ -274,6 +274,13 @@ impl Kernel {
         socket2::SockRef::from(fd).local_addr().ok()?.as_socket()
     }
 
+    /// Has a socket's close be a reset, which keeps its port busy for nobody.
+    pub(crate) fn reset_at_close(&mut self, fd: &OwnedFd) {
+        self.calls.other += 1;
+        // It fails for no open socket; one that it did fail for would be closed in order.
+        let _ = socket2::SockRef::from(fd).set_linger(Some(std::time::Duration::ZERO));
+    }
+
     /// Closes a socket, which ends its watch too.
     pub(crate) fn close(&mut self, fd: OwnedFd) {
         self.calls.other += 1;

@@ -58,7 +58,8 @@ pub struct Options {
     /// method still says whether a response has a body.
     pub verbatim: Option<Vec<u8>>,
     /// Whether a connection that is done with is closed at once by this side; otherwise the server is given a second to
-    /// close it first, which keeps the port free here.
+    /// close it first, which keeps the port free here. Over HTTP/2 a server in the clear does not close first: what was
+    /// made for a single request is then reset.
     pub hang_up: bool,
     /// How finely the run is told over time.
     pub sampling: Sampling,

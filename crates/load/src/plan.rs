@@ -8,7 +8,7 @@ use crate::schedule::{Arrivals, StopRule};
 use crate::sessions::{Session, Sessions};
 use crate::slices::Slices;
 use crate::workload::Mix;
-use crate::{LoadError, Observer, SlowClient, Sockets, Url};
+use crate::{LoadError, Observer, Protocol, SlowClient, Sockets, Url};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weir_wire::Producer;
@@ -93,7 +93,12 @@ impl Plan {
             none if none.is_empty() => vec![&options.url],
             hosts => hosts,
         };
-        raise_open_files(options.connections, urls.len())?;
+        let closed_slowly = options.protocol != Protocol::Http1 && !options.keep_alive;
+        let lingering = match options.threads {
+            _ if !closed_slowly => lingering_max(options.connections, true),
+            threads => threads * lingering_max(options.connections.div_ceil(threads), false),
+        };
+        raise_open_files(options.connections, lingering, urls.len())?;
         let asks = Table::new(options)?;
         let encrypted = urls.iter().any(|url| url.encrypted);
         let suits = options.directed.is_none()
@@ -171,10 +176,18 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
         .collect()
 }
 
+/// How many connections may wait for the server to close them, beside so many that are open: as many again, as a rule,
+/// since it closes them with its response.
+///
+/// Over HTTP/2 it learns only behind its response that it may, which takes it a turn more: without keep-alive there is
+/// room for more where few are open.
+pub(crate) fn lingering_max(connections: u32, keep_alive: bool) -> u32 {
+    connections.max(if keep_alive { 0 } else { 64 }).min(1024)
+}
+
 /// Raises the limit on open files to what the connections need.
-fn raise_open_files(connections: u32, hosts: usize) -> Result<(), LoadError> {
-    // Lingering connections take up to as many again.
-    let needed = u64::from(connections) * hosts as u64 + u64::from(connections.min(1024)) + OTHER_FILES;
+fn raise_open_files(connections: u32, lingering: u32, hosts: usize) -> Result<(), LoadError> {
+    let needed = u64::from(connections) * hosts as u64 + u64::from(lingering) + OTHER_FILES;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the result.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 || limit.rlim_cur >= needed {

@@ -17,7 +17,8 @@ pub enum Protocol {
     Http1,
     /// HTTP/2: agreed on in the TLS handshake, and with prior knowledge where there is none.
     Http2 {
-        /// Requests under way on a connection, at most; 1 to 10000, and 4000000 on all connections together.
+        /// Requests under way on a connection, at most; 1 to 10000, and 4000000 on all connections together; 1 without
+        /// [`Options::keep_alive`].
         streams: u32,
     },
 }
@@ -41,8 +42,8 @@ impl Protocol {
         if all.clone().any(|(_, request)| request.version == Version::Http10) {
             return wrong("a request has one version: HTTP/1.0 or HTTP/2");
         }
-        if !options.keep_alive {
-            return wrong("a new connection for each request is made over HTTP/1.1 only");
+        if !options.keep_alive && streams > 1 {
+            return wrong("a new connection for each request has one stream: several need connections that are kept");
         }
         let by_proxy = options.reach.proxy.as_ref().is_some_and(|proxy| proxy.kind == ProxyKind::Http);
         if by_proxy && all.any(|(url, _)| !url.encrypted) {

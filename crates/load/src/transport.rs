@@ -152,6 +152,20 @@ impl Stream {
         Ok(count)
     }
 
+    /// Writes the last bytes and, encrypted, the word that nothing follows (RFC 8446 6.1), in one call; what there is no
+    /// room for is lost.
+    pub(crate) fn write_last(&mut self, kernel: &mut Kernel, bytes: &[u8]) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return self.write(kernel, bytes).map(drop) };
+        let _ = tls.writer().write(bytes)?;
+        tls.send_close_notify();
+        let mut sealed = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut sealed)?;
+        }
+        self.sent += kernel.send(self.fd.as_raw_fd(), &sealed)? as u64;
+        Ok(())
+    }
+
     /// Whether encrypted bytes wait for room in the socket.
     #[inline]
     pub(crate) fn is_clogged(&self) -> bool {

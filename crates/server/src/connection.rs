@@ -306,7 +306,7 @@ impl Connection {
             Err(error) => return Err(error),
         };
         let filled = saved + received;
-        self.unread = filled == bench.input.len() || self.ended;
+        self.unread = filled == bench.input.len() || self.ended || self.transport.is_read_out();
         if saved > 0 {
             bench.input[..saved].copy_from_slice(&self.saved);
             self.saved.clear();

@@ -110,6 +110,12 @@ impl Transport {
         }
     }
 
+    /// Whether the peer has said that nothing follows, as TLS does in a message of its own, without the socket's end.
+    #[inline]
+    pub(crate) fn is_read_out(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_read_out())
+    }
+
     /// Whether bytes that were taken have not gone to the socket.
     #[inline]
     pub(crate) fn holds_output(&self) -> bool {

@@ -121,6 +121,62 @@ fn changed_certificates_are_used_and_broken_ones_are_not() {
     harness::wait_until(|| s_client(&site, &[]).contains("subject=CN = site\n"));
 }
 
+/// Says its last words over HTTP/1.1 or HTTP/2 and, in the same segment, that nothing follows; keeps its socket open and
+/// waits for the server's end.
+const LAST_WORDS: &str = r#"
+import socket, ssl, sys, time
+host, port = sys.argv[1].split(":")
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+context.set_alpn_protocols([sys.argv[2]])
+incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+session = context.wrap_bio(incoming, outgoing, server_hostname="a")
+peer = socket.create_connection((host, int(port)), timeout=20)
+while True:
+    try:
+        session.do_handshake()
+        break
+    except ssl.SSLWantReadError:
+        peer.sendall(outgoing.read())
+        incoming.write(peer.recv(65536))
+settings, farewell = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), bytes([0, 0, 8, 7]) + bytes(13)
+request = b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n"
+first, last = {
+    "http/1.1": (request, request),
+    "h2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings, farewell),
+}[sys.argv[2]]
+session.write(first)
+peer.sendall(outgoing.read())
+# What it answers, so that it is at rest when the last words come.
+peer.recv(65536)
+time.sleep(0.3)
+session.write(last)
+try:
+    session.unwrap()
+except ssl.SSLWantReadError:
+    pass
+peer.sendall(outgoing.read())
+while peer.recv(65536):
+    pass
+print(session.selected_alpn_protocol())
+"#;
+
+#[test]
+fn a_client_that_says_with_its_last_words_that_nothing_follows_is_not_waited_for() {
+    let (site, _directory) = site(|directory, options| {
+        options.certificates = vec![certificate::make(directory, "a", &["a"])];
+    });
+    for protocol in ["http/1.1", "h2"] {
+        let addr = site.addr.to_string();
+        let output = Command::new("/usr/bin/python3").args(["-c", LAST_WORDS, &addr, protocol]).output();
+        let output = output.expect("Python starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(said.trim(), protocol, "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let counts = site.stop();
+    assert_eq!((counts.timeouts, counts.connections_broken), (0, 0), "{counts:?}");
+}
+
 #[test]
 fn what_is_no_tls_is_told_or_cut_off() {
     let (site, _directory) = site(|directory, options| {

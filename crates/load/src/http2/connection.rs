@@ -115,6 +115,10 @@ pub(super) struct Connection {
     pub(super) active: u32,
     /// The number of the next stream, if its place is free.
     next_stream: u32,
+    /// The last number that a stream of it may have.
+    last_stream: u32,
+    /// Whether it may carry more than one request.
+    keep_alive: bool,
     /// What the server takes: streams at a time, bytes of bodies, and in one frame.
     pub(super) streams_max: u32,
     /// Whether the server has said how many streams it takes.
@@ -137,7 +141,7 @@ pub(super) struct Connection {
     pub(super) senders: VecDeque<u32>,
     /// Whether the server is known to have ended its stream.
     pub(super) hung_up: bool,
-    /// Whether a write failed: what comes is still read.
+    /// Whether a write failed, or the last was made: what comes is still read.
     pub(super) broken: bool,
     /// Whether it is listed as one with something to write.
     pub(super) listed_touched: bool,
@@ -148,9 +152,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(streams: u32) -> Self {
+    pub(super) fn new(streams: u32, keep_alive: bool) -> Self {
         // With some places to spare the next stream rarely has to be another than the next in number.
         let places = (streams + streams / 4 + 1).next_power_of_two() as usize;
+        let last_stream = if keep_alive { LAST_STREAM - 2 * places as u32 } else { 1 };
         let mut connection = Self {
             phase: Phase::Closed,
             counted: false,
@@ -168,6 +173,8 @@ impl Connection {
             table: vec![Exchange::default(); places].into_boxed_slice(),
             active: 0,
             next_stream: 1,
+            last_stream,
+            keep_alive,
             streams_max: 0,
             streams_told: false,
             window: 0,
@@ -214,7 +221,13 @@ impl Connection {
     /// Whether no stream is left to be begun.
     #[inline]
     pub(super) fn is_used_up(&self) -> bool {
-        self.next_stream > LAST_STREAM - 2 * self.table.len() as u32
+        self.next_stream > self.last_stream
+    }
+
+    /// Whether it is to be left: while the last of many requests are under way, so that another is open before they are
+    /// over; but only after a single one, as the next connection's would be one more than may be under way.
+    pub(super) fn is_to_be_left(&self) -> bool {
+        self.is_used_up() && (self.keep_alive || self.active == 0)
     }
 
     /// Puts a request on a stream of its own; gives its place.

@@ -126,7 +126,11 @@ impl Engine<'_> {
                 self.session_failed(session);
             }
         }
-        self.leave(slot);
+        // With its only request under way a connection is left anyway when that is over, and not replaced before.
+        let connection = &self.connections[slot];
+        if self.wire.keep_alive || connection.active == 0 {
+            self.leave(slot);
+        }
     }
 
     /// Whether a request that the server did not look at is sent again: it may be, whatever it asks (RFC 9113 8.7), but

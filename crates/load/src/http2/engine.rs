@@ -17,7 +17,7 @@ use crate::engine::NEVER;
 use crate::events::Events;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
 use crate::options::{Control, Published};
-use crate::plan::{Host, Plan, Share};
+use crate::plan::{self, Host, Plan, Share};
 use crate::schedule::Arrivals;
 use crate::slices::Slices;
 use crate::tally::{Durations, Tally};
@@ -108,7 +108,7 @@ pub(crate) struct Engine<'a> {
 impl<'a> Engine<'a> {
     pub(crate) fn new(plan: &'a Plan, wire: &'a Wire, control: &'a Control, share: Share) -> Result<Self, LoadError> {
         let kernel = Kernel::new(&plan.sockets).map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
-        let slots = share.connections + share.connections.min(1024);
+        let slots = share.connections + plan::lingering_max(share.connections, wire.keep_alive);
         let places = share.arrivals.is_none().then_some(share.connections);
         let clients = Clients::new(plan.sources, places);
         let next_arrival_ns = share.arrivals.as_ref().map_or(NEVER, |arrivals| arrivals.next_before(share.end_ns));
@@ -121,7 +121,7 @@ impl<'a> Engine<'a> {
             chooser: share.chooser,
             control,
             kernel,
-            connections: (0..slots).map(|_| Connection::new(wire.streams)).collect(),
+            connections: (0..slots).map(|_| Connection::new(wire.streams, wire.keep_alive)).collect(),
             free: (0..slots).rev().collect(),
             roomy: Vec::with_capacity(slots as usize),
             touched: Vec::with_capacity(slots as usize),
@@ -326,6 +326,8 @@ impl<'a> Engine<'a> {
             let read = stream.read(&mut self.kernel, &mut self.buffer);
             self.now_ns = monotonic_ns();
             let count = match read {
+                // TLS says so before the socket ends; whoever ends that first has a port that stays busy.
+                Ok(0) if connection.linger_until_ns != 0 && flags & HANGUP == 0 => return,
                 Ok(0) => return self.lost(slot, Outcome::Closed),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -511,7 +513,7 @@ impl<'a> Engine<'a> {
                 connection.listed_roomy = true;
                 self.roomy.push(slot as u32);
             }
-        } else if connection.phase == Phase::Open && connection.is_used_up() {
+        } else if connection.phase == Phase::Open && connection.is_to_be_left() {
             self.leave(slot);
         } else if connection.phase == Phase::Leaving && connection.active == 0 {
             self.left(slot);

@@ -324,9 +324,17 @@ impl Engine<'_> {
     }
 
     /// The last request of a connection that is left is over.
+    ///
+    /// The server has said that it will close, or is told that it may: it is given the time to do so first, which keeps
+    /// the port free here.
     pub(super) fn left(&mut self, slot: usize) {
+        let connection = &self.connections[slot];
+        let mut at_once = connection.counted || connection.hung_up;
+        if !self.wire.keep_alive && !connection.hung_up && !connection.broken {
+            at_once |= !self.say_farewell(slot);
+        }
         let connection = &mut self.connections[slot];
-        if connection.counted || connection.hung_up {
+        if at_once {
             let session = connection.session;
             self.close(slot);
             self.session_goes_on(session);
@@ -334,6 +342,24 @@ impl Engine<'_> {
         } else if connection.linger_until_ns == 0 {
             connection.linger_until_ns = self.now_ns + LINGER_NS;
         }
+    }
+
+    /// Ends our side of a connection whose only request is over, as RFC 9113 6.8 and RFC 8446 6.1 have it; tells whether
+    /// the server is to close it thereupon.
+    ///
+    /// Encrypted, it learns from TLS that nothing follows. In the clear only the socket's end says so to many, which would
+    /// keep our port busy for a minute: the socket is reset in its place.
+    fn say_farewell(&mut self, slot: usize) -> bool {
+        let connection = &mut self.connections[slot];
+        connection.broken = true;
+        connection.say_goodbye();
+        let Some(stream) = &mut connection.stream else { return false };
+        // Whether it arrives changes nothing: the connection is closed either way.
+        let _ = stream.write_last(&mut self.kernel, &connection.out[connection.out_at..]);
+        if !self.encrypted && !self.plan.hang_up {
+            self.kernel.reset_at_close(stream.fd());
+        }
+        self.encrypted && !self.plan.hang_up
     }
 
     /// Closes a connection and frees its slot.

@@ -2,7 +2,7 @@
 
 use super::Malformed;
 use super::connection::Connection;
-use super::frames::{DATA, END_STREAM, FRAME_BYTES_MAX, RST_STREAM};
+use super::frames::{DATA, END_STREAM, FRAME_BYTES_MAX, GOAWAY, RST_STREAM};
 use super::wire::{Asked, frame};
 
 /// Bytes of bodies that are put into frames ahead of their write.
@@ -103,5 +103,10 @@ impl Connection {
     /// Tells the server that a stream is given up.
     pub(super) fn say_reset(&mut self, stream: u32, code: u32) {
         frame(&mut self.out, RST_STREAM, 0, stream, &code.to_be_bytes());
+    }
+
+    /// Tells the server that no more follows: no stream of its own was taken, and nothing is wrong.
+    pub(super) fn say_goodbye(&mut self) {
+        frame(&mut self.out, GOAWAY, 0, 0, &[0; 8]);
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Wire {
     pub(super) asks: Vec<Asked>,
     /// The most requests under way on a connection.
     pub(super) streams: u32,
+    /// Whether a connection carries more than one request.
+    pub(super) keep_alive: bool,
     /// Whether requests are put together as they go, with the cookies of their connection's jar.
     pub(super) cookie_jar: bool,
 }
@@ -91,7 +93,8 @@ impl Wire {
             true => one.iter().map(|(url, request)| Asked::new(url, request, cookies)).collect(),
             false => asks.list.iter().map(|ask| Asked::new(&ask.url, &ask.request, cookies)).collect(),
         };
-        Ok(Some(Self { preface: preface(), asks: list?, streams, cookie_jar: asks.cookie_jar }))
+        let keep_alive = options.keep_alive;
+        Ok(Some(Self { preface: preface(), asks: list?, streams, keep_alive, cookie_jar: asks.cookie_jar }))
     }
 }
 
@@ -261,7 +264,9 @@ mod tests {
         }
         assert!(wire(|options| options.request.headers = vec![("TE".to_owned(), "trailers".to_owned())]).is_ok());
         assert!(wire(|options| options.request.headers = vec![("X".to_owned(), "y".repeat(70_000))]).is_err());
-        assert!(wire(|options| options.pipeline = 2).is_err() && wire(|options| options.keep_alive = false).is_err());
+        assert!(wire(|options| options.pipeline = 2).is_err());
+        // Three streams, of which a connection for one request has no use.
+        assert!(wire(|options| options.keep_alive = false).is_err());
         assert!(wire(|options| options.protocol = Protocol::Http2 { streams: 0 }).is_err());
     }
 }

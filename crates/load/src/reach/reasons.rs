@@ -23,8 +23,11 @@ pub struct Reason {
 pub(crate) struct Reasons(Vec<Reason>);
 
 impl Reasons {
-    /// Counts a reason.
+    /// Counts a reason, if anything failed for it.
     pub(crate) fn note(&mut self, outcome: Outcome, words: &str, count: u64) {
+        if count == 0 {
+            return;
+        }
         let end = words.char_indices().map(|(at, _)| at).find(|at| *at >= TEXT_BYTES_MAX).unwrap_or(words.len());
         let words = &words[..end];
         if let Some(known) = self.0.iter_mut().find(|known| known.outcome == outcome && known.words == words) {

@@ -11,7 +11,7 @@ mod user;
 pub(crate) use user::User;
 
 use crate::options::{CertificateFiles, LogTarget, Options};
-use std::fs::{self, File};
+use fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -205,9 +205,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let at = |name: &str| folder.path().canonicalize().expect("it is there").join(name);
         for name in ["www", "live", "archive", "log"] {
-            std::fs::create_dir(at(name)).expect("creates");
+            fs::create_dir(at(name)).expect("creates");
         }
-        std::fs::write(at("archive/a.pem"), "").expect("writes");
+        fs::write(at("archive/a.pem"), "").expect("writes");
         std::os::unix::fs::symlink("../archive/a.pem", at("live/a.pem")).expect("links");
         let mut options = Options::new(at("www"));
         options.certificates = vec![CertificateFiles::new(at("live/a.pem"), at("live/a.pem"))];

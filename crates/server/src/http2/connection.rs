@@ -324,7 +324,7 @@ impl Connection {
             Err(error) => return Err(error),
         };
         let filled = saved + received;
-        self.unread = filled == bench.input.len() || self.ended;
+        self.unread = filled == bench.input.len() || self.ended || self.transport.is_read_out();
         bench.input[..saved].copy_from_slice(&self.saved);
         self.saved.clear();
         Ok(Input::Bytes(filled))

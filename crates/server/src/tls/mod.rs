@@ -33,6 +33,8 @@ pub(crate) struct Session {
     index: usize,
     state: State,
     first_byte: Option<u8>,
+    /// The end of what the peer says was read; it may be told together with its last bytes.
+    is_read_out: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +61,17 @@ impl Session {
         let mut tls = ServerConnection::new(Arc::clone(config))?;
         // Bounded by who writes: never more than SEALED_BYTES_MAX while anything is held.
         tls.set_buffer_limit(None);
-        Ok(Self { tls, counters: counters.clone(), index, state: State::Handshake, first_byte: None })
+        let (state, counters) = (State::Handshake, counters.clone());
+        Ok(Self { tls, counters, index, state, first_byte: None, is_read_out: false })
     }
 
     pub(crate) fn agreed_on_http2(&self) -> bool {
         self.tls.alpn_protocol() == Some(b"h2")
+    }
+
+    /// Whether nothing more will come, though the socket may be open: no event tells of it again.
+    pub(crate) fn is_read_out(&self) -> bool {
+        self.is_read_out
     }
 
     pub(crate) fn holds_output(&self) -> bool {
@@ -76,7 +84,10 @@ impl Session {
         let mut is_drained = false;
         loop {
             match self.tls.reader().read(&mut buffer[filled..]) {
-                Ok(0) => return Ok(filled),
+                Ok(0) => {
+                    self.is_read_out = true;
+                    return Ok(filled);
+                }
                 Ok(read) => {
                     filled += read;
                     if filled == buffer.len() {
