@@ -132,7 +132,8 @@ mod tests {
             room.decimal(number >> shift);
             let used = room.used();
             prop_assert!(!room.is_short());
-            prop_assert_eq!(&bytes[..used], (number >> shift).to_string().as_bytes());
+            let expected = (number >> shift).to_string();
+            prop_assert_eq!(&bytes[..used], expected.as_bytes());
         }
 
         #[test]

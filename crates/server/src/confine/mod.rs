@@ -11,7 +11,7 @@ mod user;
 pub(crate) use user::User;
 
 use crate::options::{CertificateFiles, LogTarget, Options};
-use fs::{self, File};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
