@@ -15,10 +15,15 @@ pub struct AtRest {
 impl Policy {
     /// What decides for the sessions of a pattern. `None`: there is more to it, or its rules look at sessions later, too.
     pub fn at_rest(&self, pattern: usize) -> Option<AtRest> {
-        let block = &self.blocks[pattern];
-        if !block.session_rules.is_empty() {
+        if !self.blocks[pattern].session_rules.is_empty() {
             return None;
         }
+        self.starts_at_rest(pattern)
+    }
+
+    /// The same of the sessions' beginnings alone. `None`: there is more to it.
+    pub fn starts_at_rest(&self, pattern: usize) -> Option<AtRest> {
+        let block = &self.blocks[pattern];
         let mut at_rest = AtRest::default();
         for rule in block.start_rules.iter().map(|&rule| &self.rules[rule]) {
             if remembers(rule) {
@@ -121,5 +126,9 @@ mod tests {
         ] {
             assert_eq!(at_rest(rule), None, "{rule}");
         }
+        // What is looked at later may begin as others do.
+        let text = "atom \"/v/*\" { variants full > small; rule drop: during if rtt@client > 1s then next down; }";
+        let (policy, _) = Policy::read("x.policy", text).expect("no mistakes");
+        assert!(policy.at_rest(0).is_none() && policy.starts_at_rest(0) == Some(AtRest::default()));
     }
 }

@@ -197,7 +197,7 @@ impl Replay {
         let Self { engine, state, header, .. } = self;
         let Some(atom) = engine.atom(state, path) else { return };
         let policy = engine.policy();
-        let is_at_rest = policy.pattern_of(path).is_some_and(|pattern| policy.at_rest(pattern).is_some());
+        let is_at_rest = policy.pattern_of(path).is_some_and(|pattern| policy.starts_at_rest(pattern).is_some());
         let known = [(Resource::Bandwidth, bandwidth_bps), (Resource::Rtt, rtt_s)];
         for _ in 0..sessions {
             let before = decisions.len();

@@ -200,8 +200,15 @@ fn what_was_recorded_leads_to_the_same_decisions_again() {
 #[test]
 fn sessions_of_which_nothing_is_decided_are_recorded_by_number_and_others_rules_decide_for_each() {
     let _turn = alone();
+    recorded_by_number("");
+    // These are looked at later, so that the rules know those that are under way then.
+    recorded_by_number("rule drop: during if rtt@client > 90s then next down;");
+}
+
+fn recorded_by_number(more: &str) {
     let policy = |rtt: &str| {
-        format!("atom \"/v/*\" {{ variants full > small;\nrule fit: at start if rtt@client {rtt} then use small; }}\n")
+        let fit = format!("rule fit: at start if rtt@client {rtt} then use small;");
+        format!("atom \"/v/*\" {{ variants full > small;\n{fit}\n{more} }}\n")
     };
     let (_kept, folder) = folder(&policy("> 100s"));
     let served = serve(&folder, &["--policy", "flood.policy", "--decisions", "log.jsonl"], "site");

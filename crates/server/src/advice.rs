@@ -1,5 +1,9 @@
 //! The seam between the server, which carries decisions out, and whoever knows rules and makes them.
 
+use crate::variants::FULL;
+use std::ops::Deref;
+use std::sync::Arc;
+
 /// What a request is about, for whoever knows rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
@@ -16,7 +20,7 @@ pub struct Question<'a> {
 }
 
 /// What is known of a client's connection; `None` is unknown.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Link {
     /// Bits a second that the client takes while there is something for it.
     pub bandwidth_bps: Option<f64>,
@@ -27,9 +31,8 @@ pub struct Link {
 /// What is to be done with a request or a response under way.
 #[derive(Debug, Clone, Default)]
 pub struct Advice {
-    /// The variant to answer with, by its name; a list with spaces between names those that stand in for a missing one,
-    /// in this order. `full` is the file itself. None = nothing is chosen.
-    pub variant: Option<std::sync::Arc<str>>,
+    /// The variant to answer with. None = nothing is chosen.
+    pub variant: Option<Names>,
     /// Refuse it with 503; the client may come again after so many seconds.
     pub refuse_retry_after_s: Option<u32>,
     /// What the cache has may be sent without a look at the file, and a page as it was assembled before, where that was
@@ -39,6 +42,41 @@ pub struct Advice {
     pub ticket: u64,
     /// What the next question for this path comes with, from the same loop.
     pub remember: u64,
+}
+
+/// Variants to answer with, by name: the first that is there. `full` is the file itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Names {
+    /// The file itself: nearly every answer, so that it is said without a text.
+    Full,
+    /// A list with spaces between: behind the first one those that stand in for it where it is missing, in this order.
+    Listed(Arc<str>),
+}
+
+impl Deref for Names {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Full => FULL,
+            Self::Listed(names) => names,
+        }
+    }
+}
+
+impl From<&str> for Names {
+    fn from(names: &str) -> Self {
+        if names == FULL { Self::Full } else { Self::Listed(names.into()) }
+    }
+}
+
+impl From<Names> for Arc<str> {
+    fn from(names: Names) -> Self {
+        match names {
+            Names::Full => FULL.into(),
+            Names::Listed(names) => names,
+        }
+    }
 }
 
 /// Asked by the event loops, from several threads; must not block.
@@ -58,7 +96,7 @@ pub trait Adviser: Send + Sync + std::fmt::Debug {
     /// A request for a governed path is about to be answered.
     fn begin(&self, question: &Question<'_>) -> Advice;
     /// A response of a governed path is under way, at most every 100 ms: another variant to go on with?
-    fn during(&self, connection: u64, link: Link) -> Option<std::sync::Arc<str>>;
+    fn during(&self, connection: u64, link: Link) -> Option<Arc<str>>;
     /// It is over; the ticket is that of the advice.
     fn end(&self, connection: u64, ticket: u64, bytes: u64, failed: bool);
 }

@@ -47,27 +47,35 @@ impl Advisory {
         self.adviser.edition()
     }
 
-    /// Asks what to do with a request for content that is governed, at a time of the loop's clock. What is returned
-    /// beside that tells of the end when it is dropped.
-    pub(crate) fn begin(
-        self: &Rc<Self>,
-        request: &Request<'_>,
-        atom: &Atom,
-        caller: Caller,
-        now_ms: u64,
-    ) -> (Advice, Box<Advised>) {
+    /// Asks what to do with a request for content that is governed, at a time of the loop's clock. Whoever asks tells
+    /// what came of it ([`Self::begun`]).
+    #[inline]
+    pub(crate) fn ask(&self, request: &Request<'_>, atom: &Atom, caller: &Caller, now_ms: u64) -> Advice {
         let mut link = self.link(caller, now_ms);
-        let told = request.hints.link();
-        link.bandwidth_bps = link.bandwidth_bps.or(told.bandwidth_bps);
-        link.rtt_s = link.rtt_s.or(told.rtt_s);
+        if !request.hints.are_silent() {
+            let told = request.hints.link();
+            link.bandwidth_bps = link.bandwidth_bps.or(told.bandwidth_bps);
+            link.rtt_s = link.rtt_s.or(told.rtt_s);
+        }
         let (client, connection) = (caller.client, caller.connection);
         let (path, remembered) = (atom.asked_as.as_deref().unwrap_or_default(), atom.remembered.get());
-        let advice = self.adviser.begin(&Question { path, client, connection, link, remembered });
+        self.adviser.begin(&Question { path, client, connection, link, remembered })
+    }
+
+    /// A response begins as it was advised: what is put into `advised` tells of its end when it is dropped.
+    #[inline]
+    pub(crate) fn begun(
+        self: &Rc<Self>,
+        atom: &Atom,
+        caller: &Caller,
+        now_ms: u64,
+        advice: &Advice,
+        advised: &mut Option<Advised>,
+    ) {
         atom.remembered.set(advice.remember);
-        self.counts().advised.add(1);
-        let advised = Advised {
+        *advised = Some(Advised {
             advisory: Rc::clone(self),
-            caller,
+            caller: *caller,
             ticket: advice.ticket,
             looked_ms: now_ms,
             bytes: 0,
@@ -77,12 +85,18 @@ impl Advisory {
             is_stale: false,
             released_bytes: 0,
             stream: None,
-        };
-        (advice, Box::new(advised))
+        });
     }
 
     /// What is known of a client's connection now.
-    fn link(&self, caller: Caller, now_ms: u64) -> Link {
+    #[inline]
+    fn link(&self, caller: &Caller, now_ms: u64) -> Link {
+        let at_hand = self.links.borrow().at_hand(caller.connection, now_ms);
+        at_hand.unwrap_or_else(|| self.look(caller, now_ms))
+    }
+
+    #[cold]
+    fn look(&self, caller: &Caller, now_ms: u64) -> Link {
         let mut links = self.links.borrow_mut();
         if let Some(known) = links.known(caller.connection, now_ms) {
             return known;
@@ -151,7 +165,7 @@ impl Advised {
             return;
         }
         self.looked_ms = now_ms;
-        let link = self.advisory.link(self.caller, now_ms);
+        let link = self.advisory.link(&self.caller, now_ms);
         let wanted = self.advisory.adviser.during(self.caller.connection, link);
         if let Some(stream) = &mut self.stream {
             stream.pace(link);

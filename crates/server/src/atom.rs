@@ -220,6 +220,15 @@ impl Atom {
         if of.as_deref() == variant { Rc::clone(chosen) } else { Rc::new(self.describe_chosen(variant)) }
     }
 
+    /// The same as the file itself, which is the choice for nearly everybody.
+    #[inline]
+    pub(crate) fn chosen_as_it_is(&self) -> Rc<Self> {
+        match self.chosen.get() {
+            Some((None, chosen)) => Rc::clone(chosen),
+            _ => self.chosen(None),
+        }
+    }
+
     /// What others may get is not kept for them, and only the tag says which one it is: variants may be of one time.
     fn describe_chosen(&self, variant: Option<&str>) -> Self {
         let etag = variant.map_or_else(|| self.etag.clone(), |name| variants::tag(&self.etag, name));

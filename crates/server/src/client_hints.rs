@@ -10,7 +10,7 @@ pub(crate) const NAMES: &str = "Save-Data, Downlink, RTT, ECT";
 const SAVING_BPS: u32 = 50_000;
 
 /// What a client says of its connection, in little room: every request has it. Nothing is said by 0.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Hints {
     saves: bool,
     rtt_ms: Option<NonZeroU16>,
@@ -43,6 +43,12 @@ impl Hints {
             b"3g" => 700_000,
             _ => 0,
         });
+    }
+
+    /// Whether nothing at all is said.
+    #[inline]
+    pub(crate) fn are_silent(self) -> bool {
+        self == Self::default()
     }
 
     /// All of it together.

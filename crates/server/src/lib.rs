@@ -116,7 +116,7 @@ mod watches;
 mod workbench;
 
 pub use admin::{Admin, AdminError, AdminToken, Teller};
-pub use advice::{Advice, Adviser, Link, Question};
+pub use advice::{Advice, Adviser, Link, Names, Question};
 pub use arm_rules::{ArmRules, ArmRulesError};
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,

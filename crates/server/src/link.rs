@@ -127,7 +127,8 @@ impl Probe {
 #[derive(Debug, Clone, Copy, Default)]
 struct AtHand {
     connection: u64,
-    looked_ms: Option<u64>,
+    /// When another look is due; 0 where there was none.
+    until_ms: u64,
     told: Link,
 }
 
@@ -144,14 +145,17 @@ pub(crate) struct Links {
 }
 
 impl Links {
+    /// What is known of a connection where no look is due, and it is one of those whose last look is at hand.
+    #[inline]
+    pub(crate) fn at_hand(&self, connection: u64, now_ms: u64) -> Option<Link> {
+        let AtHand { connection: of, until_ms, told } = self.at_hand.get(connection as usize % AT_HAND)?;
+        (*of == connection && now_ms < *until_ms).then_some(*told)
+    }
+
     /// What is known of a connection where no look is due.
     pub(crate) fn known(&self, connection: u64, now_ms: u64) -> Option<Link> {
-        if let Some(AtHand { connection: other, looked_ms: Some(looked_ms), told }) =
-            self.at_hand.get(connection as usize % AT_HAND)
-            && *other == connection
-            && now_ms.saturating_sub(*looked_ms) < LOOK_MS
-        {
-            return Some(*told);
+        if let Some(told) = self.at_hand(connection, now_ms) {
+            return Some(told);
         }
         let probe = self.probes.get(&connection)?;
         (now_ms.saturating_sub(probe.looked_ms) < LOOK_MS).then_some(probe.told)
@@ -190,8 +194,8 @@ impl Links {
         }
         self.keep(connection, probe, now_ms);
         self.at_hand.resize(AT_HAND, AtHand::default());
-        let looked_ms = Some(now_ms);
-        self.at_hand[connection as usize % AT_HAND] = AtHand { connection, looked_ms, told: probe.told };
+        let until_ms = now_ms.saturating_add(LOOK_MS);
+        self.at_hand[connection as usize % AT_HAND] = AtHand { connection, until_ms, told: probe.told };
         probe.told
     }
 

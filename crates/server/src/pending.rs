@@ -25,7 +25,7 @@ pub(crate) struct Pending {
     /// The business transaction that it is.
     pub(crate) arm: Told,
     /// Who was asked about it, and the source of what is made piece by piece.
-    pub(crate) advised: Option<Box<Advised>>,
+    pub(crate) advised: Option<Advised>,
     /// Its place among those that may be under way.
     pub(crate) place: Option<Place>,
 }
@@ -38,7 +38,9 @@ impl Pending {
         self.head_bytes = 0;
         self.log.clear();
         self.arm = Told::default();
-        self.advised = None;
+        if self.advised.is_some() {
+            self.advised = None;
+        }
         if self.place.is_some() {
             self.place = None;
         }
@@ -86,7 +88,7 @@ impl Pending {
     /// Whether more is made once the sink has taken what there is.
     #[inline]
     pub(crate) fn continues(&self) -> bool {
-        self.advised.as_ref().is_some_and(|advised| advised.continues())
+        self.advised.as_ref().is_some_and(Advised::continues)
     }
 
     /// Makes the next piece in the place of what was taken.
@@ -104,12 +106,14 @@ impl Pending {
     }
 
     /// Tells those who were asked about it of its end.
-    #[cold]
+    #[inline(never)]
     pub(crate) fn settle_advised(&mut self) {
         let (bytes, is_finished) = (self.sent_bytes(), self.is_finished());
-        if let Some(mut advised) = self.advised.take() {
+        if let Some(advised) = &mut self.advised {
             advised.settle(bytes, is_finished);
         }
+        // In its place: it tells as it is dropped.
+        self.advised = None;
     }
 
     /// Bytes that the socket has taken, the head's included.

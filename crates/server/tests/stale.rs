@@ -8,14 +8,14 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weir_server::{Advice, Adviser, Link, Options, Question, parse_configuration};
+use weir_server::{Advice, Adviser, Link, Names, Options, Question, parse_configuration};
 
 /// Governs everything below `/v/`.
 #[derive(Debug, Default)]
 struct Told {
     /// 0 = nothing may be stale.
     stale_ms_max: AtomicU64,
-    variant: Mutex<Option<Arc<str>>>,
+    variant: Mutex<Option<Names>>,
 }
 
 impl Told {

@@ -1,50 +1,58 @@
 //! What the event loops ask: a lookup in the loop's own book, a share to refuse, and for sessions the rules themselves.
 //! No call waits for anything: whoever finds a book open tries again for some microseconds, and then goes without.
 
+use crate::book::Book;
 use crate::hands::Standing;
-use crate::ledger::{Ledger, Ticket};
+use crate::ledger::{Beginning, Ledger, NOWHERE};
+use crate::regulars::{Answer, AtRestNow, Regulars};
 use crate::rulebook::{Begun, Rulebook};
 use crate::shed::Shed;
 use crate::stale::Stale;
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::ticket::Ticket;
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_adapt::{AtRest, Policy};
-use weir_server::{Advice, Adviser, Link, Question};
+use weir_server::{Advice, Adviser, Link, Names, Question};
 
-/// Tries to open a book that somebody has open, some 20 us in all.
+/// Tries to find the rules free that somebody is asking, some 20 us in all.
 const TRIES: u32 = 400;
 /// Ends of responses that wait for the book; it is open for a fraction of a millisecond once a tick.
 const LATE_MAX: usize = 4096;
 /// A refused client is asked to come back after as many seconds as this and up to seven more, not all at once.
 const RETRY_AFTER_S: u32 = 2;
-/// Links for which a loop remembers, until the next tick, that nothing is decided.
-const AT_REST_MAX: usize = 4096;
 
 /// What loops and the controller share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Of no other one in this process.
     id: u64,
+    glance: Glance,
+    published: Mutex<Arc<Published>>,
+    pub(crate) rules: Mutex<Rulebook>,
+    pub(crate) ledgers: Mutex<Vec<Arc<Book<Ledger>>>>,
+    pub(crate) undecided: AtomicU64,
+    /// Whether everything that the rules are told is written down, and so has to be told.
+    is_recorded: bool,
+    started: (Instant, u64),
+}
+
+/// What each loop looks at with each request; apart from what they write, so that it stays in the caches of all.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Glance {
     /// Counts what was published, so that a loop sees at a glance whether there is something new.
     edition: AtomicU64,
-    published: Mutex<Arc<Published>>,
     /// The number of the policy that was published last.
     policy: AtomicU64,
     /// Whether some answers may be stale, by what was published last.
     may_be_stale: AtomicBool,
-    pub(crate) rules: Mutex<Rulebook>,
-    pub(crate) ledgers: Mutex<Vec<Arc<Mutex<Ledger>>>>,
-    pub(crate) undecided: AtomicU64,
     /// Counts ticks, twice each: between two even numbers the rules know of a node and an atom what they knew at the
     /// first. It is odd while they are told of more, where somebody writes that down.
     ticks: AtomicU64,
-    /// Whether everything that the rules are told is written down, and so has to be told.
-    is_recorded: bool,
-    started: (Instant, u64),
 }
 
 /// What holds until the next edition.
@@ -69,8 +77,10 @@ struct Sessions {
     is_decided: bool,
     /// On what it depends that nothing is decided, where that is only the client's link.
     at_rest: Option<AtRest>,
+    /// They are looked at later, and begin in a way that depends on their link alone.
+    goes_on: bool,
     /// Its variants, each with those that stand in for it.
-    names: Vec<Arc<str>>,
+    names: Vec<Names>,
 }
 
 /// What a loop has at hand.
@@ -78,20 +88,17 @@ struct Desk {
     id: u64,
     edition: u64,
     published: Arc<Published>,
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Book<Ledger>>,
     /// Ends of responses that came while the book was open: connections, tickets, and whether they failed.
     late: Vec<(u64, Ticket, bool)>,
-    at_rest: AtRestNow,
+    known: Known,
 }
 
-/// For which links nothing is decided as sessions begin.
+/// What a loop knows without asking.
 #[derive(Debug, Default)]
-struct AtRestNow {
-    /// Since which tick, by the policy of which number.
-    now: (u64, u64),
-    /// Patterns and pieces, and the one that was asked about last.
-    pieces: FxHashSet<(usize, u64)>,
-    last: Option<(usize, u64)>,
+struct Known {
+    at_rest: AtRestNow,
+    regulars: Regulars,
 }
 
 thread_local! {
@@ -104,8 +111,10 @@ impl Published {
         let patterns = policy.patterns().count();
         let sessions = (0..patterns).map(|pattern| {
             let variants = policy.variants(pattern);
-            let names = variants.iter().map(|variant| with_better(variants, variant)).collect();
-            Sessions { is_decided: policy.decides_for_sessions(pattern), at_rest: policy.at_rest(pattern), names }
+            let names = variants.iter().map(|variant| Names::from(&*with_better(variants, variant))).collect();
+            let (is_decided, at_rest) = (policy.decides_for_sessions(pattern), policy.at_rest(pattern));
+            let goes_on = at_rest.is_none() && policy.starts_at_rest(pattern).is_some();
+            Sessions { is_decided, at_rest, goes_on, names }
         });
         let (sessions, asks) = (sessions.collect(), policy.asks_of_links());
         let (atom_sheds, stale) = (FxHashMap::default(), Stale::default());
@@ -119,6 +128,11 @@ impl Published {
             // A look-up for each request only while some atom has a share of its own.
             if self.atom_sheds.is_empty() { None } else { self.atom_sheds.get(path).and_then(next) }
         })
+    }
+
+    /// Whether a share is refused of the requests for a path.
+    fn has_share(&self, path: &str, pattern: usize) -> bool {
+        self.by_pattern[pattern].is_some() || self.atom_sheds.contains_key(path)
     }
 
     /// What rules ask of a link.
@@ -161,14 +175,16 @@ impl Shared {
         let is_recorded = rules.is_recorded();
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            edition: AtomicU64::new(0),
-            policy: AtomicU64::new(published.number),
-            may_be_stale: AtomicBool::new(false),
+            glance: Glance {
+                edition: AtomicU64::new(0),
+                policy: AtomicU64::new(published.number),
+                may_be_stale: AtomicBool::new(false),
+                ticks: AtomicU64::new(0),
+            },
             published: Mutex::new(Arc::new(published)),
             rules: Mutex::new(rules),
             ledgers: Mutex::default(),
             undecided: AtomicU64::new(0),
-            ticks: AtomicU64::new(0),
             is_recorded,
             started,
         }
@@ -187,56 +203,82 @@ impl Shared {
     pub(crate) fn publish(&self, published: Published) {
         let (number, may_be_stale) = (published.number, published.stale.is_any());
         *wait_for(&self.published) = Arc::new(published);
-        self.policy.store(number, Ordering::Release);
-        self.may_be_stale.store(may_be_stale, Ordering::Release);
-        self.edition.fetch_add(1, Ordering::Release);
+        self.glance.policy.store(number, Ordering::Release);
+        self.glance.may_be_stale.store(may_be_stale, Ordering::Release);
+        self.glance.edition.fetch_add(1, Ordering::Release);
     }
 
     /// The rules are about to be told of more. Until [`Self::ticked`] all sessions are told, where somebody writes down
     /// what is: whoever opens a ledger after this finds in it all of those that passed before.
     pub(crate) fn telling(&self) {
         if self.is_recorded {
-            self.ticks.fetch_or(1, Ordering::AcqRel);
+            self.glance.ticks.fetch_or(1, Ordering::AcqRel);
         }
     }
 
     /// The rules have been told of another tick. There is one controller, so that nobody else counts.
     pub(crate) fn ticked(&self) {
-        let now = self.ticks.load(Ordering::Acquire);
-        self.ticks.store((now | 1) + 1, Ordering::Release);
+        let now = self.glance.ticks.load(Ordering::Acquire);
+        self.glance.ticks.store((now | 1) + 1, Ordering::Release);
     }
 
     /// Has a loop look at what holds now, with its book open; `None`: the book is not free.
-    fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut Ledger, &mut AtRestNow) -> R) -> Option<R> {
+    #[inline]
+    fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut Ledger, &mut Known) -> R) -> Option<R> {
         let looked = DESK.try_with(|desk| {
             let mut desk = desk.try_borrow_mut().ok()?;
-            if desk.as_ref().is_none_or(|desk| desk.id != self.id) {
-                let ledger = Arc::new(Mutex::new(Ledger::default()));
-                // Once in a loop's life.
-                wait_for(&self.ledgers).push(Arc::clone(&ledger));
-                let edition = self.edition.load(Ordering::Acquire);
-                let (published, at_rest) = (self.published(), AtRestNow::default());
-                *desk = Some(Desk { id: self.id, edition, published, ledger, late: Vec::new(), at_rest });
+            let edition = self.glance.edition.load(Ordering::Acquire);
+            if desk.as_ref().is_none_or(|desk| desk.id != self.id || desk.edition != edition) {
+                self.sit_down(&mut desk);
             }
             let desk = desk.as_mut()?;
-            let edition = self.edition.load(Ordering::Acquire);
-            if edition != desk.edition
-                && let Ok(published) = self.published.try_lock()
-            {
-                (desk.edition, desk.published) = (edition, Arc::clone(&published));
-            }
-            let mut ledger = open(&desk.ledger)?;
+            let mut ledger = desk.ledger.open()?;
             if !desk.late.is_empty() {
-                for (connection, ticket, has_failed) in desk.late.drain(..) {
-                    if ledger.end(connection, ticket, has_failed) {
-                        ledger.ended(connection);
-                    }
-                }
+                end_late(&mut desk.late, &mut ledger);
             }
-            Some(with(&desk.published, &mut ledger, &mut desk.at_rest))
+            Some(with(&desk.published, &mut ledger, &mut desk.known))
         });
         // A thread that ends drops what it has under way when its books are closed already.
         looked.ok().flatten()
+    }
+
+    /// Gives a loop what it has at hand, or has it go by what was published since.
+    #[cold]
+    fn sit_down(&self, desk: &mut Option<Desk>) {
+        let edition = self.glance.edition.load(Ordering::Acquire);
+        if let Some(desk) = desk.as_mut().filter(|desk| desk.id == self.id) {
+            if let Ok(published) = self.published.try_lock() {
+                (desk.edition, desk.published) = (edition, Arc::clone(&published));
+                desk.known.regulars.forget();
+            }
+            return;
+        }
+        let ledger = Arc::new(Book::<Ledger>::default());
+        // Once in a loop's life.
+        wait_for(&self.ledgers).push(Arc::clone(&ledger));
+        let (published, known) = (self.published(), Known::default());
+        *desk = Some(Desk { id: self.id, edition, published, ledger, late: Vec::new(), known });
+    }
+
+    /// What was answered to a question like this one, where nothing has changed since; the request is counted.
+    #[inline]
+    fn answer_again(&self, question: &Question<'_>) -> Option<Answer> {
+        let answered = DESK.try_with(|desk| {
+            let mut desk = desk.try_borrow_mut().ok()?;
+            let desk = desk.as_mut()?;
+            let edition = self.glance.edition.load(Ordering::Acquire);
+            if desk.id != self.id || desk.edition != edition || !desk.late.is_empty() {
+                return None;
+            }
+            let mut ledger = desk.ledger.try_open()?;
+            let regular = desk.known.regulars.of(question.connection, question.remembered);
+            if !regular.holds(question, self.glance.ticks.load(Ordering::Acquire)) {
+                return None;
+            }
+            let answer = regular.answer?;
+            ledger.again(question.remembered, regular.period, answer.kind).then_some(answer)
+        });
+        answered.ok().flatten()
     }
 
     /// Notes the end of a response for when the book is free.
@@ -252,73 +294,138 @@ impl Shared {
         }
     }
 
-    /// Asks the rules for the variant of a session that begins; the ticket of its response, and what to do. What is known
+    #[inline(never)]
+    fn end_session(&self, connection: u64, ledger: &mut Ledger) {
+        match open(&self.rules) {
+            Some(mut rules) => rules.end(self.now_ms(), connection),
+            None => ledger.ended(connection),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_anew(&self, question: &Question<'_>) -> Advice {
+        let mut advice = Advice::default();
+        // Into its place: to hand it out of the desk would copy it again and again.
+        let asked = self.with_desk(|published, ledger, known| {
+            self.advise(question, published, ledger, known, &mut advice);
+        });
+        if asked.is_none() {
+            self.undecided.fetch_add(1, Ordering::Relaxed);
+        }
+        advice
+    }
+
+    /// What to do with a request.
+    fn advise(
+        &self,
+        question: &Question<'_>,
+        published: &Published,
+        ledger: &mut Ledger,
+        known: &mut Known,
+        advice: &mut Advice,
+    ) {
+        let Question { path, client, connection, remembered, link } = *question;
+        let find = || published.policy.pattern_of(path);
+        let (place, pattern) = ledger.place(path, remembered, published.number, find);
+        advice.remember = Ledger::known(place);
+        let Some(pattern) = pattern else { return };
+        let refused = published.refused(path, pattern);
+        let regular = known.regulars.of(connection, advice.remember);
+        if !regular.is_told(question, advice.remember, ledger.period()) {
+            let (number, network) = identity(client);
+            let is_told = ledger.came(number, network);
+            regular.becomes(question, advice.remember, if is_told { ledger.period() } else { 0 });
+        }
+        let ticket = ledger.begin(place, refused.is_some());
+        advice.ticket = ticket.number();
+        if let Some(number) = refused {
+            advice.refuse_retry_after_s = Some(RETRY_AFTER_S + (number % 8) as u32);
+            return;
+        }
+        advice.stale_ms_max = published.stale.ms_max(pattern, path);
+        // Before the rules are asked: what they say may be of the next tick already.
+        let now = (self.glance.ticks.load(Ordering::Acquire), published.number);
+        let mut counted = Some(None);
+        if published.sessions[pattern].is_decided {
+            let session = self.session((question, pattern, ticket), now, published, ledger, known);
+            (advice.ticket, advice.variant, counted) = (session.0.number(), session.1, session.2);
+        }
+        // Of a share that is refused each request has its own answer.
+        if let Some(kind) = counted
+            && place != NOWHERE
+            && !published.has_share(path, pattern)
+        {
+            let (is_chosen, stale_ms_max) = (advice.variant.is_some(), advice.stale_ms_max);
+            let regular = known.regulars.of(connection, advice.remember);
+            regular.hold(now.0, link, Answer { is_chosen, stale_ms_max, kind });
+        }
+    }
+
+    /// Asks the rules for the variant of a session that begins: the ticket of its response, what to do, and, where that
+    /// holds for others of the connection, as which kind they are counted, if they are. What is known
     /// to be decided for nobody is not asked, so that most of the sessions of fast clients are none to the rules: they
     /// are counted by kind where somebody writes down what rules are told.
+    #[inline(never)]
     fn session(
         &self,
         (question, pattern, ticket): (&Question<'_>, usize, Ticket),
+        now: (u64, u64),
         published: &Published,
         ledger: &mut Ledger,
-        at_rest: &mut AtRestNow,
-    ) -> (Ticket, Option<Arc<str>>) {
+        known: &mut Known,
+    ) -> (Ticket, Option<Names>, Option<Option<u32>>) {
         let Question { path, connection, link, .. } = *question;
         let sessions = &published.sessions[pattern];
         // Where rules choose a variant, the best one is a choice, too: it is not everybody's.
         let best = || sessions.names.first().cloned();
-        // Before the rules are asked: what they say may be of the next tick already.
-        let now = (self.ticks.load(Ordering::Acquire), published.number);
         let is_telling = now.0 % 2 == 1;
         let piece = sessions.at_rest.as_ref().filter(|_| !is_telling);
         let piece = piece.map(|at_rest| (pattern, at_rest.of(link.bandwidth_bps, link.rtt_s)));
-        if piece.is_some_and(|piece| at_rest.knows(now, piece))
-            && (!self.is_recorded || ledger.passed(ticket.place(), published.asked(link)))
-        {
-            return (ticket, best());
+        if piece.is_some_and(|piece| known.at_rest.knows(now, piece)) {
+            let passed = self.is_recorded.then(|| ledger.passed(ticket.place(), published.asked(link)));
+            if passed != Some(None) {
+                return (ticket, best(), Some(passed.flatten()));
+            }
+        }
+        // What is looked at later is told once between two ticks: the next of its requests has the same answer.
+        let beginning = Beginning { now, place: ticket.place(), link };
+        let goes_on = sessions.goes_on && !is_telling;
+        if goes_on {
+            let counted = self.is_recorded.then(|| published.asked(link));
+            if let Some(ticket) = ledger.go_on(connection, beginning, ticket, counted) {
+                return (ticket, best(), None);
+            }
         }
         // Nobody would tell the rules of the end of a session that is not followed.
         if !ledger.has_room(connection) {
-            return (ticket, None);
+            return (ticket, None, None);
         }
         let Some(mut rules) = open(&self.rules).filter(|rules| rules.number == published.number) else {
             ledger.undecided();
-            return (ticket, None);
+            return (ticket, None, None);
         };
         let begun = rules.begin(self.now_ms(), connection, path, link);
         drop(rules);
-        let Some(Begun { variant, is_at_rest }) = begun else { return (ticket, None) };
+        let Some(Begun { variant, is_at_rest }) = begun else { return (ticket, None, None) };
         if let Some(piece) = piece.filter(|_| is_at_rest) {
-            at_rest.learn(now, piece);
+            known.at_rest.learn(now, piece);
         }
         let ticket = ledger.is_session(connection, ticket);
+        if goes_on && is_at_rest {
+            ledger.may_go_on(connection, beginning);
+        }
         let variants = published.policy.variants(pattern);
         let place = variant.and_then(|variant| variants.iter().position(|known| *known == variant));
-        (ticket, place.map_or_else(best, |place| sessions.names.get(place).cloned()))
+        (ticket, place.map_or_else(best, |place| sessions.names.get(place).cloned()), None)
     }
 }
 
-impl AtRestNow {
-    fn knows(&mut self, now: (u64, u64), piece: (usize, u64)) -> bool {
-        if self.now != now {
-            return false;
-        }
-        if self.last == Some(piece) {
-            return true;
-        }
-        let is_known = self.pieces.contains(&piece);
-        if is_known {
-            self.last = Some(piece);
-        }
-        is_known
-    }
-
-    fn learn(&mut self, now: (u64, u64), piece: (usize, u64)) {
-        if self.now != now {
-            self.pieces.clear();
-            (self.now, self.last) = (now, None);
-        }
-        if self.pieces.len() < AT_REST_MAX {
-            self.pieces.insert(piece);
+/// Notes ends of responses that found the book open.
+#[cold]
+fn end_late(late: &mut Vec<(u64, Ticket, bool)>, ledger: &mut Ledger) {
+    for (connection, ticket, has_failed) in late.drain(..) {
+        if ledger.end(connection, ticket, has_failed) {
+            ledger.ended(connection);
         }
     }
 }
@@ -335,38 +442,20 @@ impl Adviser for Shared {
     }
 
     fn edition(&self) -> u64 {
-        self.policy.load(Ordering::Acquire)
+        self.glance.policy.load(Ordering::Acquire)
     }
 
     fn may_be_stale(&self) -> bool {
-        self.may_be_stale.load(Ordering::Acquire)
+        self.glance.may_be_stale.load(Ordering::Acquire)
     }
 
     fn begin(&self, question: &Question<'_>) -> Advice {
-        let Question { path, client, remembered, .. } = question;
-        let advice = self.with_desk(|published, ledger, at_rest| {
-            let find = || published.policy.pattern_of(path);
-            let (place, pattern) = ledger.place(path, *remembered, published.number, find);
-            let remember = Ledger::known(place);
-            let Some(pattern) = pattern else { return Advice { remember, ..Advice::default() } };
-            let refused = published.refused(path, pattern);
-            let (client, network) = identity(*client);
-            let ticket = ledger.begin(place, client, network, refused.is_some());
-            if let Some(number) = refused {
-                let refuse_retry_after_s = Some(RETRY_AFTER_S + (number % 8) as u32);
-                return Advice { refuse_retry_after_s, ticket: ticket.number(), remember, ..Advice::default() };
-            }
-            let stale_ms_max = published.stale.ms_max(pattern, path);
-            if !published.sessions[pattern].is_decided {
-                return Advice { stale_ms_max, ticket: ticket.number(), remember, ..Advice::default() };
-            }
-            let (ticket, variant) = self.session((question, pattern, ticket), published, ledger, at_rest);
-            Advice { variant, stale_ms_max, ticket: ticket.number(), remember, ..Advice::default() }
-        });
-        advice.unwrap_or_else(|| {
-            self.undecided.fetch_add(1, Ordering::Relaxed);
-            Advice::default()
-        })
+        let Some(Answer { is_chosen, stale_ms_max, .. }) = self.answer_again(question) else {
+            return self.begin_anew(question);
+        };
+        let (variant, remember) = (is_chosen.then_some(Names::Full), question.remembered);
+        let ticket = Ticket::of(Ledger::place_of(remember), false).number();
+        Advice { variant, refuse_retry_after_s: None, stale_ms_max, ticket, remember }
     }
 
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>> {
@@ -380,10 +469,7 @@ impl Adviser for Shared {
         }
         let ended = self.with_desk(|_, ledger, _| {
             if ledger.end(connection, ticket, failed) {
-                match open(&self.rules) {
-                    Some(mut rules) => rules.end(self.now_ms(), connection),
-                    None => ledger.ended(connection),
-                }
+                self.end_session(connection, ledger);
             }
         });
         if ended.is_none() {

@@ -8,8 +8,9 @@ use crate::environment::{
 };
 use crate::errands::{Errand, Errands};
 use crate::hands::{Hands, Standing};
-use crate::ledger::{Dropped, PassedSessions, Taken};
+use crate::ledger::{Dropped, Taken};
 use crate::monitor::{Monitor, Readings};
+use crate::passed::PassedSessions;
 use crate::remark;
 use crate::rulebook::Rulebook;
 use crate::steward::{Board, Mail};
@@ -153,7 +154,7 @@ impl Controller {
         drop(rules);
         // Until they are published loops begin no session, as the numbers differ: what is forgotten is none of theirs.
         for ledger in wait_for(&self.shared.ledgers).iter() {
-            wait_for(ledger).forget_sessions();
+            ledger.wait().forget_sessions();
         }
         self.shared.publish(Published::new(policy, number));
         self.standing.say_again(self.hands.as_deref());
@@ -212,7 +213,7 @@ impl Controller {
         let ledgers = wait_for(&self.shared.ledgers).clone();
         let mut dropped = Dropped { undecided: self.shared.undecided.load(Ordering::Relaxed), ..Dropped::default() };
         for (number, ledger) in ledgers.iter().enumerate() {
-            let mut open = wait_for(ledger);
+            let mut open = ledger.wait();
             open.take(&mut self.taken);
             dropped.add(open.dropped());
             // Its loop waits for nobody, so it is closed before anything is made of it.
@@ -258,7 +259,10 @@ impl Controller {
         let began = Instant::now();
         rules.tick(now_ms);
         self.shared.ticked();
-        micros(began.elapsed())
+        let rules_us = micros(began.elapsed());
+        drop(rules);
+        wait_for(&self.shared.ledgers).iter().for_each(|ledger| ledger.wait().ticked());
+        rules_us
     }
 
     /// Tells of the sessions that passed since the last tick: they are of what the rules know until now.
@@ -269,11 +273,11 @@ impl Controller {
         self.shared.telling();
         let ledgers = wait_for(&self.shared.ledgers).clone();
         for ledger in &ledgers {
-            wait_for(ledger).take_passed(&mut self.passed);
+            ledger.wait().take_passed(&mut self.passed);
             let mut rules = wait_for(&self.shared.rules);
             let now_ms = self.shared.now_ms();
-            for (alike, (path, sessions)) in self.passed.drain() {
-                rules.passed(now_ms, &path, alike.link(), sessions);
+            for (path, link, sessions) in self.passed.drain() {
+                rules.passed(now_ms, &path, link, sessions);
             }
             drop(rules);
             self.make_room();
@@ -343,7 +347,7 @@ impl Controller {
             let variant = with_better(published.policy.variants(pattern), &variant);
             let ledgers = wait_for(&self.shared.ledgers);
             // A session that has ended meanwhile needs no other variant.
-            let _ = ledgers.iter().any(|ledger| wait_for(ledger).want(session, &variant));
+            let _ = ledgers.iter().any(|ledger| ledger.wait().want(session, &variant));
         }
         for decision in decisions {
             let acted = matches!(decision.outcome, Outcome::Fired | Outcome::Released | Outcome::Superseded);

@@ -1,6 +1,9 @@
 //! What one event loop has seen of governed requests since it was last asked: a book of its own for each loop, which
 //! only that loop and, once a tick, the controller open.
 
+use crate::noted::Noted;
+use crate::passed::PassedSessions;
+use crate::ticket::Ticket;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use weir_server::Link;
@@ -9,17 +12,15 @@ use weir_server::Link;
 pub(crate) const PATHS_MAX: usize = 16_384;
 /// Connections of one loop with responses under way whose sessions the rules know.
 const LIVE_MAX: usize = 65_536;
+/// Sessions that are kept between two responses until the next tick, as the next one may go on with them.
+const IDLE_MAX: usize = 1024;
 /// Clients and networks of one tick that are told; of requests of others only their number.
 const SEEN_MAX: usize = 16_384;
-/// Clients that are known to be told already: one for each place of a table, a power of two of them.
-const NOTED: usize = 4096;
-/// Kinds of sessions of one tick that are counted in place of being told; others are told.
-const PASSED_MAX: usize = 8192;
 /// The place of requests that are not in the book.
-const NOWHERE: u32 = u32::MAX;
+pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// The book of a loop.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ledger {
     places: FxHashMap<Arc<str>, u32>,
     /// Atoms whose paths were handed out already.
@@ -28,8 +29,14 @@ pub(crate) struct Ledger {
     /// Places of the atoms that were asked for since the last look.
     touched: Vec<u32>,
     live: FxHashMap<u64, Live>,
+    /// Those that have had no response under way, at some time since the last look.
+    idle: Vec<u64>,
+    /// Whether sessions may stay without one: not while the rules are told of a tick, which looks at those that are there.
+    may_idle: bool,
     seen: Vec<Seen>,
     noted: Noted,
+    /// Counts the times that something was handed out: so long whoever was noted here is noted.
+    period: u64,
     fileless: u64,
     clientless: u64,
     passed: PassedSessions,
@@ -78,58 +85,15 @@ pub(crate) struct Seen {
     pub(crate) network: u64,
 }
 
-/// Which clients were seen since the last look, as far as there is room: a client that is not here may be seen again.
-#[derive(Debug)]
-struct Noted(Box<[u64]>);
-
-/// The client of no request: it would be one of a network of all ones, of which none is.
-const NOBODY: u64 = u64::MAX;
-
-/// Sessions that are alike: of one place, with links of which the rules were told the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Alike {
-    place: u32,
-    /// The bits of what is known, and of not-a-number for what is not.
-    bandwidth: u64,
-    rtt: u64,
-}
-
-/// Sessions of which nothing was to be decided: the path of their atom, and how many they were.
-pub(crate) type PassedSessions = FxHashMap<Alike, (Arc<str>, u32)>;
-
-/// What a response is the end of, as its beginning noted it: whoever answers keeps it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ticket(u64);
-
-impl Ticket {
-    /// Of a request that no book knows.
-    pub(crate) const NONE: Self = Self(0);
-    /// So that no place is that of a request which no book knows.
-    const KNOWN: u64 = 1 << 32;
-    const REFUSED: u64 = 1 << 33;
-    const SESSION: u64 = 1 << 34;
-
-    fn of(place: u32, is_refused: bool) -> Self {
-        Self(u64::from(place) | Self::KNOWN | if is_refused { Self::REFUSED } else { 0 })
-    }
-
-    /// As it was told to whoever answers.
-    pub(crate) fn told(number: u64) -> Self {
-        Self(number)
-    }
-
-    pub(crate) fn number(self) -> u64 {
-        self.0
-    }
-
-    fn has(self, what: u64) -> bool {
-        self.0 & what != 0
-    }
-
+/// A session of which nothing was decided as it began.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Beginning {
+    /// Since which tick the rules knew what they knew, by the policy of which number.
+    pub(crate) now: (u64, u64),
     /// The place of its path.
-    pub(crate) fn place(self) -> u32 {
-        (self.0 & u64::from(u32::MAX)) as u32
-    }
+    pub(crate) place: u32,
+    /// What was known of its link.
+    pub(crate) link: Link,
 }
 
 /// A connection with responses under way whose sessions the rules know.
@@ -139,6 +103,9 @@ struct Live {
     responses: u32,
     /// Whether the rules know it as a session still.
     is_session: bool,
+    is_listed_as_idle: bool,
+    /// How it began, and in which period, where another request like the first one goes on with it.
+    began: Option<(Beginning, u64)>,
     link: Option<Link>,
     /// The variant to go on with.
     wanted: Option<Arc<str>>,
@@ -162,8 +129,15 @@ pub(crate) struct Taken {
 }
 
 impl Ledger {
+    /// Another number where what was noted before has been handed out; never 0.
+    #[inline]
+    pub(crate) fn period(&self) -> u64 {
+        self.period + 1
+    }
+
     /// The place of a path and the pattern of its rules, which `pattern` finds for the policy of this number. Where the
     /// path has been asked about before, `known` is what [`Self::known`] has made of its place.
+    #[inline]
     pub(crate) fn place(
         &mut self,
         path: &str,
@@ -176,6 +150,11 @@ impl Ledger {
         {
             return ((known - 1) as u32, atom.pattern.1.map(|pattern| pattern as usize));
         }
+        self.search(path, policy, pattern)
+    }
+
+    #[inline(never)]
+    fn search(&mut self, path: &str, policy: u64, pattern: impl FnOnce() -> Option<usize>) -> (u32, Option<usize>) {
         let place = match self.places.get(path) {
             Some(place) => *place,
             None if self.atoms.len() < PATHS_MAX => {
@@ -202,53 +181,84 @@ impl Ledger {
         if place == NOWHERE { 0 } else { u64::from(place) + 1 }
     }
 
-    /// A request came.
-    pub(crate) fn begin(&mut self, place: u32, client: u64, network: u64, is_refused: bool) -> Ticket {
-        let noted = self.noted.of(client);
-        if *noted != client {
-            if self.seen.len() < SEEN_MAX {
-                *noted = client;
-                self.seen.push(Seen { client, network });
-            } else {
-                self.clientless += 1;
-                self.dropped.clients += 1;
-            }
+    /// The place that such a number is of.
+    #[inline]
+    pub(crate) fn place_of(known: u64) -> u32 {
+        known.wrapping_sub(1) as u32
+    }
+
+    /// A request like one before it in this period, for a path that is known by this number, and its session where that
+    /// is counted by kind. `false`: it is none, and nothing is counted.
+    #[inline]
+    pub(crate) fn again(&mut self, known: u64, period: u64, kind: Option<u32>) -> bool {
+        if period != self.period() {
+            return false;
         }
-        self.fileless += u64::from(place == NOWHERE);
-        if let Some(atom) = self.atoms.get_mut(place as usize) {
-            atom.tally.requests += 1;
-            atom.tally.refused += u64::from(is_refused);
-            atom.under_way += u32::from(!is_refused);
-            if !std::mem::replace(&mut atom.is_touched, true) {
-                self.touched.push(place);
+        // What was asked for in this period stands among the touched.
+        let Some(atom) = self.atoms.get_mut(Self::place_of(known) as usize).filter(|atom| atom.is_touched) else {
+            return false;
+        };
+        if kind.is_some_and(|kind| !self.passed.count_again(kind)) {
+            return false;
+        }
+        atom.tally.requests += 1;
+        atom.under_way += 1;
+        true
+    }
+
+    /// A client asks. `false`: there is no room to note that it did, so that this request is one of nobody.
+    pub(crate) fn came(&mut self, client: u64, network: u64) -> bool {
+        let noted = self.noted.of(client);
+        if *noted == client {
+            return true;
+        }
+        let has_room = self.seen.len() < SEEN_MAX;
+        if has_room {
+            *noted = client;
+            self.seen.push(Seen { client, network });
+        } else {
+            self.clientless += 1;
+            self.dropped.clients += 1;
+        }
+        has_room
+    }
+
+    /// A request came, of a client that has been told of.
+    #[inline]
+    pub(crate) fn begin(&mut self, place: u32, is_refused: bool) -> Ticket {
+        match self.atoms.get_mut(place as usize) {
+            Some(atom) => {
+                atom.tally.requests += 1;
+                atom.tally.refused += u64::from(is_refused);
+                atom.under_way += u32::from(!is_refused);
+                if !std::mem::replace(&mut atom.is_touched, true) {
+                    self.touched.push(place);
+                }
             }
+            None => self.fileless += 1,
         }
         Ticket::of(place, is_refused)
     }
 
     /// Whether there is room to follow a session to its end; where there is none it is counted.
     pub(crate) fn has_room(&mut self, connection: u64) -> bool {
+        if self.live.len() >= LIVE_MAX {
+            self.end_idle();
+        }
         let has_room = self.live.len() < LIVE_MAX || self.live.contains_key(&connection);
         self.dropped.connections += u64::from(!has_room);
         has_room
     }
 
-    /// A session began of which nothing is to be decided, and which is none to the rules. `false`: there is no room to
-    /// count it.
-    pub(crate) fn passed(&mut self, place: u32, link: Link) -> bool {
-        let alike = Alike::new(place, link);
-        if let Some((_, count)) = self.passed.get_mut(&alike) {
-            *count = count.saturating_add(1);
-            return true;
-        }
-        let atom = self.atoms.get(place as usize).filter(|_| self.passed.len() < PASSED_MAX);
-        let Some(atom) = atom else { return false };
-        self.passed.insert(alike, (Arc::clone(&atom.path), 1));
-        true
+    /// A session began of which nothing is to be decided, and which is none to the rules: the number of its kind, in
+    /// this period. `None`: there is no room to count it.
+    pub(crate) fn passed(&mut self, place: u32, link: Link) -> Option<u32> {
+        self.passed.count(place, link, || self.atoms.get(place as usize).map(|atom| Arc::clone(&atom.path)))
     }
 
     /// Hands out those sessions, for an empty table in their place.
     pub(crate) fn take_passed(&mut self, empty: &mut PassedSessions) {
+        self.period += 1;
         std::mem::swap(&mut self.passed, empty);
     }
 
@@ -257,7 +267,33 @@ impl Ledger {
         let live = self.live.entry(connection).or_default();
         live.responses += 1;
         live.is_session = true;
-        Ticket(ticket.0 | Ticket::SESSION)
+        live.began = None;
+        ticket.of_session()
+    }
+
+    /// Until the next tick others like its first request go on with the session of a connection.
+    pub(crate) fn may_go_on(&mut self, connection: u64, beginning: Beginning) {
+        let period = self.period;
+        self.live.get_mut(&connection).into_iter().for_each(|live| live.began = Some((beginning, period)));
+    }
+
+    /// Goes on with the session of a connection, and counts one that passed, with `counted`, where that is wanted.
+    /// `None`: it is none that began so, or there is no room to count it.
+    pub(crate) fn go_on(
+        &mut self,
+        connection: u64,
+        beginning: Beginning,
+        ticket: Ticket,
+        counted: Option<Link>,
+    ) -> Option<Ticket> {
+        let live = self.live.get_mut(&connection).filter(|live| live.is_session)?;
+        live.began.filter(|(began, _)| *began == beginning)?;
+        if let Some(link) = counted {
+            let path = || self.atoms.get(beginning.place as usize).map(|atom| Arc::clone(&atom.path));
+            self.passed.count(beginning.place, link, path)?;
+        }
+        live.responses += 1;
+        Some(ticket.of_session())
     }
 
     /// What was measured of a connection; the variant to go on with, said once.
@@ -268,6 +304,7 @@ impl Ledger {
     }
 
     /// A response is over. `true`: it was the last one of a session.
+    #[inline]
     pub(crate) fn end(&mut self, connection: u64, ticket: Ticket, has_failed: bool) -> bool {
         if ticket.has(Ticket::KNOWN)
             && !ticket.has(Ticket::REFUSED)
@@ -279,12 +316,40 @@ impl Ledger {
                 self.touched.push(ticket.place());
             }
         }
-        if !ticket.has(Ticket::SESSION) {
-            return false;
-        }
+        ticket.has(Ticket::SESSION) && self.end_session(connection)
+    }
+
+    fn end_session(&mut self, connection: u64) -> bool {
         let Some(live) = self.live.get_mut(&connection) else { return false };
         live.responses -= 1;
-        live.responses == 0 && self.live.remove(&connection).is_some_and(|live| live.is_session)
+        if live.responses > 0 {
+            return false;
+        }
+        let is_of_now = live.began.is_some_and(|(_, period)| period == self.period);
+        let has_room = live.is_listed_as_idle || self.idle.len() < IDLE_MAX;
+        if self.may_idle && live.is_session && is_of_now && has_room {
+            if !std::mem::replace(&mut live.is_listed_as_idle, true) {
+                self.idle.push(connection);
+            }
+            return false;
+        }
+        self.live.remove(&connection).is_some_and(|live| live.is_session)
+    }
+
+    /// No session is kept any longer than it has responses under way.
+    fn end_idle(&mut self) {
+        for connection in std::mem::take(&mut self.idle) {
+            let Some(live) = self.live.get_mut(&connection) else { continue };
+            live.is_listed_as_idle = false;
+            if live.responses == 0 && self.live.remove(&connection).is_some_and(|live| live.is_session) {
+                self.ended(connection);
+            }
+        }
+    }
+
+    /// The rules have been told of a tick.
+    pub(crate) fn ticked(&mut self) {
+        self.may_idle = true;
     }
 
     /// Has a connection go on with another variant. `false`: it is not here.
@@ -305,6 +370,7 @@ impl Ledger {
 
     /// No session is one of the rules any more: these have been changed.
     pub(crate) fn forget_sessions(&mut self) {
+        self.end_idle();
         self.ended.clear();
         self.live.values_mut().for_each(|live| (live.is_session, live.wanted) = (false, None));
     }
@@ -316,6 +382,9 @@ impl Ledger {
 
     /// Hands out what has come since the last time, into room that was used before.
     pub(crate) fn take(&mut self, taken: &mut Taken) {
+        self.period += 1;
+        self.may_idle = false;
+        self.end_idle();
         taken.paths.clear();
         taken.paths.extend(self.atoms[self.told..].iter().map(|atom| Arc::clone(&atom.path)));
         self.told = self.atoms.len();
@@ -344,35 +413,25 @@ impl Ledger {
     }
 }
 
-impl Alike {
-    fn new(place: u32, link: Link) -> Self {
-        let bits = |value: Option<f64>| value.unwrap_or(f64::NAN).to_bits();
-        Self { place, bandwidth: bits(link.bandwidth_bps), rtt: bits(link.rtt_s) }
-    }
-
-    /// What the rules were told of their links.
-    pub(crate) fn link(self) -> Link {
-        let known = |bits| Some(f64::from_bits(bits)).filter(|value| !value.is_nan());
-        Link { bandwidth_bps: known(self.bandwidth), rtt_s: known(self.rtt) }
-    }
-}
-
-impl Default for Noted {
+impl Default for Ledger {
     fn default() -> Self {
-        Self(vec![NOBODY; NOTED].into_boxed_slice())
-    }
-}
-
-impl Noted {
-    /// The place of a client.
-    fn of(&mut self, client: u64) -> &mut u64 {
-        // The upper bits of the product depend on all bits of the number.
-        let hash = client.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NOTED.ilog2());
-        &mut self.0[hash as usize % NOTED]
-    }
-
-    fn clear(&mut self) {
-        self.0.fill(NOBODY);
+        Self {
+            places: FxHashMap::default(),
+            told: 0,
+            atoms: Vec::new(),
+            touched: Vec::new(),
+            live: FxHashMap::default(),
+            idle: Vec::new(),
+            may_idle: true,
+            seen: Vec::new(),
+            noted: Noted::default(),
+            period: 0,
+            fileless: 0,
+            clientless: 0,
+            passed: PassedSessions::default(),
+            ended: Vec::new(),
+            dropped: Dropped::default(),
+        }
     }
 }
 
@@ -391,7 +450,8 @@ mod tests {
 
     fn begin(ledger: &mut Ledger, path: &str, is_refused: bool) -> Ticket {
         let (place, _) = ledger.place(path, 0, 1, || Some(0));
-        ledger.begin(place, 1, 1, is_refused)
+        ledger.came(1, 1);
+        ledger.begin(place, is_refused)
     }
 
     #[test]
@@ -400,7 +460,7 @@ mod tests {
         let mut taken = Taken::default();
         for _ in 0..2 {
             for number in 0..1000 {
-                ledger.begin(0, number % 10, number % 5, false);
+                assert!(ledger.came(number % 10, number % 5));
             }
             ledger.take(&mut taken);
             let mut clients: Vec<_> = taken.seen.iter().map(|seen| (seen.client, seen.network)).collect();
@@ -413,26 +473,6 @@ mod tests {
         assert_eq!(ledger.place("/b", Ledger::known(other), 1, never), (other, None));
         assert_eq!(ledger.place("/a", Ledger::known(one), 2, || Some(4)), (one, Some(4)), "of another policy");
         assert_eq!(Ledger::known(NOWHERE), 0);
-    }
-
-    #[test]
-    fn sessions_that_pass_are_counted_by_kind_within_a_bound() {
-        let mut ledger = Ledger::default();
-        let (place, _) = ledger.place("/a", 0, 1, || Some(0));
-        let link = |bandwidth_bps| Link { bandwidth_bps, rtt_s: None };
-        let known = |number: usize| link(Some(number as f64));
-        (0..PASSED_MAX - 1).for_each(|number| assert!(ledger.passed(place, known(number))));
-        (0..3).for_each(|_| assert!(ledger.passed(place, link(None))));
-        assert!(!ledger.passed(place, known(PASSED_MAX)) && ledger.passed(place, known(7)));
-        let mut taken = PassedSessions::default();
-        ledger.take_passed(&mut taken);
-        assert_eq!((taken.len(), ledger.passed.len()), (PASSED_MAX, 0));
-        let count = |of: Link| {
-            let one = taken.iter().find(|(alike, _)| alike.link().bandwidth_bps == of.bandwidth_bps);
-            one.filter(|(_, (path, _))| **path == *"/a").map(|(_, (_, count))| *count)
-        };
-        assert_eq!((count(link(None)), count(known(7)), count(known(8))), (Some(3), Some(2), Some(1)));
-        assert!(!ledger.passed(NOWHERE, link(None)), "it would have no path");
     }
 
     #[test]
@@ -457,12 +497,65 @@ mod tests {
     }
 
     #[test]
+    fn a_session_goes_on_until_the_rules_are_told_of_a_tick() {
+        let (mut ledger, mut taken) = (Ledger::default(), Taken::default());
+        let link = Link { bandwidth_bps: Some(1e6), rtt_s: None };
+        let beginning = Beginning { now: (2, 1), place: 0, link };
+        let session = |ledger: &mut Ledger, connection| {
+            let ticket = begin(ledger, "/a", false);
+            let ticket = ledger.is_session(connection, ticket);
+            ledger.may_go_on(connection, beginning);
+            ticket
+        };
+        let first = session(&mut ledger, 1);
+        assert!(!ledger.end(1, first, false), "it is kept");
+        for other in [
+            Beginning { now: (4, 1), ..beginning },
+            Beginning { place: 1, ..beginning },
+            Beginning { link: Link::default(), ..beginning },
+        ] {
+            assert_eq!(ledger.go_on(1, other, Ticket::of(0, false), None), None);
+        }
+        assert_eq!(ledger.go_on(2, beginning, Ticket::of(0, false), None), None, "another connection");
+        for _ in 0..3 {
+            let ticket = begin(&mut ledger, "/a", false);
+            let ticket = ledger.go_on(1, beginning, ticket, Some(link)).expect("it is like the first one");
+            assert!(!ledger.end(1, ticket, false));
+        }
+        let under_way = session(&mut ledger, 2);
+        ledger.take(&mut taken);
+        assert_eq!((&taken.ended[..], ledger.live.len()), (&[1][..], 1), "only who has a response stays");
+        let mut passed = PassedSessions::default();
+        ledger.take_passed(&mut passed);
+        assert_eq!(passed.drain().map(|(_, _, sessions)| sessions).collect::<Vec<_>>(), [3]);
+        let between = session(&mut ledger, 3);
+        assert!(ledger.end(3, between, false), "the rules are about to look");
+        ledger.ticked();
+        assert!(ledger.end(2, under_way, false), "it is of the tick before");
+        // Who is kept takes nobody's room, and is not kept when the rules are others.
+        let kept: Vec<_> =
+            (10..10 + IDLE_MAX as u64 + 1).map(|number| (number, session(&mut ledger, number))).collect();
+        let told = kept.into_iter().filter(|(number, ticket)| ledger.end(*number, *ticket, false)).count();
+        assert_eq!((told, ledger.live.len()), (1, IDLE_MAX));
+        ledger.forget_sessions();
+        assert!(ledger.live.is_empty() && ledger.ended.is_empty());
+        let kept = session(&mut ledger, 5);
+        ledger.end(5, kept, false);
+        (10..10 + LIVE_MAX as u64).for_each(|number| {
+            assert!(ledger.has_room(number));
+            session(&mut ledger, number);
+        });
+        assert_eq!((&ledger.ended[..], ledger.dropped().connections), (&[5][..], 0));
+    }
+
+    #[test]
     fn everything_has_a_bound_and_counts_what_it_drops() {
         let mut ledger = Ledger::default();
         let mut tickets = Vec::new();
         for number in 0..70_000_u64 {
             let (place, _) = ledger.place(&format!("/{number}"), 0, 1, || Some(0));
-            let ticket = ledger.begin(place, number, number, false);
+            assert_eq!(ledger.came(number, number), number < SEEN_MAX as u64);
+            let ticket = ledger.begin(place, false);
             tickets.push(if ledger.has_room(number) { ledger.is_session(number, ticket) } else { ticket });
         }
         let dropped = ledger.dropped();

@@ -13,6 +13,7 @@
 
 mod adviser;
 mod atoms;
+mod book;
 pub mod clerk;
 mod controller;
 mod environment;
@@ -20,12 +21,16 @@ mod errands;
 mod hands;
 mod ledger;
 mod monitor;
+mod noted;
+mod passed;
 mod recording;
+mod regulars;
 mod remark;
 mod rulebook;
 mod shed;
 mod stale;
 mod steward;
+mod ticket;
 
 pub use environment::{
     AllDropped, CrowdNow, Environment, ForecastNow, PolicyNow, ReadingNow, RuleInForce, RuleName, ServerNow, Work,

@@ -237,6 +237,54 @@ fn everybody(is_recorded: bool) {
 }
 
 #[test]
+fn a_connection_that_asks_again_is_answered_by_what_holds_then() {
+    let _turn = alone();
+    [false, true].into_iter().for_each(again);
+}
+
+fn again(is_recorded: bool) {
+    let policy = format!("{VARIANTS} atom \"/n/*\" {{ rule hot: during if rate@atom > 1rps then shed 100% hold 1h; }}");
+    let (steward, mut ready) = steward_that(is_recorded, &policy);
+    let adviser = steward.adviser();
+    let remembered = std::cell::RefCell::new(std::collections::HashMap::new());
+    let ask = |path: &'static str, bandwidth_bps| {
+        let known = remembered.borrow().get(path).copied().unwrap_or(0);
+        let advice = adviser.begin(&Question { remembered: known, ..question(path, 7, bandwidth_bps) });
+        remembered.borrow_mut().insert(path, advice.remember);
+        adviser.end(7, advice.ticket, 1, false);
+        (advice.variant.as_deref().map(str::to_owned), advice.refuse_retry_after_s.is_some())
+    };
+    let tick = |ready: &mut Ready| {
+        ready.tick();
+        let crowd = environment(&steward)["crowd"].clone();
+        (crowd["requests"].as_u64(), crowd["clients"].as_f64().map(f64::round))
+    };
+    let (full, small) = ((Some("full".to_owned()), false), (Some("small full".to_owned()), false));
+    for _ in 0..3 {
+        (0..5).for_each(|_| assert_eq!(ask("/v/film", Some(900e3)), full));
+        assert_eq!(ask("/v/other", Some(900e3)), full);
+        (0..2).for_each(|_| assert_eq!(ask("/v/film", Some(50e3)), small, "its link is another one"));
+        assert_eq!((ask("/v/film", Some(900e3)), ask("/v/film", None)), (full.clone(), full.clone()));
+        assert_eq!(tick(&mut ready), (Some(10), Some(1.0)), "each request, and its client once");
+    }
+    (0..100).for_each(|_| assert_eq!(ask("/n/page", None), (None, false)));
+    tick(&mut ready);
+    assert_eq!(ask("/n/page", None), (None, true), "from this tick on");
+    assert_eq!(ask("/v/film", Some(900e3)), full);
+    // Other rules see it otherwise at once.
+    let running = ready.start().expect("a thread");
+    let (policy, _) = Policy::read("x.policy", &VARIANTS.replace("100kbps", "1Mbps")).expect("no mistakes");
+    let before = adviser.edition();
+    running.replace(policy).expect("one node can do it");
+    while adviser.edition() == before {
+        std::thread::yield_now();
+    }
+    assert_eq!(ask("/v/film", Some(900e3)), small);
+    running.stop();
+    assert_eq!(environment(&steward)["work"]["sessions"], 0);
+}
+
+#[test]
 fn no_session_that_begins_while_rules_change_is_left_over() {
     let _turn = alone();
     let (steward, ready) = steward(VARIANTS);

@@ -1,7 +1,8 @@
 //! Answers for paths that somebody has rules for: refused, by a variant, or by what the cache has.
 
 use super::{Resource, Site};
-use crate::advisory::{Advisory, MayBeStale};
+use crate::advice::{Advice, Names};
+use crate::advisory::MayBeStale;
 use crate::atom::Atom;
 use crate::cache::{Found, TOLD_MS, UNTOLD_MS};
 use crate::caller::Caller;
@@ -43,11 +44,35 @@ impl Site {
     /// than what is done without a rule.
     #[inline(never)]
     pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut Pending) -> Resource {
-        let Asked { request, caller, path, persistence, clock, counters } = *asked;
-        let Some(advisory) = self.advisory.clone() else { return resource };
+        let Asked { request, caller, clock, counters, .. } = *asked;
+        let Some(advisory) = &self.advisory else { return resource };
         let (Resource::Atom(atom) | Resource::Doubtful(atom, _)) = &resource else { return resource };
-        let (advice, advised) = advisory.begin(request, atom, *caller, clock.now_ms);
-        out.advised = Some(advised);
+        let advice = advisory.ask(request, atom, caller, clock.now_ms);
+        advisory.begun(atom, caller, clock.now_ms, &advice, &mut out.advised);
+        counters.advised.add(1);
+        match resource {
+            // Nearly all of them. What clients have of other files, and the parts that they want, take a closer look.
+            Resource::Atom(atom)
+                if matches!(advice.variant, Some(Names::Full))
+                    && !request.is_conditional
+                    && request.range.is_none()
+                    && advice.refuse_retry_after_s.is_none()
+                    && atom.template.is_none()
+                    && !is_swappable(&atom) =>
+            {
+                out.advised.iter_mut().for_each(|advised| advised.is_chosen = true);
+                let has_forms = atom.forms.is_some();
+                let form = if has_forms { self.form(request, asked.path, atom, false, clock, counters) } else { atom };
+                Resource::Atom(form.chosen_as_it_is())
+            }
+            resource => self.obey(asked, &advice, resource, out),
+        }
+    }
+
+    /// Answers as it is advised, or says what is to be answered with.
+    #[inline(never)]
+    fn obey(&mut self, asked: &Asked<'_>, advice: &Advice, resource: Resource, out: &mut Pending) -> Resource {
+        let Asked { request, path, persistence, clock, counters, .. } = *asked;
         if let Some(seconds) = advice.refuse_retry_after_s {
             counters.advice_refused.add(1);
             let fields = format!("Retry-After: {seconds}\r\nCache-Control: no-store\r\n");
@@ -72,7 +97,7 @@ impl Site {
         };
         match (resource, &advice.variant) {
             (Resource::Atom(atom), Some(names)) if atom.template.is_none() => {
-                self.choose(asked, names, (atom, age_s), &advisory, out);
+                self.choose(asked, names, (atom, age_s), out);
                 Resource::Answered
             }
             (Resource::Atom(atom), _) if age_s.is_some() && atom.template.is_none() => {
@@ -97,7 +122,7 @@ impl Site {
     }
 
     /// Answers with a variant.
-    fn choose(&mut self, asked: &Asked<'_>, names: &Arc<str>, plain: Aged, advisory: &Advisory, out: &mut Pending) {
+    fn choose(&mut self, asked: &Asked<'_>, names: &Names, plain: Aged, out: &mut Pending) {
         let Asked { request, path, clock, counters, .. } = *asked;
         let stale = out.advised.as_ref().and_then(|advised| advised.stale);
         let (name, (atom, age_s)) = self.variant(asked, names, plain, stale);
@@ -115,7 +140,7 @@ impl Site {
             && (!request.is_conditional || conditional::judge(request, &chosen, clock.unix_s) == Verdict::Whole)
             // What is made piece by piece is made of the files as they are.
             && age_s.is_none()
-            && let Some(stream) = self.stream(path, names, &atom, advisory)
+            && let Some(stream) = self.stream(path, names, &atom)
         {
             return begin_stream(stream, &chosen, asked, out);
         }
@@ -133,12 +158,12 @@ impl Site {
     fn variant(
         &mut self,
         asked: &Asked<'_>,
-        names: &str,
+        names: &Names,
         plain: Aged,
         stale: Option<MayBeStale>,
     ) -> (Option<String>, Aged) {
         let Asked { request, path, clock, counters, .. } = *asked;
-        if names == variants::FULL && !request.is_conditional {
+        if *names == Names::Full && !request.is_conditional {
             return (None, plain);
         }
         let tags = [request.if_range, request.if_match].into_iter().flatten();
@@ -198,13 +223,14 @@ impl Site {
         None
     }
 
-    fn stream(&mut self, path: &[u8], names: &Arc<str>, atom: &Rc<Atom>, advisory: &Advisory) -> Option<Stream> {
+    fn stream(&mut self, path: &[u8], names: &Names, atom: &Rc<Atom>) -> Option<Stream> {
+        let advisory = self.advisory.as_ref()?;
         if self.shared_root.is_none() {
             self.shared_root = self.root.try_clone().ok().map(Rc::new);
         }
         let root = Rc::clone(self.shared_root.as_ref()?);
         let family = Family { root, shelf: Arc::clone(&self.shelf), path: path.into() };
-        Stream::begin(family, Arc::clone(names), atom, advisory)
+        Stream::begin(family, names.clone().into(), atom, advisory)
     }
 }
 
@@ -215,6 +241,7 @@ fn age_s(atom: &Atom, known_ms: u64, stale: Option<MayBeStale>, now_ms: u64) -> 
 }
 
 /// Whether content may be sound that can be swapped.
+#[inline]
 fn is_swappable(atom: &Atom) -> bool {
     matches!(&*atom.content_type, "audio/mpeg" | "audio/aac" | "audio/aacp" | "audio/x-aac")
 }

@@ -1,0 +1,178 @@
+//! What a loop knows of sessions that begin without asking anew: for which links nothing is decided, and what was
+//! answered to connections that were here before since the last tick.
+
+use rustc_hash::FxHashSet;
+use std::net::{IpAddr, Ipv4Addr};
+use weir_server::{Link, Question};
+
+/// Links for which a loop remembers, until the next tick, that nothing is decided.
+const AT_REST_MAX: usize = 4096;
+/// Connections with paths that are at hand, each in the place of their numbers.
+const AT_HAND: usize = 256;
+
+/// For which links nothing is decided as sessions begin.
+#[derive(Debug, Default)]
+pub(crate) struct AtRestNow {
+    /// Since which tick, by the policy of which number.
+    now: (u64, u64),
+    /// Patterns and pieces, and the one that was asked about last.
+    pieces: FxHashSet<(usize, u64)>,
+    last: Option<(usize, u64)>,
+}
+
+impl AtRestNow {
+    pub(crate) fn knows(&mut self, now: (u64, u64), piece: (usize, u64)) -> bool {
+        if self.now != now {
+            return false;
+        }
+        if self.last == Some(piece) {
+            return true;
+        }
+        let is_known = self.pieces.contains(&piece);
+        if is_known {
+            self.last = Some(piece);
+        }
+        is_known
+    }
+
+    pub(crate) fn learn(&mut self, now: (u64, u64), piece: (usize, u64)) {
+        if self.now != now {
+            self.pieces.clear();
+            (self.now, self.last) = (now, None);
+        }
+        if self.pieces.len() < AT_REST_MAX {
+            self.pieces.insert(piece);
+        }
+    }
+}
+
+/// A connection that has asked for a path before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Regular {
+    connection: u64,
+    /// The path, as what was told to be remembered of it; never 0 where it is somebody.
+    remembered: u64,
+    client: IpAddr,
+    /// The period of the book in which its client was told of; 0 = it was not.
+    pub(crate) period: u64,
+    /// Since which tick the answer holds.
+    ticks: u64,
+    link: Link,
+    pub(crate) answer: Option<Answer>,
+}
+
+/// What is answered again while nothing changes: with the file itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Answer {
+    /// Whether that was chosen.
+    pub(crate) is_chosen: bool,
+    pub(crate) stale_ms_max: Option<u64>,
+    /// The number of the kind as which its sessions are counted; none where they are not.
+    pub(crate) kind: Option<u32>,
+}
+
+/// Those that are at hand.
+#[derive(Debug)]
+pub(crate) struct Regulars(Box<[Regular]>);
+
+const NOBODY: Regular = Regular {
+    connection: 0,
+    remembered: 0,
+    client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    period: 0,
+    ticks: 0,
+    link: Link { bandwidth_bps: None, rtt_s: None },
+    answer: None,
+};
+
+impl Default for Regulars {
+    fn default() -> Self {
+        Self(vec![NOBODY; AT_HAND].into_boxed_slice())
+    }
+}
+
+impl Regulars {
+    /// The place of a connection and a path, which may be that of others.
+    #[inline]
+    pub(crate) fn of(&mut self, connection: u64, remembered: u64) -> &mut Regular {
+        // An odd factor, so that connections and paths that are both numbered on do not meet.
+        &mut self.0[connection.wrapping_add(remembered.wrapping_mul(37)) as usize % AT_HAND]
+    }
+
+    /// Other rules hold, or other orders.
+    pub(crate) fn forget(&mut self) {
+        self.0.fill(NOBODY);
+    }
+}
+
+impl Regular {
+    /// Whether its client was told of in this period of the book.
+    pub(crate) fn is_told(&self, question: &Question<'_>, remembered: u64, period: u64) -> bool {
+        self.is(question, remembered) && self.period == period
+    }
+
+    #[inline]
+    fn is(&self, question: &Question<'_>, remembered: u64) -> bool {
+        self.connection == question.connection && self.remembered == remembered && self.client == question.client
+    }
+
+    /// Who asks has this place from now on, whose client was told of in this period; 0 = it was not.
+    pub(crate) fn becomes(&mut self, question: &Question<'_>, remembered: u64, period: u64) {
+        let Question { connection, client, .. } = *question;
+        *self = Self { connection, remembered, client, period, ..NOBODY };
+    }
+
+    /// Whether the answer is one to this question, too, if the period of the book is the same.
+    #[inline]
+    pub(crate) fn holds(&self, question: &Question<'_>, ticks: u64) -> bool {
+        self.is(question, question.remembered) && self.ticks == ticks && self.link == question.link
+    }
+
+    /// The answer holds for its next questions.
+    pub(crate) fn hold(&mut self, ticks: u64, link: Link, answer: Answer) {
+        (self.ticks, self.link, self.answer) = (ticks, link, Some(answer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(regulars: &mut Regulars, question: &Question<'_>, ticks: u64) -> Option<(Answer, u64)> {
+        let regular = regulars.of(question.connection, question.remembered);
+        regular.answer.filter(|_| regular.holds(question, ticks)).map(|answer| (answer, regular.period))
+    }
+
+    #[test]
+    fn a_regular_is_known_by_all_that_may_change() {
+        let mut regulars = Regulars::default();
+        let link = Link { bandwidth_bps: Some(1e6), rtt_s: None };
+        let client = IpAddr::from([10, 0, 0, 1]);
+        let question = Question { path: "/a", client, connection: 1, link, remembered: 3 };
+        let answer = Answer { is_chosen: true, stale_ms_max: Some(5), kind: Some(4) };
+        assert_eq!(held(&mut regulars, &question, 2), None);
+        regulars.of(1, 3).becomes(&question, 3, 7);
+        assert!(regulars.of(1, 3).is_told(&question, 3, 7) && !regulars.of(1, 3).is_told(&question, 3, 8));
+        assert_eq!(held(&mut regulars, &question, 2), None, "nothing holds yet");
+        regulars.of(1, 3).hold(2, link, answer);
+        assert_eq!(held(&mut regulars, &question, 2), Some((answer, 7)));
+        assert_eq!(held(&mut regulars, &question, 4), None, "another tick");
+        let far = 1 + AT_HAND as u64;
+        for other in [
+            Question { connection: far, ..question },
+            Question { remembered: 3 + AT_HAND as u64, ..question },
+            Question { client: IpAddr::from([10, 0, 0, 2]), ..question },
+            Question { link: Link { bandwidth_bps: Some(2e6), rtt_s: None }, ..question },
+            Question { link: Link { bandwidth_bps: None, rtt_s: None }, ..question },
+            Question { link: Link { rtt_s: Some(0.1), ..link }, ..question },
+        ] {
+            assert_eq!(held(&mut regulars, &other, 2), None, "{other:?}");
+        }
+        // Whoever is not told of, as there is no room, is not taken for one who is.
+        regulars.of(1, 3).becomes(&question, 3, 0);
+        assert!(!regulars.of(1, 3).is_told(&question, 3, 7));
+        regulars.of(1, 3).hold(2, link, answer);
+        regulars.forget();
+        assert_eq!(held(&mut regulars, &question, 2), None);
+    }
+}
