@@ -18,6 +18,7 @@ pub(super) enum Whose<'w> {
     Block { in_force: &'w mut InForce },
     Atom { at: usize, in_force: &'w mut InForce },
     Session { number: u64, atom: AtomId, at: &'w mut Standing },
+    Client { name: &'w str, in_force: &'w mut InForce },
 }
 
 /// A tick, or a start, on its way.
@@ -245,8 +246,10 @@ impl<'l> Look<'l> {
     fn tell(&mut self, rule: &Rule, whose: &Whose<'_>, outcome: Outcome, orders: Vec<Order>, readings: Vec<Cited>) {
         self.state.decisions += 1;
         let path = |at: usize| self.state.atoms[at].path.clone();
+        let glob = || self.engine.policy.blocks[rule.block].glob.text().to_owned();
         let subject = match whose {
-            Whose::Block { .. } => Subject::Atoms(self.engine.policy.blocks[rule.block].glob.text().to_owned()),
+            Whose::Block { .. } => Subject::Atoms(glob()),
+            Whose::Client { name, .. } => Subject::Client { client: (*name).to_owned(), atoms: glob() },
             Whose::Atom { at, .. } => Subject::Atom(path(*at)),
             Whose::Session { number, atom, .. } => Subject::Session { number: *number, atom: path(atom.0 as usize) },
         };
