@@ -405,6 +405,11 @@ impl State {
         Some(ClientId(number))
     }
 
+    /// The number of a client that is known.
+    pub(crate) fn known_client(&self, name: &str) -> Option<ClientId> {
+        self.client_numbers.get(name).copied().map(ClientId)
+    }
+
     /// Forgets a client; `false`: there is none of the name, or a rule is active for it.
     pub(crate) fn forget_client(&mut self, name: &str) -> bool {
         let Some(number) = self.client_numbers.get(name).copied() else { return false };

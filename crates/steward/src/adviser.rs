@@ -1,6 +1,7 @@
 //! What the event loops ask: a lookup in the loop's own book, a share to refuse, and for sessions the rules themselves.
 //! No call waits for anything: whoever finds a book open tries again for some microseconds, and then goes without.
 
+use crate::clients::{self, identity};
 use crate::hands::Standing;
 use crate::ledger::{Ledger, Ticket};
 use crate::rulebook::{Begun, Rulebook};
@@ -8,7 +9,6 @@ use crate::shed::Shed;
 use crate::stale::Stale;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -57,6 +57,8 @@ pub(crate) struct Published {
     /// The number of the policy.
     pub(crate) number: u64,
     pub(crate) atom_sheds: FxHashMap<String, Arc<Shed>>,
+    /// The shares that single clients lose of a pattern, by both numbers.
+    client_sheds: FxHashMap<(u64, usize), Arc<Shed>>,
     /// The share that each pattern loses, by its number.
     pub(crate) by_pattern: Vec<Option<Arc<Shed>>>,
     /// How old answers may be.
@@ -108,17 +110,21 @@ impl Published {
             Sessions { is_decided: policy.decides_for_sessions(pattern), at_rest: policy.at_rest(pattern), names }
         });
         let (sessions, asks) = (sessions.collect(), policy.asks_of_links());
-        let (atom_sheds, stale) = (FxHashMap::default(), Stale::default());
-        Self { policy, sessions, asks, number, atom_sheds, by_pattern: vec![None; patterns], stale }
+        let (atom_sheds, client_sheds, stale) = (FxHashMap::default(), FxHashMap::default(), Stale::default());
+        let by_pattern = vec![None; patterns];
+        Self { policy, sessions, asks, number, atom_sheds, client_sheds, by_pattern, stale }
     }
 
     /// The number of a request that is refused; `None`: it is not.
-    fn refused(&self, path: &str, pattern: usize) -> Option<u64> {
+    fn refused(&self, path: &str, pattern: usize, client: u64) -> Option<u64> {
         let next = |shed: &Arc<Shed>| Some(shed.next()).filter(|(is_refused, _)| *is_refused).map(|(_, number)| number);
-        self.by_pattern[pattern].as_ref().and_then(next).or_else(|| {
-            // A look-up for each request only while some atom has a share of its own.
-            if self.atom_sheds.is_empty() { None } else { self.atom_sheds.get(path).and_then(next) }
-        })
+        // A look-up for each request only while some client, or some atom, has a share of its own.
+        let of_atom =
+            || if self.atom_sheds.is_empty() { None } else { self.atom_sheds.get(path).and_then(next) };
+        let of_client = || {
+            if self.client_sheds.is_empty() { None } else { self.client_sheds.get(&(client, pattern)).and_then(next) }
+        };
+        self.by_pattern[pattern].as_ref().and_then(next).or_else(of_atom).or_else(of_client)
     }
 
     /// What rules ask of a link.
@@ -132,8 +138,13 @@ impl Published {
         let by_pattern = self.policy.patterns().map(|glob| standing.sheds.get(glob).cloned()).collect();
         let (policy, sessions) = (Arc::clone(&self.policy), Arc::clone(&self.sessions));
         let stale = Stale::of(&self.policy, &standing.stale_ms, &standing.atom_stale_ms);
-        let (asks, atom_sheds) = (self.asks, standing.atom_sheds.clone());
-        Self { policy, sessions, asks, number: self.number, atom_sheds, by_pattern, stale }
+        let numbers: FxHashMap<&str, usize> =
+            self.policy.patterns().enumerate().map(|(number, glob)| (glob, number)).collect();
+        let client_sheds = standing.client_sheds.iter().filter_map(|((client, glob), shed)| {
+            Some(((clients::number(client)?, *numbers.get(&**glob)?), Arc::clone(shed)))
+        });
+        let (client_sheds, asks, atom_sheds) = (client_sheds.collect(), self.asks, standing.atom_sheds.clone());
+        Self { policy, sessions, asks, number: self.number, atom_sheds, client_sheds, by_pattern, stale }
     }
 }
 
@@ -262,7 +273,7 @@ impl Shared {
         ledger: &mut Ledger,
         at_rest: &mut AtRestNow,
     ) -> (Ticket, Option<Arc<str>>) {
-        let Question { path, connection, link, .. } = *question;
+        let Question { path, client, connection, link, .. } = *question;
         let sessions = &published.sessions[pattern];
         // Where rules choose a variant, the best one is a choice, too: it is not everybody's.
         let best = || sessions.names.first().cloned();
@@ -284,7 +295,7 @@ impl Shared {
             ledger.undecided();
             return (ticket, None);
         };
-        let begun = rules.begin(self.now_ms(), connection, path, link);
+        let begun = rules.begin(self.now_ms(), connection, path, (identity(client).0, link));
         drop(rules);
         let Some(Begun { variant, is_at_rest }) = begun else { return (ticket, None) };
         if let Some(piece) = piece.filter(|_| is_at_rest) {
@@ -349,8 +360,8 @@ impl Adviser for Shared {
             let (place, pattern) = ledger.place(path, *remembered, published.number, find);
             let remember = Ledger::known(place);
             let Some(pattern) = pattern else { return Advice { remember, ..Advice::default() } };
-            let refused = published.refused(path, pattern);
             let (client, network) = identity(*client);
+            let refused = published.refused(path, pattern, client);
             let ticket = ledger.begin(place, client, network, refused.is_some());
             if let Some(number) = refused {
                 let refuse_retry_after_s = Some(RETRY_AFTER_S + (number % 8) as u32);
@@ -367,6 +378,13 @@ impl Adviser for Shared {
             self.undecided.fetch_add(1, Ordering::Relaxed);
             Advice::default()
         })
+    }
+
+    fn waited(&self, ticket: u64, waited_ns: u64) {
+        let ticket = Ticket::told(ticket);
+        if ticket != Ticket::NONE && self.with_desk(|_, ledger, _| ledger.waited(ticket, waited_ns)).is_none() {
+            self.undecided.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>> {
@@ -399,16 +417,4 @@ pub(crate) fn with_better(variants: &[String], chosen: &str) -> Arc<str> {
     let mut names: Vec<&str> = variants.iter().take(at + 1).skip(1).rev().map(String::as_str).collect();
     names.push("full");
     Arc::from(names.join(" "))
-}
-
-/// A client's address and its network (IPv4 /24, IPv6 /48) as numbers.
-fn identity(client: IpAddr) -> (u64, u64) {
-    match client.to_canonical() {
-        IpAddr::V4(addr) => (u64::from(addr.to_bits()), u64::from(addr.to_bits() >> 8)),
-        IpAddr::V6(addr) => {
-            let bits = addr.to_bits();
-            // A household has a /64, within which addresses change. The mark keeps both kinds of networks apart.
-            ((bits >> 64) as u64 | 1 << 63, (bits >> 80) as u64 | 1 << 62)
-        }
-    }
 }

@@ -47,7 +47,8 @@ pub struct Dropped {
     pub connections: u64,
     /// Requests whose client was not looked at.
     pub clients: u64,
-    /// Requests that found the book open, or the rules at work, and were answered without advice.
+    /// Requests that found the book open, or the rules at work, and were answered without advice, or of whose waiting
+    /// nothing was noted.
     pub undecided: u64,
 }
 
@@ -69,18 +70,22 @@ pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) refused: u64,
     pub(crate) failed: u64,
+    /// For what only they have waited for.
+    pub(crate) waited_ns: u64,
 }
 
-/// Who asked, as numbers that are the same for the same ones.
+/// Who asked, as numbers that are the same for the same ones, and how often; one may be told in several pieces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) client: u64,
     pub(crate) network: u64,
+    pub(crate) requests: u64,
 }
 
-/// Which clients were seen since the last look, as far as there is room: a client that is not here may be seen again.
+/// Which clients were seen since the last look, each with its place among them, as far as there is room: a client that is
+/// not here may be seen again.
 #[derive(Debug)]
-struct Noted(Box<[u64]>);
+struct Noted(Box<[(u64, usize)]>);
 
 /// The client of no request: it would be one of a network of all ones, of which none is.
 const NOBODY: u64 = u64::MAX;
@@ -205,14 +210,16 @@ impl Ledger {
     /// A request came.
     pub(crate) fn begin(&mut self, place: u32, client: u64, network: u64, is_refused: bool) -> Ticket {
         let noted = self.noted.of(client);
-        if *noted != client {
-            if self.seen.len() < SEEN_MAX {
-                *noted = client;
-                self.seen.push(Seen { client, network });
-            } else {
-                self.clientless += 1;
-                self.dropped.clients += 1;
-            }
+        if noted.0 == client
+            && let Some(seen) = self.seen.get_mut(noted.1)
+        {
+            seen.requests += 1;
+        } else if self.seen.len() < SEEN_MAX {
+            *noted = (client, self.seen.len());
+            self.seen.push(Seen { client, network, requests: 1 });
+        } else {
+            self.clientless += 1;
+            self.dropped.clients += 1;
         }
         self.fileless += u64::from(place == NOWHERE);
         if let Some(atom) = self.atoms.get_mut(place as usize) {
@@ -224,6 +231,18 @@ impl Ledger {
             }
         }
         Ticket::of(place, is_refused)
+    }
+
+    /// A response had to wait so long before it could be made.
+    pub(crate) fn waited(&mut self, ticket: Ticket, waited_ns: u64) {
+        if ticket.has(Ticket::KNOWN)
+            && let Some(atom) = self.atoms.get_mut(ticket.place() as usize)
+        {
+            atom.tally.waited_ns = atom.tally.waited_ns.saturating_add(waited_ns);
+            if !std::mem::replace(&mut atom.is_touched, true) {
+                self.touched.push(ticket.place());
+            }
+        }
     }
 
     /// Whether there is room to follow a session to its end; where there is none it is counted.
@@ -359,20 +378,20 @@ impl Alike {
 
 impl Default for Noted {
     fn default() -> Self {
-        Self(vec![NOBODY; NOTED].into_boxed_slice())
+        Self(vec![(NOBODY, 0); NOTED].into_boxed_slice())
     }
 }
 
 impl Noted {
     /// The place of a client.
-    fn of(&mut self, client: u64) -> &mut u64 {
+    fn of(&mut self, client: u64) -> &mut (u64, usize) {
         // The upper bits of the product depend on all bits of the number.
         let hash = client.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NOTED.ilog2());
         &mut self.0[hash as usize % NOTED]
     }
 
     fn clear(&mut self) {
-        self.0.fill(NOBODY);
+        self.0.fill((NOBODY, 0));
     }
 }
 
@@ -403,9 +422,10 @@ mod tests {
                 ledger.begin(0, number % 10, number % 5, false);
             }
             ledger.take(&mut taken);
-            let mut clients: Vec<_> = taken.seen.iter().map(|seen| (seen.client, seen.network)).collect();
+            let mut clients: Vec<_> =
+                taken.seen.iter().map(|seen| (seen.client, seen.network, seen.requests)).collect();
             clients.sort_unstable();
-            assert_eq!(clients, (0..10).map(|client| (client, client % 5)).collect::<Vec<_>>());
+            assert_eq!(clients, (0..10).map(|client| (client, client % 5, 100)).collect::<Vec<_>>());
         }
         let never = || -> Option<usize> { panic!("it is known") };
         let (one, other) = (ledger.place("/a", 0, 1, || Some(3)).0, ledger.place("/b", 0, 1, || None).0);
@@ -450,7 +470,7 @@ mod tests {
         assert_eq!(under_way(&ledger), [0, 0]);
         let mut taken = Taken::default();
         ledger.take(&mut taken);
-        let tally = |requests, refused, failed| Tally { requests, refused, failed };
+        let tally = |requests, refused, failed| Tally { requests, refused, failed, waited_ns: 0 };
         assert_eq!(taken.tallies, [(0, tally(1, 0, 0), 0), (1, tally(2, 1, 1), 0)]);
         ledger.take(&mut taken);
         assert!(taken.tallies.is_empty() && ledger.live.is_empty());
