@@ -382,6 +382,18 @@ fn a_greedy_client_loses_its_share_and_a_modest_one_nothing() {
 }
 
 #[test]
+fn of_a_client_that_is_new_nothing_is_said_while_too_little_is_known_of_it() {
+    let mut world = World::new("atom \"/**\" { rule much: during if avg rate@client over 4s > 50rps then shed 50%; }");
+    for second in 0..4u64 {
+        world.asks(second * 1000, "192.0.2.7", 90.0);
+        world.tick(second * 1000);
+    }
+    assert_eq!(world.said(), ["2 much fired shed 50%"]);
+    world.tick(60_000);
+    assert_eq!(world.said(), ["60 much unknown"], "what is too old is told");
+}
+
+#[test]
 fn a_session_is_served_by_what_its_client_asks_for_altogether() {
     let mut world = World::new(GREEDY);
     world.asks(0, "192.0.2.7", 40.0);

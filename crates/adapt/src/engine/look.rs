@@ -75,6 +75,12 @@ impl<'l> Look<'l> {
             None => {}
             // Told when the reason changes, so that what lasts does not fill the log.
             Some(Told::NotFired(_, said)) if instance.said == said => {}
+            // Clients come and go, and of each that is new too little is known for a while.
+            Some(Told::NotFired(Outcome::Unknown { why: Unknown::Short { .. }, .. }, said))
+                if matches!(whose, Whose::Client { .. }) =>
+            {
+                instance.said = said;
+            }
             Some(Told::NotFired(outcome, said)) => {
                 instance.said = said;
                 if self.told < TOLD_MAX {
