@@ -383,14 +383,15 @@ fn a_greedy_client_loses_its_share_and_a_modest_one_nothing() {
 
 #[test]
 fn of_a_client_that_is_new_nothing_is_said_while_too_little_is_known_of_it() {
-    let mut world = World::new("atom \"/**\" { rule much: during if avg rate@client over 4s > 50rps then shed 50%; }");
+    let mut world = World::new("atom \"/**\" { rule much: during if avg rate@client over 4s > 50rps then shed 50% hold 9s; }");
     for second in 0..4u64 {
         world.asks(second * 1000, "192.0.2.7", 90.0);
         world.tick(second * 1000);
     }
     assert_eq!(world.said(), ["2 much fired shed 50%"]);
     world.tick(60_000);
-    assert_eq!(world.said(), ["60 much unknown"], "what is too old is told");
+    world.tick(61_000);
+    assert_eq!(world.said(), ["60 much released shed 50%", "61 much unknown"], "what is too old is told");
 }
 
 #[test]

@@ -133,6 +133,7 @@ fn what_a_client_asks_for_is_read_for_each_client_and_of_no_atom() {
         ("rule a: during if rate@client > 50kbps then shed 5%;", 33, &["no value of rate", "rps, krps"]),
         ("rule a: during if errors@client > 5% then shed 5%;", 19, &["nobody measures errors of clients", "@atom"]),
         ("rule a: during if wait@client > 5ms then shed 5%;", 19, &["nobody measures wait of clients", "@here or @atom"]),
+        ("rule a: every 5s if rate@client > 50rps then shed 5%;", 46, &["does not say for how long", "hold and a time"]),
         ("rule a: during if rate@client > 50rps then stale 5s hold 5s;", 44, &["for each client", "without @client"]),
         ("rule a: during if rate@client > 50rps then spread over main hold 5s;", 44, &["for each client"]),
         ("rule a: during if rate@client > 50rps then grow main by 1 hold 5s;", 44, &["for each client", "of its own"]),

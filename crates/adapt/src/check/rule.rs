@@ -118,8 +118,14 @@ pub(super) fn stability(rule: &Rule, level: Level, findings: &mut Findings<'_>) 
 
 /// What is done fits whom the rule is looked at for.
 pub(super) fn acts(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
+    let keeps = rule.stability.until.is_some() || rule.stability.hold_ms.is_some();
     for act in rule.branches.iter().flat_map(|branch| &branch.acts) {
         let word = act.kind.word();
+        // A client comes and goes: nobody would look at it again to give back what it has lost.
+        if level == Level::Client && matches!(act.kind, ActKind::Shed(_)) && !keeps {
+            let what = format!("rule `{}` has each client lose a share, and does not say for how long", rule.name.text);
+            findings.wrong(act.at, what, "write until and a release threshold, or hold and a time");
+        }
         let fits = match act.kind {
             ActKind::Grow { .. } | ActKind::Shrink { .. } => level == Level::Block,
             ActKind::Shed(_) => matches!(level, Level::Block | Level::Atom | Level::Client),
