@@ -280,7 +280,17 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
         return Err("bandwidth and rtt stand with passed alone; write \"read\":\"rtt\"".to_owned());
     }
     let what = match line {
-        Line { read: Some(word), begin: None, start: None, end: None, gone: None, down: None, up: None, tick: None, .. } => {
+        Line {
+            read: Some(word),
+            begin: None,
+            start: None,
+            end: None,
+            gone: None,
+            down: None,
+            up: None,
+            tick: None,
+            ..
+        } => {
             let of = match (line.node, line.atom, line.session, line.client) {
                 (Some(node), None, None, None) => Owner::Node(node),
                 (None, Some(atom), None, None) => Owner::Atom(atom),

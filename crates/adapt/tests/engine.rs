@@ -372,7 +372,8 @@ fn a_greedy_client_loses_its_share_and_a_modest_one_nothing() {
         world.asks(at_ms, "192.0.2.8", 19.0);
         world.tick(at_ms);
     }
-    let decided = world.decisions.iter().map(|one| (one.at_ms / 1000, one.subject.to_string(), one.outcome.to_string()));
+    let decided =
+        world.decisions.iter().map(|one| (one.at_ms / 1000, one.subject.to_string(), one.outcome.to_string()));
     let of = || "/** client 192.0.2.7".to_owned();
     assert_eq!(decided.collect::<Vec<_>>(), [(5, of(), "fired".to_owned()), (12, of(), "released".to_owned())]);
     let subject = Subject::Client { client: "192.0.2.7".to_owned(), atoms: "/**".to_owned() };
@@ -383,7 +384,8 @@ fn a_greedy_client_loses_its_share_and_a_modest_one_nothing() {
 
 #[test]
 fn of_a_client_that_is_new_nothing_is_said_while_too_little_is_known_of_it() {
-    let mut world = World::new("atom \"/**\" { rule much: during if avg rate@client over 4s > 50rps then shed 50% hold 9s; }");
+    let mut world =
+        World::new("atom \"/**\" { rule much: during if avg rate@client over 4s > 50rps then shed 50% hold 9s; }");
     for second in 0..4u64 {
         world.asks(second * 1000, "192.0.2.7", 90.0);
         world.tick(second * 1000);

@@ -119,8 +119,7 @@ impl Published {
     fn refused(&self, path: &str, pattern: usize, client: u64) -> Option<u64> {
         let next = |shed: &Arc<Shed>| Some(shed.next()).filter(|(is_refused, _)| *is_refused).map(|(_, number)| number);
         // A look-up for each request only while some client, or some atom, has a share of its own.
-        let of_atom =
-            || if self.atom_sheds.is_empty() { None } else { self.atom_sheds.get(path).and_then(next) };
+        let of_atom = || if self.atom_sheds.is_empty() { None } else { self.atom_sheds.get(path).and_then(next) };
         let of_client = || {
             if self.client_sheds.is_empty() { None } else { self.client_sheds.get(&(client, pattern)).and_then(next) }
         };

@@ -104,7 +104,16 @@ impl Atoms {
         let path = Arc::clone(path);
         self.numbers.insert(Arc::clone(&path), number);
         let (requests, refused, failed, waited_ns) = (0, 0, 0, 0);
-        self.all.push(Atom { path, requests, refused, failed, waited_ns, under_way: 0, quiet_ticks: 0, is_lively: true });
+        self.all.push(Atom {
+            path,
+            requests,
+            refused,
+            failed,
+            waited_ns,
+            under_way: 0,
+            quiet_ticks: 0,
+            is_lively: true,
+        });
         self.lively.push(number);
         number
     }

@@ -104,7 +104,13 @@ impl Clients {
     }
 
     /// The readings of a tick that took so many seconds; who is quiet, or has to make room, is forgotten by the rules.
-    pub(crate) fn readings(&mut self, at_ms: u64, seconds: f64, rules: &mut Rulebook, readings: &mut Vec<ClientReading>) {
+    pub(crate) fn readings(
+        &mut self,
+        at_ms: u64,
+        seconds: f64,
+        rules: &mut Rulebook,
+        readings: &mut Vec<ClientReading>,
+    ) {
         readings.clear();
         if !self.is_asked {
             return;
@@ -151,7 +157,8 @@ fn make_room(
     let mut least = least.into_iter();
     let mut places = room;
     while let Some((_, wants)) = newcomers.get(places) {
-        let Some((_, number)) = least.find(|(has, number)| has >= wants || forget(*number)).filter(|(has, _)| has < wants)
+        let Some((_, number)) =
+            least.find(|(has, number)| has >= wants || forget(*number)).filter(|(has, _)| has < wants)
         else {
             break;
         };

@@ -2,9 +2,9 @@
 //! here, so that what is written down is in the order in which it was told.
 
 use crate::HERE_VALID_TICKS;
-use weir_adapt::log::{Entry, Owner, PASSED_MAX, Recorded};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use weir_adapt::log::{Entry, Owner, PASSED_MAX, Recorded};
 use weir_adapt::{AtomId, ClientId, Decision, Engine, NodeId, Of, Reading, Resource, State};
 use weir_server::Link;
 

@@ -149,7 +149,8 @@ fn loops_refuse_the_share_together_and_let_others_pass() {
 fn ask_by(steward: &Steward, path: &str, client: u32, count: u64) -> usize {
     let adviser = steward.adviser();
     let asked = (0..count).filter(|number| {
-        let question = Question { client: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client)), ..question(path, *number, None) };
+        let question =
+            Question { client: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client)), ..question(path, *number, None) };
         let advice = adviser.begin(&question);
         adviser.end(*number, advice.ticket, 0, false);
         advice.refuse_retry_after_s.is_some()
@@ -191,7 +192,9 @@ fn a_client_that_asks_for_too_much_loses_its_share_over_all_loops_and_others_not
     let (greedy, modest) = (of("client 10.0.0.7").expect("a reading"), of("client 10.0.0.8").expect("a reading"));
     assert!((greedy / modest - 10_100.0).abs() < 1e-3, "what is refused counts, too: {greedy} and {modest}");
     assert_eq!((&shown["work"]["clients"], &shown["dropped"]["evicted"]), (&2.into(), &0.into()));
-    assert!(steward.teller().metrics().contains("weir_reading{resource=\"rate\",unit=\"rps\",of=\"client 10.0.0.7\"} "));
+    assert!(
+        steward.teller().metrics().contains("weir_reading{resource=\"rate\",unit=\"rps\",of=\"client 10.0.0.7\"} ")
+    );
     // Nobody asks any more.
     tick(&mut ready);
     assert_eq!(environment(&steward)["in_force"].as_array().map(Vec::len), Some(0));
@@ -227,7 +230,8 @@ fn a_session_begins_by_what_its_client_asked_for_before() {
         "atom \"/v/*\" { variants full > small; rule fit: at start if rate@client > 500rps then use small else use full; }",
     );
     let begin = |client: u32| {
-        let question = Question { client: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client)), ..question("/v/x", 1, None) };
+        let question =
+            Question { client: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client)), ..question("/v/x", 1, None) };
         let advice = steward.adviser().begin(&question);
         steward.adviser().end(1, advice.ticket, 0, false);
         advice.variant.as_deref().map(str::to_owned)

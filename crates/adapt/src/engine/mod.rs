@@ -130,7 +130,8 @@ impl Engine {
     pub fn client(&self, state: &mut State, name: &str) -> Option<ClientId> {
         state.client(name, || {
             let blocks = self.policy.client_blocks.iter().map(|&block| &self.policy.blocks[block]);
-            let part = |rules: usize| Part { instances: vec![Instance::default(); rules], in_force: InForce::default() };
+            let part =
+                |rules: usize| Part { instances: vec![Instance::default(); rules], in_force: InForce::default() };
             blocks.map(|block| part(block.client_rules.len())).collect()
         })
     }
