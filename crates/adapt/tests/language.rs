@@ -158,7 +158,7 @@ fn what_a_client_asks_for_is_read_for_each_client_and_of_no_atom() {
             &["`wait@atom` is of an atom"],
         ),
         ("rule a: during if rate@client > 5rps then shed 5% until rate@client < 5rps;", 57, &["without a gap"]),
-        ("rule a: during if rate@client > 5rps and rtt@client > 1s then shed 5% hold 5s;", 64, &["for each session"]),
+        ("rule a: during if rate@client > 5rps and rtt@client > 1s then shed 5% hold 5s;", 63, &["for each session"]),
     ] {
         refused(&with_rules(rule), 4, column, words);
     }

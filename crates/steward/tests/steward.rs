@@ -164,7 +164,7 @@ fn a_client_that_asks_for_too_much_loses_its_share_over_all_loops_and_others_not
     let (steward, mut ready) = steward_that(
         true,
         "atom \"/a/*\" { rule greedy: during if rate@client > 500rps then shed 80% until rate@client < 100rps; }\n\
-         atom \"/b/*\" { rule hot: during if rate@atom > 1krps then alert \"hot\" hold 1s; }",
+         atom \"/b/*\" { rule hot: during if rate@atom > 1000krps then alert \"hot\" hold 1s; }",
     );
     let ask = |path, client, count| ask_by(&steward, path, client, count);
     // One request of a tick of some microseconds would be very many a second.
