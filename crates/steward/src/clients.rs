@@ -21,6 +21,7 @@ const IPV6: u64 = 1 << 63;
 const UNSPECIFIED: u64 = 0;
 
 /// A client's address and its network (IPv4 /24, IPv6 /48) as numbers.
+#[inline]
 pub(crate) fn identity(client: IpAddr) -> (u64, u64) {
     match client.to_canonical() {
         IpAddr::V4(addr) => (u64::from(addr.to_bits()), u64::from(addr.to_bits() >> 8)),

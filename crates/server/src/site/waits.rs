@@ -31,6 +31,13 @@ impl Site {
     /// Tells how long the request waited for a place among those under way and for its file, where it did.
     #[inline]
     pub(super) fn tell_waits(&self, out: &Pending) {
+        if self.looked_ns > 0 || out.place.is_some() {
+            self.tell_what_waited(out);
+        }
+    }
+
+    #[cold]
+    fn tell_what_waited(&self, out: &Pending) {
         let waited_ms = out.place.as_ref().map_or(0, |place| place.waited_ms());
         let waited_ns = self.looked_ns.saturating_add(waited_ms.saturating_mul(NS_PER_MS));
         if waited_ns > 0
