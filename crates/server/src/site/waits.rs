@@ -5,6 +5,7 @@ use crate::atom::Atom;
 use crate::clock::Clock;
 use crate::counters::LoopCounters;
 use crate::pending::Pending;
+use crate::throttle::Place;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -13,6 +14,8 @@ const NS_PER_MS: u64 = 1_000_000;
 impl Site {
     /// Looks at the file of a path, of which the cache may have had something; where somebody may be asked about it, how
     /// long that took counts as a wait.
+    // Within its callers it would make the way of what is in memory longer.
+    #[inline(never)]
     pub(super) fn look(
         &mut self,
         path: &[u8],
@@ -38,7 +41,7 @@ impl Site {
 
     #[cold]
     fn tell_what_waited(&self, out: &Pending) {
-        let waited_ms = out.place.as_ref().map_or(0, |place| place.waited_ms());
+        let waited_ms = out.place.as_ref().map_or(0, Place::waited_ms);
         let waited_ns = self.looked_ns.saturating_add(waited_ms.saturating_mul(NS_PER_MS));
         if waited_ns > 0
             && let Some(advised) = &out.advised
