@@ -47,6 +47,11 @@ impl Policy {
         (asks(Resource::Bandwidth), asks(Resource::Rtt))
     }
 
+    /// Whether some rule asks for the rate of a client.
+    pub fn asks_of_clients(&self) -> bool {
+        self.window_ms(Resource::Rate, Where::Client).is_some()
+    }
+
     /// Adds the ends of the intervals that a condition asks about; `None`: it depends on more than a link.
     fn ends(&self, test: &Test, to: &mut AtRest) -> Option<()> {
         match test {
@@ -55,11 +60,11 @@ impl Policy {
             Test::Metric { metric, interval, .. } => {
                 let metric = &self.metrics[*metric];
                 let ends = match (metric.scope, metric.resource) {
-                    (Scope::Atom, _) => return None,
-                    (Scope::Client, _) if metric.window_ms() > 0 => return None,
-                    (Scope::Client, Resource::Bandwidth) => &mut to.bandwidth_bps,
-                    (Scope::Client, Resource::Rtt) => &mut to.rtt_s,
-                    (Scope::Client, _) => return None,
+                    (Scope::Atom | Scope::Client, _) => return None,
+                    (Scope::Session, _) if metric.window_ms() > 0 => return None,
+                    (Scope::Session, Resource::Bandwidth) => &mut to.bandwidth_bps,
+                    (Scope::Session, Resource::Rtt) => &mut to.rtt_s,
+                    (Scope::Session, _) => return None,
                     _ => return Some(()),
                 };
                 ends.extend([interval.low.value, interval.high.value].into_iter().filter(|end| end.is_finite()));
@@ -119,6 +124,7 @@ mod tests {
         assert!(at_rest("rule hot: every 5s if rate@atom > 5rps then shed 5% until rate@atom < 1rps;").is_some());
         for rule in [
             "rule fit: at start if rate@atom > 5rps then use small;",
+            "rule fit: at start if rate@client > 5rps then use small;",
             "rule fit: at start if avg bandwidth@client over 4s < 30kbps then use small;",
             "rule fit: at start if bandwidth@client < 30kbps then use small limit 3 per 60s;",
             "rule fit: at start if bandwidth@client < 30kbps then use small cooldown 3s;",

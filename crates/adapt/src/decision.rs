@@ -46,6 +46,13 @@ pub enum Subject {
         /// The path of its atom.
         atom: String,
     },
+    /// What one client asks for of the atoms of a pattern.
+    Client {
+        /// The client's name: its address, of IPv6 its network of 64 bits.
+        client: String,
+        /// The pattern.
+        atoms: String,
+    },
 }
 
 /// What became of a rule.
@@ -182,6 +189,7 @@ impl fmt::Display for Subject {
             Self::Atoms(glob) => write!(f, "{glob}"),
             Self::Atom(path) => write!(f, "{path}"),
             Self::Session { number, atom } => write!(f, "{atom} session {number}"),
+            Self::Client { client, atoms } => write!(f, "{atoms} client {client}"),
         }
     }
 }

@@ -10,6 +10,9 @@
 //! {"at_ms":1200,"read":"bandwidth","session":17,"value":"64kbps"}
 //! {"at_ms":1200,"start":17}
 //! {"at_ms":9000,"end":17}
+//! {"at_ms":9000,"read":"rate","client":"192.0.2.7","value":"90rps"}
+//! {"at_ms":9100,"begin":18,"atom":"/v/film","client":"192.0.2.7"}
+//! {"at_ms":9400,"gone":"192.0.2.7"}
 //! {"at_ms":9500,"down":"n2"}
 //! {"at_ms":9700,"up":"n2"}
 //! {"at_ms":10000,"passed":38,"atom":"/v/film","bandwidth":"900kbps"}
@@ -87,6 +90,8 @@ pub enum Recorded {
         session: u64,
         /// The path of its atom.
         atom: String,
+        /// The name of its client, where rules ask for readings of clients and it has some.
+        client: Option<String>,
     },
     /// It is to be decided for a session that has begun. Without it, the next tick decides first.
     Start {
@@ -97,6 +102,11 @@ pub enum Recorded {
     End {
         /// Its number.
         session: u64,
+    },
+    /// A client is forgotten, and begins anew if it comes again.
+    Gone {
+        /// Its name.
+        client: String,
     },
     /// So many sessions began and ended alike since the last tick, and nothing was decided for the first of them.
     Passed {
@@ -136,6 +146,8 @@ pub enum Owner {
     Atom(String),
     /// A session's, by its number.
     Session(u64),
+    /// A client's, by its name.
+    Client(String),
 }
 
 /// A line as it is written.
@@ -151,6 +163,8 @@ struct Line {
     start: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     end: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gone: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     down: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,6 +187,8 @@ struct Line {
     rtt: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -264,12 +280,23 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
         return Err("bandwidth and rtt stand with passed alone; write \"read\":\"rtt\"".to_owned());
     }
     let what = match line {
-        Line { read: Some(word), begin: None, start: None, end: None, down: None, up: None, tick: None, .. } => {
-            let of = match (line.node, line.atom, line.session) {
-                (Some(node), None, None) => Owner::Node(node),
-                (None, Some(atom), None) => Owner::Atom(atom),
-                (None, None, Some(session)) => Owner::Session(session),
-                _ => return Err("a reading is of one of node, atom and session".to_owned()),
+        Line {
+            read: Some(word),
+            begin: None,
+            start: None,
+            end: None,
+            gone: None,
+            down: None,
+            up: None,
+            tick: None,
+            ..
+        } => {
+            let of = match (line.node, line.atom, line.session, line.client) {
+                (Some(node), None, None, None) => Owner::Node(node),
+                (None, Some(atom), None, None) => Owner::Atom(atom),
+                (None, None, Some(session), None) => Owner::Session(session),
+                (None, None, None, Some(client)) => Owner::Client(client),
+                _ => return Err("a reading is of one of node, atom, session and client".to_owned()),
             };
             let value = line.value.ok_or("the reading has no value; write one such as \"93%\"")?;
             let (resource, value) = measured(&word, &value)?;
@@ -284,21 +311,26 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
             begin,
             start,
             end,
+            gone,
             down,
             up,
             tick,
             atom,
+            client,
             ..
-        } => match (begin, start, end, down, up, tick, atom) {
-            (Some(session), None, None, None, None, None, Some(atom)) => Recorded::Begin { session, atom },
-            (None, Some(session), None, None, None, None, None) => Recorded::Start { session },
-            (None, None, Some(session), None, None, None, None) => Recorded::End { session },
-            (None, None, None, Some(name), None, None, None) => Recorded::Node { name, up: false },
-            (None, None, None, None, Some(name), None, None) => Recorded::Node { name, up: true },
-            (None, None, None, None, None, Some(true), None) => Recorded::Tick,
+        } => match (begin, start, end, gone, down, up, tick, (atom, client)) {
+            (Some(session), None, None, None, None, None, None, (Some(atom), client)) => {
+                Recorded::Begin { session, atom, client }
+            }
+            (None, Some(session), None, None, None, None, None, (None, None)) => Recorded::Start { session },
+            (None, None, Some(session), None, None, None, None, (None, None)) => Recorded::End { session },
+            (None, None, None, Some(client), None, None, None, (None, None)) => Recorded::Gone { client },
+            (None, None, None, None, Some(name), None, None, (None, None)) => Recorded::Node { name, up: false },
+            (None, None, None, None, None, Some(name), None, (None, None)) => Recorded::Node { name, up: true },
+            (None, None, None, None, None, None, Some(true), (None, None)) => Recorded::Tick,
             _ => {
                 return Err(
-                    "a line is one of read, begin (with atom), start, end, passed, down, up and tick".to_owned()
+                    "a line is one of read, begin (with atom), start, end, gone, passed, down, up and tick".to_owned()
                 );
             }
         },
@@ -352,9 +384,13 @@ impl Entry {
                     Owner::Node(name) => line.node = Some(name.clone()),
                     Owner::Atom(path) => line.atom = Some(path.clone()),
                     Owner::Session(number) => line.session = Some(*number),
+                    Owner::Client(name) => line.client = Some(name.clone()),
                 }
             }
-            Recorded::Begin { session, atom } => (line.begin, line.atom) = (Some(*session), Some(atom.clone())),
+            Recorded::Begin { session, atom, client } => {
+                (line.begin, line.atom, line.client) = (Some(*session), Some(atom.clone()), client.clone());
+            }
+            Recorded::Gone { client } => line.gone = Some(client.clone()),
             Recorded::Passed { sessions, atom, bandwidth_bps, rtt_s } => {
                 (line.passed, line.atom) = (Some(*sessions), Some(atom.clone()));
                 line.bandwidth = bandwidth_bps.map(|value| in_unit(Resource::Bandwidth, value));
@@ -381,6 +417,9 @@ mod tests {
             r#"{"at_ms":1000,"read":"rate","atom":"/a","value":"620rps","valid_ms":5000}"#,
             r#"{"at_ms":1,"read":"mem","node":"n1","value":"5000B"}"#,
             r#"{"at_ms":1,"begin":17,"atom":"/v"}"#,
+            r#"{"at_ms":1,"begin":17,"atom":"/v","client":"2001:db8::/64"}"#,
+            r#"{"at_ms":1,"read":"rate","client":"192.0.2.7","value":"90.5rps"}"#,
+            r#"{"at_ms":1,"gone":"192.0.2.7"}"#,
             r#"{"at_ms":1,"start":17}"#,
             r#"{"at_ms":1,"end":17}"#,
             r#"{"at_ms":1,"down":"n2"}"#,
@@ -408,7 +447,10 @@ mod tests {
             (r#"{"at_ms":1,"read":"cpu","node":"n","value":"5"}"#, "no value"),
             (r#"{"at_ms":1,"read":"cpu","node":"n","value":"-5%"}"#, "no value"),
             (r#"{"at_ms":1,"read":"cpu","node":"n","value":"5ms"}"#, "not measured"),
-            (r#"{"at_ms":1,"read":"cpu","value":"5%"}"#, "one of node, atom and session"),
+            (r#"{"at_ms":1,"read":"cpu","value":"5%"}"#, "one of node, atom, session and client"),
+            (r#"{"at_ms":1,"read":"rate","client":"a","session":1,"value":"5rps"}"#, "one of node, atom, session"),
+            (r#"{"at_ms":1,"end":5,"client":"a"}"#, "a line is one of"),
+            (r#"{"at_ms":1,"gone":"a","client":"a"}"#, "a line is one of"),
             (r#"{"at_ms":1,"read":"cpu","node":"n"}"#, "no value"),
             (r#"{"at_ms":999999999999999,"tick":true}"#, "too large"),
             (r#"{"at_ms":1,"tock":true}"#, "unknown field"),

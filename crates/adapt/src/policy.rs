@@ -23,6 +23,8 @@ pub struct Policy {
     pub(crate) metrics: Vec<Metric>,
     /// Rules that are looked at once for all their atoms, in their order.
     pub(crate) own_rules: Vec<usize>,
+    /// Blocks with rules for clients, in their order.
+    pub(crate) client_blocks: Vec<usize>,
     /// Of the text: a state goes with one policy only.
     pub(crate) fingerprint: u64,
 }
@@ -40,6 +42,7 @@ pub(crate) struct Block {
     pub(crate) variants: Vec<String>,
     pub(crate) start_rules: Vec<usize>,
     pub(crate) session_rules: Vec<usize>,
+    pub(crate) client_rules: Vec<usize>,
     pub(crate) atom_rules: Vec<usize>,
 }
 
@@ -179,6 +182,7 @@ pub(crate) struct Metric {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     Here,
+    Session,
     Client,
     Atom,
     All,
@@ -187,14 +191,15 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Whether it is the same for all sessions and atoms.
+    /// Whether it is the same for all sessions, clients and atoms.
     pub(crate) fn is_fixed(self) -> bool {
-        !matches!(self, Self::Client | Self::Atom)
+        !matches!(self, Self::Session | Self::Client | Self::Atom)
     }
 
     pub(crate) fn place(self) -> Where {
         match self {
-            Self::Client => Where::Session,
+            Self::Session => Where::Session,
+            Self::Client => Where::Client,
             Self::Atom => Where::Atom,
             _ => Where::Node,
         }
@@ -307,8 +312,9 @@ impl<'s> Compiler<'s> {
             let glob = &atom.glob.text;
             let block = blocks.iter().position(|block| block.glob.text() == glob).unwrap_or_else(|| {
                 let variants = variants(self.source, glob).iter().map(|name| name.text.clone()).collect();
-                let (start_rules, session_rules, atom_rules) = (Vec::new(), Vec::new(), Vec::new());
-                blocks.push(Block { glob: Glob::new(glob), variants, start_rules, session_rules, atom_rules });
+                let [start_rules, session_rules, client_rules, atom_rules] = [const { Vec::new() }; 4];
+                let glob = Glob::new(glob);
+                blocks.push(Block { glob, variants, start_rules, session_rules, client_rules, atom_rules });
                 blocks.len() - 1
             });
             for rule in &atom.rules {
@@ -327,13 +333,15 @@ impl<'s> Compiler<'s> {
             match rule.level {
                 Level::Start => block.start_rules.push(number),
                 Level::Session => block.session_rules.push(number),
+                Level::Client => block.client_rules.push(number),
                 Level::Atom => block.atom_rules.push(number),
                 Level::Block => own_rules.push(number),
             }
         }
+        let client_blocks = (0..blocks.len()).filter(|&block| !blocks[block].client_rules.is_empty()).collect();
         let Self { nodes, pools, metrics, .. } = self;
         let fingerprint = text.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
-        Policy { file: file.to_owned(), pools, nodes, blocks, rules, metrics, own_rules, fingerprint }
+        Policy { file: file.to_owned(), pools, nodes, blocks, rules, metrics, own_rules, client_blocks, fingerprint }
     }
 
     fn rule(&mut self, rule: &syntax::Rule, block: usize, variants: &[String], line: usize) -> Rule {
@@ -389,7 +397,8 @@ impl<'s> Compiler<'s> {
                 }
             }
             _ => match scope(metric) {
-                Where::Session => Scope::Client,
+                Where::Session => Scope::Session,
+                Where::Client => Scope::Client,
                 Where::Atom => Scope::Atom,
                 Where::Node => Scope::Here,
             },

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 /// Something that is measured, by the name that policies have for it.
 ///
 /// Who supplies what: the monitor of a node its `cpu`, `mem`, `queue`, `wait`, `rate`, `errors` and `active` (those of
-/// other nodes come by the environment database); the server's count of an atom's requests `rate`, `errors`, `wait`,
-/// `queue` and `active` of atoms; its look at a client's socket `bandwidth`, `rtt` and `rate` of sessions. For a new
-/// client there is no reading, or a prior that whoever supplies it takes from the client's network.
+/// other nodes come by the environment database); the server's count of an atom's requests `rate`, `errors` and `active`
+/// of atoms, its timestamps of what these waited for `wait` and `queue`; its look at a client's socket `bandwidth` and
+/// `rtt` of sessions, its count of a client's requests `rate` of clients. For a new client there is no reading, or of its
+/// link a prior that whoever supplies it takes from the client's network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
@@ -43,8 +44,15 @@ pub enum Where {
     Node,
     /// At an atom: `@atom`.
     Atom,
-    /// At a client's session: `@client`.
+    /// At a client's session, which is a connection of it: `bandwidth@client` and `rtt@client`.
     Session,
+    /// At a client, over all its connections: `rate@client`.
+    Client,
+}
+
+impl Where {
+    /// All of them, in the order of their declaration.
+    pub(crate) const ALL: [Self; 4] = [Self::Node, Self::Atom, Self::Session, Self::Client];
 }
 
 impl Resource {
@@ -117,8 +125,14 @@ impl Resource {
             Where::Atom => {
                 matches!(self, Self::Queue | Self::Wait | Self::Rate | Self::Errors | Self::ErrorShare | Self::Active)
             }
-            Where::Session => matches!(self, Self::Bandwidth | Self::Rtt | Self::Rate),
+            Where::Session => matches!(self, Self::Bandwidth | Self::Rtt),
+            Where::Client => self == Self::Rate,
         }
+    }
+
+    /// Where it is measured when a policy says `@client`.
+    pub(crate) fn place_at_clients(self) -> Where {
+        if self.is_measured(Where::Client) { Where::Client } else { Where::Session }
     }
 
     /// Where it is measured when a policy does not say so.
@@ -154,6 +168,10 @@ pub struct NodeId(pub(crate) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AtomId(pub(crate) u32);
 
+/// A client, as [`crate::Engine::client`] numbers them: no number is given to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClientId(pub(crate) u64);
+
 /// What a reading is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Of {
@@ -163,6 +181,8 @@ pub enum Of {
     Atom(AtomId),
     /// A session, by the number that whoever began it gave it.
     Session(u64),
+    /// A client.
+    Client(ClientId),
 }
 
 /// A measured value.

@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 const TICKS_MAX: u64 = 1_000_000;
 /// Decisions that wait for the recorded one at most.
 const COMPARED_MAX: usize = 65_536;
+/// How long it holds that a client is gone, for rules that are active for it: until it comes again.
+const GONE_VALID_MS: u64 = 24 * 3_600_000;
 /// The number of sessions of which only their number was recorded, one after the other.
 const PASSED: u64 = u64::MAX;
 
@@ -127,6 +129,7 @@ impl Replay {
                 Owner::Node(name) => self.engine.node(&mut self.state, name).map(Of::Node),
                 Owner::Atom(path) => self.engine.atom(&mut self.state, path).map(Of::Atom),
                 Owner::Session(number) => Some(Of::Session(*number)),
+                Owner::Client(name) => self.engine.client(&mut self.state, name).map(Of::Client),
             };
             // What there is no room for is counted with the state.
             if let Some(of) = of {
@@ -158,12 +161,14 @@ impl Replay {
         self.told.last_ms = self.told.last_ms.max(*at_ms);
         match what {
             Recorded::Reading { .. } | Recorded::Decided(_) | Recorded::Lost { .. } => {}
-            Recorded::Begin { session, atom } => {
+            Recorded::Begin { session, atom, client } => {
                 let atom = self.engine.atom(&mut self.state, atom);
-                if atom.is_some_and(|atom| self.engine.begin(&mut self.state, *session, atom)) {
+                let client = client.as_ref().and_then(|name| self.engine.client(&mut self.state, name));
+                if atom.is_some_and(|atom| self.engine.begin_of(&mut self.state, *session, atom, client)) {
                     self.begun.push(*session);
                 }
             }
+            Recorded::Gone { client } => self.gone(*at_ms, client),
             Recorded::Start { session } => {
                 self.begun.retain(|begun| begun != session);
                 self.engine.start(*at_ms, *session, &mut self.state, decisions);
@@ -183,6 +188,18 @@ impl Replay {
             Recorded::Tick => self.tick(*at_ms, decisions),
         }
         Ok(())
+    }
+
+    /// Whoever recorded would have gone on telling of a client for which one of these rules is active that it asks for
+    /// nothing.
+    fn gone(&mut self, at_ms: u64, client: &str) {
+        let Self { engine, state, .. } = self;
+        if !engine.forget_client(state, client)
+            && let Some(id) = state.known_client(client)
+        {
+            let (resource, of) = (Resource::Rate, Of::Client(id));
+            engine.read(at_ms, &[Reading { resource, of, value: 0.0, at_ms, valid_ms: GONE_VALID_MS }], state);
+        }
     }
 
     /// Sessions that began and ended alike: each is decided for, as these rules may be others than those that were at

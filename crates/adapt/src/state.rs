@@ -2,11 +2,11 @@
 
 use crate::engine::Desk;
 use crate::forecast::{Method, Track};
-use crate::reading::{AtomId, NodeId, Of, Reading, Resource, Where};
+use crate::reading::{AtomId, ClientId, NodeId, Of, Reading, Resource, Where};
 use crate::series::{Series, Unknown};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Nodes that are known at most; those of a policy are at most as many.
 pub(crate) const NODES_MAX: usize = 2048;
@@ -14,6 +14,8 @@ pub(crate) const NODES_MAX: usize = 2048;
 pub(crate) const ATOMS_MAX: usize = 65_536;
 /// Sessions at most.
 pub(crate) const SESSIONS_MAX: usize = 65_536;
+/// Clients that are followed one by one at most.
+pub const CLIENTS_MAX: usize = 4096;
 /// Series of forecasts whose errors are followed at most.
 const TRACKS_MAX: usize = 1024;
 
@@ -32,6 +34,13 @@ pub struct State {
     pub(crate) sessions: Vec<Option<Session>>,
     free_sessions: Vec<u32>,
     session_numbers: FxHashMap<u64, u32>,
+    /// By their numbers, which go up: so all who are told the same look at them in the same order.
+    #[serde(default)]
+    pub(crate) clients: BTreeMap<u64, Client>,
+    #[serde(default)]
+    client_numbers: FxHashMap<String, u64>,
+    #[serde(default)]
+    clients_begun: u64,
     /// Of each rule that is looked at for all its atoms together, in their order.
     pub(crate) own: Vec<Instance>,
     /// Of each rule by its number, for those that are looked at as a request starts.
@@ -61,6 +70,9 @@ pub struct Counts {
     pub atoms_refused: u64,
     /// Sessions that were not taken up, as there were too many.
     pub sessions_refused: u64,
+    /// Clients that were not taken up, as there were too many.
+    #[serde(default)]
+    pub clients_refused: u64,
     /// Firings that were not decisions, and not told, as there were too many in a tick.
     pub untold: u64,
 }
@@ -74,6 +86,7 @@ impl Counts {
         self.senseless += other.senseless;
         self.atoms_refused += other.atoms_refused;
         self.sessions_refused += other.sessions_refused;
+        self.clients_refused += other.clients_refused;
         self.untold += other.untold;
     }
 }
@@ -99,10 +112,30 @@ pub(crate) struct Atom {
 pub(crate) struct Session {
     pub(crate) number: u64,
     pub(crate) atom: AtomId,
+    /// Whose it is, as far as that is told.
+    #[serde(default)]
+    client: Option<ClientId>,
     slots: Slots,
     /// Of the block's rules for sessions, in their order.
     pub(crate) instances: Vec<Instance>,
     pub(crate) at: Standing,
+}
+
+/// Somebody who asks for things, over all connections.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Client {
+    pub(crate) name: String,
+    slots: Slots,
+    /// Of each block with rules for clients, in their order.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// How far the rules of a pattern are with a client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// Of the block's rules for clients, in their order.
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) in_force: InForce,
 }
 
 /// Where a session is served, and with what.
@@ -164,6 +197,11 @@ impl Instance {
     /// The branch that fired, and when, until it is released.
     pub(crate) fn active(&self) -> Option<(u32, u64)> {
         self.past.as_ref()?.active
+    }
+
+    /// Whether it has fired and was not released.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active().is_some()
     }
 
     /// What it remembers, to be changed.
@@ -282,6 +320,9 @@ impl State {
             sessions: Vec::new(),
             free_sessions: Vec::new(),
             session_numbers: FxHashMap::default(),
+            clients: BTreeMap::new(),
+            client_numbers: FxHashMap::default(),
+            clients_begun: 0,
             own: vec![Instance::default(); own],
             starts: vec![Instance::default(); rules],
             blocks: vec![InForce::default(); blocks],
@@ -302,7 +343,12 @@ impl State {
         self.session_numbers.len()
     }
 
-    /// How many atoms and sessions the last tick looked at: its work, but for readings and rules of patterns.
+    /// How many clients there are.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// How many atoms, sessions and clients the last tick looked at: its work, but for readings and rules of patterns.
     pub fn looked_at(&self) -> u64 {
         self.desk.looks
     }
@@ -343,8 +389,48 @@ impl State {
         Some((AtomId(number), true))
     }
 
-    /// Takes up a session; `false`: it is there already, or there are too many.
-    pub(crate) fn begin(&mut self, number: u64, atom: AtomId, rules: usize, at: Standing) -> bool {
+    /// The number of a client by its name; a new one gets what `parts` makes.
+    pub(crate) fn client(&mut self, name: &str, parts: impl FnOnce() -> Vec<Part>) -> Option<ClientId> {
+        if let Some(number) = self.client_numbers.get(name) {
+            return Some(ClientId(*number));
+        }
+        if self.clients.len() >= CLIENTS_MAX {
+            self.counts.clients_refused += 1;
+            return None;
+        }
+        self.clients_begun += 1;
+        let number = self.clients_begun;
+        self.clients.insert(number, Client { name: name.to_owned(), slots: Slots::default(), parts: parts() });
+        self.client_numbers.insert(name.to_owned(), number);
+        Some(ClientId(number))
+    }
+
+    /// The number of a client that is known.
+    pub(crate) fn known_client(&self, name: &str) -> Option<ClientId> {
+        self.client_numbers.get(name).copied().map(ClientId)
+    }
+
+    /// Forgets a client; `false`: there is none of the name, or a rule is active for it.
+    pub(crate) fn forget_client(&mut self, name: &str) -> bool {
+        let Some(number) = self.client_numbers.get(name).copied() else { return false };
+        let is_active = |client: &Client| client.parts.iter().flat_map(|part| &part.instances).any(Instance::is_active);
+        if self.clients.get(&number).is_some_and(is_active) {
+            return false;
+        }
+        if let Some(client) = self.clients.remove(&number) {
+            self.store.remove(&client.slots);
+        }
+        self.client_numbers.remove(name).is_some()
+    }
+
+    /// Takes up a session, of a client where that is told; `false`: it is there already, or there are too many.
+    pub(crate) fn begin(
+        &mut self,
+        number: u64,
+        (atom, client): (AtomId, Option<ClientId>),
+        rules: usize,
+        at: Standing,
+    ) -> bool {
         if self.session_numbers.contains_key(&number) {
             return false;
         }
@@ -353,7 +439,7 @@ impl State {
             return false;
         }
         let (slots, instances) = (Slots::default(), vec![Instance::default(); rules]);
-        let session = Some(Session { number, atom, slots, instances, at });
+        let session = Some(Session { number, atom, client, slots, instances, at });
         let slot = match self.free_sessions.pop() {
             Some(slot) => {
                 self.sessions[slot as usize] = session;
@@ -396,6 +482,9 @@ impl State {
                 let session = self.session_numbers.get(&number).and_then(|slot| self.sessions[*slot as usize].as_mut());
                 (Where::Session, session.map(|session| &mut session.slots))
             }
+            Of::Client(ClientId(number)) => {
+                (Where::Client, self.clients.get_mut(&number).map(|client| &mut client.slots))
+            }
         };
         let Some(slots) = slots.filter(|_| value.is_finite() && value >= 0.0 && at_ms <= now_ms) else {
             self.counts.senseless += 1;
@@ -420,20 +509,27 @@ impl Node {
     }
 }
 
-/// Whose readings a rule sees as its atom's and its client's.
+/// Whose readings a rule sees as its atom's, its session's and its client's.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
     pub(crate) atom: Option<(u32, Slots)>,
     pub(crate) session: Option<Slots>,
+    pub(crate) client: Option<Slots>,
 }
 
 impl Seen {
     pub(crate) fn atom(number: usize, atom: &Atom) -> Self {
-        Self { atom: Some((number as u32, atom.slots)), session: None }
+        Self { atom: Some((number as u32, atom.slots)), ..Self::default() }
     }
 
-    pub(crate) fn session(session: &Session, atoms: &[Atom]) -> Self {
+    pub(crate) fn session(session: &Session, atoms: &[Atom], clients: &BTreeMap<u64, Client>) -> Self {
         let atom = (session.atom.0, atoms[session.atom.0 as usize].slots);
-        Self { atom: Some(atom), session: Some(session.slots) }
+        // It may have been forgotten meanwhile, with its readings.
+        let client = session.client.and_then(|ClientId(number)| clients.get(&number));
+        Self { atom: Some(atom), session: Some(session.slots), client: client.map(|client| client.slots) }
+    }
+
+    pub(crate) fn client(client: &Client) -> Self {
+        Self { client: Some(client.slots), ..Self::default() }
     }
 }

@@ -1,4 +1,4 @@
-//! A tick in which nothing changes allocates nothing, with 1,000 rules, 10,000 atoms and 1,000 sessions.
+//! A tick in which nothing changes allocates nothing, with 1,000 rules, 10,000 atoms, 1,000 sessions and 1,000 clients.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static GLOBAL: Counting = Counting;
 
-/// 100 patterns of ten rules each, of every kind.
+/// 100 patterns of ten rules each, and one with a rule for clients.
 fn policy() -> String {
     let mut text = String::from("pool main = { n1, n2, n3, n4 };\n");
     for block in 0..100 {
@@ -44,13 +44,14 @@ fn policy() -> String {
         }
         text += "rule flash: every 5s if rate@atom predicted in 30s fit >= 0.8 > 500rps then shed 5% until rate@atom < 200rps;\n}\n";
     }
+    text += "atom \"/**\" { rule greedy: during if rate@client > 50rps then shed 90% until rate@client < 20rps; }\n";
     text
 }
 
 #[test]
 fn a_steady_tick_allocates_nothing() {
     let (policy, _) = Policy::read("bench.policy", &policy()).expect("well-formed");
-    assert_eq!(policy.rules(), 1000);
+    assert_eq!(policy.rules(), 1001);
     let engine = Engine::new(policy, "n1", Method::default());
     let mut state = engine.state("n1");
     let nodes = ["n1", "n2", "n3", "n4"].map(|name| engine.node(&mut state, name).expect("few nodes"));
@@ -59,6 +60,8 @@ fn a_steady_tick_allocates_nothing() {
     for session in 0..1000u64 {
         assert!(engine.begin(&mut state, session, atoms[session as usize]));
     }
+    let clients: Vec<_> =
+        (0..1000).filter_map(|n| engine.client(&mut state, &format!("10.0.{}.{}", n / 250, n % 250))).collect();
     let mut decisions = Vec::with_capacity(10_000);
     let mut readings = Vec::with_capacity(20_000);
     let mut counted = Vec::new();
@@ -71,6 +74,7 @@ fn a_steady_tick_allocates_nothing() {
         let some = atoms.iter().skip((second % 10) as usize).step_by(10);
         some.for_each(|atom| tell(Resource::Rate, Of::Atom(*atom), 20.0));
         (0..1000).for_each(|session| tell(Resource::Bandwidth, Of::Session(session), 900e3));
+        clients.iter().for_each(|client| tell(Resource::Rate, Of::Client(*client), 5.0));
         decisions.clear();
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         engine.tick(at_ms, &readings, &mut state, &mut decisions);

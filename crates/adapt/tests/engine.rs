@@ -357,3 +357,84 @@ fn ticks_that_come_a_little_early_leave_no_look_out() {
     let fired: Vec<u64> = world.fired("hot").iter().map(|at| at / 1000).collect();
     assert_eq!(fired, [0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55]);
 }
+
+const GREEDY: &str = "atom \"/**\" { variants full > small;\n\
+    rule greedy: during if rate@client > 50rps then shed 90% until rate@client < 20rps;\n\
+    rule fit: at start if rate@client > 30rps then use small else use full; }";
+
+#[test]
+fn a_greedy_client_loses_its_share_and_a_modest_one_nothing() {
+    let mut world = World::new(GREEDY);
+    for second in 0..20u64 {
+        let at_ms = second * 1000;
+        let greedy = if (5..12).contains(&second) { 90.0 } else { 10.0 };
+        world.asks(at_ms, "192.0.2.7", greedy);
+        world.asks(at_ms, "192.0.2.8", 19.0);
+        world.tick(at_ms);
+    }
+    let decided =
+        world.decisions.iter().map(|one| (one.at_ms / 1000, one.subject.to_string(), one.outcome.to_string()));
+    let of = || "/** client 192.0.2.7".to_owned();
+    assert_eq!(decided.collect::<Vec<_>>(), [(5, of(), "fired".to_owned()), (12, of(), "released".to_owned())]);
+    let subject = Subject::Client { client: "192.0.2.7".to_owned(), atoms: "/**".to_owned() };
+    assert_eq!(world.decisions[0].subject, subject);
+    assert_eq!(world.decisions[0].readings[0].value, Some(90.0));
+    assert_eq!(world.decisions[1].orders, world.decisions[0].orders, "what it lost it loses no longer");
+}
+
+#[test]
+fn of_a_client_that_is_new_nothing_is_said_while_too_little_is_known_of_it() {
+    let mut world =
+        World::new("atom \"/**\" { rule much: during if avg rate@client over 4s > 50rps then shed 50% hold 9s; }");
+    for second in 0..4u64 {
+        world.asks(second * 1000, "192.0.2.7", 90.0);
+        world.tick(second * 1000);
+    }
+    assert_eq!(world.said(), ["2 much fired shed 50%"]);
+    world.tick(60_000);
+    world.tick(61_000);
+    assert_eq!(world.said(), ["60 much released shed 50%", "61 much unknown"], "what is too old is told");
+}
+
+#[test]
+fn a_session_is_served_by_what_its_client_asks_for_altogether() {
+    let mut world = World::new(GREEDY);
+    world.asks(0, "192.0.2.7", 40.0);
+    world.asks(0, "192.0.2.8", 2.0);
+    for (session, client) in [(1, "192.0.2.7"), (2, "192.0.2.8"), (3, "192.0.2.7")] {
+        world.begin_of(100, session, "/a", client);
+        world.start(100, session);
+    }
+    assert_eq!(world.said(), ["0 fit fired use small", "0 fit fired use small"]);
+    // Of a client that is new, was forgotten, or has not been told of for long, nothing is known.
+    assert!(world.gone(200, "192.0.2.8") && !world.gone(200, "192.0.2.8"));
+    for (at_ms, session, client) in [(200, 4, "192.0.2.8"), (9_000, 5, "192.0.2.7")] {
+        world.begin_of(at_ms, session, "/a", client);
+        world.start(at_ms, session);
+    }
+    world.begin(9_000, 6, "/a");
+    world.start(9_000, 6);
+    let unknown = |one: &weir_adapt::Decision| matches!(one.outcome, Outcome::Unknown { .. });
+    assert!(!world.decisions.is_empty() && world.decisions.iter().all(unknown), "{:?}", world.decisions);
+}
+
+#[test]
+fn a_client_for_which_a_rule_is_active_is_not_forgotten() {
+    let mut world = World::new(GREEDY);
+    world.asks(0, "192.0.2.7", 90.0);
+    world.tick(0);
+    assert!(!world.gone(0, "192.0.2.7"));
+    // Of what is too old nothing is concluded, not even that it has become less.
+    world.tick(60_000);
+    assert_eq!(world.said(), ["0 greedy fired shed 90%"]);
+    world.asks(61_000, "192.0.2.7", 0.0);
+    world.tick(61_000);
+    assert!(world.gone(61_000, "192.0.2.7"));
+    assert_eq!((world.said(), world.state.clients()), (vec!["61 greedy released shed 90%".to_owned()], 0));
+    // There is room for so many, and the others are counted.
+    for number in 0..weir_adapt::CLIENTS_MAX {
+        world.asks(62_000, &format!("client {number}"), 1.0);
+    }
+    assert_eq!(world.engine.client(&mut world.state, "one too many"), None);
+    assert_eq!((world.state.clients(), world.state.counts().clients_refused), (weir_adapt::CLIENTS_MAX, 1));
+}

@@ -122,6 +122,54 @@ fn how_old_an_answer_may_be_is_said_with_a_unit_and_for_all() {
 }
 
 #[test]
+fn what_a_client_asks_for_is_read_for_each_client_and_of_no_atom() {
+    accepted(&with_rules(
+        "rule a: during if rate@client > 50rps then shed 90%, alert \"much\" until rate@client < 9rps;",
+    ));
+    accepted(&with_rules("rule a: every 5s if avg rate@client over 5s > 50rps and cpu > 50% then shed 50% hold 5s;"));
+    accepted(&with_rules("rule a: at start if rate@client > 50rps then use small;"));
+    accepted(&with_rules("rule a: during if rate@client > 50rps and rtt@client < 1s then next down limit 3 per 60s;"));
+    for (rule, column, words) in [
+        ("rule a: during if rate@cleint > 50rps then shed 5%;", 24, &["did you mean `client`?"][..]),
+        ("rule a: during if rate@client > 50 then shed 5%;", 33, &["`50` has no unit", "rps"]),
+        ("rule a: during if rate@client > 50kbps then shed 5%;", 33, &["no value of rate", "rps, krps"]),
+        ("rule a: during if errors@client > 5% then shed 5%;", 19, &["nobody measures errors of clients", "@atom"]),
+        (
+            "rule a: during if wait@client > 5ms then shed 5%;",
+            19,
+            &["nobody measures wait of clients", "@here or @atom"],
+        ),
+        (
+            "rule a: every 5s if rate@client > 50rps then shed 5%;",
+            46,
+            &["does not say for how long", "hold and a time"],
+        ),
+        ("rule a: during if rate@client > 50rps then stale 5s hold 5s;", 44, &["for each client", "without @client"]),
+        ("rule a: during if rate@client > 50rps then spread over main hold 5s;", 44, &["for each client"]),
+        ("rule a: during if rate@client > 50rps then grow main by 1 hold 5s;", 44, &["for each client", "of its own"]),
+        (
+            "rule a: during if rate@client > 50rps and rate@atom > 9rps then shed 5% hold 5s;",
+            43,
+            &["looked at for each client, and `rate@atom` is of an atom", "write @here"],
+        ),
+        (
+            "rule a: during if rate@client > 5rps then shed 5% until wait@atom < 2ms;",
+            57,
+            &["`wait@atom` is of an atom"],
+        ),
+        ("rule a: during if rate@client > 5rps then shed 5% until rate@client < 5rps;", 57, &["without a gap"]),
+        ("rule a: during if rate@client > 5rps and rtt@client > 1s then shed 5% hold 5s;", 63, &["for each session"]),
+    ] {
+        refused(&with_rules(rule), 4, column, words);
+    }
+    let long =
+        "atom \"/**\" { rule greedy: during if avg rate@client over 5s>50rps then shed 90% until rate@client<20rps; }";
+    let formatted = format_policy(long).expect("well-formed");
+    assert!(formatted.contains("avg rate@client over 5s > 50rps"), "{formatted}");
+    assert_eq!(format_policy(&formatted), Ok(formatted));
+}
+
+#[test]
 fn names_must_lead_somewhere() {
     for (rule, column, words) in [
         ("rule a: every 5s if cpu@all > 50% then grow mian by 1;", 45, &["no pool `mian`", "did you mean `main`?"][..]),

@@ -3,9 +3,10 @@
 mod support;
 
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use support::{VALID_MS, World};
 use weir_adapt::forecast::Method;
-use weir_adapt::log::{Entry, Header, Recorded, parse_entry};
+use weir_adapt::log::{Entry, Header, Owner, Recorded, parse_entry};
 use weir_adapt::{Decision, Engine, Outcome, Policy, Replay, Resource, State, Subject, check_policy, format_policy};
 
 const EXAMPLE: &str = include_str!("example.policy");
@@ -17,6 +18,13 @@ const BOUNDED: &str = "pool main = { n1, n2, n3 };\n\
     rule limited: during if cpu > 50% then next down limit 2 per 20s;\n\
     rule up: during if cpu < 30% then next up limit 2 per 20s;\n\
     rule all priority 1: every 2s if avg cpu@all over 4s > 50% then alert \"hot\" limit 3 per 30s cooldown 4s; }";
+
+const OF_CLIENTS: &str = "atom \"/v/*\" { variants full > half > small;\n\
+    rule greedy priority 2: during if rate@client > 50rps then shed 90% until rate@client < 20rps;\n\
+    rule much: during if avg rate@client over 4s > 30rps then shed 50%, alert \"much\" for 1s hold 3s cooldown 5s;\n\
+    rule fit: at start if rate@client > 40rps then use small;\n\
+    rule down: during if rate@client > 70rps and rtt@client > 10ms then next down limit 2 per 20s; }\n\
+    atom \"/**\" { rule many: every 2s if rate@client > 60rps or cpu > 90% then shed 20% hold 4s; }";
 
 /// At most so many of the times within each window of a length.
 fn at_most(times: &[u64], most: usize, per_ms: u64) -> bool {
@@ -70,6 +78,42 @@ fn steps() -> impl Strategy<Value = Vec<(u64, f64, bool)>> {
     prop::collection::vec((1u64..4_000, 0.0..100.0f64, prop::bool::weighted(0.8)), 1..300)
 }
 
+/// A step with clients: milliseconds since the last, what each of three asks for, or that nothing is told of it, whether
+/// one is to be forgotten, and a session that begins, of whom.
+type Asking = (u64, [Option<f64>; 3], Option<usize>, Option<usize>);
+
+const CLIENTS: [&str; 3] = ["192.0.2.7", "192.0.2.8", "2001:db8::/64"];
+
+fn askings() -> impl Strategy<Value = Vec<Asking>> {
+    let rate = || prop::option::weighted(0.8, 0.0..100.0f64);
+    let which = || prop::option::weighted(0.2, 0usize..3);
+    prop::collection::vec((1u64..2_000, [rate(), rate(), rate()], which(), which()), 1..200)
+}
+
+fn ask(world: &mut World, steps: &[Asking]) {
+    let (mut now, mut begun) = (0, Vec::new());
+    for (number, (step, rates, gone, begins)) in (1..).zip(steps) {
+        now += step;
+        for (client, rate) in CLIENTS.iter().zip(rates) {
+            rate.iter().for_each(|rate| world.asks(now, client, *rate));
+        }
+        if let Some(client) = gone {
+            world.gone(now, CLIENTS[*client]);
+        }
+        if let Some(client) = begins {
+            // Some go on over further ticks.
+            if begun.len() > 3 {
+                world.end(now, begun.remove(0));
+            }
+            world.begin_of(now, number, "/v/film", CLIENTS[*client]);
+            world.client(now, number, Resource::Rtt, 0.02);
+            world.start(now, number);
+            begun.push(number);
+        }
+        world.tick(now);
+    }
+}
+
 /// Words of the language, in no order.
 fn words() -> impl Strategy<Value = String> {
     let words: Vec<&str> = "pool atom rule { } ( ) [ ] ; : , = > < >= <= @ . \"/v/*\" \"/**\" variants select best by any \
@@ -89,6 +133,8 @@ fn policies() -> impl Strategy<Value = String> {
         "not (cpu@all<30% or max queue@main over 4s >= 2jobs)",
         "rate@atom predicted in 30s fit >= 0.8 > 500rps",
         "errors in [1%,5%)",
+        "avg rate@client over 5s>=50rps and not rate@client<1krps",
+        "wait@atom > 20ms",
         "mem > 1.5GB and p99 wait@here over 60s > 250ms",
     ]);
     let act = prop::sample::select(vec![
@@ -126,8 +172,8 @@ fn policies() -> impl Strategy<Value = String> {
 }
 
 /// Told again from its lines, with the state written down and read again after some of them.
-fn replayed(world: &World, written_after: usize) -> Vec<Decision> {
-    let (policy, _) = Policy::read("test.policy", BOUNDED).expect("well-formed");
+fn replayed(policy: &str, world: &World, written_after: usize) -> Vec<Decision> {
+    let (policy, _) = Policy::read("test.policy", policy).expect("well-formed");
     let engine = Engine::new(policy, "n1", Method::default());
     let header = Header::new("n1", VALID_MS);
     let mut decisions = Vec::new();
@@ -234,7 +280,42 @@ proptest! {
     fn a_replay_decides_what_was_decided_live(steps in steps(), written_after in 0usize..400) {
         let mut world = World::new(BOUNDED);
         drive(&mut world, &steps);
-        prop_assert_eq!(replayed(&world, written_after), world.decisions);
+        prop_assert_eq!(replayed(BOUNDED, &world, written_after), world.decisions);
+    }
+
+    #[test]
+    fn of_clients_nothing_is_decided_on_what_is_missing_or_stale_and_a_replay_decides_the_same(
+        steps in askings(),
+        written_after in 0usize..800,
+    ) {
+        let mut world = World::new(OF_CLIENTS);
+        ask(&mut world, &steps);
+        // What was told of each client last, up to a decision.
+        let mut told = world.told.iter().peekable();
+        let mut last: BTreeMap<String, (u64, f64)> = BTreeMap::new();
+        for decision in &world.decisions {
+            while let Some(entry) = told.next_if(|entry| entry.at_ms <= decision.at_ms) {
+                match &entry.what {
+                    Recorded::Reading { of: Owner::Client(client), value, .. } => {
+                        last.insert(client.clone(), (entry.at_ms, *value));
+                    }
+                    Recorded::Gone { client } => drop(last.remove(client)),
+                    _ => {}
+                }
+            }
+            let Subject::Client { client, .. } = &decision.subject else { continue };
+            if decision.outcome.is_fired() {
+                let known = decision.readings.iter().filter(|cited| cited.test.contains("rate"));
+                let (at_ms, value) = last[client];
+                for cited in known {
+                    prop_assert!(cited.value.is_some() && cited.age_ms <= VALID_MS, "{decision:?}");
+                    prop_assert!(decision.at_ms - at_ms <= VALID_MS, "{decision:?}");
+                    // What one asks for is nobody else's.
+                    prop_assert!(cited.test.contains("over") || cited.value == Some(value), "{decision:?}: {value}");
+                }
+            }
+        }
+        prop_assert_eq!(replayed(OF_CLIENTS, &world, written_after), world.decisions);
     }
 
     #[test]

@@ -253,6 +253,7 @@ fn in_words(environment: &Value, decisions: usize) -> String {
         ("alerts", "alerts for the webhook"),
         ("errands", "looks, decisions and alerts on their way to who keeps and tells them"),
         ("decisions", "decisions that were too many to be carried out"),
+        ("evicted", "clients that asked for less than others and are not followed"),
     ];
     let dropped = dropped.iter().filter_map(|(what, words)| {
         let count = number(environment, &format!("/dropped/{what}"));

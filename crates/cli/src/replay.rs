@@ -359,6 +359,7 @@ impl<'a> Telling<'a> {
             (counts.senseless, "readings of nobody, of the future or without sense"),
             (counts.atoms_refused, "atoms too many"),
             (counts.sessions_refused, "sessions too many"),
+            (counts.clients_refused, "clients too many"),
             (counts.untold, "reasons for not firing that were too many to tell"),
         ] {
             if count > 0 {

@@ -389,6 +389,112 @@ fn a_configuration_says_all_of_it_and_options_count_more() {
     assert!(folder.join("env.db").is_file());
 }
 
+/// The subjects of all rules that have fired, of the decisions that are shown.
+fn fired_for(shown: &Value) -> Vec<String> {
+    let decisions: Vec<weir_adapt::Decision> =
+        serde_json::from_value(shown["decisions"].clone()).expect("decisions of this version");
+    let mut fired: Vec<_> =
+        decisions.iter().filter(|one| one.outcome.is_fired()).map(|one| one.subject.to_string()).collect();
+    fired.sort();
+    fired.dedup();
+    fired
+}
+
+/// The recording of a run leads to the decisions of the run, and none of it was lost.
+fn replays_the_same(folder: &Path, least: u64) {
+    let paths = ["flood.policy", "log.jsonl"].map(|name| folder.join(name).display().to_string());
+    let replayed = output(&["replay", "--json", &paths[0], &paths[1]]);
+    let said = String::from_utf8_lossy(&replayed.stdout);
+    let last: Value = serde_json::from_str(said.lines().next_back().expect("a summary")).expect("JSON");
+    assert!(last["recorded"]["same"].as_u64() >= Some(least), "{said}");
+    assert_eq!((&last["recorded"]["others"], &last["recorded"]["lines_lost"]), (&0.into(), &0.into()), "{said}");
+}
+
+#[test]
+fn a_greedy_client_is_held_in_check_and_a_modest_one_gets_every_answer() {
+    let _turn = alone();
+    let policy = "atom \"/**\" { rule greedy: during if avg rate@client over 500ms > 100rps\n\
+        then shed 90%, alert \"somebody asks for too much\" until avg rate@client over 500ms < 40rps; }\n";
+    let (_kept, folder) = folder(policy);
+    let served = serve(&folder, &["--policy", "flood.policy", "--decisions", "log.jsonl"], "site");
+    let url = format!("http://127.0.0.1:{}/news/a.html", served.port);
+    let mut greedy = support::weir()
+        .args(["load", "-q", "--source", "127.0.0.2", "-c", "2", "--rate", "400", "-d", "6s", &url])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    // Some 20 requests a second, and several at once now and then, as a browser asks for a page.
+    let mut connection = Connection::open(served.port).expect("connects");
+    let mut asked = 0;
+    let mut metrics_of_clients = 0;
+    let ended = loop {
+        for _ in 0..if asked % 20 == 0 { 3 } else { 1 } {
+            asked += 1;
+            let path = if asked % 2 == 0 { "/news/a.html" } else { "/other.txt" };
+            let reply = connection.get(path).expect("an answer");
+            assert_eq!(reply.status, 200, "request {asked} of the modest client");
+        }
+        let metrics = metrics(&folder);
+        let of_clients = metrics.lines().filter(|line| line.starts_with("weir_reading{") && line.contains("client "));
+        metrics_of_clients = metrics_of_clients.max(of_clients.count());
+        std::thread::sleep(Duration::from_millis(50));
+        if let Some(ended) = greedy.try_wait().expect("it is a child") {
+            break ended;
+        }
+    };
+    // What it was refused it counts as failed.
+    assert!(ended.code().is_some_and(|code| code < 2), "{ended}");
+    assert!(asked > 60 && metrics_of_clients == 2, "{asked}, {metrics_of_clients}");
+    served.says("alert: somebody asks for too much (rule greedy, flood.policy:1)");
+    let shown = environment(&folder, |shown| in_force(shown) == 0 && shown["decided"]["greedy"]["released"] == 1);
+    assert_eq!(fired_for(&shown), ["/** client 127.0.0.2"]);
+    let refused = shown["refused"].as_u64().expect("a count");
+    assert!(refused > 1000, "{refused} of some 2,400");
+    assert_eq!(shown["decided"]["greedy"]["fired"], 1);
+    end(served);
+    replays_the_same(&folder, 2);
+}
+
+#[test]
+fn an_atom_whose_requests_have_to_wait_is_decided_on_and_its_neighbour_is_not() {
+    let _turn = alone();
+    let policy = "atom \"/**\" { rule slow: during if wait@atom > 100ms then shed 50%, alert \"slow\"\n\
+        until wait@atom < 20ms; }\n";
+    let (_kept, folder) = folder(policy);
+    let toml = "policy = \"flood.policy\"\n[[throttle]]\npath = \"/news/**\"\nrunning = 1\nqueue = 9\nwait = \"10 s\"\n\
+        [[host]]\nroot = \"site\"\n";
+    fs::write(folder.join("weir.toml"), toml).expect("writes");
+    let large = fs::File::create(folder.join("site/news/large.bin")).expect("creates");
+    large.set_len(64 << 20).expect("makes it long");
+    let served = serve(&folder, &["--decisions", "log.jsonl"], "weir.toml");
+    let mut others = Connection::open(served.port).expect("connects");
+    std::thread::scope(|scope| {
+        // Whoever takes nothing of a large file is under way all that time.
+        let mut held = TcpStream::connect(("127.0.0.1", served.port)).expect("connects");
+        held.write_all(b"GET /news/large.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+        held.read_exact(&mut [0; 1000]).expect("it is answered");
+        let port = served.port;
+        let waiting = scope.spawn(move || statuses(port, "/news/a.html", 1));
+        for _ in 0..20 {
+            assert_eq!(others.get("/other.txt").expect("an answer").status, 200);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!waiting.is_finished(), "it waits for its turn");
+        drop(held);
+        assert_eq!(waiting.join().expect("no panic"), [200]);
+    });
+    served.says("alert: slow (rule slow, ");
+    // When nobody has asked for it for a while, nobody waits.
+    let shown = environment(&folder, |shown| in_force(shown) == 0 && shown["decided"]["slow"]["released"] == 1);
+    assert_eq!(fired_for(&shown), ["/news/a.html"]);
+    let told = shown["decisions"].as_array().expect("a list").iter().find(|one| one["outcome"]["kind"] == "fired");
+    let wait_s = told.and_then(|told| told["readings"][0]["value"].as_f64()).expect("a reading");
+    assert!((0.3..10.0).contains(&wait_s), "{wait_s} s");
+    end(served);
+    replays_the_same(&folder, 2);
+}
+
 /// What `weir serve` refuses before it listens `weir check` tells, with the same words and the place.
 #[test]
 fn a_check_finds_whatever_would_be_refused_at_the_start() {

@@ -95,6 +95,9 @@ pub trait Adviser: Send + Sync + std::fmt::Debug {
     }
     /// A request for a governed path is about to be answered.
     fn begin(&self, question: &Question<'_>) -> Advice;
+    /// What the advice of this ticket was for had to wait for so many nanoseconds before its response could be made: for a
+    /// place among as many as may be under way, and for its file to be found and read. Said only where it had to.
+    fn waited(&self, _ticket: u64, _waited_ns: u64) {}
     /// A response of a governed path is under way, at most every 100 ms: another variant to go on with?
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>>;
     /// It is over; the ticket is that of the advice.

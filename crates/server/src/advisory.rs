@@ -158,6 +158,12 @@ pub(crate) struct Advised {
 }
 
 impl Advised {
+    /// Tells how long the request had to wait, in nanoseconds.
+    #[cold]
+    pub(crate) fn waited(&self, waited_ns: u64) {
+        self.advisory.adviser.waited(self.ticket, waited_ns);
+    }
+
     /// Looks at the connection where that is due, and has a stream go on in another variant where somebody says so.
     pub(crate) fn look(&mut self) {
         let now_ms = now_ms();

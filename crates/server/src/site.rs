@@ -3,6 +3,7 @@
 mod absent;
 mod changes;
 mod governed;
+mod waits;
 mod warm;
 
 use crate::advisory::Advisory;
@@ -72,6 +73,8 @@ pub(crate) struct Site {
     media_types: media_type::Overrides,
     memory_bytes_max: u64,
     warming: Warming,
+    /// How long looks at files took for the request that is answered, in nanoseconds; only where somebody is asked.
+    looked_ns: u64,
     listing: Option<listing::Shown>,
     dot_files: bool,
     /// Names of files that stand for their directory.
@@ -150,6 +153,7 @@ impl Site {
             media_types: options.media_types.clone(),
             memory_bytes_max: options.cached_file_bytes_max,
             warming: Warming::default(),
+            looked_ns: 0,
             listing: options.listing.then_some(listing::Shown { dot_files: options.dot_files, entries_max }),
             dot_files: options.dot_files,
             index: options.index.iter().map(|name| name.clone().into_bytes()).collect(),
@@ -198,10 +202,12 @@ impl Site {
         let mut decoded = std::mem::take(&mut self.decoded);
         match target::resolve(request.target, self.dot_files, &mut decoded) {
             Ok(found) => {
+                self.looked_ns = 0;
                 let mut resource = self.resource(found.path, clock, counters);
                 if resource.is_governed() {
                     let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
                     resource = self.govern(&asked, resource, out);
+                    self.tell_waits(out);
                 }
                 match resource {
                     Resource::Atom(atom) if atom.template.is_some() => page = Some(atom),
@@ -262,7 +268,7 @@ impl Site {
     }
 
     /// Looks at the file of a path, of which the cache may have had something.
-    fn look(&mut self, path: &[u8], stale: Option<Rc<Atom>>, clock: &Clock, counters: &LoopCounters) -> Resource {
+    fn look_now(&mut self, path: &[u8], stale: Option<Rc<Atom>>, clock: &Clock, counters: &LoopCounters) -> Resource {
         static_probe!("file");
         // Before the look at the file, so that no change falls between the two.
         let device = self.watches.cover(&self.root, path, clock.now_ms);

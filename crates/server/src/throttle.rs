@@ -67,6 +67,15 @@ pub(crate) enum Gate {
 pub(crate) struct Place {
     of: Arc<Shared>,
     controls: Arc<Controls>,
+    /// How long its request waited for it.
+    waited_ms: u64,
+}
+
+impl Place {
+    /// How long its request waited for it, in milliseconds by the loops' clock, which goes on in steps of some 4.
+    pub(crate) fn waited_ms(&self) -> u64 {
+        self.waited_ms
+    }
 }
 
 impl Throttle {
@@ -173,13 +182,14 @@ impl Throttles {
         // Whoever came before has its turn first.
         if state.running < running_max && place.unwrap_or(state.waiting.len()) == 0 {
             state.running += 1;
-            if state.waiting.pop_front().is_some() {
+            let waited_ms = state.waiting.pop_front().map_or(0, |waiter| {
                 self.waiting -= 1;
-            }
+                now_ms.saturating_sub(waiter.since_ms)
+            });
             let next = state.next();
             drop(state);
             next.into_iter().for_each(|index| self.controls.wake(index));
-            return Gate::Open(Some(Place { of, controls: Arc::clone(&self.controls) }));
+            return Gate::Open(Some(Place { of, controls: Arc::clone(&self.controls), waited_ms }));
         }
         let seconds = (wait_ms / 1000).max(1);
         match place.map(|place| (place, state.waiting[place].since_ms)) {
@@ -299,7 +309,7 @@ mod tests {
             ask(throttles, target, connection, now_ms, &counters)
         };
         assert!(matches!(ask(&mut throttles, "/b", 9, 0), Gate::Open(None)));
-        let (Gate::Open(Some(first)), Gate::Open(Some(_second))) =
+        let (Gate::Open(Some(first)), Gate::Open(Some(second))) =
             (ask(&mut throttles, "/a/x", 1, 0), ask(&mut throttles, "/%61/x?y", 2, 0))
         else {
             panic!("two run")
@@ -313,7 +323,8 @@ mod tests {
         drop(first);
         assert_eq!(throttles.turns(4000), [3], "there is one place");
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 4000), Gate::Wait), "another one came before");
-        let Gate::Open(Some(_third)) = ask(&mut throttles, "/a/x", 3, 4000) else { panic!("its turn") };
+        let Gate::Open(Some(third)) = ask(&mut throttles, "/a/x", 3, 4000) else { panic!("its turn") };
+        assert_eq!((second.waited_ms(), third.waited_ms()), (0, 4000));
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 5000), Gate::Full { .. }), "it has waited long enough");
         assert!(matches!(ask(&mut throttles, "/a/x", 6, 5000), Gate::Wait));
         assert!(throttles.forget(6) && !throttles.forget(6) && !throttles.has_waiting());

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use weir_server::{Advice, Adviser, Link, Question};
+use weir_server::{Advice, Adviser, Link, Question, Throttle};
 
 /// Says what it was told to say, and remembers what it was asked.
 #[derive(Debug, Default)]
@@ -16,6 +16,7 @@ struct Told {
     advice: Mutex<Advice>,
     begun: Mutex<Vec<(String, IpAddr, u64, Link)>>,
     ended: Mutex<Vec<(u64, u64, bool)>>,
+    waited: Mutex<Vec<(u64, u64)>>,
     tickets: Mutex<Vec<u64>>,
     remembered: Mutex<Vec<(String, u64)>>,
     asked_of: Mutex<HashMap<String, u32>>,
@@ -52,6 +53,10 @@ impl Adviser for Told {
         self.begun.lock().expect("no panic").push((path.to_owned(), client, connection, link));
         self.remembered.lock().expect("no panic").push((path.to_owned(), remembered));
         Advice { remember: remembered + path.len() as u64, ..self.advice.lock().expect("no panic").clone() }
+    }
+
+    fn waited(&self, ticket: u64, waited_ns: u64) {
+        self.waited.lock().expect("no panic").push((ticket, waited_ns));
     }
 
     fn during(&self, _connection: u64, _link: Link) -> Option<Arc<str>> {
@@ -329,4 +334,49 @@ fn hints_stand_in_for_what_was_not_measured() {
     assert_eq!(bps(""), None);
     assert_eq!(bps("Downlink: 0.4\r\n"), Some(400_000.0));
     assert_eq!(bps("Save-Data: on\r\n"), Some(50_000.0));
+}
+
+#[test]
+fn what_a_request_waited_for_by_itself_is_told_and_of_what_waited_for_nothing_nothing() {
+    let (site, told) = start(|options| {
+        options.loops = 1;
+        options.throttles = vec![Throttle::new("/v/large*", 1, 10, 60_000).expect("small enough")];
+    });
+    site.write("v/large.mp4", &vec![1; 64 << 20]);
+    site.write("v/large.txt", b"small");
+    told.say(Advice { ticket: TICKET, ..Advice::default() });
+    let taken = || std::mem::take(&mut *told.waited.lock().expect("no panic"));
+    assert_eq!(site.get("/other.mp4").status, 200);
+    assert_eq!(taken(), [], "no rule is for it");
+    // Its file is found and read once; what is looked at for others is none of its wait.
+    assert_eq!(site.get("/v/film.mp4").status, 200);
+    let first = taken();
+    assert!(matches!(first[..], [(TICKET, 1..1_000_000_000)]), "{first:?}");
+    assert_eq!(site.get("/other.mp4?again").status, 200);
+    assert_eq!(site.get("/v/none.mp4").status, 404);
+    assert_eq!(site.get("/v/film.mp4").status, 200);
+    assert_eq!(taken(), []);
+    // A variant is a file, too.
+    told.choose("small full");
+    assert_eq!(site.get("/v/film.mp4").body, SMALL);
+    assert_eq!(taken().len(), 1);
+    assert_eq!(site.get("/v/film.mp4").body, SMALL);
+    assert_eq!(taken(), []);
+    told.say(Advice { ticket: TICKET, ..Advice::default() });
+    // Another request is under way until its client goes.
+    assert_eq!(site.get("/v/large.txt").status, 200);
+    taken();
+    let mut held = site.connect();
+    held.write_all(b"GET /v/large.mp4 HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    held.read_exact(&mut [0; 1000]).expect("it is answered");
+    let began = std::time::Instant::now();
+    let mut waiting = site.connect();
+    waiting.write_all(b"GET /v/large.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    wait_until(|| site.counters.read().throttle_queued == 1);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    taken();
+    drop(held);
+    assert_eq!(read_reply(&mut waiting, false).text(), "small");
+    let (took_ns, waited) = (began.elapsed().as_nanos() as u64, taken());
+    assert!(matches!(waited[..], [(TICKET, 250_000_000..)]) && waited[0].1 < took_ns + 20_000_000, "{waited:?}");
 }

@@ -2,6 +2,7 @@
 //! No call waits for anything: whoever finds a book open tries again for some microseconds, and then goes without.
 
 use crate::book::Book;
+use crate::clients::{self, identity};
 use crate::hands::Standing;
 use crate::ledger::{Beginning, Ledger, NOWHERE};
 use crate::regulars::{Answer, AtRestNow, Regulars};
@@ -11,7 +12,6 @@ use crate::stale::Stale;
 use crate::ticket::Ticket;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -65,6 +65,8 @@ pub(crate) struct Published {
     /// The number of the policy.
     pub(crate) number: u64,
     pub(crate) atom_sheds: FxHashMap<String, Arc<Shed>>,
+    /// The shares that single clients lose of a pattern, by both numbers.
+    client_sheds: FxHashMap<(u64, usize), Arc<Shed>>,
     /// The share that each pattern loses, by its number.
     pub(crate) by_pattern: Vec<Option<Arc<Shed>>>,
     /// How old answers may be.
@@ -117,22 +119,26 @@ impl Published {
             Sessions { is_decided, at_rest, goes_on, names }
         });
         let (sessions, asks) = (sessions.collect(), policy.asks_of_links());
-        let (atom_sheds, stale) = (FxHashMap::default(), Stale::default());
-        Self { policy, sessions, asks, number, atom_sheds, by_pattern: vec![None; patterns], stale }
+        let (atom_sheds, client_sheds, stale) = (FxHashMap::default(), FxHashMap::default(), Stale::default());
+        let by_pattern = vec![None; patterns];
+        Self { policy, sessions, asks, number, atom_sheds, client_sheds, by_pattern, stale }
     }
 
     /// The number of a request that is refused; `None`: it is not.
-    fn refused(&self, path: &str, pattern: usize) -> Option<u64> {
+    fn refused(&self, path: &str, pattern: usize, client: u64) -> Option<u64> {
         let next = |shed: &Arc<Shed>| Some(shed.next()).filter(|(is_refused, _)| *is_refused).map(|(_, number)| number);
-        self.by_pattern[pattern].as_ref().and_then(next).or_else(|| {
-            // A look-up for each request only while some atom has a share of its own.
-            if self.atom_sheds.is_empty() { None } else { self.atom_sheds.get(path).and_then(next) }
-        })
+        // A look-up for each request only while some client, or some atom, has a share of its own.
+        let of_atom = || if self.atom_sheds.is_empty() { None } else { self.atom_sheds.get(path).and_then(next) };
+        let of_client = || {
+            if self.client_sheds.is_empty() { None } else { self.client_sheds.get(&(client, pattern)).and_then(next) }
+        };
+        self.by_pattern[pattern].as_ref().and_then(next).or_else(of_atom).or_else(of_client)
     }
 
-    /// Whether a share is refused of the requests for a path.
-    fn has_share(&self, path: &str, pattern: usize) -> bool {
-        self.by_pattern[pattern].is_some() || self.atom_sheds.contains_key(path)
+    /// Whether a share is refused of a client's requests for a path.
+    fn has_share(&self, path: &str, pattern: usize, client: u64) -> bool {
+        let of_client = || !self.client_sheds.is_empty() && self.client_sheds.contains_key(&(client, pattern));
+        self.by_pattern[pattern].is_some() || self.atom_sheds.contains_key(path) || of_client()
     }
 
     /// What rules ask of a link.
@@ -146,8 +152,13 @@ impl Published {
         let by_pattern = self.policy.patterns().map(|glob| standing.sheds.get(glob).cloned()).collect();
         let (policy, sessions) = (Arc::clone(&self.policy), Arc::clone(&self.sessions));
         let stale = Stale::of(&self.policy, &standing.stale_ms, &standing.atom_stale_ms);
-        let (asks, atom_sheds) = (self.asks, standing.atom_sheds.clone());
-        Self { policy, sessions, asks, number: self.number, atom_sheds, by_pattern, stale }
+        let numbers: FxHashMap<&str, usize> =
+            self.policy.patterns().enumerate().map(|(number, glob)| (glob, number)).collect();
+        let client_sheds = standing.client_sheds.iter().filter_map(|((client, glob), shed)| {
+            Some(((clients::number(client)?, *numbers.get(&**glob)?), Arc::clone(shed)))
+        });
+        let (client_sheds, asks, atom_sheds) = (client_sheds.collect(), self.asks, standing.atom_sheds.clone());
+        Self { policy, sessions, asks, number: self.number, atom_sheds, client_sheds, by_pattern, stale }
     }
 }
 
@@ -276,7 +287,8 @@ impl Shared {
                 return None;
             }
             let answer = regular.answer?;
-            ledger.again(question.remembered, regular.period, answer.kind).then_some(answer)
+            let is_again = ledger.again(question.remembered, (regular.period, regular.seen), answer.kind);
+            is_again.then_some(answer)
         });
         answered.ok().flatten()
     }
@@ -329,13 +341,10 @@ impl Shared {
         let (place, pattern) = ledger.place(path, remembered, published.number, find);
         advice.remember = Ledger::known(place);
         let Some(pattern) = pattern else { return };
-        let refused = published.refused(path, pattern);
-        let regular = known.regulars.of(connection, advice.remember);
-        if !regular.is_told(question, advice.remember, ledger.period()) {
-            let (number, network) = identity(client);
-            let is_told = ledger.came(number, network);
-            regular.becomes(question, advice.remember, if is_told { ledger.period() } else { 0 });
-        }
+        let (client, network) = identity(client);
+        let refused = published.refused(path, pattern, client);
+        let seen = ledger.came(client, network).map(|place| (ledger.period(), place));
+        known.regulars.of(connection, advice.remember).becomes(question, advice.remember, seen);
         let ticket = ledger.begin(place, refused.is_some());
         advice.ticket = ticket.number();
         if let Some(number) = refused {
@@ -353,7 +362,7 @@ impl Shared {
         // Of a share that is refused each request has its own answer.
         if let Some(kind) = counted
             && place != NOWHERE
-            && !published.has_share(path, pattern)
+            && !published.has_share(path, pattern, client)
         {
             let (is_chosen, stale_ms_max) = (advice.variant.is_some(), advice.stale_ms_max);
             let regular = known.regulars.of(connection, advice.remember);
@@ -374,7 +383,7 @@ impl Shared {
         ledger: &mut Ledger,
         known: &mut Known,
     ) -> (Ticket, Option<Names>, Option<Option<u32>>) {
-        let Question { path, connection, link, .. } = *question;
+        let Question { path, client, connection, link, .. } = *question;
         let sessions = &published.sessions[pattern];
         // Where rules choose a variant, the best one is a choice, too: it is not everybody's.
         let best = || sessions.names.first().cloned();
@@ -404,7 +413,7 @@ impl Shared {
             ledger.undecided();
             return (ticket, None, None);
         };
-        let begun = rules.begin(self.now_ms(), connection, path, link);
+        let begun = rules.begin(self.now_ms(), connection, path, (identity(client).0, link));
         drop(rules);
         let Some(Begun { variant, is_at_rest }) = begun else { return (ticket, None, None) };
         if let Some(piece) = piece.filter(|_| is_at_rest) {
@@ -458,6 +467,13 @@ impl Adviser for Shared {
         Advice { variant, refuse_retry_after_s: None, stale_ms_max, ticket, remember }
     }
 
+    fn waited(&self, ticket: u64, waited_ns: u64) {
+        let ticket = Ticket::told(ticket);
+        if ticket != Ticket::NONE && self.with_desk(|_, ledger, _| ledger.waited(ticket, waited_ns)).is_none() {
+            self.undecided.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>> {
         self.with_desk(|_, ledger, _| ledger.during(connection, link)).flatten()
     }
@@ -485,16 +501,4 @@ pub(crate) fn with_better(variants: &[String], chosen: &str) -> Arc<str> {
     let mut names: Vec<&str> = variants.iter().take(at + 1).skip(1).rev().map(String::as_str).collect();
     names.push("full");
     Arc::from(names.join(" "))
-}
-
-/// A client's address and its network (IPv4 /24, IPv6 /48) as numbers.
-fn identity(client: IpAddr) -> (u64, u64) {
-    match client.to_canonical() {
-        IpAddr::V4(addr) => (u64::from(addr.to_bits()), u64::from(addr.to_bits() >> 8)),
-        IpAddr::V6(addr) => {
-            let bits = addr.to_bits();
-            // A household has a /64, within which addresses change. The mark keeps both kinds of networks apart.
-            ((bits >> 64) as u64 | 1 << 63, (bits >> 80) as u64 | 1 << 62)
-        }
-    }
 }

@@ -40,6 +40,7 @@ struct Atom {
     requests: u64,
     refused: u64,
     failed: u64,
+    waited_ns: u64,
     under_way: u32,
     quiet_ticks: u64,
     is_lively: bool,
@@ -78,6 +79,7 @@ impl Atoms {
             known.requests += tally.requests;
             known.refused += tally.refused;
             known.failed += tally.failed;
+            known.waited_ns = known.waited_ns.saturating_add(tally.waited_ns);
             self.refused += tally.refused;
             known.under_way = (known.under_way + under_way).saturating_sub(std::mem::replace(before, *under_way));
             known.quiet_ticks = 0;
@@ -101,14 +103,23 @@ impl Atoms {
         let number = self.all.len() as u32;
         let path = Arc::clone(path);
         self.numbers.insert(Arc::clone(&path), number);
-        let (requests, refused, failed) = (0, 0, 0);
-        self.all.push(Atom { path, requests, refused, failed, under_way: 0, quiet_ticks: 0, is_lively: true });
+        let (requests, refused, failed, waited_ns) = (0, 0, 0, 0);
+        self.all.push(Atom {
+            path,
+            requests,
+            refused,
+            failed,
+            waited_ns,
+            under_way: 0,
+            quiet_ticks: 0,
+            is_lively: true,
+        });
         self.lively.push(number);
         number
     }
 
-    /// The readings of a tick that took so many seconds, in which a request waited so long for its loop.
-    pub(crate) fn readings(&mut self, seconds: f64, wait_s: Option<f64>, readings: &mut Vec<AtomReading>) {
+    /// The readings of a tick that took so many seconds.
+    pub(crate) fn readings(&mut self, seconds: f64, readings: &mut Vec<AtomReading>) {
         readings.clear();
         let Self { all, asked, lively, quiet_after, .. } = self;
         lively.retain(|number| {
@@ -119,6 +130,10 @@ impl Atoms {
             // Its last reading says that nothing comes, and holds on.
             let valid_ms = (!atom.is_lively).then_some(QUIET_VALID_MS);
             let requests = atom.requests as f64;
+            // The mean of those that came. Of none there is none: the last one holds until it is too old, or it is known
+            // that nobody asks any more. What was told of a request behind the tick in which it came waits for others.
+            let wait_s = (atom.requests > 0).then(|| atom.waited_ns as f64 / 1e9 / requests);
+            let wait_s = wait_s.or_else(|| (!atom.is_lively).then_some(0.0));
             for resource in asked.iter() {
                 let value = match resource {
                     Resource::Rate => Some(requests / seconds),
@@ -128,12 +143,15 @@ impl Atoms {
                         Some((100.0 * atom.failed as f64 / (atom.requests - atom.refused).max(1) as f64).min(100.0))
                     }
                     Resource::Active => Some(f64::from(atom.under_way)),
-                    // Atoms share the loops: each of their requests waits as long as any other.
                     Resource::Wait => wait_s,
+                    // Those that wait are the rate times the wait of each (Little).
                     Resource::Queue => wait_s.map(|wait_s| requests / seconds * wait_s),
                     _ => None,
                 };
                 readings.extend(value.map(|value| (*number, *resource, value, valid_ms)));
+            }
+            if wait_s.is_some() {
+                atom.waited_ns = 0;
             }
             (atom.requests, atom.refused, atom.failed) = (0, 0, 0);
             atom.is_lively

@@ -3,6 +3,7 @@
 use crate::adviser::{Published, Shared, wait_for, with_better};
 use crate::atoms::{AtomReading, Atoms};
 use crate::clerk::Failing;
+use crate::clients::{self, ClientReading, Clients};
 use crate::environment::{
     AllDropped, CrowdNow, Environment, ForecastNow, ReadingNow, RuleInForce, RuleName, ServerNow, Work,
 };
@@ -28,6 +29,8 @@ const AT_ONCE: usize = 256;
 /// Atoms whose popularity is counted, and those that are shown.
 const POPULAR: usize = 1024;
 const POPULAR_SHOWN: usize = 20;
+/// Clients that are shown.
+const CLIENTS_SHOWN: usize = 10;
 /// From one halving of the popularity to the next.
 const HALVE_EVERY: Duration = Duration::from_secs(60);
 /// From one look that is sent to be kept to the next.
@@ -51,6 +54,8 @@ pub(crate) struct Controller {
     standing: Standing,
     atoms: Atoms,
     atom_readings: Vec<AtomReading>,
+    clients: Clients,
+    client_readings: Vec<ClientReading>,
     taken: Taken,
     passed: PassedSessions,
     crowd: Crowd,
@@ -87,6 +92,8 @@ impl Controller {
             standing: Standing::default(),
             atoms: Atoms::default(),
             atom_readings: Vec::new(),
+            clients: Clients::default(),
+            client_readings: Vec::new(),
             taken: Taken::default(),
             passed: PassedSessions::default(),
             crowd: Crowd::default(),
@@ -102,6 +109,7 @@ impl Controller {
         };
         let rules = wait_for(&controller.shared.rules);
         controller.atoms.ask(&rules.engine, controller.setup.tick_ms());
+        controller.clients.ask(&rules.engine, controller.setup.tick_ms());
         drop(rules);
         controller.begin_recording();
         controller
@@ -151,6 +159,7 @@ impl Controller {
         let now_ms = self.shared.now_ms();
         *rules = Rulebook::new(engine, &self.setup.here, number, self.setup.tick_ms(), now_ms, self.setup.is_recorded);
         self.atoms.ask(&rules.engine, self.setup.tick_ms());
+        self.clients.ask(&rules.engine, self.setup.tick_ms());
         drop(rules);
         // Until they are published loops begin no session, as the numbers differ: what is forgotten is none of theirs.
         for ledger in wait_for(&self.shared.ledgers).iter() {
@@ -182,9 +191,8 @@ impl Controller {
         self.last = began;
         self.open_books();
         let node = self.monitor.look(self.atoms.refused);
-        let wait_s = node.iter().find(|(resource, _)| *resource == Resource::Wait).map(|(_, value)| *value);
-        self.atoms.readings(seconds, wait_s, &mut self.atom_readings);
-        let rules_us = self.tell(&node);
+        self.atoms.readings(seconds, &mut self.atom_readings);
+        let rules_us = self.tell(&node, seconds);
         let decisions = self.write_down();
         remark::decided(&decisions);
         self.carry_out(&decisions);
@@ -219,6 +227,7 @@ impl Controller {
             // Its loop waits for nobody, so it is closed before anything is made of it.
             drop(open);
             self.atoms.take(number, &self.taken, &mut self.crowd, &mut self.popular);
+            self.clients.take(&self.taken.seen);
             if self.taken.ended.is_empty() && self.taken.links.is_empty() {
                 continue;
             }
@@ -232,6 +241,7 @@ impl Controller {
             }
         }
         dropped.paths += self.atoms.dropped;
+        dropped.clients += self.clients.uncounted;
         self.shown.dropped.books = dropped;
         if self.halved.elapsed() >= HALVE_EVERY {
             self.halved = Instant::now();
@@ -240,7 +250,7 @@ impl Controller {
     }
 
     /// Tells the rules what was read and has them look; how many microseconds the look took.
-    fn tell(&mut self, node: &Readings) -> u64 {
+    fn tell(&mut self, node: &Readings, seconds: f64) -> u64 {
         self.tell_passed();
         let readings = std::mem::take(&mut self.atom_readings);
         for some in readings.chunks(AT_ONCE) {
@@ -251,6 +261,7 @@ impl Controller {
             self.make_room();
         }
         self.atom_readings = readings;
+        self.tell_clients(seconds);
         let mut rules = wait_for(&self.shared.rules);
         let now_ms = self.shared.now_ms();
         for (resource, value) in node {
@@ -263,6 +274,25 @@ impl Controller {
         drop(rules);
         wait_for(&self.shared.ledgers).iter().for_each(|ledger| ledger.wait().ticked());
         rules_us
+    }
+
+    /// Tells how much each client asks for, where some rule wants to know.
+    fn tell_clients(&mut self, seconds: f64) {
+        let mut readings = std::mem::take(&mut self.client_readings);
+        let mut rules = wait_for(&self.shared.rules);
+        self.clients.readings(self.shared.now_ms(), seconds, &mut rules, &mut readings);
+        drop(rules);
+        for some in readings.chunks(AT_ONCE) {
+            let mut rules = wait_for(&self.shared.rules);
+            let now_ms = self.shared.now_ms();
+            for (number, name, rate_per_s) in some {
+                // There is room: the rules know no others than those that are followed.
+                rules.read_client(now_ms, *number, name, *rate_per_s);
+            }
+            drop(rules);
+            self.make_room();
+        }
+        self.client_readings = readings;
     }
 
     /// Tells of the sessions that passed since the last tick: they are of what the rules know until now.
@@ -443,6 +473,7 @@ impl Controller {
             all_us_last: work.all_us_last,
             atoms: self.atoms.len(),
             sessions,
+            clients: self.clients.len(),
             loops_more: self.standing.loops_more(),
         };
         let here = &self.setup.here;
@@ -452,6 +483,9 @@ impl Controller {
             let of = |reading: &&AtomReading| Some(reading.0) == number;
             let own = self.atom_readings.iter().filter(of);
             readings.extend(own.map(|(_, resource, value, _)| reading(*resource, &popular.text, *value)));
+        }
+        for (_, name, rate_per_s) in clients::most(&self.client_readings, CLIENTS_SHOWN) {
+            readings.push(reading(Resource::Rate, &format!("client {name}"), *rate_per_s));
         }
         let shown = &mut self.shown;
         (shown.readings, shown.popular, shown.here) = (readings, popular, here.clone());
@@ -467,6 +501,7 @@ impl Controller {
             records: report.records_lost,
             alerts: report.alerts_lost,
             decisions: self.decisions_dropped,
+            evicted: self.clients.evicted,
             clerk_gone: self.errands.gone.is_some(),
             failing,
         };

@@ -18,7 +18,7 @@ pub struct Environment {
     pub server: ServerNow,
     /// The rules.
     pub policy: PolicyNow,
-    /// Readings of the node and of the most asked atoms.
+    /// Readings of the node, of the most asked atoms, and of the clients that ask for most, where rules read these.
     pub readings: Vec<ReadingNow>,
     /// Forecasts of the node and of the most asked atom.
     pub forecasts: Vec<ForecastNow>,
@@ -109,7 +109,7 @@ pub struct ReadingNow {
     pub resource: String,
     /// The unit of the value.
     pub unit: String,
-    /// The node's name, or the atom's path.
+    /// The node's name, the atom's path, or `client` and the client's name.
     pub of: String,
     /// The value.
     pub value: f64,
@@ -185,6 +185,9 @@ pub struct Work {
     pub atoms: usize,
     /// Sessions that the rules know.
     pub sessions: usize,
+    /// Clients that are followed one by one: none where no rule reads them.
+    #[serde(default)]
+    pub clients: usize,
     /// Loops that orders have asked for beside the usual ones.
     pub loops_more: u32,
 }
@@ -205,6 +208,8 @@ pub struct AllDropped {
     pub alerts: u64,
     /// Decisions of one tick that were too many to be carried out.
     pub decisions: u64,
+    /// Clients that asked for less than others and are not followed for their sake.
+    pub evicted: u64,
     /// Whether the process that keeps and tells has ended.
     pub clerk_gone: bool,
     /// What cannot be kept or told at the moment, and why.
@@ -236,7 +241,7 @@ impl Environment {
         family(
             "weir_reading",
             "gauge",
-            "Readings that rules go by, of the node and the most asked atoms.",
+            "Readings that rules go by, of the node, the most asked atoms and the clients that ask for most.",
             readings.collect(),
         );
         let decided = self.decided.iter().flat_map(|(rule, outcomes)| {
@@ -261,6 +266,7 @@ impl Environment {
             ("records", dropped.records),
             ("alerts", dropped.alerts),
             ("decisions", dropped.decisions),
+            ("clients_evicted", dropped.evicted),
             ("atoms", self.passed_over.atoms_refused),
             ("sessions", self.passed_over.sessions_refused),
         ];

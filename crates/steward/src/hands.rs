@@ -26,6 +26,8 @@ pub trait Hands: Send {
 pub(crate) struct Standing {
     pub(crate) sheds: FxHashMap<String, Arc<Shed>>,
     pub(crate) atom_sheds: FxHashMap<String, Arc<Shed>>,
+    /// Of clients, of what they ask for of a pattern: by the client's name and the pattern.
+    pub(crate) client_sheds: FxHashMap<(String, String), Arc<Shed>>,
     /// How old answers may be, in milliseconds: of patterns, and of single atoms.
     pub(crate) stale_ms: FxHashMap<String, u64>,
     pub(crate) atom_stale_ms: FxHashMap<String, u64>,
@@ -83,6 +85,19 @@ impl Standing {
             Subject::Session { number, atom } => {
                 let variant = crate::rulebook::variant_of(order).filter(|_| begins);
                 outcomes.variants.extend(variant.map(|variant| (*number, atom.clone(), variant.to_owned())));
+                return outcomes.alerts.extend(alert(order, begins));
+            }
+            Subject::Client { client, atoms } => {
+                if let Order::Shed { percent } = order {
+                    let whose = (client.clone(), atoms.clone());
+                    if begins {
+                        self.client_sheds.insert(whose, Arc::new(Shed::new(*percent)));
+                    } else {
+                        self.client_sheds.remove(&whose);
+                    }
+                    outcomes.advice_changed = true;
+                }
+                // The checker keeps the others out of rules for clients.
                 return outcomes.alerts.extend(alert(order, begins));
             }
         };
@@ -244,6 +259,16 @@ mod tests {
         assert_eq!(said(&hands), ["unpin /news/*", "spread 2"]);
         standing.take_back(Some(&hands));
         assert_eq!(said(&hands), ["spread 0"]);
+        // What one client loses is its own.
+        let greedy = |outcome, client: &str| {
+            let subject = Subject::Client { client: client.into(), atoms: "/news/*".into() };
+            Decision { subject, ..decision(outcome, vec![Order::Shed { percent: 90.0 }]) }
+        };
+        let fired = ["192.0.2.7", "192.0.2.8"].map(|client| greedy(Outcome::Fired, client));
+        assert!(standing.carry_out(&fired, &policy, Some(&hands)).advice_changed);
+        assert_eq!((standing.client_sheds.len(), standing.sheds.len(), standing.atom_sheds.len()), (2, 0, 0));
+        standing.carry_out(&[greedy(Outcome::Released, "192.0.2.7")], &policy, Some(&hands));
+        assert_eq!(standing.client_sheds.keys().map(|(client, _)| &**client).collect::<Vec<_>>(), ["192.0.2.8"]);
     }
 
     #[test]

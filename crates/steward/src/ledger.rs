@@ -54,7 +54,8 @@ pub struct Dropped {
     pub connections: u64,
     /// Requests whose client was not looked at.
     pub clients: u64,
-    /// Requests that found the book open, or the rules at work, and were answered without advice.
+    /// Requests that found the book open, or the rules at work, and were answered without advice, or of whose waiting
+    /// nothing was noted.
     pub undecided: u64,
 }
 
@@ -76,13 +77,16 @@ pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) refused: u64,
     pub(crate) failed: u64,
+    /// For what only they have waited for.
+    pub(crate) waited_ns: u64,
 }
 
-/// Who asked, as numbers that are the same for the same ones.
+/// Who asked, as numbers that are the same for the same ones, and how often; one may be told in several pieces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) client: u64,
     pub(crate) network: u64,
+    pub(crate) requests: u64,
 }
 
 /// A session of which nothing was decided as it began.
@@ -187,10 +191,11 @@ impl Ledger {
         known.wrapping_sub(1) as u32
     }
 
-    /// A request like one before it in this period, for a path that is known by this number, and its session where that
-    /// is counted by kind. `false`: it is none, and nothing is counted.
+    /// A request like one before it in this period, for a path that is known by this number and of the client in this
+    /// place among those that were seen, and its session where that is counted by kind. `false`: it is none, and nothing
+    /// is counted.
     #[inline]
-    pub(crate) fn again(&mut self, known: u64, period: u64, kind: Option<u32>) -> bool {
+    pub(crate) fn again(&mut self, known: u64, (period, seen): (u64, u32), kind: Option<u32>) -> bool {
         if period != self.period() {
             return false;
         }
@@ -198,29 +203,34 @@ impl Ledger {
         let Some(atom) = self.atoms.get_mut(Self::place_of(known) as usize).filter(|atom| atom.is_touched) else {
             return false;
         };
+        let Some(seen) = self.seen.get_mut(seen as usize) else { return false };
         if kind.is_some_and(|kind| !self.passed.count_again(kind)) {
             return false;
         }
+        seen.requests += 1;
         atom.tally.requests += 1;
         atom.under_way += 1;
         true
     }
 
-    /// A client asks. `false`: there is no room to note that it did, so that this request is one of nobody.
-    pub(crate) fn came(&mut self, client: u64, network: u64) -> bool {
+    /// A client asks: its place among those that were seen in this period. `None`: there is no room to note that it did,
+    /// so that this request is one of nobody.
+    pub(crate) fn came(&mut self, client: u64, network: u64) -> Option<u32> {
         let noted = self.noted.of(client);
-        if *noted == client {
-            return true;
+        if noted.0 == client
+            && let Some(seen) = self.seen.get_mut(noted.1 as usize)
+        {
+            seen.requests += 1;
+            return Some(noted.1);
         }
-        let has_room = self.seen.len() < SEEN_MAX;
-        if has_room {
-            *noted = client;
-            self.seen.push(Seen { client, network });
-        } else {
+        if self.seen.len() >= SEEN_MAX {
             self.clientless += 1;
             self.dropped.clients += 1;
+            return None;
         }
-        has_room
+        *noted = (client, self.seen.len() as u32);
+        self.seen.push(Seen { client, network, requests: 1 });
+        Some(noted.1)
     }
 
     /// A request came, of a client that has been told of.
@@ -238,6 +248,18 @@ impl Ledger {
             None => self.fileless += 1,
         }
         Ticket::of(place, is_refused)
+    }
+
+    /// A response had to wait so long before it could be made.
+    pub(crate) fn waited(&mut self, ticket: Ticket, waited_ns: u64) {
+        if ticket.has(Ticket::KNOWN)
+            && let Some(atom) = self.atoms.get_mut(ticket.place() as usize)
+        {
+            atom.tally.waited_ns = atom.tally.waited_ns.saturating_add(waited_ns);
+            if !std::mem::replace(&mut atom.is_touched, true) {
+                self.touched.push(ticket.place());
+            }
+        }
     }
 
     /// Whether there is room to follow a session to its end; where there is none it is counted.
@@ -460,13 +482,22 @@ mod tests {
         let mut taken = Taken::default();
         for _ in 0..2 {
             for number in 0..1000 {
-                assert!(ledger.came(number % 10, number % 5));
+                assert_eq!(ledger.came(number % 10, number % 5), Some((number % 10) as u32));
             }
+            // Once more by what is remembered of a request, which counts as one of its client.
+            let ticket = begin(&mut ledger, "/a", false);
+            assert!(!ledger.again(1, (ledger.period() + 1, 1), None), "of another period");
+            assert!(!ledger.again(1, (ledger.period(), 10), None), "of nobody");
+            assert!(ledger.again(1, (ledger.period(), 1), None));
+            (0..2).for_each(|_| assert!(!ledger.end(1, ticket, false)));
             ledger.take(&mut taken);
-            let mut clients: Vec<_> = taken.seen.iter().map(|seen| (seen.client, seen.network)).collect();
+            let mut clients: Vec<_> =
+                taken.seen.iter().map(|seen| (seen.client, seen.network, seen.requests)).collect();
             clients.sort_unstable();
-            assert_eq!(clients, (0..10).map(|client| (client, client % 5)).collect::<Vec<_>>());
+            let requests = |client| 100 + if client == 1 { 2 } else { 0 };
+            assert_eq!(clients, (0..10).map(|client| (client, client % 5, requests(client))).collect::<Vec<_>>());
         }
+        let mut ledger = Ledger::default();
         let never = || -> Option<usize> { panic!("it is known") };
         let (one, other) = (ledger.place("/a", 0, 1, || Some(3)).0, ledger.place("/b", 0, 1, || None).0);
         assert_eq!(ledger.place("/a", Ledger::known(one), 1, never), (one, Some(3)));
@@ -490,7 +521,7 @@ mod tests {
         assert_eq!(under_way(&ledger), [0, 0]);
         let mut taken = Taken::default();
         ledger.take(&mut taken);
-        let tally = |requests, refused, failed| Tally { requests, refused, failed };
+        let tally = |requests, refused, failed| Tally { requests, refused, failed, waited_ns: 0 };
         assert_eq!(taken.tallies, [(0, tally(1, 0, 0), 0), (1, tally(2, 1, 1), 0)]);
         ledger.take(&mut taken);
         assert!(taken.tallies.is_empty() && ledger.live.is_empty());
@@ -554,7 +585,7 @@ mod tests {
         let mut tickets = Vec::new();
         for number in 0..70_000_u64 {
             let (place, _) = ledger.place(&format!("/{number}"), 0, 1, || Some(0));
-            assert_eq!(ledger.came(number, number), number < SEEN_MAX as u64);
+            assert_eq!(ledger.came(number, number).is_some(), number < SEEN_MAX as u64);
             let ticket = ledger.begin(place, false);
             tickets.push(if ledger.has_room(number) { ledger.is_session(number, ticket) } else { ticket });
         }

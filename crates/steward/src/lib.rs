@@ -5,8 +5,8 @@
 //! how a condition is.
 //!
 //! - `adviser.rs` is asked by the loops, and never waits; each loop has a book of its own (`ledger.rs`).
-//! - `controller.rs` is a thread that ticks: it opens the books, looks at the node (`monitor.rs`), tells the rules
-//!   (`rulebook.rs`), and carries out what they say (`hands.rs`).
+//! - `controller.rs` is a thread that ticks: it opens the books (`atoms.rs`, `clients.rs`), looks at the node
+//!   (`monitor.rs`), tells the rules (`rulebook.rs`), and carries out what they say (`hands.rs`).
 //! - `errands.rs` sends what is to be kept or told elsewhere to `clerk.rs`, a process of its own, as the server confines
 //!   itself; that writes the recording (`recording.rs`) and says what was lost.
 //! - `environment.rs` is what all of it looks like from outside.
@@ -15,6 +15,7 @@ mod adviser;
 mod atoms;
 mod book;
 pub mod clerk;
+mod clients;
 mod controller;
 mod environment;
 mod errands;

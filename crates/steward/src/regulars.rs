@@ -55,6 +55,8 @@ pub(crate) struct Regular {
     client: IpAddr,
     /// The period of the book in which its client was told of; 0 = it was not.
     pub(crate) period: u64,
+    /// Its place there among the clients that were seen.
+    pub(crate) seen: u32,
     /// Since which tick the answer holds.
     ticks: u64,
     link: Link,
@@ -80,6 +82,7 @@ const NOBODY: Regular = Regular {
     remembered: 0,
     client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     period: 0,
+    seen: 0,
     ticks: 0,
     link: Link { bandwidth_bps: None, rtt_s: None },
     answer: None,
@@ -106,20 +109,17 @@ impl Regulars {
 }
 
 impl Regular {
-    /// Whether its client was told of in this period of the book.
-    pub(crate) fn is_told(&self, question: &Question<'_>, remembered: u64, period: u64) -> bool {
-        self.is(question, remembered) && self.period == period
-    }
-
     #[inline]
     fn is(&self, question: &Question<'_>, remembered: u64) -> bool {
         self.connection == question.connection && self.remembered == remembered && self.client == question.client
     }
 
-    /// Who asks has this place from now on, whose client was told of in this period; 0 = it was not.
-    pub(crate) fn becomes(&mut self, question: &Question<'_>, remembered: u64, period: u64) {
+    /// Who asks has this place from now on: where its client stands among those that were seen in which period of the
+    /// book, if it does. What was answered before does not hold.
+    pub(crate) fn becomes(&mut self, question: &Question<'_>, remembered: u64, seen: Option<(u64, u32)>) {
         let Question { connection, client, .. } = *question;
-        *self = Self { connection, remembered, client, period, ..NOBODY };
+        let (period, seen) = seen.unwrap_or_default();
+        *self = Self { connection, remembered, client, period, seen, ..NOBODY };
     }
 
     /// Whether the answer is one to this question, too, if the period of the book is the same.
@@ -151,8 +151,7 @@ mod tests {
         let question = Question { path: "/a", client, connection: 1, link, remembered: 3 };
         let answer = Answer { is_chosen: true, stale_ms_max: Some(5), kind: Some(4) };
         assert_eq!(held(&mut regulars, &question, 2), None);
-        regulars.of(1, 3).becomes(&question, 3, 7);
-        assert!(regulars.of(1, 3).is_told(&question, 3, 7) && !regulars.of(1, 3).is_told(&question, 3, 8));
+        regulars.of(1, 3).becomes(&question, 3, Some((7, 2)));
         assert_eq!(held(&mut regulars, &question, 2), None, "nothing holds yet");
         regulars.of(1, 3).hold(2, link, answer);
         assert_eq!(held(&mut regulars, &question, 2), Some((answer, 7)));
@@ -168,10 +167,10 @@ mod tests {
         ] {
             assert_eq!(held(&mut regulars, &other, 2), None, "{other:?}");
         }
-        // Whoever is not told of, as there is no room, is not taken for one who is.
-        regulars.of(1, 3).becomes(&question, 3, 0);
-        assert!(!regulars.of(1, 3).is_told(&question, 3, 7));
+        // Whoever is not told of, as there is no room, is of no period.
+        regulars.of(1, 3).becomes(&question, 3, None);
         regulars.of(1, 3).hold(2, link, answer);
+        assert_eq!(held(&mut regulars, &question, 2), Some((answer, 0)));
         regulars.forget();
         assert_eq!(held(&mut regulars, &question, 2), None);
     }

@@ -2,7 +2,9 @@
 //! decision costs its line of text and two instructions that do nothing.
 
 use std::ffi::{CStr, CString};
-use weir_adapt::Decision;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+use weir_adapt::{Decision, Subject};
 
 /// Decisions of a tick that are told one by one; what more there are is told as a number.
 const TOLD_MAX: usize = 128;
@@ -12,11 +14,23 @@ const LINE_BYTES_MAX: usize = 880;
 /// Tells what a tick decided.
 pub(crate) fn decided(decisions: &[Decision]) {
     for decision in decisions.iter().take(TOLD_MAX) {
-        tell(&decision.to_string());
+        match &decision.subject {
+            Subject::Client { client, atoms } => {
+                let subject = Subject::Client { client: hashed(client), atoms: atoms.clone() };
+                tell(&Decision { subject, ..decision.clone() }.to_string());
+            }
+            _ => tell(&decision.to_string()),
+        }
     }
     if let Some(more) = decisions.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
         tell(&format!("{more} more decisions of this tick"));
     }
+}
+
+/// A run names no addresses; what stands in their place is the same for the same one as long as the server runs.
+fn hashed(client: &str) -> String {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    format!("h{:016x}", KEY.get_or_init(RandomState::new).hash_one(client))
 }
 
 fn tell(text: &str) {
@@ -36,4 +50,15 @@ fn mark(line: &CStr) {
     weir_server::static_probe!("decision", line.as_ptr());
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     let _ = line;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_told_no_address_and_the_same_name_for_the_same_client() {
+        let [one, again, other] = ["192.0.2.7", "192.0.2.7", "192.0.2.8"].map(hashed);
+        assert!(one == again && one != other && !one.contains("192"), "{one}");
+    }
 }

@@ -2,8 +2,10 @@
 //! here, so that what is written down is in the order in which it was told.
 
 use crate::HERE_VALID_TICKS;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
 use weir_adapt::log::{Entry, Owner, PASSED_MAX, Recorded};
-use weir_adapt::{AtomId, Decision, Engine, NodeId, Of, Reading, Resource, State};
+use weir_adapt::{AtomId, ClientId, Decision, Engine, NodeId, Of, Reading, Resource, State};
 use weir_server::Link;
 
 /// Things told that wait to be written down at most, some 1.5 MB; what is more is counted. They are fetched each tenth of
@@ -28,6 +30,8 @@ pub(crate) struct Rulebook {
     entries_lost: u64,
     decisions: Vec<Decision>,
     decisions_lost: u64,
+    /// Clients of which some reading was told, by what loops call them.
+    clients: FxHashMap<u64, (ClientId, Arc<str>)>,
 }
 
 /// What was decided for a session as it began.
@@ -59,6 +63,7 @@ impl Rulebook {
             entries_lost: 0,
             decisions,
             decisions_lost: 0,
+            clients: FxHashMap::default(),
         };
         for name in others {
             if let Some(node) = book.engine.node(&mut book.state, &name) {
@@ -101,6 +106,33 @@ impl Rulebook {
         }
     }
 
+    /// Tells how many requests a second a client makes, whom loops call by a number. `false`: there is no room for it.
+    pub(crate) fn read_client(&mut self, at_ms: u64, client: u64, name: &Arc<str>, rate_per_s: f64) -> bool {
+        let known = self.clients.get(&client).map(|(id, _)| *id);
+        let Some(id) = known.or_else(|| self.engine.client(&mut self.state, name)) else { return false };
+        if known.is_none() {
+            self.clients.insert(client, (id, Arc::clone(name)));
+        }
+        let resource = Resource::Rate;
+        if self.read(at_ms, resource, Of::Client(id), rate_per_s, self.valid_ms()) && self.is_recorded {
+            let of = Owner::Client(name.to_string());
+            self.note(at_ms, Recorded::Reading { resource, of, value: rate_per_s, valid_ms: None });
+        }
+        true
+    }
+
+    /// A client is not followed any more. `false`: it has to be, as a rule is active for it.
+    pub(crate) fn forget_client(&mut self, at_ms: u64, client: u64) -> bool {
+        let Some((_, name)) = self.clients.get(&client) else { return true };
+        let name = Arc::clone(name);
+        let is_forgotten = self.engine.forget_client(&mut self.state, &name);
+        if is_forgotten {
+            self.clients.remove(&client);
+            self.note(at_ms, Recorded::Gone { client: name.to_string() });
+        }
+        is_forgotten
+    }
+
     /// Tells what is known of a session's link.
     pub(crate) fn read_link(&mut self, at_ms: u64, session: u64, link: Link) {
         let known = [(Resource::Bandwidth, link.bandwidth_bps), (Resource::Rtt, link.rtt_s)];
@@ -118,6 +150,7 @@ impl Rulebook {
             Of::Node(_) => weir_adapt::Where::Node,
             Of::Atom(_) => weir_adapt::Where::Atom,
             Of::Session(_) => weir_adapt::Where::Session,
+            Of::Client(_) => weir_adapt::Where::Client,
         };
         let is_asked = self.engine.window_ms(resource, place).is_some();
         if is_asked {
@@ -126,10 +159,14 @@ impl Rulebook {
         is_asked
     }
 
-    /// A session begins and is decided for. `None`: the rules cannot know it, as there are too many sessions or atoms.
-    pub(crate) fn begin(&mut self, at_ms: u64, session: u64, path: &str, link: Link) -> Option<Begun> {
+    /// A session of a client begins and is decided for. `None`: the rules cannot know it, as there are too many sessions
+    /// or atoms.
+    pub(crate) fn begin(&mut self, at_ms: u64, session: u64, path: &str, (client, link): (u64, Link)) -> Option<Begun> {
         let atom = self.atom(path)?;
-        let begun = |book: &mut Self| book.engine.begin(&mut book.state, session, atom);
+        // Nobody is known where no rule asks for clients.
+        let client = self.clients.get(&client).cloned();
+        let id = client.as_ref().map(|(id, _)| *id);
+        let begun = |book: &mut Self| book.engine.begin_of(&mut book.state, session, atom, id);
         if !begun(self) {
             // One of this number was not told to be over: of a connection with several responses at once the last counts.
             self.end(at_ms, session);
@@ -138,7 +175,8 @@ impl Rulebook {
             }
         }
         if self.is_recorded {
-            self.note(at_ms, Recorded::Begin { session, atom: path.to_owned() });
+            let client = client.map(|(_, name)| name.to_string());
+            self.note(at_ms, Recorded::Begin { session, atom: path.to_owned(), client });
         }
         self.read_link(at_ms, session, link);
         let before = self.decisions.len();

@@ -145,6 +145,145 @@ fn loops_refuse_the_share_together_and_let_others_pass() {
     assert_eq!(ask(1000), 0);
 }
 
+/// Asks so often by that client (10.0.0.N); how many were refused.
+fn ask_by(steward: &Steward, path: &str, client: u32, count: u64) -> usize {
+    let adviser = steward.adviser();
+    let asked = (0..count).filter(|number| {
+        let question =
+            Question { client: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client)), ..question(path, *number, None) };
+        let advice = adviser.begin(&question);
+        adviser.end(*number, advice.ticket, 0, false);
+        advice.refuse_retry_after_s.is_some()
+    });
+    asked.count()
+}
+
+#[test]
+fn a_client_that_asks_for_too_much_loses_its_share_over_all_loops_and_others_nothing() {
+    let _turn = alone();
+    let (steward, mut ready) = steward_that(
+        true,
+        "atom \"/a/*\" { rule greedy: during if rate@client > 500rps then shed 80% until rate@client < 100rps; }\n\
+         atom \"/b/*\" { rule hot: during if rate@atom > 1000krps then alert \"hot\" hold 1s; }",
+    );
+    let ask = |path, client, count| ask_by(&steward, path, client, count);
+    // One request of a tick of some microseconds would be very many a second.
+    let tick = |ready: &mut Ready| {
+        std::thread::sleep(Duration::from_millis(50));
+        ready.tick();
+    };
+    assert_eq!((ask("/a/x", 7, 5000), ask("/a/x", 8, 1)), (0, 0));
+    tick(&mut ready);
+    let shown = environment(&steward);
+    assert_eq!(shown["in_force"][0]["subject"], "/a/* client 10.0.0.7", "{shown}");
+    let refused: usize = std::thread::scope(|scope| {
+        let loops: Vec<_> = (0..2).map(|_| scope.spawn(|| ask_by(&steward, "/a/y", 7, 5000))).collect();
+        loops.into_iter().map(|one| one.join().expect("no panic")).sum()
+    });
+    assert!((7997..=8003).contains(&refused), "{refused} of 10,000");
+    // What other rules are for, and who else asks, knows nothing of it.
+    assert_eq!((ask("/b/x", 7, 100), ask("/a/x", 8, 1)), (0, 0));
+    tick(&mut ready);
+    let shown = environment(&steward);
+    let of = |name: &str| {
+        let readings = shown["readings"].as_array().expect("readings");
+        readings.iter().find(|reading| reading["of"] == name).and_then(|reading| reading["value"].as_f64())
+    };
+    let (greedy, modest) = (of("client 10.0.0.7").expect("a reading"), of("client 10.0.0.8").expect("a reading"));
+    assert!((greedy / modest - 10_100.0).abs() < 1e-3, "what is refused counts, too: {greedy} and {modest}");
+    assert_eq!((&shown["work"]["clients"], &shown["dropped"]["evicted"]), (&2.into(), &0.into()));
+    assert!(
+        steward.teller().metrics().contains("weir_reading{resource=\"rate\",unit=\"rps\",of=\"client 10.0.0.7\"} ")
+    );
+    // Nobody asks any more.
+    tick(&mut ready);
+    assert_eq!(environment(&steward)["in_force"].as_array().map(Vec::len), Some(0));
+    assert_eq!(ask("/a/x", 7, 100), 0);
+}
+
+#[test]
+fn clients_that_are_shown_are_few_and_those_without_an_address_are_none() {
+    let _turn = alone();
+    let (steward, mut ready) = steward(
+        "atom \"/**\" { rule greedy: during if rate@client > 1000krps then shed 80% until rate@client < 100krps; }",
+    );
+    for client in 1..=300 {
+        ask_by(&steward, "/x", client, u64::from(client));
+    }
+    let adviser = steward.adviser();
+    let (client, link) = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), Link::default());
+    for connection in 0..5000 {
+        adviser.begin(&Question { path: "/x", client, connection, link, remembered: 0 });
+    }
+    ready.tick();
+    let shown = environment(&steward);
+    let named = shown["readings"].as_array().expect("readings").iter().filter_map(|one| one["of"].as_str());
+    let named: Vec<_> = named.filter_map(|of| of.strip_prefix("client 10.0.")).collect();
+    assert_eq!(named, ["1.44", "1.43", "1.42", "1.41", "1.40", "1.39", "1.38", "1.37", "1.36", "1.35"]);
+    assert_eq!(shown["work"]["clients"], 300);
+}
+
+#[test]
+fn a_session_begins_by_what_its_client_asked_for_before() {
+    let _turn = alone();
+    let (steward, mut ready) = steward(
+        "atom \"/v/*\" { variants full > small; rule fit: at start if rate@client > 500rps then use small else use full; }",
+    );
+    let begin = |client: u32| {
+        let question =
+            Question { client: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client)), ..question("/v/x", 1, None) };
+        let advice = steward.adviser().begin(&question);
+        steward.adviser().end(1, advice.ticket, 0, false);
+        advice.variant.as_deref().map(str::to_owned)
+    };
+    assert_eq!(begin(7).as_deref(), Some("full"), "nothing is known of it");
+    ask_by(&steward, "/v/x", 7, 5000);
+    ready.tick();
+    assert_eq!((begin(7).as_deref(), begin(8).as_deref()), (Some("small full"), Some("full")));
+}
+
+#[test]
+fn an_atom_whose_requests_wait_is_told_from_its_neighbour() {
+    let _turn = alone();
+    let (steward, mut ready) = steward(
+        "atom \"/**\" { rule slow: during if wait@atom > 100ms then shed 50% until wait@atom < 10ms; }\n\
+         atom \"/q/*\" { rule long: during if queue@atom > 1000jobs then shed 50% hold 1s; }",
+    );
+    let ask = |path, waited_ns| {
+        let advice = steward.adviser().begin(&question(path, 1, None));
+        steward.adviser().waited(advice.ticket, waited_ns);
+        steward.adviser().end(1, advice.ticket, 0, false);
+    };
+    let in_force = |ready: &mut Ready| {
+        ready.tick();
+        let shown = environment(&steward);
+        let rules = shown["in_force"].as_array().expect("a list").clone();
+        rules.iter().map(|rule| rule["subject"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    // The mean of all that came.
+    (0..3).for_each(|_| ask("/a", 0));
+    ask("/a", 360_000_000);
+    (0..3).for_each(|_| ask("/b", 0));
+    ask("/b", 480_000_000);
+    ask("/c", 0);
+    assert_eq!(in_force(&mut ready), ["/b"]);
+    // Of an atom that nobody asks for nothing new is known: it stays, until it is known that nobody does.
+    ask("/a", 90_000_000);
+    assert_eq!(in_force(&mut ready), ["/b"]);
+    ask("/b", 9_000_000);
+    assert_eq!(in_force(&mut ready), Vec::<String>::new());
+    ask("/b", 480_000_000);
+    assert_eq!(in_force(&mut ready), ["/b"]);
+    for _ in 0..4 {
+        in_force(&mut ready);
+    }
+    assert_eq!(in_force(&mut ready), Vec::<String>::new());
+    // Requests of a tick of some microseconds are very many a second; a second of each is long.
+    (0..100).for_each(|_| ask("/q/a", 60_000_000_000));
+    (0..100).for_each(|_| ask("/q/b", 0));
+    assert_eq!(in_force(&mut ready), ["/q/a"]);
+}
+
 #[test]
 fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
     let _turn = alone();

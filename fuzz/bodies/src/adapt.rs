@@ -24,7 +24,12 @@ pub fn adapt_policy(input: &[u8]) {
 
 /// Recorded readings: each line that is read is written the same way again, and a replay takes them in any order.
 pub fn adapt_readings(input: &[u8]) {
-    const POLICY: &str = include_str!("../../../crates/adapt/tests/example.policy");
+    const POLICY: &str = concat!(
+        include_str!("../../../crates/adapt/tests/example.policy"),
+        "atom \"/asked/*\" { variants full > small;\n\
+            rule greedy: during if rate@client > 50rps then shed 90% until rate@client < 20rps;\n\
+            rule fit: at start if rate@client > 30rps then use small; }\n"
+    );
     // What goes on for very long is left to the bound that the replay has.
     const TICKS_MAX: u64 = 2_000;
     let text = String::from_utf8_lossy(input);

@@ -22,8 +22,10 @@ const RULES_MAX: usize = 10_000;
 pub(crate) enum Level {
     /// Once for each request or session, as it starts.
     Start,
-    /// For each session, as it moves sessions or reads their clients.
+    /// For each session, as it moves sessions or reads their links.
     Session,
+    /// For each client, as it reads how much these ask for.
+    Client,
     /// For each atom, as it reads atoms.
     Atom,
     /// Once, for all atoms that it is for together.
@@ -42,26 +44,31 @@ pub(crate) fn level(rule: &Rule) -> Level {
             ActKind::Best { .. } | ActKind::Switch(_) | ActKind::NextDown | ActKind::NextUp | ActKind::Use(_)
         )
     });
-    let (mut clients, mut atoms) = (false, false);
+    let (mut sessions, mut clients, mut atoms) = (for_sessions, false, false);
     let conditions = rule.branches.iter().filter_map(|branch| branch.condition.as_ref());
     for condition in conditions.chain(&rule.stability.until) {
         condition.each(&mut |test| match scope(&test.metric) {
-            Where::Session => clients = true,
+            Where::Session => sessions = true,
+            Where::Client => clients = true,
             Where::Atom => atoms = true,
             Where::Node => {}
         });
     }
-    match (for_sessions || clients, atoms) {
-        (true, _) => Level::Session,
-        (false, true) => Level::Atom,
-        (false, false) => Level::Block,
+    if sessions {
+        Level::Session
+    } else if clients {
+        Level::Client
+    } else if atoms {
+        Level::Atom
+    } else {
+        Level::Block
     }
 }
 
 /// Where a metric is measured.
 pub(crate) fn scope(metric: &Metric) -> Where {
     match metric.scope.as_ref().map(|scope| &*scope.text) {
-        Some("client") => Where::Session,
+        Some("client") => metric.resource.place_at_clients(),
         Some("atom") => Where::Atom,
         Some(_) => Where::Node,
         None => metric.resource.usual_place(),
@@ -120,6 +127,7 @@ fn check(source: &Source, findings: &mut Findings<'_>) {
             for act in one.branches.iter().flat_map(|branch| &branch.acts) {
                 known.act(&act.kind, act.at, atom, variants, findings);
             }
+            rule::subject(one, level, findings);
             rule::conditions(one, findings);
             rule::stability(one, level, findings);
             rule::acts(one, level, findings);

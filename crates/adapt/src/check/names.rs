@@ -100,8 +100,10 @@ impl<'s> Known<'s> {
             let (name, of) = match place {
                 Where::Node => ("nodes", "write @client"),
                 Where::Atom => ("atoms", "write @here, @all, a pool or a node"),
-                Where::Session if metric.resource.is_measured(Where::Atom) => ("clients", "write @here or @atom"),
-                Where::Session => ("clients", "write @here, @all, a pool or a node"),
+                Where::Session | Where::Client if metric.resource.is_measured(Where::Atom) => {
+                    ("clients", "write @here or @atom")
+                }
+                Where::Session | Where::Client => ("clients", "write @here, @all, a pool or a node"),
             };
             findings.wrong(at, format!("nobody measures {} of {name}", metric.resource.name()), of);
         }

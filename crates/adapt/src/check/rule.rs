@@ -1,11 +1,12 @@
 //! A rule by itself: conditions that can hold, clauses that have something to keep.
 
-use super::Level;
 use super::boxes::{Same, boxes, nearest_pair, taken};
+use super::{Level, scope};
 use crate::language::interval::{Interval, Lie};
 use crate::language::mistake::Findings;
 use crate::language::show_ms;
 use crate::language::syntax::{ActKind, Condition, Metric, Rule, StabilityPlaces, Test, When};
+use crate::reading::Where;
 
 /// The longest window of a metric, in milliseconds.
 pub(crate) const WINDOW_MS_MAX: u64 = 24 * 3_600_000;
@@ -40,6 +41,23 @@ pub(super) fn metric(metric: &Metric, at: usize, findings: &mut Findings<'_>) {
     if metric.predicted.is_some() && metric.aggregate.is_some() {
         let what = format!("`{}` is a forecast, which is one value", metric.text);
         findings.wrong(at, what, "leave the word before the resource away");
+    }
+}
+
+/// What is read is of whom the rule is looked at for: a client asks for many atoms, and of which one nobody could say.
+pub(super) fn subject(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
+    if level != Level::Client {
+        return;
+    }
+    let conditions = rule.branches.iter().filter_map(|branch| branch.condition.as_ref());
+    for condition in conditions.chain(&rule.stability.until) {
+        condition.each(&mut |test| {
+            if scope(&test.metric) == Where::Atom {
+                let (name, text) = (&rule.name.text, &test.metric.text);
+                let what = format!("rule `{name}` is looked at for each client, and `{text}` is of an atom");
+                findings.wrong(test.at, what, "write @here, or leave it to a rule of its own without @client");
+            }
+        });
     }
 }
 
@@ -100,11 +118,18 @@ pub(super) fn stability(rule: &Rule, level: Level, findings: &mut Findings<'_>) 
 
 /// What is done fits whom the rule is looked at for.
 pub(super) fn acts(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
+    let keeps = rule.stability.until.is_some() || rule.stability.hold_ms.is_some();
     for act in rule.branches.iter().flat_map(|branch| &branch.acts) {
         let word = act.kind.word();
+        // A client comes and goes: nobody would look at it again to give back what it has lost.
+        if level == Level::Client && matches!(act.kind, ActKind::Shed(_)) && !keeps {
+            let what = format!("rule `{}` has each client lose a share, and does not say for how long", rule.name.text);
+            findings.wrong(act.at, what, "write until and a release threshold, or hold and a time");
+        }
         let fits = match act.kind {
             ActKind::Grow { .. } | ActKind::Shrink { .. } => level == Level::Block,
-            ActKind::Replicate { .. } | ActKind::Spread(_) | ActKind::Shed(_) | ActKind::Stale(_) => {
+            ActKind::Shed(_) => matches!(level, Level::Block | Level::Atom | Level::Client),
+            ActKind::Replicate { .. } | ActKind::Spread(_) | ActKind::Stale(_) => {
                 matches!(level, Level::Block | Level::Atom)
             }
             _ => true,
@@ -114,6 +139,7 @@ pub(super) fn acts(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
             Level::Session => {
                 ("for each session", "write it in a rule of its own, without switch, next, use or @client")
             }
+            Level::Client => ("for each client", "write it in a rule of its own, without @client"),
             Level::Atom => ("for each atom", "write it in a rule of its own, which reads @here, @all or a pool"),
             Level::Block => ("", ""),
         };

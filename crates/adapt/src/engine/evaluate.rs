@@ -160,8 +160,12 @@ impl Eye<'_> {
     fn computed(&mut self, number: usize, metric: &Metric) -> Result<Value, Unknown> {
         let engine = self.engine;
         match metric.scope {
-            Scope::Client => {
+            Scope::Session => {
                 let slots = self.seen.session.ok_or(Unknown::Missing)?;
+                self.of_one(number, self.store.get(&slots, metric.resource)?)
+            }
+            Scope::Client => {
+                let slots = self.seen.client.ok_or(Unknown::Missing)?;
                 self.of_one(number, self.store.get(&slots, metric.resource)?)
             }
             Scope::Atom => {
@@ -215,8 +219,8 @@ impl Eye<'_> {
     fn track(&mut self, number: usize) -> Option<usize> {
         let metric = &self.engine.policy.metrics[number];
         let place = match metric.scope {
-            // A session is over before much is learnt of its forecasts.
-            Scope::Client | Scope::Pool(_) | Scope::All => return None,
+            // A session is over, and a client gone, before much is learnt of their forecasts.
+            Scope::Session | Scope::Client | Scope::Pool(_) | Scope::All => return None,
             Scope::Atom => self.seen.atom?.0,
             Scope::Here | Scope::Node(_) => u32::MAX,
         };

@@ -18,6 +18,7 @@ pub(super) enum Whose<'w> {
     Block { in_force: &'w mut InForce },
     Atom { at: usize, in_force: &'w mut InForce },
     Session { number: u64, atom: AtomId, at: &'w mut Standing },
+    Client { name: &'w str, in_force: &'w mut InForce },
 }
 
 /// A tick, or a start, on its way.
@@ -74,6 +75,12 @@ impl<'l> Look<'l> {
             None => {}
             // Told when the reason changes, so that what lasts does not fill the log.
             Some(Told::NotFired(_, said)) if instance.said == said => {}
+            // Clients come and go, and of each that is new too little is known for a while.
+            Some(Told::NotFired(Outcome::Unknown { why: Unknown::Short { .. }, .. }, said))
+                if matches!(whose, Whose::Client { .. }) =>
+            {
+                instance.said = said;
+            }
             Some(Told::NotFired(outcome, said)) => {
                 instance.said = said;
                 if self.told < TOLD_MAX {
@@ -245,8 +252,10 @@ impl<'l> Look<'l> {
     fn tell(&mut self, rule: &Rule, whose: &Whose<'_>, outcome: Outcome, orders: Vec<Order>, readings: Vec<Cited>) {
         self.state.decisions += 1;
         let path = |at: usize| self.state.atoms[at].path.clone();
+        let glob = || self.engine.policy.blocks[rule.block].glob.text().to_owned();
         let subject = match whose {
-            Whose::Block { .. } => Subject::Atoms(self.engine.policy.blocks[rule.block].glob.text().to_owned()),
+            Whose::Block { .. } => Subject::Atoms(glob()),
+            Whose::Client { name, .. } => Subject::Client { client: (*name).to_owned(), atoms: glob() },
             Whose::Atom { at, .. } => Subject::Atom(path(*at)),
             Whose::Session { number, atom, .. } => Subject::Session { number: *number, atom: path(atom.0 as usize) },
         };

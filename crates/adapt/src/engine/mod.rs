@@ -21,8 +21,8 @@ mod shown;
 use crate::decision::Decision;
 use crate::forecast::{Errors, Method};
 use crate::policy::{Classes, Policy};
-use crate::reading::{AtomId, NodeId, Reading, Resource, Where};
-use crate::state::{InForce, Instance, Seen, Standing, State};
+use crate::reading::{AtomId, ClientId, NodeId, Reading, Resource, Where};
+use crate::state::{InForce, Instance, Part, Seen, Standing, State};
 pub(crate) use evaluate::Desk;
 use evaluate::Eye;
 use look::{Look, Whose};
@@ -40,7 +40,7 @@ pub struct Engine {
     /// All nodes of all pools; without pools, this one.
     all: Vec<NodeId>,
     /// How far back somebody asks, by place and resource.
-    windows: [[Option<u64>; Resource::ALL.len()]; 3],
+    windows: [[Option<u64>; Resource::ALL.len()]; Where::ALL.len()],
 }
 
 /// Errors of the forecasts of a metric.
@@ -66,8 +66,7 @@ impl Engine {
         if all.is_empty() {
             all.push(here);
         }
-        let windows = [Where::Node, Where::Atom, Where::Session]
-            .map(|place| Resource::ALL.map(|resource| policy.window_ms(resource, place)));
+        let windows = Where::ALL.map(|place| Resource::ALL.map(|resource| policy.window_ms(resource, place)));
         Self { policy, here, method, all, windows }
     }
 
@@ -127,12 +126,33 @@ impl Engine {
         Some(id)
     }
 
+    /// The number of a client for its readings and sessions; `None` if there are too many (4,096).
+    pub fn client(&self, state: &mut State, name: &str) -> Option<ClientId> {
+        state.client(name, || {
+            let blocks = self.policy.client_blocks.iter().map(|&block| &self.policy.blocks[block]);
+            let part =
+                |rules: usize| Part { instances: vec![Instance::default(); rules], in_force: InForce::default() };
+            blocks.map(|block| part(block.client_rules.len())).collect()
+        })
+    }
+
+    /// Forgets a client and its readings, so that there is room for another one. `false`: nobody of this name is known,
+    /// or a rule is active for it, as what that has ordered would never end.
+    pub fn forget_client(&self, state: &mut State, name: &str) -> bool {
+        state.forget_client(name)
+    }
+
     /// A session of an atom begins, served here and in the best variant. `false`: the number is in use, or there are
     /// too many (65,536). Then come its readings ([`Engine::read`]), then [`Engine::start`].
     pub fn begin(&self, state: &mut State, number: u64, atom: AtomId) -> bool {
+        self.begin_of(state, number, atom, None)
+    }
+
+    /// The same of a session whose client is known: rules for sessions read that one's readings, too.
+    pub fn begin_of(&self, state: &mut State, number: u64, atom: AtomId, client: Option<ClientId>) -> bool {
         let Some(block) = state.atoms.get(atom.0 as usize).map(|atom| atom.block) else { return false };
         let rules = block.map_or(0, |block| self.policy.blocks[block as usize].session_rules.len());
-        state.begin(number, atom, rules, Standing { node: self.here, variant: 0 })
+        state.begin(number, (atom, client), rules, Standing { node: self.here, variant: 0 })
     }
 
     /// A session is over, or has gone to another node.
@@ -157,7 +177,7 @@ impl Engine {
         let Some(mut session) = look.state.sessions[slot].take() else { return };
         let atom = &look.state.atoms[session.atom.0 as usize];
         if let Some(block) = atom.block {
-            let seen = Seen::session(&session, &look.state.atoms);
+            let seen = Seen::session(&session, &look.state.atoms, &look.state.clients);
             let mut taken = Classes::default();
             look.state.desk.subject();
             for &rule in &self.policy.blocks[block as usize].start_rules {
@@ -177,6 +197,7 @@ impl Engine {
         let mut look = Look::begin(self, state, decisions);
         self.look_at_own(&mut look);
         self.look_at_atoms(&mut look);
+        self.look_at_clients(&mut look);
         self.look_at_sessions(&mut look);
     }
 
@@ -231,17 +252,43 @@ impl Engine {
         look.state.atoms[at].in_force = in_force;
     }
 
+    fn look_at_clients(&self, look: &mut Look<'_>) {
+        if self.policy.client_blocks.is_empty() {
+            return;
+        }
+        // No rule for a client looks at other clients.
+        let mut clients = std::mem::take(&mut look.state.clients);
+        for client in clients.values_mut() {
+            let seen = Seen::client(client);
+            look.state.desk.subject();
+            for (part, &block) in client.parts.iter_mut().zip(&self.policy.client_blocks) {
+                let rules = &self.policy.blocks[block].client_rules;
+                let State { now_ms, store, nodes, tracks, desk, .. } = &mut *look.state;
+                let mut eye = Eye { engine: self, now_ms: *now_ms, store, nodes, tracks, desk, seen: &seen };
+                if eye.stays_at_rest(rules, &mut part.instances) {
+                    continue;
+                }
+                let mut taken = Classes::default();
+                for (instance, &rule) in part.instances.iter_mut().zip(rules) {
+                    let whose = Whose::Client { name: &client.name, in_force: &mut part.in_force };
+                    look.rule(rule, instance, &seen, whose, &mut taken);
+                }
+            }
+        }
+        look.state.clients = clients;
+    }
+
     fn look_at_sessions(&self, look: &mut Look<'_>) {
         let now_ms = look.state.now_ms;
         for slot in 0..look.state.sessions.len() {
-            let State { sessions, atoms, store, nodes, tracks, desk, .. } = &mut *look.state;
+            let State { sessions, atoms, clients, store, nodes, tracks, desk, .. } = &mut *look.state;
             let Some(session) = sessions[slot].as_mut().filter(|session| !session.instances.is_empty()) else {
                 continue;
             };
             desk.subject();
             let Some(block) = atoms[session.atom.0 as usize].block else { continue };
             let rules = &self.policy.blocks[block as usize].session_rules;
-            let seen = Seen::session(session, atoms);
+            let seen = Seen::session(session, atoms, clients);
             let mut eye = Eye { engine: self, now_ms, store, nodes, tracks, desk, seen: &seen };
             if !eye.stays_at_rest(rules, &mut session.instances) {
                 self.look_at_session(look, slot, rules, &seen);

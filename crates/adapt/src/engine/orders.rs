@@ -37,7 +37,7 @@ impl<'o> Orders<'o> {
                 }
                 **at = next;
             }
-            Whose::Atom { in_force, .. } | Whose::Block { in_force } => {
+            Whose::Atom { in_force, .. } | Whose::Block { in_force } | Whose::Client { in_force, .. } => {
                 orders.extend(acts.iter().filter_map(|act| self.for_atoms(act, in_force)));
             }
         }
@@ -111,7 +111,9 @@ impl<'o> Orders<'o> {
     /// What was ordered and ends with a release: copies, nodes, shares and ages that are in force, but for those of classes
     /// that another rule has taken, which are its own.
     pub(super) fn ended(&self, acts: &[Act], taken: Classes, whose: &mut Whose<'_>) -> Vec<Order> {
-        let (Whose::Atom { in_force, .. } | Whose::Block { in_force }) = whose else { return Vec::new() };
+        let (Whose::Atom { in_force, .. } | Whose::Block { in_force } | Whose::Client { in_force, .. }) = whose else {
+            return Vec::new();
+        };
         let pool = |pool: usize| self.engine.policy.pools[pool].name.clone();
         let left = acts.iter().filter(|act| !Classes::of(act).meets(taken));
         let ended = left.filter_map(|act| match act {

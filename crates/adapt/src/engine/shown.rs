@@ -66,7 +66,17 @@ impl Engine {
             let rules = atom.block.map_or(&[][..], |block| &policy.blocks[block as usize].session_rules);
             session.instances.iter().zip(rules.iter().copied()).filter_map(move |one| {
                 let subject = || Subject::Session { number: session.number, atom: atom.path.clone() };
-                of(one, &|| Seen::session(session, &state.atoms)).map(|found| (found, subject()))
+                of(one, &|| Seen::session(session, &state.atoms, &state.clients)).map(|found| (found, subject()))
+            })
+        });
+        let clients = state.clients.values().flat_map(|client| {
+            client.parts.iter().zip(policy.client_blocks.iter()).flat_map(move |(part, &block)| {
+                let block = &policy.blocks[block];
+                part.instances.iter().zip(block.client_rules.iter().copied()).filter_map(move |one| {
+                    let (name, atoms) = (&client.name, block.glob.text());
+                    let subject = || Subject::Client { client: name.clone(), atoms: atoms.to_owned() };
+                    of(one, &|| Seen::client(client)).map(|found| (found, subject()))
+                })
             })
         });
         let (mut desk, mut tracks) = (Desk::default(), Tracks::default());
@@ -81,7 +91,7 @@ impl Engine {
             condition.into_iter().chain(&rule.until).for_each(|test| eye.cite(test, &mut readings));
             Active { rule: rule.name.clone(), line: rule.line, subject, since_ms, readings }
         };
-        own.chain(atoms).chain(sessions).take(most).map(told).collect()
+        own.chain(atoms).chain(clients).chain(sessions).take(most).map(told).collect()
     }
 
     /// What is forecast now: of nodes, and of one atom.
@@ -94,7 +104,7 @@ impl Engine {
         let (mut tracks, mut all) = (Tracks::default(), Vec::new());
         for ((number, metric), ForecastErrors { errors, .. }) in predicted.zip(errors) {
             let of = match metric.scope {
-                Scope::Client => continue,
+                Scope::Session | Scope::Client => continue,
                 Scope::Atom => Some(atom),
                 _ => None,
             };

@@ -52,7 +52,31 @@ impl World {
     pub(crate) fn begin(&mut self, at_ms: u64, session: u64, path: &str) {
         let atom = self.engine.atom(&mut self.state, path).expect("few atoms");
         assert!(self.engine.begin(&mut self.state, session, atom));
-        self.tell(at_ms, Recorded::Begin { session, atom: path.to_owned() });
+        self.tell(at_ms, Recorded::Begin { session, atom: path.to_owned(), client: None });
+    }
+
+    /// How many requests a second a client makes, over all its connections.
+    pub(crate) fn asks(&mut self, at_ms: u64, client: &str, rate_per_s: f64) {
+        let id = self.engine.client(&mut self.state, client).expect("few clients");
+        self.read(at_ms, Resource::Rate, Of::Client(id), Owner::Client(client.to_owned()), rate_per_s);
+    }
+
+    /// A session of a client begins.
+    pub(crate) fn begin_of(&mut self, at_ms: u64, session: u64, path: &str, client: &str) {
+        let atom = self.engine.atom(&mut self.state, path).expect("few atoms");
+        let id = self.engine.client(&mut self.state, client).expect("few clients");
+        assert!(self.engine.begin_of(&mut self.state, session, atom, Some(id)));
+        let client = Some(client.to_owned());
+        self.tell(at_ms, Recorded::Begin { session, atom: path.to_owned(), client });
+    }
+
+    /// A client is to be forgotten, which it is unless a rule is active for it.
+    pub(crate) fn gone(&mut self, at_ms: u64, client: &str) -> bool {
+        let is_gone = self.engine.forget_client(&mut self.state, client);
+        if is_gone {
+            self.tell(at_ms, Recorded::Gone { client: client.to_owned() });
+        }
+        is_gone
     }
 
     pub(crate) fn start(&mut self, at_ms: u64, session: u64) {

@@ -1,0 +1,52 @@
+//! What a governed request had to wait for by itself, for whoever knows rules.
+
+use super::{Resource, Site};
+use crate::atom::Atom;
+use crate::clock::Clock;
+use crate::counters::LoopCounters;
+use crate::pending::Pending;
+use crate::throttle::Place;
+use std::rc::Rc;
+use std::time::Instant;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+impl Site {
+    /// Looks at the file of a path, of which the cache may have had something; where somebody may be asked about it, how
+    /// long that took counts as a wait.
+    // Within its callers it would make the way of what is in memory longer.
+    #[inline(never)]
+    pub(super) fn look(
+        &mut self,
+        path: &[u8],
+        stale: Option<Rc<Atom>>,
+        clock: &Clock,
+        counters: &LoopCounters,
+    ) -> Resource {
+        // Content that is in memory passes none of this.
+        let began = self.advisory.is_some().then(Instant::now);
+        let found = self.look_now(path, stale, clock, counters);
+        let took_ns = began.map_or(0, |began| u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        self.looked_ns = self.looked_ns.saturating_add(took_ns);
+        found
+    }
+
+    /// Tells how long the request waited for a place among those under way and for its file, where it did.
+    #[inline]
+    pub(super) fn tell_waits(&self, out: &Pending) {
+        if self.looked_ns > 0 || out.place.is_some() {
+            self.tell_what_waited(out);
+        }
+    }
+
+    #[cold]
+    fn tell_what_waited(&self, out: &Pending) {
+        let waited_ms = out.place.as_ref().map_or(0, Place::waited_ms);
+        let waited_ns = self.looked_ns.saturating_add(waited_ms.saturating_mul(NS_PER_MS));
+        if waited_ns > 0
+            && let Some(advised) = &out.advised
+        {
+            advised.waited(waited_ns);
+        }
+    }
+}
