@@ -277,6 +277,12 @@ impl Pairing {
         let mut slots = slots.iter();
         let parent = (record.flags & HAS_PARENT != 0).then(|| slots.next().map(Identity::of_slot)).flatten();
         let arrival = (record.flags & HAS_ARRIVAL != 0).then(|| slots.next().map(|slot| slot[0])).flatten();
+        let mut notes = Notes::default();
+        if !slots.as_slice().is_empty() {
+            let room = self.limits.told_bytes.saturating_sub(self.told_bytes);
+            notes.pieces(slots.as_slice(), room, || tell.buffer());
+            self.told_bytes += notes.bytes();
+        }
         let running = Running {
             handle: Handle(record.a),
             transaction: record.b as u16,
@@ -291,7 +297,7 @@ impl Pairing {
             own: None,
             updates: 0,
             children: 0,
-            notes: Notes::default(),
+            notes,
             end: None,
         };
         self.counts.started += 1;

@@ -11,11 +11,11 @@ use crate::memory::revived;
 use crate::place::{Place, Telling};
 use crate::process::{Process, process};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use weir_wire::Kind;
 use weir_wire::arm::{
     ARM_2, BOUND, CORRELATED, HAS_ARRIVAL, HAS_PARENT, HEAD_DEFAULT_SWITCH, HEAD_HEARTBEAT, Handle, Identity,
     MOST_DEFINITIONS, SWITCH_OFF, SWITCH_ON, SWITCHES_AT, TRACE,
 };
+use weir_wire::{Kind, Slot};
 
 /// What a transaction begins with.
 #[derive(Debug, Clone, Copy, Default)]
@@ -123,21 +123,33 @@ pub(crate) fn put_start(
     if !place.has_room(1 + u64::from(more)) {
         return None;
     }
-    let flags = begin.flags & (TRACE | BOUND | CORRELATED | ARM_2)
-        | if begin.parent.is_some() { HAS_PARENT } else { 0 }
-        | if begin.arrival_ns != 0 { HAS_ARRIVAL } else { 0 };
-    let kind = Kind::ArmStart as u64 | u64::from(flags) << 16 | u64::from(more) << 24 | place.task;
-    let of = u64::from(begin.transaction) | u64::from(begin.instance) << 16 | u64::from(one_in) << 32;
+    let (kind, of) = start_words(begin, one_in);
     let handle = place.handle();
     let time_ns = clock();
-    place.put([time_ns, kind, handle.0, of]);
+    place.put([time_ns, kind | u64::from(more) << 24 | place.task, handle.0, of]);
     if let Some(parent) = begin.parent {
         place.put(parent.slot());
     }
-    if begin.arrival_ns != 0 {
-        place.put([begin.arrival_ns, 0, 0, 0]);
+    if let Some(arrival) = arrival_slot(begin) {
+        place.put(arrival);
     }
     Some((handle, time_ns))
+}
+
+/// What a begin's record says of it in its second word, but for its slots and its thread, and in its last.
+#[inline(always)]
+pub(crate) fn start_words(begin: &Begin, one_in: u32) -> (u64, u64) {
+    let flags = begin.flags & (TRACE | BOUND | CORRELATED | ARM_2)
+        | if begin.parent.is_some() { HAS_PARENT } else { 0 }
+        | if begin.arrival_ns != 0 { HAS_ARRIVAL } else { 0 };
+    let of = u64::from(begin.transaction) | u64::from(begin.instance) << 16 | u64::from(one_in) << 32;
+    (Kind::ArmStart as u64 | u64::from(flags) << 16, of)
+}
+
+/// The slot that says when its request arrived, if that is known.
+#[inline(always)]
+pub(crate) fn arrival_slot(begin: &Begin) -> Option<Slot> {
+    (begin.arrival_ns != 0).then_some([begin.arrival_ns, 0, 0, 0])
 }
 
 /// Ends a transaction (status: 0 = good, 1 = aborted, 2 = failed, 3 = unknown); `false` = the handle is not of this process.
@@ -154,11 +166,6 @@ fn stop_recorded(handle: Handle, status: u32) -> bool {
 /// Ends a transaction of which there is more to tell.
 pub fn stop_with(handle: Handle, status: u32, tell: impl FnOnce(&mut Telling<'_>)) -> bool {
     event(Kind::ArmStop, handle, u64::from(status), tell)
-}
-
-/// The same for a program that has read the clock already: it ended at `time_ns`.
-pub fn stop_at(handle: Handle, status: u32, time_ns: u64, tell: impl FnOnce(&mut Telling<'_>)) -> bool {
-    event_numbered(Kind::ArmStop, handle, |_| u64::from(status), |_| {}, || time_ns, tell)
 }
 
 /// A sign of life of a transaction, and what there is to tell; `false` = the handle is not of this process.
@@ -181,7 +188,7 @@ pub fn bind(handle: Handle, bound: bool) -> bool {
 /// `None` = the handle is not of this process.
 pub fn block(handle: Handle, tell: impl FnOnce(&mut Telling<'_>)) -> Option<u64> {
     let mut number = 0;
-    event_numbered(Kind::ArmBlock, handle, |own| own.0, |own| number = own.0, now_ns, tell).then_some(number)
+    event_numbered(Kind::ArmBlock, handle, |own| own.0, |own| number = own.0, tell).then_some(number)
 }
 
 /// That wait is over; `false` = the handle is not of this process.
@@ -191,7 +198,7 @@ pub fn unblock(handle: Handle, block: u64) -> bool {
 
 #[inline(always)]
 fn event(kind: Kind, handle: Handle, b: u64, tell: impl FnOnce(&mut Telling<'_>)) -> bool {
-    event_numbered(kind, handle, |_| b, |_| {}, now_ns, tell)
+    event_numbered(kind, handle, |_| b, |_| {}, tell)
 }
 
 /// One record of a transaction, behind what is told with it. Its second operand may be a number of its own.
@@ -201,7 +208,6 @@ fn event_numbered(
     handle: Handle,
     b: impl FnOnce(Handle) -> u64,
     recorded: impl FnOnce(Handle),
-    clock: impl FnOnce() -> u64,
     tell: impl FnOnce(&mut Telling<'_>),
 ) -> bool {
     if handle.0 == 0 {
@@ -216,7 +222,7 @@ fn event_numbered(
     if head.is_null() || Process::word(head, HEAD_HEARTBEAT).load(Ordering::Relaxed) == 0 {
         return true;
     }
-    let time_ns = clock();
+    let time_ns = now_ns();
     let _ = lane::write(process, head, |place| {
         let mut telling = Telling::new(place, handle, time_ns);
         tell(&mut telling);

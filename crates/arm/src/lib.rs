@@ -28,8 +28,7 @@ mod requests;
 mod short_handles;
 
 pub use hot::{
-    Begin, at_unix_ns, bind, block, discard, now_ns, start, start_at, start_with, stop, stop_at, stop_with, unblock,
-    update_with,
+    Begin, at_unix_ns, bind, block, discard, now_ns, start, start_at, start_with, stop, stop_with, unblock, update_with,
 };
 pub use identifiers::{adopt, id_of, live_number_of, number_of};
 pub use identity::{Report, generate, identity, report_with};
@@ -37,6 +36,6 @@ pub use instances::{begin_instance, end_instance, instance_of, running_instance}
 pub use place::Telling;
 pub use process::listening;
 pub use registry::{State, belongs_to, define, forget, is_live, mute, sort_of, state_of};
-pub use requests::{Pieces, Room, start_request, stop_request};
+pub use requests::{Pieces, Room, start_request, start_request_at, stop_request};
 pub use short_handles::{lengthen, release, shorten};
 pub use weir_wire::arm::{ARM_2, BOUND, CORRELATED, DefinitionWriter, Field, Handle, Identity, Metric, Sort, TRACE};

@@ -1,16 +1,21 @@
 //! Requests of a server: what each of them tells is known beforehand, so that it begins and ends by one short way each.
 //!
-//! What is recorded is what [`crate::start_with`] and [`crate::stop_with`] record. But a begin reads the clock once, and
-//! an end writes what it tells into the lane itself, where that has room side by side, rather than into a buffer first.
+//! What is told is what [`crate::start_with`] and [`crate::stop_with`] tell. But a begin reads the clock once at most, and
+//! what is told goes into the lane itself, behind the begin's record or the end's, rather than into a buffer first and
+//! then into a record of its own; where the lane has not room for it side by side, those two do it.
 
-use crate::hot::{Begin, at_unix_ns, is_of, listener, put_start, start_with, stop_with, switch};
+use crate::hot::{
+    Begin, arrival_slot, at_unix_ns, is_of, listener, put_start, start_at, start_with, start_words, stop_with, switch,
+};
 use crate::lane;
 use crate::place::{Place, Telling};
 use crate::process::{Process, process};
 use std::ptr;
 use std::sync::atomic::Ordering;
-use weir_wire::arm::{Field, HEAD_HEARTBEAT, Handle, MOST_PACKED_BYTES, Metric, PIECE_HEAD, SWITCH_ON, piece_head};
-use weir_wire::{Kind, MAX_SLOTS, SLOT_BYTES};
+use weir_wire::arm::{
+    Field, HEAD_HEARTBEAT, Handle, Identity, MOST_PACKED_BYTES, Metric, PIECE_HEAD, SWITCH_OFF, SWITCH_ON, piece_head,
+};
+use weir_wire::{Kind, MAX_SLOTS, SLOT_BYTES, Slot};
 
 /// Begins a request that came at a real time, in microseconds since 1970 and passed already.
 ///
@@ -31,6 +36,60 @@ pub fn start_request(begin: &Begin, arrived_unix_us: i64) -> (Handle, u64) {
     (put.map_or(Handle(0), |put| put.0), arrival_ns)
 }
 
+/// Begins a request at a time that was read already, and for as many as [`start_at`] has it, of which there is more to tell.
+///
+/// That is asked for once, and another time where it has not enough [`Room`].
+#[inline(always)]
+#[must_use]
+pub fn start_request_at(
+    begin: &Begin,
+    one_in: u32,
+    time_ns: u64,
+    tell: impl FnOnce(&mut Room) -> Option<()>,
+    tell_at_length: impl FnOnce(&mut Telling<'_>),
+) -> Handle {
+    let process = process();
+    let Some(head) = listener(process) else { return Handle(0) };
+    if let Some(mine) = lane::own(process).filter(|_| switch(head, begin.transaction) == SWITCH_ON) {
+        let for_many = if one_in > 1 { one_in.min(SWITCH_OFF - 1) } else { SWITCH_ON };
+        if let Some(handle) = mine.write(|place| put_told_start(place, begin, for_many, time_ns, tell)) {
+            return handle;
+        }
+    }
+    start_at(begin, one_in, time_ns, tell_at_length)
+}
+
+/// Writes a begin, and what it tells, where it belongs; `None` = there is no such room, and nothing is written.
+#[inline(always)]
+fn put_told_start(
+    place: &mut Place,
+    begin: &Begin,
+    one_in: u32,
+    time_ns: u64,
+    tell: impl FnOnce(&mut Room) -> Option<()>,
+) -> Option<Handle> {
+    // The record, what belongs to it and what it tells, and zeros behind that.
+    let record = place.run(2 + MAX_SLOTS as u64)?;
+    let handle = place.handle();
+    // SAFETY: as in `put_stop`; parent and arrival take two of the most slots.
+    unsafe {
+        let mut first = record.add(SLOT_BYTES);
+        let end = first.add(MOST_PACKED_BYTES);
+        for slot in [begin.parent.map(Identity::slot), arrival_slot(begin)].into_iter().flatten() {
+            first.cast::<Slot>().write(slot);
+            first = first.add(SLOT_BYTES);
+        }
+        let mut room = Room { next: first, end };
+        tell(&mut room)?;
+        room.next.cast::<[u8; SLOT_BYTES]>().write([0; SLOT_BYTES]);
+        let slots = room.next.offset_from_unsigned(record).div_ceil(SLOT_BYTES) as u64;
+        let (kind, of) = start_words(begin, one_in);
+        record.cast::<Slot>().write([time_ns, kind | (slots - 1) << 24 | place.task, handle.0, of]);
+        place.written += slots;
+    }
+    Some(handle)
+}
+
 /// A thread's first, or one that the switch may leave out.
 #[cold]
 #[inline(never)]
@@ -39,7 +98,7 @@ fn start_seldom(begin: &Begin, arrived_unix_ns: i64) -> (Handle, u64) {
     (start_with(&Begin { arrival_ns, ..*begin }, |_| {}), arrival_ns)
 }
 
-/// What takes the pieces that are told with an end; `None` = it has no room for them.
+/// What takes the pieces that are told with a begin or an end; `None` = it has no room for them.
 pub trait Pieces {
     /// A piece; `index` is its place in a list.
     fn piece(&mut self, field: Field, index: u8, bytes: &[u8]) -> Option<()>;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::ptr;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use weir_arm::{Begin, Field, Handle, Identity, Report, Sort};
+use weir_arm::{Begin, Field, Handle, Identity, Pieces, Report, Sort};
 use weir_wire::arm::{
     CORRELATOR_BYTES, HEAD_HEARTBEAT, HEAD_LANELESS, LANE_DROPPED, LANE_READ, LANE_SLOTS, LANE_WRITTEN, LANES_AT,
     MEMORY_BYTES, POSITIONS_AT, SWITCHES_AT,
@@ -133,11 +133,25 @@ fn carry_out(call: Call, handles: &mut Vec<Handle>) {
             assert_eq!(usize::from(own[1]), CORRELATOR_BYTES);
             handles.push(handle);
             handles.push(weir_arm::start(number, instance));
+            let (one_in, time_ns) = (u32::from(flags), weir_arm::now_ns());
+            handles.push(weir_arm::start_request_at(
+                &begin,
+                one_in,
+                time_ns,
+                |room| room.piece(Field::User, 3, &told),
+                |telling| telling.piece(Field::User, 3, &told),
+            ));
         }
         Call::Stop { handle, status, told } => {
             assert!(weir_arm::stop_with(pick(handles, handle), status, |telling| {
                 telling.piece(Field::Diagnosis, 0, &told);
             }));
+            assert!(weir_arm::stop_request(
+                pick(handles, handle),
+                status,
+                |room, _| room.piece(Field::Diagnosis, 0, &told),
+                |telling, _| telling.piece(Field::Diagnosis, 0, &told),
+            ));
         }
         Call::Garbage(number) => {
             let _ = weir_arm::stop(Handle(number), 0);

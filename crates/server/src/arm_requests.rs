@@ -9,10 +9,11 @@ use crate::basic_user;
 use crate::pending::Pending;
 use crate::request::Request;
 use crate::target;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_arm::{Begin, DefinitionWriter, Field, Handle, Identity, Sort};
+use weir_arm::{Begin, DefinitionWriter, Field, Handle, Identity, Pieces, Sort};
 
 /// Names of transactions that paths give; all beyond are told under one.
 const NAMES_MOST: usize = 1000;
@@ -31,25 +32,37 @@ const ABORTED: u32 = 1;
 const FAILED: u32 = 2;
 
 /// Slots of the metrics, and the place of the method in the context.
-const STATUS: u8 = 0;
-const BYTES: u8 = 1;
-const FIRST_BYTE: u8 = 2;
+const STATUS: usize = 0;
+const BYTES: usize = 1;
+const FIRST_BYTE: usize = 2;
 const METHOD: u8 = 0;
+
+/// Formats of addresses, as the standard numbers them: with a port.
+const IPV4_PORT: i16 = 2;
+const IPV6_PORT: i16 = 4;
 
 /// A metric: its name, its unit, its format and usage as the standard numbers them.
 struct Metric {
-    slot: u8,
     name: &'static str,
     unit: &'static str,
-    format: [u8; 2],
+    format: u8,
+    usage: u8,
 }
 
+impl Metric {
+    #[inline(always)]
+    const fn of(&self, value: u64) -> weir_arm::Metric {
+        weir_arm::Metric { format: self.format, usage: self.usage, value }
+    }
+}
+
+/// By their slots.
 const METRICS: [Metric; 3] = [
     // A number that is a name, and the transaction's status.
-    Metric { slot: STATUS, name: "status", unit: "", format: [7, 2] },
+    Metric { name: "status", unit: "", format: 7, usage: 2 },
     // Gauges of 64 bits; the first is the transaction's size.
-    Metric { slot: BYTES, name: "bytes", unit: "bytes", format: [5, 1] },
-    Metric { slot: FIRST_BYTE, name: "first-byte", unit: "us", format: [5, 0] },
+    Metric { name: "bytes", unit: "bytes", format: 5, usage: 1 },
+    Metric { name: "first-byte", unit: "us", format: 5, usage: 0 },
 ];
 
 /// What a response has with it that is told; not told = a handle of 0.
@@ -89,8 +102,9 @@ pub(crate) struct ArmRequests {
     rules: Arc<ArmRules>,
     places: Vec<Numbers>,
     names: Arc<Names>,
-    /// Place and transaction of a path that was there.
-    known: HashMap<Box<[u8]>, (usize, u16)>,
+    /// Place and transaction of a path that was there. Only of paths that are written as they are: so what a client asks
+    /// for can be looked for before it is resolved.
+    known: HashMap<Box<[u8]>, (usize, u16), RandomState>,
     decoded: Vec<u8>,
 }
 
@@ -138,7 +152,7 @@ impl ArmRequests {
             rules: Arc::clone(rules),
             places: rules.places.iter().map(Numbers::define).collect(),
             names: Arc::clone(names),
-            known: HashMap::new(),
+            known: HashMap::default(),
             decoded: Vec::new(),
         };
         for (number, place) in rules.places.iter().enumerate().filter(|(_, place)| place.is_on) {
@@ -164,16 +178,27 @@ impl ArmRequests {
         if !weir_arm::listening() {
             return Told::default();
         }
+        if let Some(known) = self.known.get(request.target.as_bytes()) {
+            return self.begin_named(request, *known, request.target.as_bytes(), peer, [begun_ns, received.ns]);
+        }
+        self.begin_resolved(request, status, peer, [begun_ns, received.ns])
+    }
+
+    /// The same for a path that is not known, or not written as it is.
+    #[cold]
+    #[inline(never)]
+    fn begin_resolved(&mut self, request: &Request<'_>, status: u16, peer: SocketAddr, times_ns: [u64; 2]) -> Told {
         let mut decoded = std::mem::take(&mut self.decoded);
         let found = target::resolve(request.target, true, &mut decoded);
         // What leads nowhere belongs to the server as a whole.
         let (path, query) = found.map_or((&b""[..], &b""[..]), |found| (found.path, found.query));
         let named = self.named(path, query, status);
-        let told = self.begin_named(request, named, path, peer, [begun_ns, received.ns]);
+        let told = self.begin_named(request, named, path, peer, times_ns);
         self.decoded = decoded;
         told
     }
 
+    #[inline(always)]
     fn begin_named(
         &mut self,
         request: &Request<'_>,
@@ -193,15 +218,16 @@ impl ArmRequests {
         numbers.since_last = 0;
         let parent = parent_of(request);
         let begin = Begin { transaction, instance: numbers.instance, parent, arrival_ns: begun_ns, ..Begin::default() };
-        let handle = weir_arm::start_at(&begin, place.one_in, received_ns, |telling| {
-            let (address, bytes) = address(peer);
-            telling.piece(Field::Address, 0, &address[..bytes]);
-            telling.piece(Field::ContextValue, METHOD, request.method_text.as_bytes());
-            telling.piece(Field::Uri, 0, path);
-            if place.user == User::OfRequest {
-                basic_user::of(request.authorization, |user| telling.piece(Field::User, 0, user));
-            }
-        });
+        let told = Beginning { request, path, peer, user: &place.user };
+        let handle = weir_arm::start_request_at(
+            &begin,
+            place.one_in,
+            received_ns,
+            |room| told.tell(room),
+            |telling| {
+                let _ = told.tell(telling);
+            },
+        );
         Told { handle, began_ns: received_ns, first_sent_ns: 0 }
     }
 
@@ -220,7 +246,7 @@ impl ArmRequests {
         let name = name_of(place, path, query, is_there);
         let transaction = self.transaction(number, &name);
         let depends_on_query = place.matches.iter().any(|one| one.has_query);
-        if is_there && !depends_on_query && self.known.len() < KNOWN_MOST {
+        if is_there && !depends_on_query && is_plain(path) && self.known.len() < KNOWN_MOST {
             self.known.insert(path.into(), (number, transaction));
         }
         (number, transaction)
@@ -257,7 +283,7 @@ impl Numbers {
         let metrics = METRICS.map(|metric| {
             weir_arm::define(Sort::Metric, STANDARD, application, |definition| {
                 definition.piece(Field::Name, 0, metric.name.as_bytes());
-                definition.piece(Field::MetricFormat, 0, &metric.format);
+                definition.piece(Field::MetricFormat, 0, &[metric.format, metric.usage]);
                 definition.piece(Field::MetricUnit, 0, metric.unit.as_bytes());
             })
         });
@@ -282,8 +308,8 @@ impl Numbers {
                 definition.piece(Field::PropertyName, 0, b"info");
                 definition.piece(Field::PropertyValue, 0, info.as_bytes());
             }
-            for (metric, number) in METRICS.iter().zip(self.metrics) {
-                definition.piece(Field::MetricBinding, metric.slot, &number.to_ne_bytes());
+            for (slot, number) in (0..).zip(self.metrics) {
+                definition.piece(Field::MetricBinding, slot, &number.to_ne_bytes());
             }
         })
     }
@@ -297,19 +323,83 @@ pub(crate) fn end(pending: &mut Pending) {
         500.. => FAILED,
         _ => GOOD,
     };
-    weir_arm::stop_at(handle, status, weir_arm::now_ns(), |telling| {
-        let mut metric = |slot: u8, value: u64| {
-            let [format, usage] = METRICS[usize::from(slot)].format;
-            let mut bytes = [format, usage, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-            bytes[8..].copy_from_slice(&value.to_ne_bytes());
-            telling.piece(Field::MetricValue, slot, &bytes);
-        };
-        metric(STATUS, u64::from(pending.status));
-        metric(BYTES, pending.body_sent_bytes());
-        if first_sent_ns != 0 {
-            metric(FIRST_BYTE, first_sent_ns.saturating_sub(began_ns) / 1000);
+    let told = Ending {
+        status: u64::from(pending.status),
+        bytes: pending.body_sent_bytes(),
+        first_byte_us: (first_sent_ns != 0).then(|| first_sent_ns.saturating_sub(began_ns) / 1000),
+    };
+    weir_arm::stop_request(
+        handle,
+        status,
+        |room, _| told.tell(room),
+        |telling, _| {
+            let _ = told.tell(telling);
+        },
+    );
+}
+
+/// What is told with a begin.
+struct Beginning<'r> {
+    request: &'r Request<'r>,
+    path: &'r [u8],
+    peer: SocketAddr,
+    user: &'r User,
+}
+
+impl Beginning<'_> {
+    /// `None` = there is no room for it.
+    #[inline(always)]
+    fn tell(&self, to: &mut impl Pieces) -> Option<()> {
+        match self.peer {
+            SocketAddr::V4(peer) => {
+                let ([a, b, c, d], [high, low]) = (peer.ip().octets(), peer.port().to_be_bytes());
+                to.address(IPV4_PORT, &[a, b, c, d, high, low])?;
+            }
+            SocketAddr::V6(peer) => {
+                let mut bytes = [0; 18];
+                bytes[..16].copy_from_slice(&peer.ip().octets());
+                bytes[16..].copy_from_slice(&peer.port().to_be_bytes());
+                to.address(IPV6_PORT, &bytes)?;
+            }
         }
-    });
+        to.piece(Field::ContextValue, METHOD, self.request.method_text.as_bytes())?;
+        to.piece(Field::Uri, 0, self.path)?;
+        let mut told = Some(());
+        if *self.user == User::OfRequest {
+            basic_user::of(self.request.authorization, |user| told = to.piece(Field::User, 0, user));
+        }
+        told
+    }
+}
+
+/// What is told with an end.
+struct Ending {
+    status: u64,
+    bytes: u64,
+    first_byte_us: Option<u64>,
+}
+
+impl Ending {
+    /// `None` = there is no room for it.
+    #[inline(always)]
+    fn tell(&self, to: &mut impl Pieces) -> Option<()> {
+        let numbers = [METRICS[STATUS].of(self.status), METRICS[BYTES].of(self.bytes)];
+        match self.first_byte_us {
+            None => to.numbers(STATUS as u8, numbers),
+            Some(first) => {
+                let [status, bytes] = numbers;
+                to.numbers(STATUS as u8, [status, bytes, METRICS[FIRST_BYTE].of(first)])
+            }
+        }
+    }
+}
+
+/// Whether a path, asked for as it is, leads to itself: names with a question mark in them, for one, do not.
+fn is_plain(path: &[u8]) -> bool {
+    let text = std::str::from_utf8(path);
+    text.is_ok_and(|text| {
+        target::resolve(text, true, &mut Vec::new()).is_ok_and(|found| found.path == path && found.query.is_empty())
+    })
 }
 
 /// The name of a request: that of the first pattern that is found in it, of its place, or its path.
@@ -337,23 +427,4 @@ fn parent_of(request: &Request<'_>) -> Option<Identity> {
         Identity::of_correlator(bytes)
     });
     of_correlator.or_else(|| Identity::of_traceparent(std::str::from_utf8(request.traceparent?).ok()?))
-}
-
-/// A client's address and port as the standard has them (IPV4PORT 2, IPV6PORT 4), behind two bytes of the format.
-fn address(peer: SocketAddr) -> ([u8; 20], usize) {
-    let mut bytes = [0; 20];
-    let used = match peer.ip() {
-        IpAddr::V4(addr) => {
-            bytes[..2].copy_from_slice(&2_u16.to_ne_bytes());
-            bytes[2..6].copy_from_slice(&addr.octets());
-            6
-        }
-        IpAddr::V6(addr) => {
-            bytes[..2].copy_from_slice(&4_u16.to_ne_bytes());
-            bytes[2..18].copy_from_slice(&addr.octets());
-            18
-        }
-    };
-    bytes[used..used + 2].copy_from_slice(&peer.port().to_be_bytes());
-    (bytes, used + 2)
 }

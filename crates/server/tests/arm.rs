@@ -97,6 +97,8 @@ fn requests_are_told_as_the_directives_say() {
     wait_for("the agent", weir_arm::listening);
     names_and_what_is_told(&site, &all);
     parents(&site, &all);
+    spellings(&site, &all);
+    lengths(&site, &all);
     places_clients_and_samples(&site, &all);
     times(&site, &all);
     outcomes(&site, &all);
@@ -157,6 +159,50 @@ fn parents(site: &Site, all: &Subscription) {
     for field in ["traceparent: 00-1-2-3", "ARM-Correlator: 001", "ARM-Correlator: zz", "ARM-Correlator: 0002"] {
         assert_eq!(site.ask("GET", "/a.txt", &format!("{field}\r\n")).status, 200);
         assert_eq!(next(all, 1)[0].parent, None, "{field}");
+    }
+}
+
+/// A path that is remembered is not taken for one that is only written like it.
+fn spellings(site: &Site, all: &Subscription) {
+    for name in ["a?b.txt", "a%41.txt", "a#b.txt"] {
+        site.write(name, b"odd");
+    }
+    let expected = [
+        ("/a%3Fb.txt", "/a?b.txt", 200),
+        ("/a?b.txt", "(error)", 404),
+        ("/a%2541.txt", "/a%41.txt", 200),
+        ("/a%41.txt", "(error)", 404),
+        ("/a%23b.txt", "/a#b.txt", 200),
+        ("/a#b.txt", "(error)", 400),
+        ("//a.txt", "/a.txt", 200),
+        ("http://a/a.txt", "/a.txt", 200),
+    ];
+    for (target, name, status) in expected.iter().chain(&expected) {
+        assert_eq!(site.get(target).status, *status, "{target}");
+        assert_eq!(next(all, 1)[0].name, *name, "{target}");
+    }
+}
+
+/// However long what is told of a request is, all of it is told: behind its begin, or in records of its own.
+fn lengths(site: &Site, all: &Subscription) {
+    let trace = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331";
+    for length in (1..=240).step_by(16).chain([194, 195, 196, 226, 227, 228, 240, 600]) {
+        // Names of files have 255 bytes at most.
+        let path = format!("{}{}", format!("{}/", "d".repeat(200)).repeat(length / 201), "x".repeat(length % 201));
+        let path = format!("/order/{path}");
+        site.write(&path[1..], b"there");
+        for fields in ["".to_owned(), format!("traceparent: 00-{trace}-01\r\n")] {
+            assert_eq!(site.ask("GET", &path, &fields).status, 200, "{path}");
+            let told = &next(all, 1)[0];
+            assert_eq!((told.name.as_str(), told.details.uri.as_deref()), ("order", Some(path.as_str())));
+            assert_eq!((told.details.context[0].value.as_str(), metric(told, "bytes")), ("GET", Some(5)), "{path}");
+            let parent = told.parent.map(|parent| parent.to_string());
+            assert_eq!(parent.as_deref(), (!fields.is_empty()).then_some(trace), "{path}");
+            assert!(
+                told.details.address.as_deref().is_some_and(|address| address.starts_with("127.0.0.1:")),
+                "{told:?}"
+            );
+        }
     }
 }
 

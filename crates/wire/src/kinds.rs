@@ -142,7 +142,7 @@ kinds! {
     StackNote = 0x0505, bpf 0, "stack_note", since (1, 0), a "samples", b "", payload "text",
         "A remark on the sampling of stacks, with the number of samples that it cost.";
 
-    ArmStart = 0x0601, bpf 0, "arm_start", since (1, 0), a "handle", b "transaction | instance << 16 | one_in << 32", payload "parent, arrival_ns",
+    ArmStart = 0x0601, bpf 0, "arm_start", since (1, 0), a "handle", b "transaction | instance << 16 | one_in << 32", payload "parent, arrival_ns, pieces as in arm_pieces",
         "An ARM transaction begins: numbers of its definition and of its application's instance, and of how many it stands for (0 = one); flags: 1 = the parent's slot follows, 2 = an arrival time follows, 4 = tracing was asked for, 8 = bound to its thread, 16 = its correlator was given out, 32 = by ARM 2.0.";
     ArmStop = 0x0602, bpf 0, "arm_stop", since (1, 0), a "handle", b "status", payload "pieces, as in arm_pieces",
         "An ARM transaction ends; status: 0 = good, 1 = aborted, 2 = failed, 3 = unknown.";

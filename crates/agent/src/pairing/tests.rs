@@ -76,7 +76,7 @@ fn with_one_lane_an_end_ends_at_once_and_a_second_one_is_counted() {
 }
 
 #[test]
-fn what_an_end_brings_along_is_told_of_it() {
+fn what_a_begin_or_an_end_brings_along_is_told_of_it() {
     let (mut pairing, mut heard) = (Pairing::new(LIMITS), Heard::default());
     let mut bytes = [0; 32];
     bytes[..12].copy_from_slice(&[&[Field::User as u8, 0, 8, 0][..], b"somebody"].concat());
@@ -87,10 +87,25 @@ fn what_an_end_brings_along_is_told_of_it() {
         (0, (record(Kind::ArmStart, 8, 200, 1), vec![])),
         (0, (record(Kind::ArmPieces, 8, 200, 0), vec![slot])),
         (0, (record(Kind::ArmStop, 8, 230, 0), vec![])),
+        // Behind a begin it stands after what its flags announce.
+        (0, (record(Kind::ArmStart, 9, 300, 1), vec![slot])),
+        (0, (record(Kind::ArmStop, 9, 330, 0), vec![])),
+        (
+            0,
+            (
+                Record { flags: HAS_PARENT | HAS_ARRIVAL, ..record(Kind::ArmStart, 10, 400, 1) },
+                vec![[5; 4], [6; 4], slot],
+            ),
+        ),
     ];
     pass(&mut pairing, &mut heard, false, &records);
-    assert_eq!(heard.users, [Some("somebody".to_owned()), Some("somebody".to_owned())]);
-    assert_eq!((pairing.told_bytes(), pairing.counts.unmatched), (0, 0));
+    assert_eq!(heard.users, vec![Some("somebody".to_owned()); 3]);
+    assert_eq!((pairing.told_bytes(), pairing.counts.unmatched), (12, 0));
+    let running = pairing.running().next().expect("it runs");
+    assert_eq!((running.parent.map(|parent| parent.span), running.arrival_ns), (Some(5), 6));
+    assert_eq!(running.notes.user().as_deref(), Some("somebody"));
+    pass(&mut pairing, &mut heard, false, &[(0, (record(Kind::ArmStop, 10, 430, 0), vec![]))]);
+    assert_eq!((heard.users.len(), pairing.told_bytes()), (4, 0));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Pieces one behind the other, as in a definition, in [`crate::Kind::ArmPieces`] and behind [`crate::Kind::ArmStop`].
+//! Pieces one behind the other, as in a definition, in [`crate::Kind::ArmPieces`] and behind [`crate::Kind::ArmStart`] and
+//! [`crate::Kind::ArmStop`].
 
 use super::Field;
 use crate::{MAX_SLOTS, SLOT_BYTES};
