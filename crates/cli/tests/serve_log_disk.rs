@@ -181,9 +181,13 @@ fn a_disk_that_stalls_holds_up_no_response() {
     let serving = Serving::start(site.path(), &["--access-log", log.to_str().expect("UTF-8")]);
     serving.ask(1000);
     wait_until("the first lines are there", || std::fs::metadata(&log).is_ok_and(|log| log.len() > 0));
+    let written = || std::fs::metadata(&log).expect("it is there").len();
+    let before = written();
     signal(libc::SIGSTOP);
     serving.ask(30_000);
     signal(libc::SIGCONT);
+    // Of what waits, some half a megabyte, enough is written that there is room again.
+    wait_until("the disk goes on", || written() > before + (256 << 10));
     serving.ask(1000);
     let (requests, dropped) = serving.stop();
     let text = std::fs::read_to_string(&log).expect("reads");
