@@ -105,9 +105,8 @@ pub(crate) fn make_arm_folder(options: &Options) {
     // The mode of creation is cut by the umask: everybody announces there, and nobody removes what others did.
     if let Err(error) = made.and_then(|()| fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777))) {
         let folder = folder.display();
-        (options.notice)(&format!(
-            "no agent for ARM hears of this server: {folder} (WEIR_ARM_DIR): cannot be made: {error}"
-        ));
+        let how = "make it (mode 1777), or name another by WEIR_ARM_DIR";
+        (options.notice)(&format!("no agent for ARM hears of this server: {folder}: cannot be made: {error}; {how}"));
     }
 }
 
