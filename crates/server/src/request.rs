@@ -152,13 +152,14 @@ fn method(text: &str) -> Method {
 }
 
 impl<'b> Request<'b> {
-    /// The version as logs have it.
-    pub(crate) fn version(&self) -> &'static str {
+    /// Both digits of the version as logs have it.
+    #[inline]
+    pub(crate) fn version(&self) -> [u8; 2] {
         match self.minor {
-            0 => "HTTP/1.0",
-            1 => "HTTP/1.1",
-            2 => "HTTP/2.0",
-            _ => "HTTP/3.0",
+            0 => *b"10",
+            1 => *b"11",
+            2 => *b"20",
+            _ => *b"30",
         }
     }
 

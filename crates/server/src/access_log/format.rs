@@ -5,6 +5,15 @@
 pub(crate) struct Format {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) is_json: bool,
+    /// Which of both it is, if it is one of them.
+    pub(super) clf: Option<Clf>,
+}
+
+/// The forms that most logs have (Apache's documentation, mod_log_config).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clf {
+    Common,
+    Combined,
 }
 
 /// A piece of a line.
@@ -96,11 +105,11 @@ const COMBINED: &str = "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent
 impl Format {
     pub(crate) fn common() -> Self {
         // A test reads it.
-        Self::read(COMMON).unwrap_or(Self { pieces: Vec::new(), is_json: false })
+        Self::read(COMMON).unwrap_or(Self { pieces: Vec::new(), is_json: false, clf: None })
     }
 
     pub(crate) fn combined() -> Self {
-        Self::read(COMBINED).unwrap_or(Self { pieces: Vec::new(), is_json: false })
+        Self::read(COMBINED).unwrap_or(Self { pieces: Vec::new(), is_json: false, clf: None })
     }
 
     /// An object for each line.
@@ -125,7 +134,7 @@ impl Format {
             pieces.push(piece);
         }
         pieces.extend(Short::pieces("}"));
-        Self { pieces, is_json: true }
+        Self { pieces, is_json: true, clf: None }
     }
 
     /// Reads a format with Apache's letters; else what is wrong with it.
@@ -164,7 +173,12 @@ impl Format {
         if pieces.iter().filter(|piece| matches!(piece, Piece::Late(_))).count() > LATE_MAX {
             return Err(format!("at most {LATE_MAX} of %b, %B, %O, %D and %T are possible"));
         }
-        Ok(Self { pieces, is_json: false })
+        let clf = match text {
+            COMMON => Some(Clf::Common),
+            COMBINED => Some(Clf::Combined),
+            _ => None,
+        };
+        Ok(Self { pieces, is_json: false, clf })
     }
 
     /// Whether a line says how long something took.

@@ -125,11 +125,12 @@ impl Writing {
                 Err(Nothing::Yet) => None,
                 Err(Nothing::More) => return,
             };
-            let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let rotation = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).rotation;
             if self.reopen.swap(false, Ordering::Relaxed) {
-                self.open_again(&wanted.target);
+                let target = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).target.clone();
+                self.open_again(&target);
             }
-            if let Some(rotation) = wanted.rotation {
+            if let Some(rotation) = rotation {
                 let coming_bytes = block.as_ref().map_or(0, |block| block.text.len() as u64);
                 self.rotate(rotation, coming_bytes);
             }
@@ -170,7 +171,7 @@ impl Writing {
 
     /// Writes a block, counts what of it was written and what was not, and says when that changes.
     fn write(&mut self, block: &Block) {
-        let (written, error) = write_lines(&mut self.output, &block.text, &mut self.torn);
+        let (written, error) = write_lines(&mut self.output, block, &mut self.torn);
         self.waiting.fetch_sub(block.lines, Ordering::Relaxed);
         let dropped = block.lines.saturating_sub(written);
         if let Some(first) = self.counters.0.first() {
@@ -208,7 +209,7 @@ fn turn_round(path: &Path, keep: u32) -> io::Result<()> {
 }
 
 /// Writes as many lines as can be written; returns how many that is and what stood in the way.
-fn write_lines(output: &mut Output, text: &[u8], torn: &mut bool) -> (u64, Option<io::Error>) {
+fn write_lines(output: &mut Output, Block { text, lines }: &Block, torn: &mut bool) -> (u64, Option<io::Error>) {
     if *torn && let Err(error) = output.write_all(b"\n") {
         return (0, Some(error));
     }
@@ -229,7 +230,8 @@ fn write_lines(output: &mut Output, text: &[u8], torn: &mut bool) -> (u64, Optio
     // What standard output keeps for later belongs to the block too.
     let flushed = output.flush();
     *torn = at > 0 && text[at - 1] != b'\n';
-    (memchr::memchr_iter(b'\n', &text[..at]).count() as u64, failed.or(flushed.err()))
+    let written = if at == text.len() { *lines } else { memchr::memchr_iter(b'\n', &text[..at]).count() as u64 };
+    (written, failed.or(flushed.err()))
 }
 
 impl Output {
