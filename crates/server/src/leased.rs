@@ -4,13 +4,14 @@ use crate::advisory::{Advised, Advisory};
 use crate::atom::Atom;
 use crate::caller::Caller;
 use crate::lease::Lease;
-use std::cell::RefCell;
+use std::cell::Cell;
+use std::fmt;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// The place of a connection for it.
-#[derive(Debug, Default)]
-pub(crate) struct Leased(RefCell<Option<Rc<Kept>>>);
+#[derive(Default)]
+pub(crate) struct Leased(Cell<Option<Rc<Kept>>>);
 
 /// Advice that a connection has for one path, which is to answer with the file itself.
 #[derive(Debug)]
@@ -41,15 +42,23 @@ impl Leased {
     /// Begins a response as the last one for the same, if that holds still.
     #[inline]
     pub(crate) fn again(&self, atom: &Rc<Atom>, now_ms: u64) -> Option<Again> {
-        let kept = self.0.borrow();
-        let kept = kept.as_ref()?;
+        let kept = self.0.take()?;
         let is_same = std::ptr::eq(kept.place, Rc::as_ptr(atom)) && now_ms < kept.until_ms;
-        (is_same && kept.lease.begin()).then(|| Again { kept: Rc::clone(kept), is_finished: false })
+        let has_begun = is_same && kept.lease.begin();
+        let again = has_begun.then(|| Again { kept: Rc::clone(&kept), is_finished: false });
+        self.0.set(Some(kept));
+        again
     }
 
     /// From now on it is this.
     pub(crate) fn keep(&self, kept: Kept) {
-        *self.0.borrow_mut() = Some(Rc::new(kept));
+        self.0.set(Some(Rc::new(kept)));
+    }
+}
+
+impl fmt::Debug for Leased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leased").finish_non_exhaustive()
     }
 }
 
