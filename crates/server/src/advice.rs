@@ -1,5 +1,6 @@
 //! The seam between the server, which carries decisions out, and whoever knows rules and makes them.
 
+use crate::lease::Lease;
 use crate::variants::FULL;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub struct Question<'a> {
     pub link: Link,
     /// What the last advice for this path in this loop has said is to be remembered; 0 where there was none.
     pub remembered: u64,
+    /// Whoever asks would take a lease.
+    pub takes_lease: bool,
 }
 
 /// What is known of a client's connection; `None` is unknown.
@@ -42,6 +45,9 @@ pub struct Advice {
     pub ticket: u64,
     /// What the next question for this path comes with, from the same loop.
     pub remember: u64,
+    /// With it the same, of which this request is none, may be advised again to the connection for this path. Only for
+    /// advice that nothing is chosen, or the file itself, by a link of which the next look is not due yet.
+    pub lease: Option<Arc<Lease>>,
 }
 
 /// Variants to answer with, by name: the first that is there. `full` is the file itself.

@@ -6,6 +6,7 @@ use crate::caller::Caller;
 use crate::clock::now_ms;
 use crate::codec_swap::{Indexes, Stream};
 use crate::counters::{Counters, LoopCounters};
+use crate::leased::{Again, Kept};
 use crate::link::{Counted, LOOK_MS, Links};
 use crate::link_prior::Priors;
 use crate::request::Request;
@@ -50,16 +51,33 @@ impl Advisory {
     /// Asks what to do with a request for content that is governed, at a time of the loop's clock. Whoever asks tells
     /// what came of it ([`Self::begun`]).
     #[inline]
-    pub(crate) fn ask(&self, request: &Request<'_>, atom: &Atom, caller: &Caller, now_ms: u64) -> Advice {
+    pub(crate) fn ask(&self, request: &Request<'_>, atom: &Atom, caller: &Caller<'_>, now_ms: u64) -> Advice {
         let mut link = self.link(caller, now_ms);
-        if !request.hints.are_silent() {
+        let is_measured = request.hints.are_silent();
+        if !is_measured {
             let told = request.hints.link();
             link.bandwidth_bps = link.bandwidth_bps.or(told.bandwidth_bps);
             link.rtt_s = link.rtt_s.or(told.rtt_s);
         }
         let (client, connection) = (caller.client, caller.connection);
         let (path, remembered) = (atom.asked_as.as_deref().unwrap_or_default(), atom.remembered.get());
-        self.adviser.begin(&Question { path, client, connection, link, remembered })
+        let takes_lease = is_measured && caller.leased.is_some();
+        self.adviser.begin(&Question { path, client, connection, link, remembered, takes_lease })
+    }
+
+    /// Keeps for its connection what it was advised, where that is leased.
+    #[cold]
+    pub(crate) fn keep(self: &Rc<Self>, atom: &Rc<Atom>, caller: &Caller<'_>, now_ms: u64, advice: &Advice) {
+        let (Some(leased), Some(lease)) = (caller.leased, &advice.lease) else { return };
+        leased.keep(Kept {
+            lease: Arc::clone(lease),
+            place: Rc::as_ptr(atom),
+            atom: Rc::downgrade(atom),
+            until_ms: self.links.borrow().until_ms(caller.connection, now_ms),
+            is_chosen: advice.variant.is_some(),
+            advisory: Rc::clone(self),
+            caller: caller.alone(),
+        });
     }
 
     /// A response begins as it was advised: what is put into `advised` tells of its end when it is dropped.
@@ -67,7 +85,7 @@ impl Advisory {
     pub(crate) fn begun(
         self: &Rc<Self>,
         atom: &Atom,
-        caller: &Caller,
+        caller: &Caller<'_>,
         now_ms: u64,
         advice: &Advice,
         advised: &mut Option<Advised>,
@@ -75,8 +93,9 @@ impl Advisory {
         atom.remembered.set(advice.remember);
         *advised = Some(Advised {
             advisory: Rc::clone(self),
-            caller: *caller,
+            caller: caller.alone(),
             ticket: advice.ticket,
+            again: None,
             looked_ms: now_ms,
             bytes: 0,
             is_finished: false,
@@ -90,13 +109,13 @@ impl Advisory {
 
     /// What is known of a client's connection now.
     #[inline]
-    fn link(&self, caller: &Caller, now_ms: u64) -> Link {
+    fn link(&self, caller: &Caller<'_>, now_ms: u64) -> Link {
         let at_hand = self.links.borrow().at_hand(caller.connection, now_ms);
         at_hand.unwrap_or_else(|| self.look(caller, now_ms))
     }
 
     #[cold]
-    fn look(&self, caller: &Caller, now_ms: u64) -> Link {
+    fn look(&self, caller: &Caller<'_>, now_ms: u64) -> Link {
         let mut links = self.links.borrow_mut();
         if let Some(known) = links.known(caller.connection, now_ms) {
             return known;
@@ -139,8 +158,10 @@ impl MayBeStale {
 #[derive(Debug)]
 pub(crate) struct Advised {
     advisory: Rc<Advisory>,
-    caller: Caller,
+    caller: Caller<'static>,
     ticket: u64,
+    /// The lease tells of its end in place of the ticket.
+    again: Option<Again>,
     /// By the loop's clock.
     looked_ms: u64,
     bytes: u64,
@@ -158,6 +179,24 @@ pub(crate) struct Advised {
 }
 
 impl Advised {
+    /// Of what was advised by a lease.
+    pub(crate) fn again(again: Again, advisory: Rc<Advisory>, caller: Caller<'static>) -> Self {
+        Self {
+            advisory,
+            caller,
+            ticket: 0,
+            is_chosen: again.is_chosen(),
+            again: Some(again),
+            looked_ms: now_ms(),
+            bytes: 0,
+            is_finished: false,
+            stale: None,
+            is_stale: false,
+            released_bytes: 0,
+            stream: None,
+        }
+    }
+
     /// Tells how long the request had to wait, in nanoseconds.
     #[cold]
     pub(crate) fn waited(&self, waited_ns: u64) {
@@ -200,11 +239,14 @@ impl Advised {
     /// Takes note of how it ended, for the word on it.
     pub(crate) fn settle(&mut self, bytes: u64, is_finished: bool) {
         (self.bytes, self.is_finished) = (bytes, is_finished);
+        self.again.iter_mut().for_each(|again| again.settle(is_finished));
     }
 }
 
 impl Drop for Advised {
     fn drop(&mut self) {
-        self.advisory.adviser.end(self.caller.connection, self.ticket, self.bytes, !self.is_finished);
+        if self.again.is_none() {
+            self.advisory.adviser.end(self.caller.connection, self.ticket, self.bytes, !self.is_finished);
+        }
     }
 }

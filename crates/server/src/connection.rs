@@ -14,6 +14,7 @@ use crate::drain::Drain;
 use crate::epoll::Readiness;
 use crate::head::Persistence;
 use crate::http2;
+use crate::leased::Leased;
 use crate::options::Limits;
 use crate::pending::Pending;
 use crate::request::{self, Framing, Parsed, Request};
@@ -99,6 +100,8 @@ pub(crate) struct Connection {
     lingered_bytes: Option<usize>,
     /// The client is to be told of HTTP/3 with its next response.
     owes_alt_svc: bool,
+    /// What it was advised last, by those who are asked about its requests.
+    leased: Leased,
 }
 
 impl Connection {
@@ -123,6 +126,7 @@ impl Connection {
             ended: false,
             room: true,
             lingered_bytes: None,
+            leased: Leased::default(),
         };
         connection.enter(Phase::Head, bench);
         connection
@@ -138,6 +142,7 @@ impl Connection {
     }
 
     /// Whether a response is being sent.
+    #[inline]
     pub(crate) fn is_sending(&self) -> bool {
         !self.queue.is_empty() || self.transport.holds_output()
     }
@@ -382,7 +387,7 @@ impl Connection {
                 }
                 Parsed::Complete(head_bytes) => {
                     let socket = Some(self.transport.fd());
-                    let caller = Caller { client: self.peer.ip(), connection: self.number, socket };
+                    let caller = Caller { client: self.peer.ip(), connection: self.number, socket, leased: None };
                     let gate = match throttles {
                         Some(throttles) => throttles.ask(&request, &caller, clock.now_ms, counts),
                         None => Gate::Open(None),
@@ -409,6 +414,7 @@ impl Connection {
                         if let Gate::Open(place @ Some(_)) = gate {
                             pending.place = place;
                         }
+                        let caller = Caller { leased: Some(&self.leased), ..caller };
                         front.respond(&request, &caller, persistence, clock, counts, pending);
                         pending.join_small();
                     }

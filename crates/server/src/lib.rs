@@ -83,6 +83,8 @@ mod http2;
 mod http3;
 mod inotify;
 mod kept_pages;
+mod lease;
+mod leased;
 mod link;
 mod link_prior;
 mod listen;
@@ -124,6 +126,7 @@ pub use config::{
 pub use control::Control;
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
+pub use lease::{Lease, LeaseClock, LeaseCounts};
 pub use listen::{ListenAddr, Local, LocalAddr};
 pub use options::{
     AccessLog, CertificateFiles, Compression, Io, Limits, LogFormat, LogTarget, Options, OwnFormat, Placed,

@@ -161,6 +161,12 @@ impl Links {
         (now_ms.saturating_sub(probe.looked_ms) < LOOK_MS).then_some(probe.told)
     }
 
+    /// When another look at a connection is due.
+    pub(crate) fn until_ms(&self, connection: u64, now_ms: u64) -> u64 {
+        let at_hand = self.at_hand.get(connection as usize % AT_HAND).filter(|one| one.connection == connection);
+        at_hand.map_or(now_ms, |one| one.until_ms)
+    }
+
     /// Looks at a connection; what is not known of it comes from others of the client and its network.
     pub(crate) fn look(
         &mut self,

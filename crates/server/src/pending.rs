@@ -4,6 +4,7 @@ use crate::access_log::LogLine;
 use crate::advisory::Advised;
 use crate::arm_requests::Told;
 use crate::atom::{Atom, Content};
+use crate::leased::Again;
 use crate::response::Response;
 use crate::throttle::Place;
 use std::io;
@@ -26,6 +27,8 @@ pub(crate) struct Pending {
     pub(crate) arm: Told,
     /// Who was asked about it, and the source of what is made piece by piece.
     pub(crate) advised: Option<Advised>,
+    /// The same where it was answered by a lease, and is over at once.
+    pub(crate) again: Option<Again>,
     /// Its place among those that may be under way.
     pub(crate) place: Option<Place>,
 }
@@ -40,6 +43,9 @@ impl Pending {
         self.arm = Told::default();
         if self.advised.is_some() {
             self.advised = None;
+        }
+        if self.again.is_some() {
+            self.again = None;
         }
         if self.place.is_some() {
             self.place = None;
@@ -73,6 +79,9 @@ impl Pending {
     pub(crate) fn sent_some(&mut self) {
         if self.response.offset > 0 {
             self.arm.sent_some();
+            if let Some(again) = self.again.take() {
+                self.advised = Some(again.advised());
+            }
             if let Some(advised) = &mut self.advised {
                 advised.look();
             }
@@ -114,6 +123,21 @@ impl Pending {
         }
         // In its place: it tells as it is dropped.
         self.advised = None;
+    }
+
+    /// The same where that is a lease.
+    #[inline]
+    pub(crate) fn settle_again(&mut self) {
+        if self.again.is_some() {
+            let is_finished = self.is_finished();
+            self.again.iter_mut().for_each(|again| again.settle(is_finished));
+        }
+    }
+
+    /// Whether it may be another one for another client.
+    pub(crate) fn is_chosen(&self) -> bool {
+        self.advised.as_ref().is_some_and(|advised| advised.is_chosen)
+            || self.again.as_ref().is_some_and(Again::is_chosen)
     }
 
     /// Bytes that the socket has taken, the head's included.

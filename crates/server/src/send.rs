@@ -283,8 +283,8 @@ mod tests {
         }
     }
 
-    fn caller() -> Caller {
-        Caller { client: std::net::Ipv4Addr::LOCALHOST.into(), connection: 1, socket: None }
+    fn caller() -> Caller<'static> {
+        Caller { client: std::net::Ipv4Addr::LOCALHOST.into(), connection: 1, socket: None, leased: None }
     }
 
     fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> Pending {

@@ -180,7 +180,7 @@ impl Site {
     pub(crate) fn respond(
         &mut self,
         request: &Request<'_>,
-        caller: &Caller,
+        caller: &Caller<'_>,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
@@ -205,9 +205,14 @@ impl Site {
                 self.looked_ns = 0;
                 let mut resource = self.resource(found.path, clock, counters);
                 if resource.is_governed() {
-                    let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
-                    resource = self.govern(&asked, resource, out);
-                    self.tell_waits(out);
+                    let leased = caller.leased.map(|leased| (request, found.path, leased));
+                    if let Some(atom) = leased.and_then(|about| self.again(about, &resource, clock, counters, out)) {
+                        resource = Resource::Atom(atom);
+                    } else {
+                        let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
+                        resource = self.govern(&asked, resource, out);
+                        self.tell_waits(out);
+                    }
                 }
                 match resource {
                     Resource::Atom(atom) if atom.template.is_some() => page = Some(atom),

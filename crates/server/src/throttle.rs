@@ -165,7 +165,13 @@ impl Throttles {
     }
 
     /// Whether a request may be answered now; the first bound whose paths it is of decides.
-    pub(crate) fn ask(&mut self, request: &Request<'_>, caller: &Caller, now_ms: u64, counters: &LoopCounters) -> Gate {
+    pub(crate) fn ask(
+        &mut self,
+        request: &Request<'_>,
+        caller: &Caller<'_>,
+        now_ms: u64,
+        counters: &LoopCounters,
+    ) -> Gate {
         if self.all.is_empty() {
             return Gate::Open(None);
         }
@@ -295,7 +301,7 @@ mod tests {
     fn ask(throttles: &mut Throttles, target: &str, connection: u64, now_ms: u64, counters: &LoopCounters) -> Gate {
         let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &Limits::default()) else { panic!("a head") };
-        let caller = Caller { client: [127, 0, 0, 1].into(), connection, socket: None };
+        let caller = Caller { client: [127, 0, 0, 1].into(), connection, socket: None, leased: None };
         throttles.ask(&request, &caller, now_ms, counters)
     }
 

@@ -187,7 +187,7 @@ impl Workbench {
     pub(crate) fn answer(
         &mut self,
         request: &Request<'_>,
-        (peer, caller): (SocketAddr, &Caller),
+        (peer, caller): (SocketAddr, &Caller<'_>),
         received: &mut Received,
         pending: &mut Pending,
     ) {
@@ -268,5 +268,6 @@ fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, pending: &mut P
     if pending.advised.is_some() {
         pending.settle_advised();
     }
+    pending.settle_again();
     pending.reset();
 }

@@ -6,9 +6,9 @@ use harness::{Reply, Site, read_reply, wait_until};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use weir_server::{Advice, Adviser, Link, Question, Throttle};
+use weir_server::{Advice, Adviser, Lease, LeaseClock, Link, Question, Throttle};
 
 /// Says what it was told to say, and remembers what it was asked.
 #[derive(Debug, Default)]
@@ -22,6 +22,10 @@ struct Told {
     asked_of: Mutex<HashMap<String, u32>>,
     /// From the second edition on there are rules for all paths but those below `/v/`.
     edition: AtomicU64,
+    /// What it says is leased.
+    lends: AtomicBool,
+    clock: Arc<LeaseClock>,
+    leases: Mutex<Vec<Arc<Lease>>>,
 }
 
 impl Told {
@@ -36,6 +40,13 @@ impl Told {
     fn ended(&self) -> Vec<(u64, u64, bool)> {
         self.ended.lock().expect("no panic").clone()
     }
+
+    /// How often it was asked, and what was answered by leases: requests, those that are over, and that have failed.
+    fn asked_and_leased(&self) -> (usize, [u32; 3]) {
+        let counts = self.leases.lock().expect("no panic").iter().map(|lease| lease.counts()).collect::<Vec<_>>();
+        let sum = |of: fn(&weir_server::LeaseCounts) -> u32| counts.iter().map(of).sum();
+        (self.begun.lock().expect("no panic").len(), [sum(|one| one.begun), sum(|one| one.over), sum(|one| one.failed)])
+    }
 }
 
 impl Adviser for Told {
@@ -49,10 +60,13 @@ impl Adviser for Told {
     }
 
     fn begin(&self, question: &Question<'_>) -> Advice {
-        let Question { path, client, connection, link, remembered } = *question;
+        let Question { path, client, connection, link, remembered, .. } = *question;
         self.begun.lock().expect("no panic").push((path.to_owned(), client, connection, link));
         self.remembered.lock().expect("no panic").push((path.to_owned(), remembered));
-        Advice { remember: remembered + path.len() as u64, ..self.advice.lock().expect("no panic").clone() }
+        let lends = question.takes_lease && self.lends.load(Ordering::Acquire);
+        let lease = lends.then(|| Arc::new(Lease::new(&self.clock, self.clock.now(), false)));
+        self.leases.lock().expect("no panic").extend(lease.clone());
+        Advice { remember: remembered + path.len() as u64, lease, ..self.advice.lock().expect("no panic").clone() }
     }
 
     fn waited(&self, ticket: u64, waited_ns: u64) {
@@ -189,6 +203,91 @@ fn a_response_that_is_cut_off_ends_too_and_has_failed() {
     wait_until(|| told.ended().len() == 1);
     let (_, bytes, failed) = told.ended()[0];
     assert!(failed && (100_000..64 << 20).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn what_is_leased_is_answered_without_asking_until_the_lease_ends() {
+    let (site, told) = start(|_| {});
+    told.choose("full");
+    told.lends.store(true, Ordering::Release);
+    let mut stream = site.connect();
+    let mut get = |path: &str, fields: &str| {
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes()).expect("sends");
+        read_reply(&mut stream, false)
+    };
+    let first = get("/v/film.mp4", "");
+    // After a look at the connection it is asked again, as it may be on a machine that is busy.
+    let used = || told.asked_and_leased().1[0];
+    for _ in 0..100 {
+        let reply = get("/v/film.mp4", "");
+        assert_eq!((reply.status, reply.body == FULL), (200, true));
+        for field in ["etag", "cache-control", "vary", "last-modified", "accept-ch"] {
+            assert_eq!(reply.field(field), first.field(field));
+        }
+    }
+    assert_eq!(first.field("cache-control"), Some("private"));
+    wait_until(|| told.asked_and_leased().1[1] == used());
+    let (asked, leased) = told.asked_and_leased();
+    assert_eq!((asked as u32 + leased[0], leased[2]), (101, 0));
+    assert!(leased[0] > 10, "{asked} asked, {leased:?} leased");
+    assert_eq!(site.counters.read().advised, 101);
+    // Whatever is another question is asked.
+    let mut is_asked = |path: &str, fields: &str| {
+        let before = told.asked_and_leased();
+        let status = get(path, fields).status;
+        let after = told.asked_and_leased();
+        assert_eq!(after.0 as u32 + after.1[0], before.0 as u32 + before.1[0] + 1, "{path} {fields}");
+        (status, after.0 > before.0)
+    };
+    let tag = format!("If-None-Match: {}\r\n", first.field("etag").expect("a tag"));
+    assert_eq!(is_asked("/v/film.mp4", &tag), (304, true));
+    assert_eq!(is_asked("/v/film.mp4", "Range: bytes=1-2\r\n"), (200, true));
+    assert_eq!(is_asked("/v/film.mp4", "Downlink: 9\r\n"), (200, true));
+    assert_eq!(is_asked("/v/text.txt", ""), (200, true));
+    assert_eq!(is_asked("/v/page.shtml", ""), (200, true));
+    assert_eq!(is_asked("/v/page.shtml", ""), (200, true), "what is assembled is asked about each time");
+    for _ in 0..3 {
+        is_asked("/v/film.mp4", "");
+        told.clock.move_on();
+        assert_eq!(is_asked("/v/film.mp4", ""), (200, true), "it has ended");
+    }
+    site.write("v/film.mp4", b"another one");
+    wait_until(|| site.get("/v/film.mp4").body == b"another one");
+    assert_eq!(is_asked("/v/film.mp4", ""), (200, true));
+    assert_eq!(site.get("/v/film.mp4").body, b"another one");
+    // Other connections have their own.
+    let before = told.asked_and_leased().0;
+    (0..3).for_each(|_| assert_eq!(site.get("/v/text.txt").status, 200));
+    assert_eq!(told.asked_and_leased().0, before + 3);
+    assert!(told.waited.lock().expect("no panic").iter().all(|(ticket, _)| *ticket == TICKET));
+}
+
+#[test]
+fn a_leased_response_that_is_cut_off_has_failed_and_one_that_takes_long_is_looked_at() {
+    let (site, told) = start(|_| {});
+    site.write("v/large.bin", &vec![1; 64 << 20]);
+    told.choose("full");
+    told.lends.store(true, Ordering::Release);
+    for connections in 1.. {
+        let mut stream = site.connect();
+        stream.write_all(b"HEAD /v/large.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+        read_reply(&mut stream, true);
+        stream.write_all(b"GET /v/large.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+        stream.read_exact(&mut [0; 100_000]).expect("receives");
+        let looks = site.counters.read().link_looks;
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        stream.read_exact(&mut vec![0; 16 << 20]).expect("receives");
+        wait_until(|| site.counters.read().link_looks > looks);
+        drop(stream);
+        wait_until(|| told.ended().len() + told.asked_and_leased().1[1] as usize == 2 * connections);
+        // Before the lease was used another look may have been due, on a machine that is busy.
+        if told.asked_and_leased().1[0] > 0 {
+            break;
+        }
+        assert!(connections < 100, "no lease is used");
+    }
+    let (_, leased) = told.asked_and_leased();
+    assert_eq!(leased, [1, 1, 1]);
 }
 
 #[test]

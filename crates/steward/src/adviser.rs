@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_adapt::{AtRest, Policy};
-use weir_server::{Advice, Adviser, Link, Names, Question};
+use weir_server::{Advice, Adviser, Lease, LeaseClock, Link, Names, Question};
 
 /// Tries to find the rules free that somebody is asking, some 20 us in all.
 const TRIES: u32 = 400;
@@ -50,6 +50,8 @@ struct Glance {
     policy: AtomicU64,
     /// Whether some answers may be stale, by what was published last.
     may_be_stale: AtomicBool,
+    /// Another number after each change of what an answer depends on, the rules being told included: what leases go by.
+    leases: Arc<LeaseClock>,
     /// Counts ticks, twice each: between two even numbers the rules know of a node and an atom what they knew at the
     /// first. It is odd while they are told of more, where somebody writes that down.
     ticks: AtomicU64,
@@ -190,6 +192,7 @@ impl Shared {
                 edition: AtomicU64::new(0),
                 policy: AtomicU64::new(published.number),
                 may_be_stale: AtomicBool::new(false),
+                leases: Arc::default(),
                 ticks: AtomicU64::new(0),
             },
             published: Mutex::new(Arc::new(published)),
@@ -217,6 +220,7 @@ impl Shared {
         self.glance.policy.store(number, Ordering::Release);
         self.glance.may_be_stale.store(may_be_stale, Ordering::Release);
         self.glance.edition.fetch_add(1, Ordering::Release);
+        self.glance.leases.move_on();
     }
 
     /// The rules are about to be told of more. Until [`Self::ticked`] all sessions are told, where somebody writes down
@@ -224,6 +228,8 @@ impl Shared {
     pub(crate) fn telling(&self) {
         if self.is_recorded {
             self.glance.ticks.fetch_or(1, Ordering::AcqRel);
+            // Before a ledger counts for the last time what was answered by leases.
+            self.glance.leases.move_on();
         }
     }
 
@@ -231,6 +237,7 @@ impl Shared {
     pub(crate) fn ticked(&self) {
         let now = self.glance.ticks.load(Ordering::Acquire);
         self.glance.ticks.store((now | 1) + 1, Ordering::Release);
+        self.glance.leases.move_on();
     }
 
     /// Has a loop look at what holds now, with its book open; `None`: the book is not free.
@@ -271,9 +278,12 @@ impl Shared {
         *desk = Some(Desk { id: self.id, edition, published, ledger, late: Vec::new(), known });
     }
 
-    /// What was answered to a question like this one, where nothing has changed since; the request is counted.
+    /// What was answered to a question like this one, where nothing has changed since, and a lease of it; the request is
+    /// counted.
     #[inline]
-    fn answer_again(&self, question: &Question<'_>) -> Option<Answer> {
+    fn answer_again(&self, question: &Question<'_>) -> Option<(Answer, Option<Arc<Lease>>)> {
+        // Before anything is looked at: with what changes meanwhile the lease has ended as it is let.
+        let holds_at = self.glance.leases.now();
         let answered = DESK.try_with(|desk| {
             let mut desk = desk.try_borrow_mut().ok()?;
             let desk = desk.as_mut()?;
@@ -287,8 +297,17 @@ impl Shared {
                 return None;
             }
             let answer = regular.answer?;
-            let is_again = ledger.again(question.remembered, (regular.period, regular.seen), answer.kind);
-            is_again.then_some(answer)
+            let (remembered, seen) = (question.remembered, regular.seen);
+            if !ledger.again(remembered, (regular.period, seen), answer.kind) {
+                return None;
+            }
+            // How old an answer may be is said anew for each.
+            if !question.takes_lease || answer.stale_ms_max.is_some() {
+                return Some((answer, None));
+            }
+            let lease = Arc::new(Lease::new(&self.glance.leases, holds_at, self.is_recorded));
+            let is_let = ledger.lend(&lease, remembered, seen, answer.kind);
+            Some((answer, is_let.then_some(lease)))
         });
         answered.ok().flatten()
     }
@@ -336,14 +355,14 @@ impl Shared {
         known: &mut Known,
         advice: &mut Advice,
     ) {
-        let Question { path, client, connection, remembered, link } = *question;
+        let Question { path, client, connection, remembered, link, .. } = *question;
         let find = || published.policy.pattern_of(path);
         let (place, pattern) = ledger.place(path, remembered, published.number, find);
         advice.remember = Ledger::known(place);
         let Some(pattern) = pattern else { return };
         let (client, network) = identity(client);
         let refused = published.refused(path, pattern, client);
-        let seen = ledger.came(client, network).map(|place| (ledger.period(), place));
+        let seen = ledger.came(client, network, 1).map(|place| (ledger.period(), place));
         known.regulars.of(connection, advice.remember).becomes(question, advice.remember, seen);
         let ticket = ledger.begin(place, refused.is_some());
         advice.ticket = ticket.number();
@@ -459,12 +478,12 @@ impl Adviser for Shared {
     }
 
     fn begin(&self, question: &Question<'_>) -> Advice {
-        let Some(Answer { is_chosen, stale_ms_max, .. }) = self.answer_again(question) else {
+        let Some((Answer { is_chosen, stale_ms_max, .. }, lease)) = self.answer_again(question) else {
             return self.begin_anew(question);
         };
         let (variant, remember) = (is_chosen.then_some(Names::Full), question.remembered);
         let ticket = Ticket::of(Ledger::place_of(remember), false).number();
-        Advice { variant, refuse_retry_after_s: None, stale_ms_max, ticket, remember }
+        Advice { variant, refuse_retry_after_s: None, stale_ms_max, ticket, remember, lease }
     }
 
     fn waited(&self, ticket: u64, waited_ns: u64) {

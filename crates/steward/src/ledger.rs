@@ -1,12 +1,13 @@
 //! What one event loop has seen of governed requests since it was last asked: a book of its own for each loop, which
 //! only that loop and, once a tick, the controller open.
 
+use crate::leases::{Leases, Tenant};
 use crate::noted::Noted;
 use crate::passed::PassedSessions;
 use crate::ticket::Ticket;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use weir_server::Link;
+use weir_server::{Lease, Link};
 
 /// Paths in one loop's book; requests for others are counted by their pattern alone.
 pub(crate) const PATHS_MAX: usize = 16_384;
@@ -40,6 +41,8 @@ pub(crate) struct Ledger {
     fileless: u64,
     clientless: u64,
     passed: PassedSessions,
+    /// What is answered without asking, and not counted here yet.
+    leases: Leases,
     /// Sessions that are over, and of which the rules could not be told at once.
     ended: Vec<u64>,
     dropped: Dropped,
@@ -204,7 +207,7 @@ impl Ledger {
             return false;
         };
         let Some(seen) = self.seen.get_mut(seen as usize) else { return false };
-        if kind.is_some_and(|kind| !self.passed.count_again(kind)) {
+        if kind.is_some_and(|kind| !self.passed.count_again(kind, 1)) {
             return false;
         }
         seen.requests += 1;
@@ -213,23 +216,50 @@ impl Ledger {
         true
     }
 
-    /// A client asks: its place among those that were seen in this period. `None`: there is no room to note that it did,
+    /// Lets the answer to such a request be given again until something changes. `false`: there is no room.
+    pub(crate) fn lend(&mut self, lease: &Arc<Lease>, known: u64, seen: u32, kind: Option<u32>) -> bool {
+        let Some(Seen { client, network, .. }) = self.seen.get(seen as usize).copied() else { return false };
+        self.leases.add(lease, Tenant { place: Self::place_of(known), client, network, kind })
+    }
+
+    /// Counts what was answered by leases; `at_last`: after the change with which they have ended.
+    fn count_leased(&mut self, at_last: bool) {
+        let mut leases = std::mem::take(&mut self.leases);
+        leases.tell(at_last, |tenant, more| {
+            let Some(atom) = self.atoms.get_mut(tenant.place as usize) else { return };
+            atom.tally.requests += u64::from(more.begun);
+            atom.tally.failed += u64::from(more.failed);
+            atom.under_way = (atom.under_way + more.begun).saturating_sub(more.over);
+            if !std::mem::replace(&mut atom.is_touched, true) {
+                self.touched.push(tenant.place);
+            }
+            if more.begun > 0 {
+                self.came(tenant.client, tenant.network, more.begun);
+                // The number holds until those that passed are handed out, and so does the lease.
+                let is_counted = tenant.kind.is_none_or(|kind| self.passed.count_again(kind, more.begun));
+                debug_assert!(is_counted, "a kind of {tenant:?}");
+            }
+        });
+        self.leases = leases;
+    }
+
+    /// A client asks so often: its place among those that were seen in this period. `None`: there is no room to note that it did,
     /// so that this request is one of nobody.
-    pub(crate) fn came(&mut self, client: u64, network: u64) -> Option<u32> {
+    pub(crate) fn came(&mut self, client: u64, network: u64, times: u32) -> Option<u32> {
         let noted = self.noted.of(client);
         if noted.0 == client
             && let Some(seen) = self.seen.get_mut(noted.1 as usize)
         {
-            seen.requests += 1;
+            seen.requests += u64::from(times);
             return Some(noted.1);
         }
         if self.seen.len() >= SEEN_MAX {
-            self.clientless += 1;
-            self.dropped.clients += 1;
+            self.clientless += u64::from(times);
+            self.dropped.clients += u64::from(times);
             return None;
         }
         *noted = (client, self.seen.len() as u32);
-        self.seen.push(Seen { client, network, requests: 1 });
+        self.seen.push(Seen { client, network, requests: u64::from(times) });
         Some(noted.1)
     }
 
@@ -280,6 +310,7 @@ impl Ledger {
 
     /// Hands out those sessions, for an empty table in their place.
     pub(crate) fn take_passed(&mut self, empty: &mut PassedSessions) {
+        self.count_leased(true);
         self.period += 1;
         std::mem::swap(&mut self.passed, empty);
     }
@@ -404,6 +435,7 @@ impl Ledger {
 
     /// Hands out what has come since the last time, into room that was used before.
     pub(crate) fn take(&mut self, taken: &mut Taken) {
+        self.count_leased(false);
         self.period += 1;
         self.may_idle = false;
         self.end_idle();
@@ -451,6 +483,7 @@ impl Default for Ledger {
             fileless: 0,
             clientless: 0,
             passed: PassedSessions::default(),
+            leases: Leases::default(),
             ended: Vec::new(),
             dropped: Dropped::default(),
         }
@@ -467,134 +500,4 @@ impl Dropped {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn begin(ledger: &mut Ledger, path: &str, is_refused: bool) -> Ticket {
-        let (place, _) = ledger.place(path, 0, 1, || Some(0));
-        ledger.came(1, 1);
-        ledger.begin(place, is_refused)
-    }
-
-    #[test]
-    fn a_client_is_told_once_and_a_place_that_is_known_is_that_of_its_path() {
-        let mut ledger = Ledger::default();
-        let mut taken = Taken::default();
-        for _ in 0..2 {
-            for number in 0..1000 {
-                assert_eq!(ledger.came(number % 10, number % 5), Some((number % 10) as u32));
-            }
-            let ticket = begin(&mut ledger, "/a", false);
-            assert!(!ledger.again(1, (ledger.period() + 1, 1), None), "of another period");
-            assert!(!ledger.again(1, (ledger.period(), 10), None), "of nobody");
-            assert!(ledger.again(1, (ledger.period(), 1), None));
-            (0..2).for_each(|_| assert!(!ledger.end(1, ticket, false)));
-            ledger.take(&mut taken);
-            let seen = taken.seen.iter().map(|seen| (seen.client, seen.network, seen.requests));
-            let mut clients: Vec<_> = seen.collect();
-            clients.sort_unstable();
-            let expected = (0..10).map(|client| (client, client % 5, if client == 1 { 102 } else { 100 }));
-            assert_eq!(clients, expected.collect::<Vec<_>>());
-        }
-        let mut ledger = Ledger::default();
-        let never = || -> Option<usize> { panic!("it is known") };
-        let (one, other) = (ledger.place("/a", 0, 1, || Some(3)).0, ledger.place("/b", 0, 1, || None).0);
-        assert_eq!(ledger.place("/a", Ledger::known(one), 1, never), (one, Some(3)));
-        assert_eq!(ledger.place("/b", Ledger::known(other), 1, never), (other, None));
-        assert_eq!(ledger.place("/a", Ledger::known(one), 2, || Some(4)), (one, Some(4)), "of another policy");
-        assert_eq!(Ledger::known(NOWHERE), 0);
-    }
-
-    #[test]
-    fn what_is_under_way_comes_back_to_zero_whatever_the_order() {
-        let mut ledger = Ledger::default();
-        let (first, refused) = (begin(&mut ledger, "/a", false), begin(&mut ledger, "/b", true));
-        let first = ledger.is_session(1, first);
-        let second = begin(&mut ledger, "/b", false);
-        let second = ledger.is_session(1, second);
-        let under_way = |ledger: &Ledger| ledger.atoms.iter().map(|atom| atom.under_way).collect::<Vec<_>>();
-        assert_eq!(under_way(&ledger), [1, 1]);
-        assert!(!ledger.end(1, refused, true), "what was refused has not failed, and is no session");
-        assert!(!ledger.end(1, second, true) && ledger.end(1, first, false), "the last one ends the session");
-        assert!(!ledger.end(1, first, false), "one end too many is nobody's");
-        assert_eq!(under_way(&ledger), [0, 0]);
-        let mut taken = Taken::default();
-        ledger.take(&mut taken);
-        let tally = |requests, refused, failed| Tally { requests, refused, failed, waited_ns: 0 };
-        assert_eq!(taken.tallies, [(0, tally(1, 0, 0), 0), (1, tally(2, 1, 1), 0)]);
-        ledger.take(&mut taken);
-        assert!(taken.tallies.is_empty() && ledger.live.is_empty());
-    }
-
-    #[test]
-    fn a_session_goes_on_until_the_rules_are_told_of_a_tick() {
-        let (mut ledger, mut taken) = (Ledger::default(), Taken::default());
-        let link = Link { bandwidth_bps: Some(1e6), rtt_s: None };
-        let beginning = Beginning { now: (2, 1), place: 0, link };
-        let session = |ledger: &mut Ledger, connection| {
-            let ticket = begin(ledger, "/a", false);
-            let ticket = ledger.is_session(connection, ticket);
-            ledger.may_go_on(connection, beginning);
-            ticket
-        };
-        let first = session(&mut ledger, 1);
-        assert!(!ledger.end(1, first, false), "it is kept");
-        for other in [
-            Beginning { now: (4, 1), ..beginning },
-            Beginning { place: 1, ..beginning },
-            Beginning { link: Link::default(), ..beginning },
-        ] {
-            assert_eq!(ledger.go_on(1, other, Ticket::of(0, false), None), None);
-        }
-        assert_eq!(ledger.go_on(2, beginning, Ticket::of(0, false), None), None, "another connection");
-        for _ in 0..3 {
-            let ticket = begin(&mut ledger, "/a", false);
-            let ticket = ledger.go_on(1, beginning, ticket, Some(link)).expect("it is like the first one");
-            assert!(!ledger.end(1, ticket, false));
-        }
-        let under_way = session(&mut ledger, 2);
-        ledger.take(&mut taken);
-        assert_eq!((&taken.ended[..], ledger.live.len()), (&[1][..], 1), "only who has a response stays");
-        let mut passed = PassedSessions::default();
-        ledger.take_passed(&mut passed);
-        assert_eq!(passed.drain().map(|(_, _, sessions)| sessions).collect::<Vec<_>>(), [3]);
-        let between = session(&mut ledger, 3);
-        assert!(ledger.end(3, between, false), "the rules are about to look");
-        ledger.ticked();
-        assert!(ledger.end(2, under_way, false), "it is of the tick before");
-        // Who is kept takes nobody's room, and is not kept when the rules are others.
-        let kept: Vec<_> =
-            (10..10 + IDLE_MAX as u64 + 1).map(|number| (number, session(&mut ledger, number))).collect();
-        let told = kept.into_iter().filter(|(number, ticket)| ledger.end(*number, *ticket, false)).count();
-        assert_eq!((told, ledger.live.len()), (1, IDLE_MAX));
-        ledger.forget_sessions();
-        assert!(ledger.live.is_empty() && ledger.ended.is_empty());
-        let kept = session(&mut ledger, 5);
-        ledger.end(5, kept, false);
-        (10..10 + LIVE_MAX as u64).for_each(|number| {
-            assert!(ledger.has_room(number));
-            session(&mut ledger, number);
-        });
-        assert_eq!((&ledger.ended[..], ledger.dropped().connections), (&[5][..], 0));
-    }
-
-    #[test]
-    fn everything_has_a_bound_and_counts_what_it_drops() {
-        let mut ledger = Ledger::default();
-        let mut tickets = Vec::new();
-        for number in 0..70_000_u64 {
-            let (place, _) = ledger.place(&format!("/{number}"), 0, 1, || Some(0));
-            assert_eq!(ledger.came(number, number).is_some(), number < SEEN_MAX as u64);
-            let ticket = ledger.begin(place, false);
-            tickets.push(if ledger.has_room(number) { ledger.is_session(number, ticket) } else { ticket });
-        }
-        let dropped = ledger.dropped();
-        assert_eq!((ledger.atoms.len(), ledger.live.len(), ledger.seen.len()), (PATHS_MAX, LIVE_MAX, SEEN_MAX));
-        assert_eq!((dropped.paths, dropped.connections), (70_000 - PATHS_MAX as u64, 70_000 - LIVE_MAX as u64));
-        assert_eq!(dropped.clients, 70_000 - SEEN_MAX as u64);
-        let sessions =
-            tickets.iter().enumerate().filter(|(number, ticket)| ledger.end(*number as u64, **ticket, false));
-        assert_eq!(sessions.count(), LIVE_MAX);
-        assert!(ledger.live.is_empty() && ledger.atoms.iter().all(|atom| atom.under_way == 0));
-    }
-}
+mod tests;

@@ -20,6 +20,7 @@ mod controller;
 mod environment;
 mod errands;
 mod hands;
+mod leases;
 mod ledger;
 mod monitor;
 mod noted;

@@ -28,7 +28,7 @@ impl PassedSessions {
     pub(crate) fn count(&mut self, place: u32, link: Link, path: impl FnOnce() -> Option<Arc<str>>) -> Option<u32> {
         let alike = Alike::new(place, link);
         if let Some(number) = self.numbers.get(&alike).copied() {
-            return self.count_again(number).then_some(number);
+            return self.count_again(number, 1).then_some(number);
         }
         if self.kinds.len() >= KINDS_MAX {
             return None;
@@ -40,11 +40,11 @@ impl PassedSessions {
         Some(number)
     }
 
-    /// Counts another one of the kind with this number. `false`: there is none.
+    /// Counts so many others of the kind with this number. `false`: there is none.
     #[inline]
-    pub(crate) fn count_again(&mut self, number: u32) -> bool {
+    pub(crate) fn count_again(&mut self, number: u32, more: u32) -> bool {
         let kind = self.kinds.get_mut(number as usize);
-        kind.map(|(_, _, sessions)| *sessions = sessions.saturating_add(1)).is_some()
+        kind.map(|(_, _, sessions)| *sessions = sessions.saturating_add(more)).is_some()
     }
 
     /// Takes all of them out: paths, links as the rules would have been told of them, and how many sessions.
@@ -80,10 +80,10 @@ mod tests {
         (0..KINDS_MAX - 1).for_each(|number| assert_eq!(count(known(number)), Some(number as u32)));
         (0..3).for_each(|_| assert_eq!(count(link(None)), Some(KINDS_MAX as u32 - 1)));
         assert_eq!((count(known(KINDS_MAX)), count(known(7))), (None, Some(7)));
-        assert!(passed.count_again(7) && !passed.count_again(KINDS_MAX as u32));
+        assert!(passed.count_again(7, 1) && !passed.count_again(KINDS_MAX as u32, 1));
         let taken: Vec<_> = passed.drain().collect();
         assert_eq!(taken.len(), KINDS_MAX);
-        assert!(!passed.count_again(7), "numbers are those of what is still there");
+        assert!(!passed.count_again(7, 1), "numbers are those of what is still there");
         let count = |of: Link| {
             let one = taken.iter().find(|(path, link, _)| **path == *"/a" && *link == of);
             one.map(|(_, _, sessions)| *sessions)

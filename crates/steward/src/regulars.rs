@@ -148,7 +148,7 @@ mod tests {
         let mut regulars = Regulars::default();
         let link = Link { bandwidth_bps: Some(1e6), rtt_s: None };
         let client = IpAddr::from([10, 0, 0, 1]);
-        let question = Question { path: "/a", client, connection: 1, link, remembered: 3 };
+        let question = Question { path: "/a", client, connection: 1, link, remembered: 3, takes_lease: true };
         let answer = Answer { is_chosen: true, stale_ms_max: Some(5), kind: Some(4) };
         assert_eq!(held(&mut regulars, &question, 2), None);
         regulars.of(1, 3).becomes(&question, 3, Some((7, 2)));

@@ -75,7 +75,7 @@ fn told() -> std::sync::MutexGuard<'static, Vec<String>> {
 
 fn question(path: &str, connection: u64, bandwidth_bps: Option<f64>) -> Question<'_> {
     let client = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + connection as u32 % 5000));
-    Question { path, client, connection, link: Link { bandwidth_bps, rtt_s: None }, remembered: 0 }
+    Question { path, client, connection, link: Link { bandwidth_bps, rtt_s: None }, remembered: 0, takes_lease: false }
 }
 
 fn environment(steward: &Steward) -> serde_json::Value {
@@ -213,7 +213,7 @@ fn clients_that_are_shown_are_few_and_those_without_an_address_are_none() {
     let adviser = steward.adviser();
     let (client, link) = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), Link::default());
     for connection in 0..5000 {
-        adviser.begin(&Question { path: "/x", client, connection, link, remembered: 0 });
+        adviser.begin(&Question { path: "/x", client, connection, link, remembered: 0, takes_lease: false });
     }
     ready.tick();
     let shown = environment(&steward);
@@ -424,6 +424,59 @@ fn again(is_recorded: bool) {
 }
 
 #[test]
+fn a_lease_ends_with_its_tick_and_what_it_was_for_counts_like_any_request() {
+    let _turn = alone();
+    [false, true].into_iter().for_each(leased);
+}
+
+fn leased(is_recorded: bool) {
+    let policy = VARIANTS.replace(
+        "rule fit",
+        "rule busy: during if active@atom > 4jobs then alert \"busy\" until active@atom < 3jobs;\n\
+         rule broken: during if errors@atom > 20% then alert \"broken\" until errors@atom < 10%; rule fit",
+    );
+    let (steward, mut ready) = steward_that(is_recorded, &policy);
+    let adviser = steward.adviser();
+    let mut known = 0;
+    let mut ask = |path, takes_lease| {
+        let question = Question { remembered: known, takes_lease, ..question(path, 7, Some(900e3)) };
+        let advice = adviser.begin(&question);
+        known = advice.remember;
+        adviser.end(7, advice.ticket, 1, false);
+        assert_eq!(advice.variant.as_deref(), Some("full"));
+        advice.lease
+    };
+    let tick = |ready: &mut Ready| {
+        ready.tick();
+        let shown = environment(&steward);
+        let in_force = shown["in_force"].as_array().expect("rules").iter();
+        let rules = in_force.map(|rule| rule["rule"].as_str().expect("a name").to_owned()).collect::<Vec<_>>();
+        (shown["crowd"]["requests"].as_u64(), shown["crowd"]["clients"].as_f64().map(f64::round), rules)
+    };
+    let none = Vec::<String>::new;
+    assert!(ask("/v/film", true).is_none(), "it is not known yet who asks again");
+    assert!(ask("/v/film", false).is_none(), "nobody would keep it");
+    let lease = ask("/v/film", true).expect("a lease");
+    assert!((0..5).all(|_| lease.begin()));
+    assert_eq!(tick(&mut ready), (Some(8), Some(1.0), vec!["busy".to_owned()]), "five are under way");
+    assert!(!lease.begin(), "there was a tick");
+    (0..3).for_each(|_| lease.end(true));
+    assert_eq!(tick(&mut ready), (Some(0), Some(0.0), vec!["broken".to_owned()]));
+    (0..2).for_each(|_| lease.end(false));
+    tick(&mut ready);
+    for _ in 0..3 {
+        // Of the first one the rules are asked, the second one goes by what they said.
+        (0..2).for_each(|_| assert!(ask("/v/film", true).is_none()));
+        let lease = ask("/v/film", true).expect("a lease");
+        (0..100).for_each(|_| {
+            assert!(lease.begin());
+            lease.end(false);
+        });
+        assert_eq!(tick(&mut ready), (Some(103), Some(1.0), none()));
+    }
+}
+
+#[test]
 fn no_session_that_begins_while_rules_change_is_left_over() {
     let _turn = alone();
     let (steward, ready) = steward(VARIANTS);
@@ -468,7 +521,8 @@ fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
             let client = IpAddr::V4(Ipv4Addr::from_bits(client(number)));
             let path = path(number);
             let (connection, link) = (u64::from(number), Link::default());
-            let advice = adviser.begin(&Question { path: &path, client, connection, link, remembered: 0 });
+            let advice =
+                adviser.begin(&Question { path: &path, client, connection, link, remembered: 0, takes_lease: false });
             adviser.end(u64::from(number), advice.ticket, 1, false);
         }
         told().clear();

@@ -62,7 +62,7 @@ impl Front {
     pub(crate) fn respond(
         &mut self,
         request: &Request<'_>,
-        caller: &Caller,
+        caller: &Caller<'_>,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
@@ -313,7 +313,7 @@ impl Hosts {
     fn respond(
         &mut self,
         request: &Request<'_>,
-        caller: &Caller,
+        caller: &Caller<'_>,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
@@ -374,7 +374,7 @@ impl Hosts {
         }
         if !settings.fields.is_empty() {
             settings.fields.apply(out);
-            if out.advised.as_ref().is_some_and(|advised| advised.is_chosen) {
+            if out.is_chosen() {
                 rewrite::keep_private(out);
             }
             if out.advised.as_ref().is_some_and(|advised| advised.is_stale) {

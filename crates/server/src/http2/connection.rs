@@ -161,8 +161,8 @@ impl Connection {
     }
 
     /// Who asks, for those who treat clients differently.
-    pub(super) fn caller(&self) -> Caller {
-        Caller { client: self.peer.ip(), connection: self.number, socket: Some(self.transport.fd()) }
+    pub(super) fn caller(&self) -> Caller<'static> {
+        Caller { client: self.peer.ip(), connection: self.number, socket: Some(self.transport.fd()), leased: None }
     }
 
     pub(crate) fn transport(&self) -> &Transport {

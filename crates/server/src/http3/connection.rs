@@ -305,8 +305,8 @@ impl Connection {
     }
 
     /// Who asks, for those who treat clients differently.
-    pub(super) fn caller(&self) -> Caller {
-        Caller { client: self.peer.ip(), connection: self.number, socket: None }
+    pub(super) fn caller(&self) -> Caller<'static> {
+        Caller { client: self.peer.ip(), connection: self.number, socket: None, leased: None }
     }
 
     /// Answers the parked requests whose passwords have been checked.

@@ -13,6 +13,7 @@ use crate::counters::LoopCounters;
 use crate::epoll;
 use crate::error_page::{self, Extra};
 use crate::head::{self, Persistence};
+use crate::leased::Leased;
 use crate::pending::Pending;
 use crate::request::{Method, Request};
 use crate::variants;
@@ -29,7 +30,7 @@ const TAGS_MAX: usize = 4;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) request: &'a Request<'a>,
-    pub(super) caller: &'a Caller,
+    pub(super) caller: &'a Caller<'a>,
     pub(super) path: &'a [u8],
     pub(super) persistence: Persistence,
     pub(super) clock: &'a Clock,
@@ -40,6 +41,36 @@ pub(super) struct Asked<'a> {
 type Aged = (Rc<Atom>, Option<u64>);
 
 impl Site {
+    /// What is sent where a connection asks again for what it was advised about, as long as that holds: nearly all of
+    /// what is asked for over connections that are kept.
+    #[inline]
+    pub(super) fn again(
+        &mut self,
+        (request, path, leased): (&Request<'_>, &[u8], &Leased),
+        resource: &Resource,
+        clock: &Clock,
+        counters: &LoopCounters,
+        out: &mut Pending,
+    ) -> Option<Rc<Atom>> {
+        let Resource::Atom(atom) = resource else { return None };
+        // Whoever waited is to be told of with what was advised for it.
+        let has_waited = self.looked_ns > 0 || out.place.is_some();
+        if has_waited || request.is_conditional || request.range.is_some() || !request.hints.are_silent() {
+            return None;
+        }
+        let again = leased.again(atom, clock.now_ms)?;
+        let is_chosen = again.is_chosen();
+        out.again = Some(again);
+        counters.advised.add(1);
+        if !is_chosen {
+            return Some(Rc::clone(atom));
+        }
+        if atom.forms.is_none() {
+            return Some(atom.chosen_as_it_is());
+        }
+        Some(self.form(request, path, Rc::clone(atom), false, clock, counters).chosen_as_it_is())
+    }
+
     /// Asks what is to be done with a request for content that is governed, and answers it where that is something else
     /// than what is done without a rule.
     #[inline(never)]
@@ -50,6 +81,9 @@ impl Site {
         let advice = advisory.ask(request, atom, caller, clock.now_ms);
         advisory.begun(atom, caller, clock.now_ms, &advice, &mut out.advised);
         counters.advised.add(1);
+        if advice.lease.is_some() && atom.template.is_none() && !is_swappable(atom) {
+            advisory.keep(atom, caller, clock.now_ms, &advice);
+        }
         match resource {
             // Nearly all of them. What clients have of other files, and the parts that they want, take a closer look.
             Resource::Atom(atom)
