@@ -90,7 +90,12 @@ pub trait Adviser: Send + Sync + std::fmt::Debug {
     /// Whether any rule is for this path: asked once for each path that is loaded, the answer is kept with it until
     /// there is another edition.
     fn governs(&self, path: &str) -> bool;
-    /// Another number where `governs` may answer otherwise than before. Loops compare it twice a second while they have
+    /// Whether advice for such a path may depend on the client's link, so that clients are asked to say what they know of
+    /// it (`Accept-CH`, RFC 8942 section 3.1). Asked and kept as `governs` is.
+    fn asks_hints(&self, _path: &str) -> bool {
+        true
+    }
+    /// Another number where these two may answer otherwise than before. Loops compare it twice a second while they have
     /// something to do, and at once where they are given an order ([`crate::Control`]).
     fn edition(&self) -> u64 {
         0

@@ -38,6 +38,11 @@ impl Advisory {
         std::str::from_utf8(path).is_ok_and(|path| self.adviser.governs(path))
     }
 
+    /// Whether clients are to say of their links what they know, for a path that is governed.
+    pub(crate) fn asks_hints(&self, path: &[u8]) -> bool {
+        std::str::from_utf8(path).is_ok_and(|path| self.adviser.asks_hints(path))
+    }
+
     /// Whether what has changed may be sent still as it was.
     pub(crate) fn may_be_stale(&self) -> bool {
         self.adviser.may_be_stale()

@@ -60,6 +60,8 @@ pub(crate) struct Atom {
     pub(crate) is_ambiguous: bool,
     /// Whether an adviser is asked about requests for it.
     pub(crate) is_governed: bool,
+    /// Whether what is advised may depend on what a client says of its link, so that it is asked to.
+    pub(crate) asks_hints: bool,
     /// The path by which he is asked; of paths that are no text nobody was told that they are governed.
     pub(crate) asked_as: Option<Box<str>>,
     /// What the adviser wants to be told with the next question about it.
@@ -116,6 +118,8 @@ pub(crate) struct Description {
     pub(crate) varies: bool,
     /// Whether an adviser is asked about requests for it.
     pub(crate) is_governed: bool,
+    /// Whether what is advised may depend on what a client says of its link, so that it is asked to.
+    pub(crate) asks_hints: bool,
     pub(crate) now_s: u64,
 }
 
@@ -143,8 +147,9 @@ impl Atom {
     /// make others of the same file.
     pub(crate) fn compressed(plain: &Self, variant: Variant, form: &Compressed, now_s: u64) -> Self {
         let content_type = plain.content_type.clone();
-        let is_governed = plain.is_governed;
-        let of = Description { path: plain.path.clone(), content_type, variant, varies: true, is_governed, now_s };
+        let (is_governed, asks_hints) = (plain.is_governed, plain.asks_hints);
+        let path = plain.path.clone();
+        let of = Description { path, content_type, variant, varies: true, is_governed, asks_hints, now_s };
         let content = Content::Memory(Arc::clone(&form.bytes));
         let prefix = &form.digest.to_string()[..16];
         let etag = format!("\"{:x}-{:x}-{prefix}\"", plain.id.mtime_ns, plain.id.size);
@@ -176,7 +181,7 @@ impl Atom {
         if of.varies {
             validators.push_str("Vary: Accept-Encoding\r\n");
         }
-        if of.is_governed {
+        if of.asks_hints {
             validators.push_str(&format!("Accept-CH: {}\r\n", client_hints::NAMES));
         }
         let mut atom = Self {
@@ -196,6 +201,7 @@ impl Atom {
             was_read: false,
             is_ambiguous: false,
             is_governed: of.is_governed,
+            asks_hints: of.asks_hints,
             asked_as: None,
             remembered: Cell::new(0),
             chosen: OnceCell::new(),
@@ -280,6 +286,7 @@ impl Atom {
             was_read: false,
             is_ambiguous: self.is_ambiguous,
             is_governed: true,
+            asks_hints: self.asks_hints,
             asked_as: None,
             remembered: Cell::new(0),
             chosen: OnceCell::new(),

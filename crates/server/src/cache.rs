@@ -267,6 +267,7 @@ mod tests {
             variant: Variant::Identity,
             varies: false,
             is_governed: false,
+            asks_hints: false,
             now_s: 0,
         };
         Rc::new(Atom::load(file, &Shelf::new(), memory_bytes_max, &of).expect("loads"))

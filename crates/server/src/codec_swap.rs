@@ -171,6 +171,7 @@ impl Stream {
             variant: Variant::Identity,
             varies: false,
             is_governed: true,
+            asks_hints: false,
             now_s: 0,
         };
         let atom = Rc::new(Atom::load(file, &self.family.shelf, 0, &of).ok()?);

@@ -500,11 +500,12 @@ impl Connection {
 
     #[inline]
     fn flush_batch(&mut self, batch: usize, bench: &mut Workbench) -> (io::Result<Sent>, u64) {
-        let Workbench { batch: places, copied, ring, arm, .. } = bench;
+        let Workbench { batch: places, copied, ring, .. } = bench;
         // Who tells when a response was sent waits until it is; so does who closes after it. What is made
         // piece by piece is made as the socket takes it, and not ahead.
         let places = &mut places[..batch];
-        let is_wanted = arm.is_none() && self.after == After::Continue && !places.iter().any(Pending::continues);
+        let waits = |pending: &Pending| pending.arm.is_told() || pending.continues();
+        let is_wanted = self.after == After::Continue && !places.iter().any(waits);
         let staging = ring.as_mut().map(|ring| Staging { ring, is_wanted });
         self.transport.flush(places, copied, staging)
     }

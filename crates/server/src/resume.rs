@@ -143,6 +143,7 @@ impl Resumer {
             variant,
             varies: false,
             is_governed: false,
+            asks_hints: false,
             now_s: 0,
         };
         let file = self.root.open(path)?;

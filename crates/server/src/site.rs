@@ -339,8 +339,9 @@ impl Site {
         let is_page = self.includes && assembly::is_page(name);
         let varies = !is_page && (makes || neighbours.iter().any(Option::is_some));
         let is_governed = self.advisory.as_ref().is_some_and(|advisory| advisory.governs(path));
+        let asks_hints = is_governed && self.advisory.as_ref().is_some_and(|advisory| advisory.asks_hints(path));
         let variant = Variant::Identity;
-        let of = Description { path: name.into(), content_type, variant, varies, is_governed, now_s };
+        let of = Description { path: name.into(), content_type, variant, varies, is_governed, asks_hints, now_s };
         let held_bytes_max =
             if is_page { self.memory_bytes_max.max(assembly::HELD_BYTES_MAX) } else { self.memory_bytes_max };
         let mut atom = Atom::load(file, &self.shelf, held_bytes_max, &of)?;

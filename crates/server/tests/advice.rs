@@ -20,7 +20,8 @@ struct Told {
     tickets: Mutex<Vec<u64>>,
     remembered: Mutex<Vec<(String, u64)>>,
     asked_of: Mutex<HashMap<String, u32>>,
-    /// From the second edition on there are rules for all paths but those below `/v/`.
+    /// From the second edition on there are rules for all paths but those below `/v/`, from the third on none of them
+    /// looks at links.
     edition: AtomicU64,
     /// What it says is leased.
     lends: AtomicBool,
@@ -53,6 +54,10 @@ impl Adviser for Told {
     fn governs(&self, path: &str) -> bool {
         *self.asked_of.lock().expect("no panic").entry(path.to_owned()).or_default() += 1;
         path.starts_with("/v/") == (self.edition() == 0)
+    }
+
+    fn asks_hints(&self, _path: &str) -> bool {
+        self.edition() < 2
     }
 
     fn edition(&self) -> u64 {
@@ -150,6 +155,12 @@ fn other_rules_hold_for_what_is_in_memory_too() {
     assert!(matches!(&begun[..], [(path, ..)] if path == "/other.mp4"), "{begun:?}");
     let asked = told.asked_of.lock().expect("no panic").clone();
     assert!(asked.values().all(|times| *times <= 3), "once more for each edition, and as it is loaded: {asked:?}");
+    // Where no rule looks at links, nobody is asked to tell of his.
+    told.edition.store(2, Ordering::Release);
+    wait_until(|| ask() == [false, false]);
+    let advised = site.counters.read().advised;
+    ask();
+    assert_eq!(site.counters.read().advised, advised + 1, "the rules are there still");
 }
 
 #[test]

@@ -469,6 +469,11 @@ impl Adviser for Shared {
         self.published().policy.pattern_of(path).is_some()
     }
 
+    fn asks_hints(&self, path: &str) -> bool {
+        let policy = &self.published().policy;
+        policy.pattern_of(path).is_some_and(|pattern| policy.decides_for_sessions(pattern))
+    }
+
     fn edition(&self) -> u64 {
         self.glance.policy.load(Ordering::Acquire)
     }

@@ -118,6 +118,7 @@ fn loops_refuse_the_share_together_and_let_others_pass() {
         steward("atom \"/news/*\" { rule hot: during if rate@atom > 5rps then shed 10% until rate@atom < 1rps; }");
     let adviser = steward.adviser();
     assert!(adviser.governs("/news/a") && !adviser.governs("/other"));
+    assert!(!adviser.asks_hints("/news/a"), "whose link it is does not matter");
     let ask = |count: u64| {
         let refused = (0..count).filter(|number| {
             let advice = adviser.begin(&question("/news/a", *number, None));
@@ -292,6 +293,7 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
         rule drop: during if bandwidth@client < 50kbps then next down; }\n";
     let (steward, mut ready) = steward(policy);
     let adviser = steward.adviser();
+    assert_eq!(["/v/film", "/w/film"].map(|path| adviser.asks_hints(path)), [true, false]);
     let begin = |connection, bandwidth| adviser.begin(&question("/v/film", connection, bandwidth));
     let begun = [begin(1, Some(80e3)), begin(2, Some(900e3)), begin(3, None)];
     // With each name come those that stand in for it; the best one is the file itself. Of a new client nothing is known.

@@ -150,7 +150,10 @@ impl Site {
         // Before the questions: what changes between them is another edition.
         let edition = advisory.edition();
         if std::mem::replace(&mut self.edition, edition) != edition {
-            let gone = self.cache.remove_where(|path, atom| atom.is_governed != advisory.governs(path));
+            let gone = self.cache.remove_where(|path, atom| {
+                let is_governed = advisory.governs(path);
+                (atom.is_governed, atom.asks_hints) != (is_governed, is_governed && advisory.asks_hints(path))
+            });
             counters.cache_stale.add(gone);
         }
     }
