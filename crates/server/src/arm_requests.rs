@@ -316,26 +316,67 @@ impl Numbers {
 }
 
 /// Tells that a response was sent, or that no more of it can be.
+#[inline]
 pub(crate) fn end(pending: &mut Pending) {
+    let (handle, status, ending) = ending_of(pending);
+    stop(handle, status, ending);
+}
+
+/// What there is to be told of the end of a response, which tells nothing more itself.
+#[inline(always)]
+fn ending_of(pending: &mut Pending) -> (Handle, u32, Ending) {
     let Told { handle, began_ns, first_sent_ns } = std::mem::take(&mut pending.arm);
     let status = match pending.status {
         _ if !pending.is_finished() => ABORTED,
         500.. => FAILED,
         _ => GOOD,
     };
-    let told = Ending {
+    let ending = Ending {
         status: u64::from(pending.status),
         bytes: pending.body_sent_bytes(),
         first_byte_us: (first_sent_ns != 0).then(|| first_sent_ns.saturating_sub(began_ns) / 1000),
     };
+    (handle, status, ending)
+}
+
+#[inline(always)]
+fn stop(handle: Handle, status: u32, ending: Ending) {
     weir_arm::stop_request(
         handle,
         status,
-        |room, _| told.tell(room),
+        |room, _| ending.tell(room),
         |telling, _| {
-            let _ = told.tell(telling);
+            let _ = ending.tell(telling);
         },
     );
+}
+
+/// The end of a response that is still to go out: told when it has gone, and as aborted where it never does.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    handle: Handle,
+    status: u32,
+    ending: Ending,
+}
+
+impl Owed {
+    /// Of a response, which tells nothing more itself.
+    pub(crate) fn of(pending: &mut Pending) -> Self {
+        let (handle, status, ending) = ending_of(pending);
+        Self { handle, status, ending }
+    }
+
+    /// It has gone.
+    pub(crate) fn tell(mut self) {
+        // A handle of 0 is told of nothing.
+        stop(std::mem::replace(&mut self.handle, Handle(0)), self.status, self.ending);
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        stop(self.handle, ABORTED, self.ending);
+    }
 }
 
 /// What is told with a begin.
@@ -373,6 +414,7 @@ impl Beginning<'_> {
 }
 
 /// What is told with an end.
+#[derive(Debug, Clone, Copy)]
 struct Ending {
     status: u64,
     bytes: u64,

@@ -1,5 +1,6 @@
 //! A client's connection, whichever version of HTTP it speaks.
 
+use crate::arm_requests::Owed;
 use crate::census::Census;
 use crate::connection::{Connection, Turn};
 use crate::epoll::{Interest, Readiness};
@@ -150,6 +151,14 @@ impl Client {
             Protocol::Http1(connection) => connection.block(output, bench),
             Protocol::Http2(connection) => connection.transport_mut().keep_output(output),
             Protocol::Changing => {}
+        }
+    }
+
+    /// Takes what is to be told once that output has gone.
+    pub(crate) fn owe(&mut self, owed: Owed) {
+        // What is not taken is told as aborted.
+        if let Some(transport) = self.transport_mut() {
+            transport.owe(owed);
         }
     }
 

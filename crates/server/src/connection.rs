@@ -7,7 +7,7 @@
 
 mod ends;
 
-use crate::arm_requests::Received;
+use crate::arm_requests::{Owed, Received};
 use crate::caller::Caller;
 use crate::census::State;
 use crate::drain::Drain;
@@ -330,7 +330,7 @@ impl Connection {
         let mut batch = 0;
         let mut is_new = false;
         let mut received = Received::default();
-        if scanned > 0 && self.drain.is_done() && !has_empty_line(&bench.input[..filled], scanned) {
+        if scanned > 0 && self.drain.is_done() && !request::has_empty_line(&bench.input[..filled], scanned) {
             // Parsing from the start again for each byte of a slow client would cost the square of the head.
             match request::partial(&bench.input[..filled], &bench.limits) {
                 Parsed::Rejected(status) => {
@@ -483,8 +483,13 @@ impl Connection {
         static_probe!("send");
         let (outcome, bytes) = self.flush_batch(batch, bench);
         bench.counts().bytes_sent.add(bytes);
+        // What waits for the ring is told of when it has gone.
+        let owes = self.transport.is_staged(&bench.ring) && bench.arm.is_some();
         for place in 0..batch {
             if matches!(outcome, Ok(Sent::All)) || bench.batch[place].is_finished() {
+                if owes && bench.batch[place].arm.is_told() {
+                    bench.owed.push((self.transport.token(), Owed::of(&mut bench.batch[place])));
+                }
                 bench.settle(place);
             } else {
                 bench.batch[place].sent_some();
@@ -501,12 +506,13 @@ impl Connection {
     #[inline]
     fn flush_batch(&mut self, batch: usize, bench: &mut Workbench) -> (io::Result<Sent>, u64) {
         let Workbench { batch: places, copied, ring, .. } = bench;
-        // Who tells when a response was sent waits until it is; so does who closes after it. What is made
-        // piece by piece is made as the socket takes it, and not ahead.
         let places = &mut places[..batch];
-        let waits = |pending: &Pending| pending.arm.is_told() || pending.continues();
-        let is_wanted = self.after == After::Continue && !places.iter().any(waits);
-        let staging = ring.as_mut().map(|ring| Staging { ring, is_wanted });
+        let staging = ring.as_mut().map(|ring| {
+            // Who closes after a response waits until it was sent. What is made piece by piece is made as the socket
+            // takes it, and not ahead.
+            let is_wanted = self.after == After::Continue && !places.iter().any(Pending::continues);
+            Staging { ring, is_wanted }
+        });
         self.transport.flush(places, copied, staging)
     }
 
@@ -588,13 +594,4 @@ enum Input {
     /// It is not of HTTP/1.
     Other,
     End,
-}
-
-/// Whether an empty line ends after the first `scanned` bytes.
-fn has_empty_line(input: &[u8], scanned: usize) -> bool {
-    let start = scanned.saturating_sub(3);
-    memchr::memchr_iter(b'\n', &input[start..]).any(|at| {
-        let rest = &input[start + at + 1..];
-        rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
-    })
 }

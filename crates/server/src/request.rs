@@ -128,6 +128,15 @@ pub(crate) fn of_fields<'b>(
     Ok(request)
 }
 
+/// Whether an empty line ends after the first `scanned` bytes.
+pub(crate) fn has_empty_line(input: &[u8], scanned: usize) -> bool {
+    let start = scanned.saturating_sub(3);
+    memchr::memchr_iter(b'\n', &input[start..]).any(|at| {
+        let rest = &input[start + at + 1..];
+        rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
+    })
+}
+
 /// Says whether more input could still make a head of acceptable size.
 #[cold]
 pub(crate) fn partial(input: &[u8], limits: &Limits) -> Parsed {

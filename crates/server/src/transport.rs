@@ -1,5 +1,6 @@
 //! What the bytes of a connection go through: its socket, and TLS above it where the listener speaks TLS.
 
+use crate::arm_requests::Owed;
 use crate::epoll;
 use crate::pending::Pending;
 use crate::ring::Ring;
@@ -41,6 +42,8 @@ struct Kept {
     input: Vec<u8>,
     /// Output that was staged and not taken; at most what is staged of one connection.
     output: Vec<u8>,
+    /// What is to be told once that has gone.
+    owed: Vec<Owed>,
 }
 
 impl Transport {
@@ -148,6 +151,12 @@ impl Transport {
         self.staged_in != 0 && ring.as_ref().is_some_and(|ring| ring.round() == self.staged_in)
     }
 
+    /// What the ring's completions are told by.
+    #[inline]
+    pub(crate) fn token(&self) -> u64 {
+        self.token
+    }
+
     /// Goes to the ring, where a reception was armed for it.
     pub(crate) fn join(&mut self, token: u64) {
         (self.lane, self.token) = (Lane::Ring, token);
@@ -173,6 +182,11 @@ impl Transport {
         self.kept.get_or_insert_default().output.extend_from_slice(bytes);
     }
 
+    /// Takes what is to be told once such output has gone.
+    pub(crate) fn owe(&mut self, owed: Owed) {
+        self.kept.get_or_insert_default().owed.push(owed);
+    }
+
     #[inline]
     fn receive_by_ring(&mut self, buffer: &mut [u8], ring: Option<&mut Ring>) -> io::Result<usize> {
         let mut filled = 0;
@@ -180,7 +194,7 @@ impl Transport {
             filled = kept.input.len().min(buffer.len());
             buffer[..filled].copy_from_slice(&kept.input[..filled]);
             kept.input.drain(..filled);
-            if kept.input.is_empty() && kept.output.is_empty() {
+            if kept.input.is_empty() && kept.output.is_empty() && kept.owed.is_empty() {
                 self.kept = None;
             }
         }
@@ -204,6 +218,7 @@ impl Transport {
             let taken = epoll::send_bytes(fd, &kept.output, 0)?;
             kept.output.drain(..taken);
         }
+        kept.owed.drain(..).for_each(Owed::tell);
         if kept.input.is_empty() {
             self.kept = None;
         }

@@ -1,7 +1,7 @@
 //! What the connections of a loop share: what they ask, where they count and log, and memory that is used again.
 
 use crate::access_log::LogBuffer;
-use crate::arm_requests::{self, ArmRequests, Received};
+use crate::arm_requests::{self, ArmRequests, Owed, Received};
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::control::Controls;
@@ -35,6 +35,8 @@ pub(crate) struct Workbench {
     pub(crate) front: Front,
     pub(crate) log: Option<LogBuffer>,
     pub(crate) arm: Option<ArmRequests>,
+    /// Ends of responses that wait for the ring's next call, with the tokens of their connections.
+    pub(crate) owed: Vec<(u64, Owed)>,
     /// What responses over TLS say of HTTP/3, once in each connection; empty = it is not spoken.
     pub(crate) alt_svc: Fields,
     pub(crate) limits: Limits,
@@ -84,6 +86,7 @@ impl Workbench {
             front,
             log,
             arm,
+            owed: Vec::new(),
             alt_svc: Fields::default(),
             limits,
             timeouts,

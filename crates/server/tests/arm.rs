@@ -102,6 +102,7 @@ fn requests_are_told_as_the_directives_say() {
     places_clients_and_samples(&site, &all);
     times(&site, &all);
     outcomes(&site, &all);
+    by_the_ring(&site, &all);
 
     let switch = |to| Ask::Switch { application: "shop".to_owned(), transaction: Some("order".to_owned()), to };
     assert!(matches!(agent.ask(switch(Some(Switch::Off))), Answer::Switched { .. }));
@@ -264,4 +265,56 @@ fn outcomes(site: &Site, all: &Subscription) {
     let told = &next(all, 1)[0];
     assert_eq!(told.status, Status::Aborted);
     assert!(metric(told, "bytes").expect("bytes") < 30 << 20, "{told:?}");
+}
+
+/// Responses that are handed over to io_uring end when they have gone, whatever the socket has room for.
+fn by_the_ring(site: &Site, all: &Subscription) {
+    let ask = "GET /order/1.html HTTP/1.1\r\nHost: a\r\n\r\n";
+    // A client with little room.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("sets");
+    socket.connect(&site.addr.into()).expect("connects");
+    let mut stream = TcpStream::from(socket);
+    for _ in 0..3 {
+        let begun = Instant::now();
+        stream.write_all(ask.as_bytes()).expect("sends");
+        read_reply(&mut stream, false);
+        let (told, took) = (next(all, 1), begun.elapsed());
+        assert_eq!((told[0].status, metric(&told[0], "bytes")), (Status::Good, Some(3)));
+        assert!(u128::from(told[0].duration_ns) < took.as_nanos(), "{told:?}");
+    }
+    let has_ring = site.counters.read().ring_joined > 0;
+    if weir_testkit::require::or_skip(has_ring, "io_uring is refused here: what it sends is not told").is_none() {
+        return;
+    }
+    // It reads nothing until the socket has refused some of what the ring was given.
+    let (mut asked, mut told) = (0, Vec::new());
+    let before = site.counters.read().requests;
+    let take = |told: &mut Vec<Transaction>| {
+        told.extend(all.take(Duration::from_millis(1)).iter().map(|one| Transaction::clone(one)));
+    };
+    while site.counters.read().ring_blocked == 0 {
+        assert!(asked < 100_000, "nothing was refused");
+        stream.write_all(ask.repeat(8).as_bytes()).expect("sends");
+        asked += 8;
+        wait_for("answers", || {
+            let counts = site.counters.read();
+            counts.requests == before + asked as u64 || counts.ring_blocked > 0
+        });
+        take(&mut told);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    take(&mut told);
+    let gone = told.len();
+    assert!(gone < asked, "what was refused has not gone");
+    let reading = std::thread::spawn(move || (0..asked).for_each(|_| drop(read_reply(&mut stream, false))));
+    wait_for("all of them", || {
+        take(&mut told);
+        told.len() >= asked
+    });
+    reading.join().expect("no panic");
+    assert_eq!(told.len(), asked, "each once");
+    assert!(told.iter().all(|one| one.status == Status::Good && metric(one, "bytes") == Some(3)), "{told:?}");
+    let late = told[gone..].iter().filter(|one| one.duration_ns > 200_000_000).count();
+    assert!(late > 0, "of {gone} and then {} none took as long as its client did", asked - gone);
 }

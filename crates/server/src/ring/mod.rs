@@ -224,8 +224,7 @@ impl Ring {
             self.push_at_length(&send)?;
         }
         // What calls have brought until here is not waited for.
-        let has_news = self.is_told || !self.receptions.is_empty() || !self.unsent.is_empty();
-        self.call(if has_news { 0 } else { timeout_ms })?;
+        self.call(if self.has_news() { 0 } else { timeout_ms })?;
         for _ in 0..TRIES_MAX {
             if self.ring.submission().is_empty() {
                 break;
@@ -250,6 +249,12 @@ impl Ring {
         self.bytes.clear();
         self.round = self.round.wrapping_add(1).max(1);
         Ok(())
+    }
+
+    /// Whether calls have brought anything since the last round.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.is_told || !self.receptions.is_empty() || !self.unsent.is_empty()
     }
 
     /// How many receptions the last call has brought.

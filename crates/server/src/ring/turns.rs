@@ -27,10 +27,34 @@ impl EventLoop {
         if !ring.is_in_use() && self.closing.is_empty() {
             return self.epoll.wait(events, timeout_ms);
         }
-        ring.enter(timeout_ms)?;
+        if self.bench.owed.is_empty() {
+            ring.enter(timeout_ms)?;
+        } else {
+            // What tells when they have gone does not wait for anything else.
+            ring.enter(0)?;
+            self.tell_owed();
+            if let Some(ring) = self.bench.ring.as_mut().filter(|ring| !ring.has_news()) {
+                ring.enter(timeout_ms)?;
+            }
+        }
         // What was staged for them has gone, and their receptions have ended.
         self.closing.clear();
-        if ring.take_told() { self.epoll.wait(events, 0) } else { Ok(0) }
+        let is_told = self.bench.ring.as_mut().is_some_and(super::Ring::take_told);
+        if is_told { self.epoll.wait(events, 0) } else { Ok(0) }
+    }
+
+    /// Tells of responses that have gone with the last call; those that a socket did not take have not.
+    fn tell_owed(&mut self) {
+        let Self { bench, connections, .. } = self;
+        let Some(ring) = &bench.ring else { return };
+        for (token, owed) in bench.owed.drain(..) {
+            match ring.unsent.iter().find(|unsent| unsent.token == token) {
+                None => owed.tell(),
+                Some(Unsent { rest: Ok(_), .. }) if let Some(client) = connections.get(token) => client.owe(owed),
+                // As aborted.
+                Some(_) => drop(owed),
+            }
+        }
     }
 
     /// How many receptions the ring has brought.
