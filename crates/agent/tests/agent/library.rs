@@ -107,7 +107,11 @@ fn a_program_that_ends_at_once_is_not_missed() {
         command.env(SHORT, "yes").env("WEIR_ARM_DIR", folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
         assert!(command.status().expect("it starts").success(), "it was not recorded");
     }
-    wait_for("their ends", || crate::status(&agent).processes == 0);
+    // The last one may be known only some time after it has ended.
+    wait_for("all of them, and their ends", || {
+        let status = crate::status(&agent);
+        status.counts.started == 20 && status.processes == 0
+    });
     let counts = crate::status(&agent).counts;
     assert_eq!((counts.started, counts.finished, counts.unfinished, counts.lost()), (20, 20, 0, 0));
 }

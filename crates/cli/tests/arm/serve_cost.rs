@@ -54,7 +54,7 @@ fn instructions(place: &Place, has_rules: bool, requests: u64) -> u64 {
         "--no-sandbox",
         "--loops",
         "1",
-        // By io_uring the kernel's share is another, and instructions are told apart less well.
+        // One of the two ways.
         "--io",
         "epoll",
         "--listen",
