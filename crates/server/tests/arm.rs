@@ -270,11 +270,7 @@ fn outcomes(site: &Site, all: &Subscription) {
 /// Responses that are handed over to io_uring end when they have gone, whatever the socket has room for.
 fn by_the_ring(site: &Site, all: &Subscription) {
     let ask = "GET /order/1.html HTTP/1.1\r\nHost: a\r\n\r\n";
-    // A client with little room.
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    socket.set_recv_buffer_size(4096).expect("sets");
-    socket.connect(&site.addr.into()).expect("connects");
-    let mut stream = TcpStream::from(socket);
+    let mut stream = with_little_room(site);
     for _ in 0..3 {
         let begun = Instant::now();
         stream.write_all(ask.as_bytes()).expect("sends");
@@ -317,4 +313,30 @@ fn by_the_ring(site: &Site, all: &Subscription) {
     assert!(told.iter().all(|one| one.status == Status::Good && metric(one, "bytes") == Some(3)), "{told:?}");
     let late = told[gone..].iter().filter(|one| one.duration_ns > 200_000_000).count();
     assert!(late > 0, "of {gone} and then {} none took as long as its client did", asked - gone);
+
+    // Of one whose client goes meanwhile the rest is aborted.
+    let mut stream = with_little_room(site);
+    let (blocked, mut told) = (site.counters.read().ring_blocked, Vec::new());
+    while site.counters.read().ring_blocked == blocked {
+        let before = site.counters.read();
+        stream.write_all(ask.repeat(8).as_bytes()).expect("sends");
+        wait_for("answers", || {
+            let counts = site.counters.read();
+            counts.requests >= before.requests + 8 || counts.ring_blocked > blocked
+        });
+        take(&mut told);
+    }
+    drop(stream);
+    wait_for("the end of what never went", || {
+        take(&mut told);
+        told.iter().any(|one| one.status == Status::Aborted)
+    });
+}
+
+/// A client whose socket takes few responses that it does not read.
+fn with_little_room(site: &Site) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("sets");
+    socket.connect(&site.addr.into()).expect("connects");
+    socket.into()
 }
