@@ -345,7 +345,7 @@ impl Out<'_, '_> {
     /// A target or address, without its query unless that was asked for.
     #[inline]
     fn address(&mut self, text: &[u8]) {
-        if text.len() <= 16 && is_plain_without_query(text) {
+        if is_plain_without_query(text) {
             return self.room.text(text);
         }
         match memchr::memchr(b'?', text) {
