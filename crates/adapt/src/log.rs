@@ -59,6 +59,29 @@ pub struct Header {
     /// It goes on with the part before it, of which it is the rest in another file, and nothing begins afresh.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continues: bool,
+    /// How its times stand to the host's clock, where whoever recorded knew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockPair>,
+}
+
+/// One moment by the recording's times and by the clock that the host's events are told in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClockPair {
+    /// Which start of which host: the kernel's id of the boot.
+    pub boot_id: String,
+    /// The moment by the recording.
+    pub at_ms: u64,
+    /// The same by CLOCK_MONOTONIC, nanoseconds.
+    pub monotonic_ns: u64,
+}
+
+impl ClockPair {
+    /// A time of the recording by CLOCK_MONOTONIC, nanoseconds; `None` where the host had not started by then.
+    pub fn monotonic_ns(&self, at_ms: u64) -> Option<u64> {
+        let since_ms = i128::from(at_ms) - i128::from(self.at_ms);
+        u64::try_from(i128::from(self.monotonic_ns) + since_ms * 1_000_000).ok()
+    }
 }
 
 /// Something that an engine was told.
@@ -199,7 +222,7 @@ impl Header {
     /// Of a recording at a node that has ticks of its own.
     pub fn new(here: &str, valid_ms: u64) -> Self {
         let (format, here) = (FORMAT.to_owned(), here.to_owned());
-        Self { format, version: 1, here, tick_ms: None, valid_ms, rules: None, continues: false }
+        Self { format, version: 1, here, tick_ms: None, valid_ms, rules: None, continues: false, clock: None }
     }
 
     /// The line that says it, without an end of line.
@@ -469,9 +492,13 @@ mod tests {
         let plain = r#"{"format":"weir-readings","version":1,"here":"n","valid_ms":1}"#;
         assert_eq!(parse_header(plain).expect("well-formed").to_line(), plain);
         let (rules, continues) = (Some("00ff".to_owned()), true);
-        let whole = Header { rules, continues, ..Header::new("n", 1) };
+        let clock = Some(ClockPair { boot_id: "b".to_owned(), at_ms: 2000, monotonic_ns: 5_000_000 });
+        let whole = Header { rules, continues, clock, ..Header::new("n", 1) };
         assert_eq!(parse_header(&whole.to_line()), Ok(whole.clone()));
         assert!(is_header(&whole.to_line()) && whole.to_line().starts_with(HEADER_BEGINS));
+        let by_clock = |at_ms| whole.clock.as_ref().and_then(|clock| clock.monotonic_ns(at_ms));
+        assert_eq!([2001, 1995, 1994].map(by_clock), [Some(6_000_000), Some(0), None]);
+        assert_eq!(by_clock(u64::MAX), None);
         assert!(!is_header(r#"{"at_ms":1,"tick":true}"#));
         let line = r#"{"at_ms":1,"begin":17,"atom":"/vä"}"#.as_bytes();
         assert!((1..line.len()).all(|end| is_cut(&line[..end])) && !is_cut(line) && !is_cut(b"nonsense"));

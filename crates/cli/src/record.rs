@@ -26,6 +26,9 @@ Examples:
       servers, and a mark at a function
   weir record --port 80 --arm
       with the transactions that its applications tell `weir agent` of
+  weir record --port 80 --decisions log.jsonl
+      with what the rules of `weir serve --decisions log.jsonl` decided, also
+      where there are no probes
   weir record --unit shop
       the systemd unit shop.service, whatever runs in it
   weir record --run runs/b -- nginx -g 'daemon off;'
@@ -63,6 +66,10 @@ pub(crate) struct Args {
     /// Disk space for the kernel's events, MiB; the oldest are removed beyond it
     #[arg(long, value_name = "MIB", default_value_t = DISK_MIB, value_parser = clap::value_parser!(u64).range(256..))]
     disk: u64,
+
+    /// Put what `weir serve --decisions FILE` decides meanwhile on the run's time line
+    #[arg(long, value_name = "FILE", conflicts_with = "always")]
+    decisions: Option<PathBuf>,
 
     /// The server to start and record
     #[arg(last = true, value_name = "COMMAND")]
@@ -169,6 +176,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         return crate::always::run(args);
     }
+    // A server that is started here writes its file later.
+    if let Some(log) = args.decisions.as_ref().filter(|_| args.command.is_empty()) {
+        crate::decisions::check(log)?;
+    }
     let stop = Stop::on_signals()?;
     // The probes load before anything is started: a refusal then costs nobody a server.
     let mut footing = args.rung.ladder().climb()?;
@@ -204,7 +215,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(child) = child {
         child.end();
     }
-    for note in &notes {
+    let decided = args.decisions.as_ref().map(|log| crate::decisions::put(run.directory(), log)).transpose()?;
+    for note in notes.iter().chain(decided.iter().flatten()) {
         eprintln!("weir record: {note}");
     }
     eprintln!(

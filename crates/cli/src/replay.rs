@@ -1,10 +1,9 @@
 //! The `weir replay` command: the decisions that rules would have made on recorded readings.
 
+use crate::readings::Lines;
 use crate::{check, output, units};
 use anyhow::{Context, bail};
 use serde::Serialize;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_adapt::forecast::Method;
@@ -416,46 +415,4 @@ fn of_forecast(one: &ForecastErrors) -> OfForecast {
         _ => format!("{}: no forecast whose time has come", one.metric),
     };
     OfForecast { metric: one.metric.clone(), judged: one.errors.count, error_mean, bias, words }
-}
-
-/// The whole lines of a file, each within its bound.
-struct Lines {
-    path: PathBuf,
-    from: BufReader<File>,
-    number: usize,
-    /// The last line ends in the middle, and is none of them.
-    is_cut: bool,
-}
-
-impl Lines {
-    fn open(path: &Path) -> anyhow::Result<Self> {
-        let path = if path.is_dir() { path.join("readings.jsonl") } else { path.to_owned() };
-        let file = File::open(&path).with_context(|| path.display().to_string())?;
-        Ok(Self { path, from: BufReader::new(file), number: 0, is_cut: false })
-    }
-
-    fn next(&mut self) -> anyhow::Result<Option<String>> {
-        self.number += 1;
-        let mut line = Vec::new();
-        let most = log::LINE_BYTES_MAX as u64 + 2;
-        let read = (&mut self.from).take(most).read_until(b'\n', &mut line);
-        let read = read.map_err(|error| self.wrong(&error.to_string()))?;
-        let ends = line.ends_with(b"\n");
-        if read as u64 == most && !ends {
-            bail!(self.wrong(&format!("more than {} bytes", log::LINE_BYTES_MAX)));
-        }
-        if read == 0 {
-            return Ok(None);
-        }
-        if !ends && log::is_cut(&line) {
-            self.is_cut = true;
-            return Ok(None);
-        }
-        let line = String::from_utf8(line).map_err(|_| self.wrong("this line is no text (UTF-8)"))?;
-        Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
-    }
-
-    fn wrong(&self, what: &str) -> anyhow::Error {
-        anyhow::anyhow!("{}:{}: {what}", self.path.display(), self.number)
-    }
 }

@@ -5,6 +5,7 @@ mod server;
 use server::{Peer, Server, load, load_with_events};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use weir_wire::client::Outcome;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A program of the test, ended with the value.
+/// A program of the test, ended with all its processes when the value is dropped.
 struct Program {
     child: Child,
     port: u16,
@@ -23,13 +24,16 @@ struct Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // Its children, too: Apache's would go on without their parent. The group has its number until it is waited for.
+        let group = i32::try_from(self.child.id()).expect("a process");
+        // SAFETY: kill touches no memory.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
         let _ = self.child.wait();
     }
 }
 
 fn started(command: &mut Command, port: u16, directory: tempfile::TempDir) -> Program {
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it is installed");
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().expect("it is installed");
     let program = Program { child, port, _directory: directory };
     let deadline = Instant::now() + Duration::from_secs(20);
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {

@@ -217,17 +217,34 @@ impl Client {
         }
     }
 
-    /// The number by which it may be waiting for others to be over; of those that speak HTTP/2 none does.
+    /// The number by which it may be waiting for others to be over.
     pub(crate) fn number(&self) -> Option<u64> {
-        if let Protocol::Http1(connection) = &self.protocol { Some(connection.number()) } else { None }
+        match &self.protocol {
+            Protocol::Http1(connection) => Some(connection.number()),
+            Protocol::Http2(connection) => Some(connection.number()),
+            Protocol::Changing => None,
+        }
     }
 
     /// The number under which it waits for others to be over, if it does.
     pub(crate) fn waits_as(&self) -> Option<u64> {
-        if let Protocol::Http1(connection) = &self.protocol { connection.waits_as() } else { None }
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.waits_as(),
+            Protocol::Http2(connection) => connection.waits_as(),
+            Protocol::Changing => None,
+        }
     }
 
-    /// Looks at its requests again at its next turn.
+    /// Looks again at its request, or that of a stream, which has waited for others to be over.
+    pub(crate) fn resume_waiting(&mut self, stream: Option<u64>, bench: &mut Workbench) {
+        match (&mut self.protocol, stream) {
+            (Protocol::Http1(connection), None) => connection.resume(),
+            (Protocol::Http2(connection), Some(stream)) => connection.answer_waiting(stream, bench),
+            _ => {}
+        }
+    }
+
+    /// Looks at its requests again at its next turn, where passwords were to be checked for them.
     pub(crate) fn resume(&mut self) {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.resume(),

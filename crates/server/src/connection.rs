@@ -20,7 +20,7 @@ use crate::pending::Pending;
 use crate::request::{self, Framing, Parsed, Request};
 use crate::send::Sent;
 use crate::static_probe::static_probe;
-use crate::throttle::Gate;
+use crate::throttle::{Asker, Gate};
 use crate::transport::{Lane, Staging, Transport};
 use crate::workbench::{BATCH_MAX, Workbench, refuse_full};
 use std::io;
@@ -242,8 +242,7 @@ impl Connection {
             }
             if self.is_parked {
                 // Who ends its side while it waits for others has gone away.
-                let has_gone = self.ended && bench.forget_waiting(self.number);
-                bench.counts().throttle_gone.add(u64::from(has_gone));
+                let has_gone = self.ended && bench.miss_waiting(self.number, None);
                 return Ok(if has_gone { Turn::Close } else { Turn::Wait });
             }
             let filled = if self.saved_is_ready { self.take_saved(bench) } else { self.receive(bench)? };
@@ -274,7 +273,7 @@ impl Connection {
     /// Gives up its place among those that wait: it could not take an answer now, and whoever came later would wait for
     /// it, however slowly it takes what was before. It asks again once its output is out.
     fn step_back(&mut self, bench: &mut Workbench) {
-        if std::mem::take(&mut self.waits) && bench.forget_waiting(self.number) {
+        if std::mem::take(&mut self.waits) && bench.forget_waiting(self.number, None) > 0 {
             self.resume();
         }
     }
@@ -382,19 +381,21 @@ impl Connection {
             let mut request = Request::empty();
             match request::parse_into(&input[at..filled], limits, &mut request) {
                 Parsed::Complete(_) if front.must_wait(&request, self.peer.ip(), clock) => {
-                    self.is_parked = true;
+                    (self.is_parked, self.waits) = (true, false);
                     break;
                 }
                 Parsed::Complete(head_bytes) => {
                     let socket = Some(self.transport.fd());
                     let caller = Caller { client: self.peer.ip(), connection: self.number, socket, leased: None };
+                    let asker = Asker { connection: self.number, stream: None };
                     let gate = match throttles {
-                        Some(throttles) => throttles.ask(&request, &caller, clock.now_ms, counts),
+                        Some(throttles) => throttles.ask(&request, asker, clock.now_ms, counts),
                         None => Gate::Open(None),
                     };
                     self.waits = matches!(gate, Gate::Wait);
                     if self.waits {
-                        self.is_parked = true;
+                        // The bound says how long.
+                        (self.is_parked, self.deadline_ms) = (true, u64::MAX);
                         break;
                     }
                     at += head_bytes;
@@ -575,6 +576,7 @@ impl Connection {
             Phase::Head => timeouts.head,
             Phase::Idle => timeouts.idle,
             Phase::Body => timeouts.body,
+            Phase::Parked if self.waits => Duration::MAX,
             Phase::Stall | Phase::Parked => timeouts.stall,
             Phase::Linger => timeouts.linger,
         };

@@ -13,6 +13,7 @@ use crate::per_address::PerAddress;
 use crate::quic;
 use crate::ring::REQUESTS_BEFORE_JOINING;
 use crate::slab::Slab;
+use crate::throttle::Asker;
 use crate::tls::Session;
 use crate::transport::{Lane, Transport};
 use crate::workbench::Workbench;
@@ -227,10 +228,14 @@ impl EventLoop {
 
     /// Gives those a turn that wait for others and have something to get now, in the order of their coming.
     fn resume_waiting(&mut self) {
-        for number in self.bench.turns_of_waiting() {
-            let Some(token) = self.waiting.remove(&number) else { continue };
+        for Asker { connection: number, stream } in self.bench.turns_of_waiting() {
+            let Some(token) = self.waiting.remove(&number) else {
+                let stream = stream.unwrap_or_default();
+                self.quic.iter_mut().for_each(|endpoint| endpoint.resume_waiting(number, stream, &mut self.bench));
+                continue;
+            };
             if let Some(connection) = self.connections.get(token).filter(|client| client.waits_as().is_some()) {
-                connection.resume();
+                connection.resume_waiting(stream, &mut self.bench);
                 self.turn(token, NONE);
             }
         }

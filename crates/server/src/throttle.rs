@@ -2,12 +2,12 @@
 //! refused.
 //!
 //! Who waits is asked again, in the order of coming, when one that is answered is over: those only for whom there is a
-//! place, so that the end of each costs the same however many wait. A client that ends its side
-//! meanwhile has gone away and is dropped, so that nobody is refused for its sake. Over HTTP/2 and HTTP/3 nobody waits.
+//! place, so that the end of each costs the same however many wait. A client that ends its side meanwhile has gone away and
+//! is dropped, so that nobody is refused for its sake. Over HTTP/2 and HTTP/3 each stream waits for itself, in one order with
+//! all others, and one that is reset is dropped.
 //!
 //! Another configuration may have other bounds: one of the same pattern goes on with who is under way and who waits.
 
-use crate::caller::Caller;
 use crate::control::Controls;
 use crate::counters::LoopCounters;
 use crate::front::pattern::Pattern;
@@ -43,9 +43,17 @@ struct State {
     waiting: VecDeque<Waiter>,
 }
 
+/// Whose a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub(crate) connection: u64,
+    /// None over HTTP/1.1, where one request at a time is asked about.
+    pub(crate) stream: Option<u64>,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Waiter {
-    connection: u64,
+    asker: Asker,
     /// The loop's number.
     index: usize,
     since_ms: u64,
@@ -132,12 +140,12 @@ pub(crate) struct Throttles {
     all: Vec<Throttle>,
     controls: Arc<Controls>,
     index: usize,
-    /// Connections of this loop that wait.
+    /// Requests of this loop that wait.
     waiting: usize,
     /// Some of them may wait for a bound that is not the first one of their path any more.
     is_moved: bool,
     /// Those whose bound is no more.
-    released: Vec<u64>,
+    released: Vec<Asker>,
     decoded: Vec<u8>,
 }
 
@@ -154,9 +162,8 @@ impl Throttles {
         for gone in self.all.iter().filter(is_gone) {
             let mut state = gone.0.state();
             let before = self.released.len();
-            self.released.extend(
-                state.waiting.iter().filter(|waiter| waiter.index == self.index).map(|waiter| waiter.connection),
-            );
+            self.released
+                .extend(state.waiting.iter().filter(|waiter| waiter.index == self.index).map(|waiter| waiter.asker));
             state.waiting.retain(|waiter| waiter.index != self.index);
             self.waiting -= self.released.len() - before;
         }
@@ -165,13 +172,7 @@ impl Throttles {
     }
 
     /// Whether a request may be answered now; the first bound whose paths it is of decides.
-    pub(crate) fn ask(
-        &mut self,
-        request: &Request<'_>,
-        caller: &Caller<'_>,
-        now_ms: u64,
-        counters: &LoopCounters,
-    ) -> Gate {
+    pub(crate) fn ask(&mut self, request: &Request<'_>, asker: Asker, now_ms: u64, counters: &LoopCounters) -> Gate {
         if self.all.is_empty() {
             return Gate::Open(None);
         }
@@ -179,12 +180,12 @@ impl Throttles {
         let found =
             self.all.iter().find(|throttle| throttle.0.pattern.matches(found.path)).map(|one| Arc::clone(&one.0));
         if self.is_moved {
-            self.leave_others(caller.connection, found.as_ref());
+            self.leave_others(asker, found.as_ref());
         }
         let Some(of) = found else { return Gate::Open(None) };
         let mut state = of.state();
         let Bounds { running_max, queue_max, wait_ms } = state.bounds;
-        let place = state.waiting.iter().position(|waiter| waiter.connection == caller.connection);
+        let place = state.waiting.iter().position(|waiter| waiter.asker == asker);
         // Whoever came before has its turn first.
         if state.running < running_max && place.unwrap_or(state.waiting.len()) == 0 {
             state.running += 1;
@@ -204,9 +205,8 @@ impl Throttles {
                 state.waiting.remove(place);
                 self.waiting -= 1;
             }
-            None if request.minor <= 1 && state.waiting.len() < queue_max => {
-                let waiter = Waiter { connection: caller.connection, index: self.index, since_ms: now_ms };
-                state.waiting.push_back(waiter);
+            None if state.waiting.len() < queue_max => {
+                state.waiting.push_back(Waiter { asker, index: self.index, since_ms: now_ms });
                 self.waiting += 1;
                 counters.throttle_queued.add(1);
                 return Gate::Wait;
@@ -217,41 +217,46 @@ impl Throttles {
         Gate::Full { seconds }
     }
 
-    /// Drops a connection that may wait; whether it did.
-    pub(crate) fn forget(&mut self, connection: u64) -> bool {
-        if let Some(at) = self.released.iter().position(|released| *released == connection) {
-            self.released.remove(at);
-            return true;
-        }
-        self.waiting > 0 && self.leave(connection, None)
+    /// Drops what may wait of a connection: one stream, or all that it has asked for. Returns how many did.
+    pub(crate) fn forget(&mut self, connection: u64, stream: Option<u64>) -> u64 {
+        let is_meant = |asker: &Asker| asker.connection == connection && (stream.is_none() || asker.stream == stream);
+        let before = self.released.len();
+        self.released.retain(|asker| !is_meant(asker));
+        let released = before - self.released.len();
+        let left = if self.waiting > 0 { self.leave(is_meant, None) } else { 0 };
+        (released + left) as u64
     }
 
-    /// Has a connection wait for no other bound than this one.
-    fn leave_others(&mut self, connection: u64, of: Option<&Arc<Shared>>) {
+    /// Has a request wait for no other bound than this one.
+    fn leave_others(&mut self, asker: Asker, of: Option<&Arc<Shared>>) {
         self.is_moved = self.waiting > 0;
         if self.is_moved {
-            self.leave(connection, of);
+            self.leave(|other| *other == asker, of);
         }
     }
 
-    fn leave(&mut self, connection: u64, but: Option<&Arc<Shared>>) -> bool {
+    fn leave(&mut self, is_meant: impl Fn(&Asker) -> bool, but: Option<&Arc<Shared>>) -> usize {
+        let before = self.waiting;
         for Throttle(of) in self.all.iter().filter(|one| but.is_none_or(|but| !Arc::ptr_eq(but, &one.0))) {
             let mut state = of.state();
-            let Some(place) = state.waiting.iter().position(|waiter| waiter.connection == connection) else { continue };
-            state.waiting.remove(place);
-            self.waiting -= 1;
+            let waiting = state.waiting.len();
+            state.waiting.retain(|waiter| !is_meant(&waiter.asker));
+            let left = waiting - state.waiting.len();
+            if left == 0 {
+                continue;
+            }
+            self.waiting -= left;
             // It may have been its turn.
             let next = state.next();
             drop(state);
             next.into_iter().for_each(|index| self.controls.wake(index));
-            return true;
         }
-        false
+        before - self.waiting
     }
 
-    /// The connections of this loop that have something to get, in the order of their coming: a place, or the word that
-    /// they have waited long enough.
-    pub(crate) fn turns(&mut self, now_ms: u64) -> Vec<u64> {
+    /// Those of this loop who have something to get, in the order of their coming: a place, or the word that they have
+    /// waited long enough.
+    pub(crate) fn turns(&mut self, now_ms: u64) -> Vec<Asker> {
         let mut turns = std::mem::take(&mut self.released);
         if self.waiting == 0 {
             return turns;
@@ -263,7 +268,7 @@ impl Throttles {
             let first = state.waiting.iter().enumerate().take_while(|(place, waiter)| {
                 *place < free || now_ms.saturating_sub(waiter.since_ms) >= state.bounds.wait_ms
             });
-            turns.extend(first.filter(|(_, waiter)| waiter.index == self.index).map(|(_, waiter)| waiter.connection));
+            turns.extend(first.filter(|(_, waiter)| waiter.index == self.index).map(|(_, waiter)| waiter.asker));
         }
         turns
     }
@@ -298,11 +303,18 @@ mod tests {
     use crate::options::Limits;
     use crate::request::{self, Head};
 
+    fn of(connection: u64) -> Asker {
+        Asker { connection, stream: None }
+    }
+
     fn ask(throttles: &mut Throttles, target: &str, connection: u64, now_ms: u64, counters: &LoopCounters) -> Gate {
+        ask_as(throttles, target, of(connection), now_ms, counters)
+    }
+
+    fn ask_as(throttles: &mut Throttles, target: &str, asker: Asker, now_ms: u64, counters: &LoopCounters) -> Gate {
         let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &Limits::default()) else { panic!("a head") };
-        let caller = Caller { client: [127, 0, 0, 1].into(), connection, socket: None, leased: None };
-        throttles.ask(&request, &caller, now_ms, counters)
+        throttles.ask(&request, asker, now_ms, counters)
     }
 
     #[test]
@@ -325,15 +337,16 @@ mod tests {
         assert!(matches!(ask(&mut throttles, "/a/x", 5, 0), Gate::Full { seconds: 5 }));
         assert!(matches!(ask(&mut throttles, "/a/x", 3, 4000), Gate::Wait), "asked again it has its place");
         assert_eq!(Throttles::fill(std::slice::from_ref(&throttle)), (2, 2));
-        assert_eq!((throttles.turns(4000), throttles.turns(5000)), (vec![], vec![3, 4]), "nobody, or too long");
+        assert_eq!((throttles.turns(4000), throttles.turns(5000)), (vec![], vec![of(3), of(4)]), "nobody, or too long");
         drop(first);
-        assert_eq!(throttles.turns(4000), [3], "there is one place");
+        assert_eq!(throttles.turns(4000), [of(3)], "there is one place");
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 4000), Gate::Wait), "another one came before");
         let Gate::Open(Some(third)) = ask(&mut throttles, "/a/x", 3, 4000) else { panic!("its turn") };
         assert_eq!((second.waited_ms(), third.waited_ms()), (0, 4000));
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 5000), Gate::Full { .. }), "it has waited long enough");
         assert!(matches!(ask(&mut throttles, "/a/x", 6, 5000), Gate::Wait));
-        assert!(throttles.forget(6) && !throttles.forget(6) && !throttles.has_waiting());
+        assert_eq!((throttles.forget(6, None), throttles.forget(6, None)), (1, 0));
+        assert!(!throttles.has_waiting());
         assert_eq!(Throttles::fill(&[throttle]), (2, 0));
         assert_eq!((counters.throttle_queued.read(), counters.throttle_refused.read()), (3, 2));
     }
@@ -365,13 +378,13 @@ mod tests {
         };
         // More run, fewer wait: who waits stays, in its order.
         assert_eq!(reload(&mut all, &mut loops, vec![one("/a/*", 3, 1, 5000), one("/b/*", 1, 3, 5000)]), (2, 5));
-        assert_eq!([loops[0].turns(0), loops[1].turns(0)], [vec![3], vec![4]]);
+        assert_eq!([loops[0].turns(0), loops[1].turns(0)], [vec![of(3)], vec![of(4)]]);
         assert!(matches!(asked(&mut loops, 0, "/a/x", 8), Gate::Full { .. }));
         let Gate::Open(Some(_third)) = asked(&mut loops, 0, "/a/x", 3) else { panic!("its turn") };
         let Gate::Open(Some(_fourth)) = asked(&mut loops, 1, "/a/x", 4) else { panic!("its turn") };
         // A bound that is no more keeps nobody, and another one before it takes who comes to it.
         assert_eq!(reload(&mut all, &mut loops, vec![one("/a/x", 1, 1, 5000), one("/a/*", 3, 1, 9000)]), (3, 1));
-        assert_eq!([loops[0].turns(5000), loops[1].turns(0)], [vec![7], vec![6]], "5 may wait longer now");
+        assert_eq!([loops[0].turns(5000), loops[1].turns(0)], [vec![of(7)], vec![of(6)]], "5 may wait longer now");
         assert!(matches!(asked(&mut loops, 0, "/b/x", 7), Gate::Open(None)));
         let Gate::Open(Some(_fifth)) = asked(&mut loops, 0, "/a/x", 5) else { panic!("there is room before it") };
         assert_eq!(Throttles::fill(&all), (4, 0), "it waits nowhere else");

@@ -18,7 +18,7 @@ use crate::reload::Reloads;
 use crate::request::{Method, Request};
 use crate::ring::Ring;
 use crate::static_probe::static_probe;
-use crate::throttle::{Gate, Throttles};
+use crate::throttle::{Asker, Gate, Throttles};
 use crate::watcher::Watcher;
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -160,14 +160,21 @@ impl Workbench {
         self.throttles.as_ref().is_some_and(Throttles::has_waiting)
     }
 
-    /// The numbers of the connections that have something to get of what they waited for, in the order of their coming.
-    pub(crate) fn turns_of_waiting(&mut self) -> Vec<u64> {
+    /// Those who have something to get of what they waited for, in the order of their coming.
+    pub(crate) fn turns_of_waiting(&mut self) -> Vec<Asker> {
         self.throttles.as_mut().map(|throttles| throttles.turns(self.clock.now_ms)).unwrap_or_default()
     }
 
-    /// Drops a connection from those that wait for others to be over; whether it was one.
-    pub(crate) fn forget_waiting(&mut self, connection: u64) -> bool {
-        self.throttles.as_mut().is_some_and(|throttles| throttles.forget(connection))
+    /// Drops a connection, or one stream of it, from those that wait for others to be over; how many did.
+    pub(crate) fn forget_waiting(&mut self, connection: u64, stream: Option<u64>) -> u64 {
+        self.throttles.as_mut().map_or(0, |throttles| throttles.forget(connection, stream))
+    }
+
+    /// The same where the client has gone away; whether any did.
+    pub(crate) fn miss_waiting(&mut self, connection: u64, stream: Option<u64>) -> bool {
+        let gone = self.forget_waiting(connection, stream);
+        self.counts().throttle_gone.add(gone);
+        gone > 0
     }
 
     /// Does as it is ordered, and some of what is to be loaded; the rest when it is woken again, behind the requests
@@ -185,26 +192,28 @@ impl Workbench {
         }
     }
 
-    /// Makes the response to a request of a stream, and begins what is said of it elsewhere.
+    /// Makes the response to a request of a stream, and begins what is said of it elsewhere; false if it is to be asked
+    /// about again, as it waits for others to be over.
     #[inline]
     pub(crate) fn answer(
         &mut self,
         request: &Request<'_>,
-        (peer, caller): (SocketAddr, &Caller<'_>),
+        (peer, caller, stream): (SocketAddr, &Caller<'_>, u64),
         received: &mut Received,
         pending: &mut Pending,
-    ) {
+    ) -> bool {
         let Self { front, clock, log, arm, counters, index, throttles, .. } = self;
         let counts = &counters.0[*index];
         static_probe!("route");
-        match throttles.as_mut().map(|throttles| throttles.ask(request, caller, clock.now_ms, counts)) {
-            // It is none of those that wait.
+        let asker = Asker { connection: caller.connection, stream: Some(stream) };
+        match throttles.as_mut().map(|throttles| throttles.ask(request, asker, clock.now_ms, counts)) {
+            Some(Gate::Wait) => return false,
             Some(Gate::Full { seconds }) => refuse_full(seconds, request, Persistence::Stays, clock, pending),
             Some(Gate::Open(place)) => {
                 pending.place = place;
                 front.respond(request, caller, Persistence::Stays, clock, counts, pending);
             }
-            None | Some(Gate::Wait) => front.respond(request, caller, Persistence::Stays, clock, counts, pending),
+            None => front.respond(request, caller, Persistence::Stays, clock, counts, pending),
         }
         counts.count(pending.status);
         if let Some(log) = log {
@@ -214,6 +223,7 @@ impl Workbench {
             pending.arm = arm.begin(request, pending.status, peer, received);
             counts.arm_told.add(u64::from(pending.arm.is_told()));
         }
+        true
     }
 
     /// The same for what is no request that could be answered.

@@ -302,6 +302,41 @@ fn a_leased_response_that_is_cut_off_has_failed_and_one_that_takes_long_is_looke
 }
 
 #[test]
+fn a_lease_is_for_the_file_in_the_form_that_is_asked_for_and_until_another_look_is_due() {
+    let (site, told) = start(|_| {});
+    told.choose("full");
+    told.lends.store(true, Ordering::Release);
+    let mut stream = site.connect();
+    let mut get = |fields: &str| {
+        let before = told.asked_and_leased();
+        stream.write_all(format!("GET /v/text.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes()).expect("sends");
+        let reply = read_reply(&mut stream, false);
+        let after = told.asked_and_leased();
+        (reply, after.1[0] > before.1[0], after.0 > before.0)
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let packed = "Accept-Encoding: gzip\r\n";
+    // The form is made beside the loop, and comes a while after it was asked for first.
+    while get(packed).0.field("content-encoding").is_none() {
+        assert!(std::time::Instant::now() < deadline, "no form was made");
+    }
+    let (mut leased, mut was_asked_again) = ([0, 0], false);
+    while leased.iter().any(|count| *count < 20) || !was_asked_again {
+        assert!(std::time::Instant::now() < deadline, "{leased:?} leased, asked again: {was_asked_again}");
+        for (which, (fields, coding)) in [(packed, Some("gzip")), ("", None)].into_iter().enumerate() {
+            let (reply, is_leased, is_asked) = get(fields);
+            assert_eq!((reply.status, reply.field("content-encoding")), (200, coding), "leased: {is_leased}");
+            let varies = |(name, value): &(String, String)| name == "vary" && value.contains("Accept-Encoding");
+            assert!(reply.fields.iter().any(varies), "{:?}", reply.fields);
+            assert_eq!(reply.field("cache-control"), Some("private"));
+            leased[which] += usize::from(is_leased);
+            // The clock of leases stands still: it is the connection that is looked at again.
+            was_asked_again |= is_asked && leased[which] > 0;
+        }
+    }
+}
+
+#[test]
 fn a_variant_stands_for_the_file_under_a_tag_of_its_own() {
     let (site, told) = start(|_| {});
     let mut tags = Vec::new();

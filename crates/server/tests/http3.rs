@@ -2,29 +2,14 @@
 
 mod harness;
 
-use harness::{Site, certificate, wait_until};
+use harness::{Site, certificate, python, wait_until};
 use std::io::Read;
 use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 use weir_server::{Options, Server};
 use weir_testkit::require;
-
-/// A Python that has aioquic: what `scripts/http3-client` made beside the tests, or the system's own.
-fn python() -> Option<PathBuf> {
-    // Tests lie in `deps` below the profile.
-    let tests = std::env::current_exe().ok()?;
-    let target = tests.ancestors().nth(3)?;
-    let candidates = [target.join("http3-client/bin/python3"), PathBuf::from("/usr/bin/python3")];
-    let has_it = |python: &PathBuf| {
-        let asked = Command::new(python).args(["-c", "import aioquic"]).output();
-        asked.is_ok_and(|output| output.status.success())
-    };
-    let found = candidates.into_iter().find(has_it);
-    require::or_skip(found.is_some(), "no Python has aioquic (scripts/http3-client fetches it)")?;
-    found
-}
 
 fn run(program: &Path, arguments: &[&str]) -> Output {
     let output = Command::new("timeout").arg("240").arg(program).args(arguments).output();
@@ -66,7 +51,7 @@ fn ask(python: &Path, site: &Site, more: &[&str]) -> String {
 
 #[test]
 fn every_frame_and_every_error_is_as_the_standard_has_it() {
-    let Some(python) = python() else { return };
+    let Some(python) = python::with_aioquic() else { return };
     let site = site(|_| {});
     let output = run(&python, &[&script("frames.py"), &site.quic[0].port().to_string()]);
     assert!(output.status.success(), "{}", text(&output));
@@ -77,7 +62,7 @@ fn every_frame_and_every_error_is_as_the_standard_has_it() {
 
 #[test]
 fn files_of_every_size_arrive_whole_in_every_loop() {
-    let Some(python) = python() else { return };
+    let Some(python) = python::with_aioquic() else { return };
     let site = site(|options| {
         options.loops = 3;
         // So that one file is sent from memory and one from its descriptor.
@@ -95,7 +80,7 @@ fn files_of_every_size_arrive_whole_in_every_loop() {
 
 #[test]
 fn clients_that_move_stay_with_their_loop() {
-    let Some(python) = python() else { return };
+    let Some(python) = python::with_aioquic() else { return };
     let site = site(|options| options.loops = 4);
     // The script takes another port between requests, as a router would that has forgotten the client.
     let output = run(&python, &[&script("moves.py"), &site.quic[0].port().to_string()]);
@@ -106,7 +91,7 @@ fn clients_that_move_stay_with_their_loop() {
 
 #[test]
 fn addresses_are_shown_to_be_true_where_they_count() {
-    let Some(python) = python() else { return };
+    let Some(python) = python::with_aioquic() else { return };
     let all = site(|options| options.limits.handshakes_max = 0);
     ask(&python, &all, &["a.txt"]);
     let counts = all.stop();
@@ -134,7 +119,7 @@ fn addresses_are_shown_to_be_true_where_they_count() {
 
 #[test]
 fn other_versions_say_that_it_is_there_and_logs_say_that_it_was_spoken() {
-    let Some(python) = python() else { return };
+    let Some(python) = python::with_aioquic() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("access.log");
     let site = site(|options| {
@@ -163,7 +148,7 @@ fn other_versions_say_that_it_is_there_and_logs_say_that_it_was_spoken() {
 
 #[test]
 fn a_stop_lets_responses_end() {
-    let Some(python) = python() else { return };
+    let Some(python) = python::with_aioquic() else { return };
     let site = site(|_| {});
     let arguments = [
         script("client.py"),
@@ -183,7 +168,7 @@ fn a_stop_lets_responses_end() {
 
 #[test]
 fn clients_that_go_silent_are_forgotten() {
-    let Some(python) = python() else { return };
+    let Some(python) = python::with_aioquic() else { return };
     let site = site(|options| {
         options.timeouts.idle = Duration::from_millis(700);
         options.timeouts.stall = Duration::from_millis(700);

@@ -9,12 +9,13 @@ use crate::regulars::{Answer, AtRestNow, Regulars};
 use crate::rulebook::{Begun, Rulebook};
 use crate::shed::Shed;
 use crate::stale::Stale;
+use crate::started::Started;
 use crate::ticket::Ticket;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use weir_adapt::log::ClockPair;
 use weir_adapt::{AtRest, Policy};
 use weir_server::{Advice, Adviser, Lease, LeaseClock, Link, Names, Question};
 
@@ -37,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) undecided: AtomicU64,
     /// Whether everything that the rules are told is written down, and so has to be told.
     is_recorded: bool,
-    started: (Instant, u64),
+    started: Started,
 }
 
 /// What each loop looks at with each request; apart from what they write, so that it stays in the caches of all.
@@ -182,7 +183,7 @@ pub(crate) fn wait_for<T>(book: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(crate) fn new(rules: Rulebook, started: (Instant, u64)) -> Self {
+    pub(crate) fn new(rules: Rulebook, started: Started) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let published = Published::new(Arc::new(rules.engine.policy().clone()), rules.number);
         let is_recorded = rules.is_recorded();
@@ -206,8 +207,13 @@ impl Shared {
 
     /// The present in milliseconds since 1970 by the clock of the start, which does not go back.
     pub(crate) fn now_ms(&self) -> u64 {
-        let since_ms = u64::try_from(self.started.0.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.started.1.saturating_add(since_ms)
+        let since_ms = u64::try_from(self.started.at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.started.unix_ms.saturating_add(since_ms)
+    }
+
+    /// How these milliseconds stand to the clock of the host's events, where the kernel has told which start of it this is.
+    pub(crate) fn clock_pair(&self) -> Option<ClockPair> {
+        self.started.clock_pair.clone()
     }
 
     pub(crate) fn published(&self) -> Arc<Published> {
@@ -456,12 +462,6 @@ fn end_late(late: &mut Vec<(u64, Ticket, bool)>, ledger: &mut Ledger) {
             ledger.ended(connection);
         }
     }
-}
-
-/// The present, to begin with.
-pub(crate) fn start() -> (Instant, u64) {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (Instant::now(), u64::try_from(unix.as_millis()).unwrap_or(0))
 }
 
 impl Adviser for Shared {

@@ -120,6 +120,8 @@ impl Controller {
         let tick = self.setup.tick;
         // What the first rates count from: so at the first tick nothing is unknown that will be known at the second.
         self.monitor.look(self.atoms.refused);
+        // So the recording is there as soon as the server answers.
+        self.send();
         let mut next = Instant::now() + tick;
         loop {
             let fetch = Instant::now() + FETCH_EVERY;
@@ -175,7 +177,8 @@ impl Controller {
         let rules = wait_for(&self.shared.rules);
         let (policy, valid_ms) = (rules.engine.policy(), rules.valid_ms());
         if self.setup.is_recorded {
-            let header = Header { rules: Some(policy.mark()), ..Header::new(&self.setup.here, valid_ms) };
+            let (rules, clock) = (Some(policy.mark()), self.shared.clock_pair());
+            let header = Header { rules, clock, ..Header::new(&self.setup.here, valid_ms) };
             self.errands.put(Errand::Header, &header.to_line());
         }
         let name = |(rule, line): (&str, usize)| RuleName { rule: rule.to_owned(), line };

@@ -31,6 +31,7 @@ mod remark;
 mod rulebook;
 mod shed;
 mod stale;
+mod started;
 mod steward;
 mod ticket;
 
@@ -41,6 +42,7 @@ pub use errands::ClerkEnds;
 pub use hands::Hands;
 pub use ledger::Dropped;
 pub use recording::{RecordingError, check_recording};
+pub use remark::remark_text;
 pub use steward::{Ready, Running, Setup, SetupError, Steward};
 
 /// Ticks for which a reading of each tick holds: one that is late, or two, leave nothing unknown.

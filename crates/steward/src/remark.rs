@@ -13,17 +13,20 @@ const LINE_BYTES_MAX: usize = 880;
 
 /// Tells what a tick decided.
 pub(crate) fn decided(decisions: &[Decision]) {
-    for decision in decisions.iter().take(TOLD_MAX) {
-        match &decision.subject {
-            Subject::Client { client, atoms } => {
-                let subject = Subject::Client { client: hashed(client), atoms: atoms.clone() };
-                tell(&Decision { subject, ..decision.clone() }.to_string());
-            }
-            _ => tell(&decision.to_string()),
-        }
-    }
+    decisions.iter().take(TOLD_MAX).for_each(|decision| tell(&remark_text(decision, hashed)));
     if let Some(more) = decisions.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
         tell(&format!("{more} more decisions of this tick"));
+    }
+}
+
+/// A decision in its own words, as a run has them: in place of a client's name stands what `client_name` makes of it.
+pub fn remark_text(decision: &Decision, client_name: impl FnOnce(&str) -> String) -> String {
+    match &decision.subject {
+        Subject::Client { client, atoms } => {
+            let subject = Subject::Client { client: client_name(client), atoms: atoms.clone() };
+            Decision { subject, ..decision.clone() }.to_string()
+        }
+        _ => decision.to_string(),
     }
 }
 

@@ -1,12 +1,13 @@
 //! A steward from outside: made with a policy, asked by the server, started beside it, and told of other rules.
 
-use crate::adviser::{Shared, start};
+use crate::adviser::Shared;
 use crate::controller::Controller;
 use crate::environment::Environment;
 use crate::errands::{ClerkEnds, Errands};
 use crate::hands::Hands;
 use crate::monitor::Monitor;
 use crate::rulebook::Rulebook;
+use crate::started::Started;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -169,8 +170,8 @@ impl Steward {
     /// They cannot be carried out at one node.
     pub fn new(policy: Policy, setup: Setup) -> Result<Self, SetupError> {
         let engine = setup.engine(policy)?;
-        let started = start();
-        let rules = Rulebook::new(engine, &setup.here, 1, setup.tick_ms(), started.1, setup.is_recorded);
+        let started = Started::now();
+        let rules = Rulebook::new(engine, &setup.here, 1, setup.tick_ms(), started.unix_ms, setup.is_recorded);
         Ok(Self { shared: Arc::new(Shared::new(rules, started)), board: Arc::default(), setup })
     }
 

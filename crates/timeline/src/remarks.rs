@@ -21,8 +21,9 @@ pub struct Remark {
 }
 
 /// Gathers them from the records of a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Remarks {
+    most: usize,
     /// By lane: the probe that was hit, and when, whose text is still to come.
     awaited: FxHashMap<u32, (u64, String)>,
     /// In the order of their times.
@@ -31,7 +32,19 @@ pub struct Remarks {
     pub left_out: u64,
 }
 
+impl Default for Remarks {
+    fn default() -> Self {
+        Self::with_room(MOST_REMARKS)
+    }
+}
+
 impl Remarks {
+    /// With room for so many.
+    #[must_use]
+    pub fn with_room(most: usize) -> Self {
+        Self { most, awaited: FxHashMap::default(), remarks: Vec::new(), left_out: 0 }
+    }
+
     /// Takes a record; `name` is the text that it names by its dictionary.
     pub fn push(&mut self, record: &Record, name: Option<&str>) {
         if record.kind == Kind::ProbeHit as u16 {
@@ -44,7 +57,7 @@ impl Remarks {
             && let Some((at_ns, sort)) = self.awaited.remove(&record.lane)
             && at_ns == record.time_ns
         {
-            if self.remarks.len() < MOST_REMARKS {
+            if self.remarks.len() < self.most {
                 self.remarks.push(Remark { at_ns, sort, text: name.unwrap_or_default().to_owned() });
             } else {
                 self.left_out += 1;

@@ -37,6 +37,8 @@ pub enum Source {
     Client,
     /// Transactions that applications tell of by ARM, one lane.
     Arm,
+    /// What rules of a server decided, from what it wrote down; one lane.
+    Decisions,
     /// Anything that this version does not know.
     Other(u8),
 }
@@ -47,6 +49,7 @@ impl Source {
             Self::Kernel => 1,
             Self::Client => 2,
             Self::Arm => 3,
+            Self::Decisions => 4,
             Self::Other(code) => code,
         }
     }
@@ -56,6 +59,7 @@ impl Source {
             1 => Self::Kernel,
             2 => Self::Client,
             3 => Self::Arm,
+            4 => Self::Decisions,
             other => Self::Other(other),
         }
     }
@@ -67,6 +71,7 @@ impl Source {
             Self::Kernel => "kernel",
             Self::Client => "client",
             Self::Arm => "arm",
+            Self::Decisions => "decisions",
             Self::Other(_) => "other",
         }
     }

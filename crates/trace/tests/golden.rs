@@ -37,6 +37,7 @@ fn dump(contents: &[Content]) -> String {
             Source::Kernel => 1,
             Source::Client => 2,
             Source::Arm => 3,
+            Source::Decisions => 4,
             Source::Other(code) => code,
         };
         let ((major, minor), lane, lost) = (header.schema, header.lane, header.lost);

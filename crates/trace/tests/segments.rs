@@ -20,7 +20,7 @@ prop_compose! {
         names in proptest::collection::btree_map(any::<u32>(), ".{0,20}", 0..4),
         lane: u32,
         lost: u64,
-        source in prop_oneof![Just(Source::Kernel), Just(Source::Client), Just(Source::Arm), (4u8..).prop_map(Source::Other)],
+        source in prop_oneof![Just(Source::Kernel), Just(Source::Client), Just(Source::Arm), Just(Source::Decisions), (5u8..).prop_map(Source::Other)],
     ) -> Content {
         let names: Vec<_> = names.iter().map(|(id, text)| (*id, text.as_str())).collect();
         Content::new(source, lane, lost, &names, records)

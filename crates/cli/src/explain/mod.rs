@@ -43,6 +43,8 @@ Examples:
       by the transactions that applications tell `weir agent` of (ARM)
   weir explain runs/a
       a run that `weir record --run runs/a` and `weir load --run runs/a` made
+  weir explain --decisions log.jsonl runs/a
+      with what the rules of `weir serve --decisions log.jsonl` decided
   weir explain --json runs/a | jq '.causes[0]'
       figures for a program
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
@@ -138,6 +140,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OBJECTIVE", value_parser = slo)]
     slo: Vec<Slo>,
 
+    /// Put what `weir serve --decisions FILE` decided meanwhile on the run's time line, where it stays
+    #[arg(long, value_name = "FILE")]
+    decisions: Option<PathBuf>,
+
     /// The report as JSON (times in nanoseconds)
     #[arg(long)]
     pub(crate) json: bool,
@@ -229,6 +235,9 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         eprintln!("weir explain: {refusal}");
         return Ok(Explained::Not(ExitCode::from(2)));
     }
+    if let Some(log) = args.decisions.as_ref().filter(|_| args.command.is_empty()) {
+        crate::decisions::check(log)?;
+    }
     let (directory, subject) = match (&args.recorded, &args.url) {
         (Some(directory), _) if directory.to_string_lossy().contains("://") => {
             eprintln!("weir explain: {} is a URL; did you mean --load {0}?", directory.display());
@@ -256,6 +265,11 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
             return Ok(Explained::Not(ExitCode::from(2)));
         }
     };
+    if let Some(log) = &args.decisions {
+        let notes = crate::decisions::put(&directory, log);
+        let notes = notes.with_context(|| format!("the run is in {}", directory.display()))?;
+        notes.iter().for_each(|note| eprintln!("weir explain: {note}"));
+    }
     let view = View {
         server_side: args.server_side,
         tls_ports: args.tls_port.clone(),

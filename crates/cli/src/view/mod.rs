@@ -16,6 +16,8 @@ Examples:
       prints an address for your browser; Ctrl-C ends it
   weir view --port 8090 runs/a
       always at the same port
+  weir view --decisions log.jsonl runs/a
+      with what the rules of `weir serve --decisions log.jsonl` decided
   ssh -L 8090:127.0.0.1:8090 host weir view --port 8090 runs/a
       a run on another host, in the browser here
 
@@ -36,6 +38,10 @@ pub(crate) struct Args {
     #[arg(value_name = "RUN")]
     run: PathBuf,
 
+    /// Put what `weir serve --decisions FILE` decided meanwhile on the run's time line, where it stays
+    #[arg(long, value_name = "FILE")]
+    decisions: Option<PathBuf>,
+
     /// The port on 127.0.0.1 [default: any free one]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
@@ -47,6 +53,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Serves the page until a signal says stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = crate::stop::Stop::on_signals()?;
+    if let Some(log) = &args.decisions {
+        crate::decisions::put(&args.run, log)?.iter().for_each(|note| eprintln!("weir view: {note}"));
+    }
     let mut line = crate::progress::Line::new();
     let mut go_on = |records: u64| {
         line.show(|| format!("reading {records} events, once"));

@@ -29,7 +29,7 @@ impl Connection {
             bench.settle_one(&mut pending);
         }
         // Whether it is parked or not: it is looked at again and again while it waits.
-        bench.forget_waiting(self.number);
+        bench.forget_waiting(self.number, None);
         self.transport.say_goodbye();
     }
 

@@ -1,8 +1,9 @@
 //! A connection of HTTP/2: what it received and sends, and what it waits for.
 //!
 //! Its life: *head* (waiting for the preface, or within a frame) → *idle* (no streams) → *stall* (responses under way,
-//! until the client takes nothing for too long) → *idle* → …; *linger* after an error, while the client may still be
-//! sending. A request whose body does not come in time ends the connection in every phase.
+//! until the client takes nothing for too long) → *idle* → …; *queue* while all that is under way waits for others to be
+//! over, which has bounds of its own; *linger* after an error, while the client may still be sending. A request whose body
+//! does not come in time ends the connection in every phase.
 
 use super::PREFACE;
 use super::allowance::{Allowance, Dribble};
@@ -45,7 +46,7 @@ pub(crate) struct Connection {
     transport: Transport,
     pub(super) peer: SocketAddr,
     /// By which it is known to those who are asked about its requests.
-    number: u64,
+    pub(super) number: u64,
     pub(super) decoder: Decoder,
     /// A frame that is not complete yet.
     saved: Vec<u8>,
@@ -104,6 +105,7 @@ pub(crate) struct Connection {
 enum Phase {
     Head,
     Idle,
+    Queue,
     Stall,
     Linger,
 }
@@ -181,24 +183,33 @@ impl Connection {
     /// What it is about, and how many requests are under way.
     pub(crate) fn state(&self) -> (State, usize) {
         let state = match () {
-            () if self.is_parked() => State::Password,
+            () if self.streams.iter().any(|stream| stream.parked.is_some()) => State::Password,
             () if self.is_sending() => State::Sending,
             () => State::Idle,
         };
         (state, self.streams.len())
     }
 
-    /// Whether a response is being sent.
+    /// Whether a response is being sent, or would be if the client did its part.
     pub(crate) fn is_sending(&self) -> bool {
-        !self.streams.is_empty() || self.is_blocked()
+        !self.streams.iter().all(Stream::waits) || self.is_blocked()
     }
 
     /// Whether a stream waits for a password to be checked.
     pub(crate) fn is_parked(&self) -> bool {
-        self.streams.iter().any(|stream| stream.parked.is_some())
+        self.streams.iter().any(|stream| stream.parked.is_some() && !stream.waits())
     }
 
-    /// Looks at the requests that wait again at its next turn.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The number under which a stream waits for others to be over, if any does.
+    pub(crate) fn waits_as(&self) -> Option<u64> {
+        self.streams.iter().any(Stream::waits).then_some(self.number)
+    }
+
+    /// Looks at the requests that wait for passwords again at its next turn.
     pub(crate) fn resume(&mut self) {
         self.is_resumed = true;
     }
@@ -214,6 +225,7 @@ impl Connection {
         self.room |= readiness.writable;
         let turn = self.work(bench).unwrap_or_else(|_| {
             bench.counts().connections_broken.add(1);
+            bench.miss_waiting(self.number, None);
             Turn::Close
         });
         static_probe!("done");
@@ -240,6 +252,7 @@ impl Connection {
             bench.settle_one(&mut stream.pending);
         }
         self.streams.clear();
+        bench.forget_waiting(self.number, None);
         self.transport.say_goodbye();
     }
 
@@ -254,6 +267,7 @@ impl Connection {
             bench.settle_one(&mut stream.pending);
         }
         self.streams.clear();
+        bench.forget_waiting(self.number, None);
     }
 
     fn work(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
@@ -287,9 +301,10 @@ impl Connection {
                 Input::Bytes(filled) => self.take_up(filled, bench),
                 Input::Nothing => return Ok(Turn::Wait),
                 Input::End => {
-                    if !is_idle {
+                    if self.is_sending() {
                         bench.counts().connections_broken.add(1);
                     }
+                    bench.miss_waiting(self.number, None);
                     return Ok(Turn::Close);
                 }
             }
@@ -320,7 +335,7 @@ impl Connection {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             // A client that resets the connection between requests breaks nothing.
-            Err(_) if self.streams.is_empty() => return Ok(Input::End),
+            Err(_) if self.streams.iter().all(Stream::waits) => return Ok(Input::End),
             Err(error) => return Err(error),
         };
         let filled = saved + received;
@@ -511,10 +526,12 @@ impl Connection {
         let timeouts = &bench.timeouts;
         let (phase, timeout) = if self.is_failed || self.is_done {
             (Phase::Linger, timeouts.linger)
-        } else if self.streams.iter().any(|stream| !stream.is_held) || self.is_blocked() {
+        } else if self.streams.iter().any(|stream| !stream.is_held && !stream.waits()) || self.is_blocked() {
             (Phase::Stall, timeouts.stall)
         } else if !self.has_settings || self.continued.is_some() || !self.saved.is_empty() {
             (Phase::Head, timeouts.head)
+        } else if self.streams.iter().any(Stream::waits) {
+            (Phase::Queue, Duration::MAX)
         } else {
             (Phase::Idle, timeouts.idle)
         };

@@ -5,9 +5,9 @@ use super::allowance::cost;
 use super::connection::{Connection, WINDOW_BYTES};
 use super::frame::{self, Code, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, WINDOW_MAX, flag, kind};
 use super::hpack::{Bounds, Fields};
-use super::message::{self, FIELDS_MAX, Parked, Unfit};
+use super::message::{self, FIELDS_MAX, Unfit};
+use super::parked::Parked;
 use super::stream::Stream;
-use crate::arm_requests::Received;
 use crate::request::Framing;
 use crate::static_probe::static_probe;
 use crate::workbench::Workbench;
@@ -193,14 +193,13 @@ impl Connection {
                     self.spare.push(pending);
                     return self.refuse(id, Code::Protocol, bench);
                 }
+                let whose = (self.peer, &self.caller(), u64::from(id));
                 if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) {
-                    let since_ns = if bench.arm.is_some() { weir_arm::now_ns() } else { 0 };
-                    parked = Some(Box::new(Parked { fields: fields.clone(), since_ns }));
-                } else {
-                    bench.answer(&request, (self.peer, &self.caller()), &mut self.received, &mut pending);
-                    if std::mem::take(&mut self.owes_alt_svc) {
-                        bench.alt_svc.apply(&mut pending);
-                    }
+                    parked = Some(Parked::new(fields, false, bench));
+                } else if !bench.answer(&request, whose, &mut self.received, &mut pending) {
+                    parked = Some(Parked::new(fields, true, bench));
+                } else if std::mem::take(&mut self.owes_alt_svc) {
+                    bench.alt_svc.apply(&mut pending);
                 }
             }
             Err(Unfit::Malformed) => {
@@ -230,24 +229,32 @@ impl Connection {
     /// Answers the parked requests whose passwords have been checked.
     pub(super) fn answer_parked(&mut self, bench: &mut Workbench) {
         for place in 0..self.streams.len() {
-            let Some(mut parked) = self.streams[place].parked.take() else { continue };
-            let mut pending = std::mem::take(&mut self.streams[place].pending);
-            match message::request(&parked.fields, 2, &bench.limits) {
-                Ok(request) if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) => {
-                    self.streams[place].parked = Some(parked);
-                }
-                Ok(request) => {
-                    self.received = Received::default();
-                    self.received.since(&mut parked.since_ns);
-                    bench.answer(&request, (self.peer, &self.caller()), &mut self.received, &mut pending);
-                }
-                // It was well-formed, but a new configuration may hold it too large.
-                Err(unfit) => {
-                    let status = if let Unfit::Status(status) = unfit { status } else { 400 };
-                    bench.answer_unfit(status, self.peer, &mut pending);
-                }
+            if !self.streams[place].waits() {
+                self.look_again(place, bench);
             }
-            self.streams[place].pending = pending;
+        }
+    }
+
+    /// Answers a request whose turn it may be among those that wait for others.
+    pub(crate) fn answer_waiting(&mut self, id: u64, bench: &mut Workbench) {
+        if let Some(place) = self.streams.iter().position(|stream| u64::from(stream.id) == id) {
+            self.look_again(place, bench);
+        }
+    }
+
+    fn look_again(&mut self, place: usize, bench: &mut Workbench) {
+        let whose = (self.peer, &self.caller(), u64::from(self.streams[place].id));
+        let stream = &mut self.streams[place];
+        if let Some(parked) = stream.parked.take() {
+            stream.parked = parked.answer(2, whose, bench, &mut stream.pending);
+        }
+    }
+
+    /// Drops a stream that waits from those that do, as nobody wants its answer any more.
+    fn leave_queue(&self, place: usize, bench: &mut Workbench) {
+        let stream = &self.streams[place];
+        if stream.parked.is_some() {
+            bench.miss_waiting(self.number, Some(u64::from(stream.id)));
         }
     }
 
@@ -309,6 +316,7 @@ impl Connection {
             Some(place) => {
                 // The client sends nothing more on it.
                 self.streams[place].is_received = true;
+                self.leave_queue(place, bench);
                 self.take_off(place, bench);
                 self.spend(cost::REQUEST, bench)
             }
@@ -390,6 +398,7 @@ impl Connection {
         frame::number(&mut self.control, kind::RST_STREAM, id, code as u32);
         // What was sent of its response is logged, and it counts as ended by us.
         self.streams[place].is_received = false;
+        self.leave_queue(place, bench);
         self.take_off(place, bench);
         self.spend(cost::REQUEST, bench)
     }

@@ -17,14 +17,6 @@ pub(crate) enum Unfit {
     Status(u16),
 }
 
-/// A request that waits for its password to be checked.
-#[derive(Debug)]
-pub(crate) struct Parked {
-    pub(crate) fields: Fields,
-    /// When it was received, for requests that are told; 0 = it is not known.
-    pub(crate) since_ns: u64,
-}
-
 /// Reads the fields of a request of HTTP/2 or HTTP/3, whichever `version` says.
 pub(crate) fn request<'f>(fields: &'f Fields, version: u8, limits: &Limits) -> Result<Request<'f>, Unfit> {
     if fields.is_too_large {

@@ -14,6 +14,7 @@ pub(crate) mod hpack;
 mod huffman;
 mod incoming;
 pub(crate) mod message;
+pub(crate) mod parked;
 mod stream;
 
 pub(crate) use connection::Connection;

@@ -2,7 +2,7 @@
 
 use super::encode;
 use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
-use super::message::Parked;
+use super::parked::Parked;
 use crate::atom::Content;
 use crate::pending::Pending;
 use crate::response::Piece;
@@ -30,7 +30,7 @@ pub(super) struct Stream {
     pub(super) body_unacknowledged: u32,
     pub(super) since_ms: u64,
     pub(super) head_is_sent: bool,
-    /// The request, while its password is being checked; there is no response until then.
+    /// The request, while its password is being checked or it waits for others; there is no response until then.
     pub(super) parked: Option<Box<Parked>>,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Step {
     Moved,
     /// The same, but the windows let it put hardly anything into that frame.
     Dribbled,
-    /// It waits: for windows, for its request's body, or for a password to be checked.
+    /// It waits: for windows, for its request's body, for a password to be checked, or for others to be over.
     Waits,
     /// Its content is not what its head said: there is no honest way to go on.
     Broken,
@@ -50,6 +50,11 @@ pub(super) enum Step {
 impl Stream {
     pub(super) fn is_finished(&self) -> bool {
         self.head_is_sent && self.pending.response.is_finished()
+    }
+
+    /// Whether it waits for others to be over.
+    pub(super) fn waits(&self) -> bool {
+        self.parked.as_ref().is_some_and(|parked| parked.waits)
     }
 
     /// Puts the head into the output, or the next piece of content as far as both windows let it. `table_is_due` says

@@ -1,13 +1,13 @@
 //! A connection of HTTP/3: its streams, what it sends, and what it waits for.
 //!
-//! Its life: *handshake* → *idle* (no streams) → *answering* (until the client takes nothing for too long) → *idle* → …,
-//! then *closed*, in which QUIC alone goes on for a moment. A request that does not come in time, its head or its body, ends
-//! the connection in every phase.
+//! Its life: *handshake* → *idle* (no streams) → *answering* (until the client takes nothing for too long) → *idle* → …;
+//! *queue* while all that is under way waits for others to be over, which has bounds of its own; then *closed*, in which
+//! QUIC alone goes on for a moment. A request that does not come in time, its head or its body, ends the connection in every
+//! phase.
 
 use super::frame::{self, Code, kind};
 use super::hpack::Fields;
 use super::inbound::{Inbound, Opened};
-use super::message::{self, Unfit};
 use super::stream::{Input, Output, Step, Stream};
 use crate::arm_requests::Received;
 use crate::caller::Caller;
@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes given to one connection before the others have their turn.
 const TURN_BYTES_MAX: usize = 512 << 10;
+/// How often a client whose requests wait for others is asked whether it is still there.
+const PING_MS: u64 = 5000;
 
 /// A connection.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub(crate) struct Connection {
     /// The address that the client has shown to be its own in the handshake: one that it moves to later may be anybody's.
     pub(super) peer: SocketAddr,
     /// By which it is known to those who are asked about its requests.
-    number: u64,
+    pub(super) number: u64,
     pub(super) streams: Vec<Stream>,
     /// Where the next turn of streams begins.
     next: usize,
@@ -58,6 +60,7 @@ pub(crate) struct Connection {
     phase: Phase,
     phase_deadline_ms: u64,
     deadline_ms: u64,
+    next_ping_ms: u64,
     /// A response was begun or finished, or some of one taken, since the phase was looked at.
     pub(super) is_new: bool,
 }
@@ -66,6 +69,7 @@ pub(crate) struct Connection {
 enum Phase {
     Handshake,
     Idle,
+    Queue,
     Answering,
 }
 
@@ -93,6 +97,7 @@ impl Connection {
             phase: Phase::Idle,
             phase_deadline_ms: 0,
             deadline_ms: 0,
+            next_ping_ms: 0,
             is_new: true,
         };
         connection.settle_phase(bench);
@@ -117,7 +122,7 @@ impl Connection {
         let state = match () {
             () if self.is_closed => State::Closing,
             () if !self.is_established => State::Reading,
-            () if self.is_parked() => State::Password,
+            () if self.streams.iter().any(|stream| stream.parked.is_some()) => State::Password,
             () if self.is_sending() => State::Sending,
             () => State::Idle,
         };
@@ -126,15 +131,38 @@ impl Connection {
 
     /// Whether a response is being sent.
     pub(crate) fn is_sending(&self) -> bool {
-        !self.streams.is_empty()
+        !self.streams.iter().all(Stream::waits)
     }
 
     /// Whether a stream waits for a password to be checked.
     pub(crate) fn is_parked(&self) -> bool {
-        self.streams.iter().any(|stream| stream.parked.is_some())
+        self.streams.iter().any(|stream| stream.parked.is_some() && !stream.waits())
     }
 
-    /// Looks at the requests that wait again at its next turn.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The number under which a stream waits for others to be over, if any does.
+    pub(crate) fn waits_as(&self) -> Option<u64> {
+        self.streams.iter().any(Stream::waits).then_some(self.number)
+    }
+
+    /// Has the client show that it is there, where nothing is said while its requests wait for others: QUIC would take
+    /// either side's silence for its end. Whether there is something to send.
+    pub(crate) fn ping(&mut self, bench: &Workbench) -> bool {
+        let now_ms = bench.clock.now_ms;
+        if self.next_ping_ms > now_ms || self.waits_as().is_none() {
+            return false;
+        }
+        let silence = bench.timeouts.idle.max(bench.timeouts.stall);
+        let silence_ms = u64::try_from(silence.as_millis()).unwrap_or(u64::MAX);
+        self.next_ping_ms = now_ms + PING_MS.min(silence_ms / 3);
+        self.quic.ping();
+        true
+    }
+
+    /// Looks at the requests that wait for passwords again at its next turn.
     pub(crate) fn resume(&mut self) {
         self.is_resumed = true;
     }
@@ -193,6 +221,7 @@ impl Connection {
             stream.forget_unsent();
             bench.settle_one(&mut stream.pending);
         }
+        bench.forget_waiting(self.number, None);
         self.streams = Vec::new();
         self.spare = Vec::new();
         self.inbound = Vec::new();
@@ -281,6 +310,9 @@ impl Connection {
             let _ = self.quic.send_stream(stream.id).reset(number);
         }
         stream.forget_unsent();
+        if stream.parked.take().is_some() {
+            bench.miss_waiting(self.number, Some(number_of(stream.id)));
+        }
         bench.settle_one(&mut stream.pending);
         self.is_new = true;
     }
@@ -311,24 +343,25 @@ impl Connection {
 
     /// Answers the parked requests whose passwords have been checked.
     fn answer_parked(&mut self, bench: &mut Workbench) {
-        let caller = self.caller();
-        for stream in &mut self.streams {
-            let Some(mut parked) = stream.parked.take() else { continue };
-            match message::request(&parked.fields, 3, &bench.limits) {
-                Ok(request) if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) => {
-                    stream.parked = Some(parked);
-                }
-                Ok(request) => {
-                    self.received = Received::default();
-                    self.received.since(&mut parked.since_ns);
-                    bench.answer(&request, (self.peer, &caller), &mut self.received, &mut stream.pending);
-                }
-                // It was well-formed, but a new configuration may hold it too large.
-                Err(unfit) => {
-                    let status = if let Unfit::Status(status) = unfit { status } else { 400 };
-                    bench.answer_unfit(status, self.peer, &mut stream.pending);
-                }
+        for place in 0..self.streams.len() {
+            if !self.streams[place].waits() {
+                self.look_again(place, bench);
             }
+        }
+    }
+
+    /// Answers a request whose turn it may be among those that wait for others.
+    pub(crate) fn answer_waiting(&mut self, id: u64, bench: &mut Workbench) {
+        if let Some(place) = self.streams.iter().position(|stream| number_of(stream.id) == id) {
+            self.look_again(place, bench);
+        }
+    }
+
+    fn look_again(&mut self, place: usize, bench: &mut Workbench) {
+        let whose = (self.peer, &self.caller(), number_of(self.streams[place].id));
+        let stream = &mut self.streams[place];
+        if let Some(parked) = stream.parked.take() {
+            stream.parked = parked.answer(3, whose, bench, &mut stream.pending);
         }
     }
 
@@ -347,11 +380,13 @@ impl Connection {
     /// Finds out what the connection waits for now, and until when.
     fn settle_phase(&mut self, bench: &Workbench) {
         let timeouts = &bench.timeouts;
-        let is_answering = |stream: &Stream| stream.input != Input::Head && !stream.is_held;
+        let is_answering = |stream: &Stream| stream.input != Input::Head && !stream.is_held && !stream.waits();
         let (phase, timeout) = if !self.is_established {
             (Phase::Handshake, timeouts.head)
         } else if self.streams.iter().any(is_answering) {
             (Phase::Answering, timeouts.stall)
+        } else if self.streams.iter().any(Stream::waits) {
+            (Phase::Queue, Duration::MAX)
         } else {
             (Phase::Idle, timeouts.idle)
         };
@@ -370,6 +405,11 @@ impl Connection {
         });
         self.deadline_ms = of_streams.min().unwrap_or(u64::MAX).min(self.phase_deadline_ms);
     }
+}
+
+/// A stream's number.
+pub(super) fn number_of(id: StreamId) -> u64 {
+    VarInt::from(id).into_inner()
 }
 
 /// Bytes of an integer in its shortest form.

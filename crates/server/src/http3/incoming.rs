@@ -1,10 +1,11 @@
 //! What a client sends, as it is taken up (RFC 9114 sections 4, 6 and 7), each with the errors that it can be.
 
-use super::connection::Connection;
+use super::connection::{Connection, number_of};
 use super::frame::{self, Code, Item, kind};
 use super::hpack::{Bounds, Fields};
 use super::inbound::{Inbound, Taken};
-use super::message::{self, FIELDS_MAX, Parked, Unfit};
+use super::message::{self, FIELDS_MAX, Unfit};
+use super::parked::Parked;
 use super::qpack;
 use super::stream::{Input, Output, Stream};
 use crate::http2::allowance::cost;
@@ -48,9 +49,12 @@ impl Connection {
             ConnectionError::TimedOut => counts.timeouts.add(1),
             _ if !self.is_established => counts.tls_failed.add(1),
             // Who has all of it may leave without a word that it came.
-            _ if self.streams.iter().any(Stream::is_wanting) => counts.connections_broken.add(1),
+            _ if self.streams.iter().any(|stream| stream.is_wanting() && !stream.waits()) => {
+                counts.connections_broken.add(1);
+            }
             _ => {}
         }
+        bench.miss_waiting(self.number, None);
         self.give_up(bench);
     }
 
@@ -103,7 +107,7 @@ impl Connection {
             let _ = self.quic.send_stream(id).reset(code);
             return self.spend(cost::REQUEST, bench);
         }
-        self.next_request = self.next_request.max(u64::from(VarInt::from(id)) + 4);
+        self.next_request = self.next_request.max(number_of(id) + 4);
         let pending = self.spare.pop().unwrap_or_default();
         bench.counts().http3_streams.add(1);
         self.streams.push(Stream::new(id, pending, bench.clock.now_ms));
@@ -251,11 +255,11 @@ impl Connection {
                     // A body that is not wanted is not waited for, nor is one that waits for a word.
                     stream.is_held &= bytes <= bench.limits.body_bytes_max;
                 }
+                let whose = (self.peer, &caller, number_of(stream.id));
                 if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) {
-                    let since_ns = if bench.arm.is_some() { weir_arm::now_ns() } else { 0 };
-                    stream.parked = Some(Box::new(Parked { fields: fields.clone(), since_ns }));
-                } else {
-                    bench.answer(&request, (self.peer, &caller), &mut self.received, &mut stream.pending);
+                    stream.parked = Some(Parked::new(fields, false, bench));
+                } else if !bench.answer(&request, whose, &mut self.received, &mut stream.pending) {
+                    stream.parked = Some(Parked::new(fields, true, bench));
                 }
                 Ok(())
             }

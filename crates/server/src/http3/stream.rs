@@ -2,7 +2,7 @@
 
 use super::encode;
 use super::frame::{self, Reader, kind};
-use super::message::Parked;
+use super::parked::Parked;
 use crate::atom::Content;
 use crate::http2::append;
 use crate::pending::Pending;
@@ -36,7 +36,7 @@ pub(super) struct Stream {
     pub(super) body_expected: Option<u64>,
     pub(super) body_bytes: u64,
     pub(super) since_ms: u64,
-    /// The request, while its password is being checked; there is no response until then.
+    /// The request, while its password is being checked or it waits for others; there is no response until then.
     pub(super) parked: Option<Box<Parked>>,
     /// Bytes of the response that QUIC had no room for.
     unsent: Bytes,
@@ -71,7 +71,7 @@ pub(super) enum Step {
     Moved,
     /// The last of it was.
     Finished,
-    /// It waits: for room, for its request, or for a password to be checked.
+    /// It waits: for room, for its request, for a password to be checked, or for others to be over.
     Waits,
     /// Its content is not what its head said: there is no honest way to go on.
     Broken,
@@ -99,6 +99,11 @@ impl Stream {
             unsent: Bytes::new(),
             is_blocked: false,
         }
+    }
+
+    /// Whether it waits for others to be over.
+    pub(super) fn waits(&self) -> bool {
+        self.parked.as_ref().is_some_and(|parked| parked.waits)
     }
 
     /// Whether it has something to send as soon as there is room.

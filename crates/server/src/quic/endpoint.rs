@@ -10,7 +10,7 @@ use crate::workbench::Workbench;
 use bytes::BytesMut;
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig, Transmit};
 use quinn_udp::RecvMeta;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -37,6 +37,8 @@ pub(crate) struct Endpoint {
     timers: BTreeSet<(Instant, usize)>,
     /// Connections that have something to do.
     due: Vec<usize>,
+    /// Connections with streams that wait for others to be over, by the numbers that the loop has for them.
+    waiting: HashMap<u64, usize>,
     input: Box<[u8]>,
     output: Vec<u8>,
     /// Datagrams in `output` that the socket had no room for. Until it has, nothing else is sent.
@@ -70,6 +72,7 @@ impl Endpoint {
             handshakes: 0,
             timers: BTreeSet::new(),
             due: Vec::new(),
+            waiting: HashMap::new(),
             input: vec![0; RECEPTIONS * RECEPTION_BYTES].into(),
             output: Vec::new(),
             blocked: None,
@@ -258,6 +261,12 @@ impl Endpoint {
         if slot.is_open && slot.connection.is_closed() {
             slot.is_open = false;
             open.leave(slot.connection.peer().ip());
+            self.waiting.remove(&slot.connection.number());
+        }
+        if bench.throttles.is_some()
+            && let Some(number) = slot.connection.waits_as()
+        {
+            self.waiting.insert(number, index);
         }
         let timer = slot.connection.quic.poll_timeout();
         if (slot.connection.quic.is_drained() || timer != slot.timer)
@@ -328,9 +337,27 @@ impl Endpoint {
         self.work(bench, open);
     }
 
+    /// Has a stream look again that has waited for others to be over; its connection has its turn with those that have
+    /// something to do.
+    pub(crate) fn resume_waiting(&mut self, number: u64, stream: u64, bench: &mut Workbench) {
+        let Some(&index) = self.waiting.get(&number) else { return };
+        if let Some(slot) = self.connections[index].as_mut() {
+            slot.connection.answer_waiting(stream, bench);
+            self.wake(index);
+        }
+    }
+
     /// Ends the connections whose deadline has passed.
     pub(crate) fn sweep(&mut self, bench: &mut Workbench, open: &Open) {
         let (now, now_ms) = (Instant::now(), bench.clock.now_ms);
+        let connections = &self.connections;
+        self.waiting
+            .retain(|_, index| connections[*index].as_ref().is_some_and(|slot| slot.connection.waits_as().is_some()));
+        for index in self.waiting.values().copied().collect::<Vec<_>>() {
+            if self.connections[index].as_mut().is_some_and(|slot| slot.connection.ping(bench)) {
+                self.wake(index);
+            }
+        }
         for index in 0..self.connections.len() {
             if let Some(slot) = self.connections[index].as_mut().filter(|slot| slot.connection.is_due(now_ms)) {
                 slot.connection.expire(now, bench);
@@ -373,5 +400,6 @@ impl Endpoint {
         (self.count, self.blocked) = (0, None);
         self.timers.clear();
         self.due.clear();
+        self.waiting.clear();
     }
 }

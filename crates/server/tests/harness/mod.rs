@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod certificate;
+pub(crate) mod python;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

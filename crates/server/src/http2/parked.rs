@@ -1,0 +1,58 @@
+//! A request of HTTP/2 or HTTP/3 that cannot be answered yet, while the other streams of its connection go on.
+
+use super::hpack::Fields;
+use super::message::{Unfit, request};
+use crate::arm_requests::Received;
+use crate::caller::Caller;
+use crate::pending::Pending;
+use crate::workbench::Workbench;
+use std::net::SocketAddr;
+
+/// A request that waits for its password to be checked, or for others to be over.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    fields: Fields,
+    /// When it was received, for requests that are told; 0 = it is not known.
+    since_ns: u64,
+    /// It waits for others to be over.
+    pub(crate) waits: bool,
+}
+
+impl Parked {
+    #[cold]
+    pub(crate) fn new(fields: &Fields, waits: bool, bench: &Workbench) -> Box<Self> {
+        let since_ns = if bench.arm.is_some() { weir_arm::now_ns() } else { 0 };
+        Box::new(Self { fields: fields.clone(), since_ns, waits })
+    }
+
+    /// Answers it, unless it has to wait on.
+    pub(crate) fn answer(
+        mut self: Box<Self>,
+        version: u8,
+        (peer, caller, stream): (SocketAddr, &Caller<'_>, u64),
+        bench: &mut Workbench,
+        pending: &mut Pending,
+    ) -> Option<Box<Self>> {
+        let waits = match request(&self.fields, version, &bench.limits) {
+            // Its place among those that wait is kept.
+            Ok(request) if bench.front.must_wait(&request, peer.ip(), &bench.clock) => false,
+            Ok(request) => {
+                let (mut received, mut since_ns) = (Received::default(), self.since_ns);
+                received.since(&mut since_ns);
+                if bench.answer(&request, (peer, caller, stream), &mut received, pending) {
+                    return None;
+                }
+                true
+            }
+            // It was well-formed, but a new configuration may hold it too large.
+            Err(unfit) => {
+                bench.forget_waiting(caller.connection, Some(stream));
+                let status = if let Unfit::Status(status) = unfit { status } else { 400 };
+                bench.answer_unfit(status, peer, pending);
+                return None;
+            }
+        };
+        self.waits = waits;
+        Some(self)
+    }
+}
