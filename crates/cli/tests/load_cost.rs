@@ -6,6 +6,7 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use support::alone;
+use weir_testkit::counts::{settled, total, within};
 use weir_testkit::{Nghttpd, RunningServer, Site, WeirServe, require};
 
 /// Instructions of the loop itself for each request over a kept connection, through epoll (which callgrind knows only
@@ -56,9 +57,13 @@ fn a_request_takes_no_more_instructions_than_before() {
         return;
     }
     let (server, _site) = server();
-    let each = instructions(&server.url("/a.txt"), "weir_load::engine::Engine::run*", &["--io", "epoll"]);
-    eprintln!("{each:.0} instructions a request");
-    assert!(each > 100.0 && each < MOST_INSTRUCTIONS, "{each:.0} instructions a request");
+    settled(|least| {
+        let each = least.each("all", (FEW, MORE), |requests| {
+            instructions(&server.url("/a.txt"), "weir_load::engine::Engine::run*", requests, &["--io", "epoll"])
+        });
+        eprintln!("{each:.0} instructions a request");
+        within("instructions a request", each, 100.0, MOST_INSTRUCTIONS)
+    });
 }
 
 #[test]
@@ -70,36 +75,34 @@ fn a_request_of_http2_takes_no_more_instructions_than_before() {
     let (server, _site) = server_of_http2();
     for (streams, most) in MOST_INSTRUCTIONS_OF_HTTP2 {
         let how = ["--http2", "--streams", streams];
-        let each = instructions(&server.url("/a.txt"), "weir_load::http2::engine::Engine::run*", &how);
-        eprintln!("{streams} streams: {each:.0} instructions a request");
-        assert!(each > 100.0 && each < most, "{streams} streams: {each:.0} instructions a request");
+        settled(|least| {
+            let each = least.each("all", (FEW, MORE), |requests| {
+                instructions(&server.url("/a.txt"), "weir_load::http2::engine::Engine::run*", requests, &how)
+            });
+            eprintln!("{streams} streams: {each:.0} instructions a request");
+            within(&format!("{streams} streams, instructions a request"), each, 100.0, most)
+        });
     }
 }
 
-/// The instructions of a function and all that it calls, for each further request.
-fn instructions(url: &str, function: &str, how: &[&str]) -> f64 {
+/// The instructions of a function and all that it calls, for so many requests.
+fn instructions(url: &str, function: &str, requests: u64, how: &[&str]) -> u64 {
     let folder = tempfile::tempdir().expect("a directory");
-    let instructions = |requests: u64| {
-        let to = folder.path().join(requests.to_string());
-        // The name of the file is part of its option.
-        let (file, function) =
-            (format!("--callgrind-out-file={}", to.display()), format!("--toggle-collect={function}"));
-        let status = Command::new("valgrind")
-            // Only what the loop does: the report at the end costs more the longer the longest answer took.
-            .args(["--tool=callgrind", "-q", &function, &file])
-            .arg(env!("CARGO_BIN_EXE_weir"))
-            .args(["load", url, "-q", "-c", "1", "-n", &requests.to_string()])
-            .args(how)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .expect("valgrind starts");
-        assert!(status.success(), "valgrind ended with {status}");
-        let text = std::fs::read_to_string(&to).expect("callgrind's file");
-        let total = text.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
-        total.and_then(|total| total.trim().parse::<f64>().ok()).expect("a total")
-    };
-    (instructions(FEW + MORE) - instructions(FEW)) / MORE as f64
+    let to = folder.path().join("counts");
+    // The name of the file is part of its option.
+    let (file, function) = (format!("--callgrind-out-file={}", to.display()), format!("--toggle-collect={function}"));
+    let status = Command::new("valgrind")
+        // Only what the loop does: the report at the end costs more the longer the longest answer took.
+        .args(["--tool=callgrind", "-q", &function, &file])
+        .arg(env!("CARGO_BIN_EXE_weir"))
+        .args(["load", url, "-q", "-c", "1", "-n", &requests.to_string()])
+        .args(how)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("valgrind starts");
+    assert!(status.success(), "valgrind ended with {status}");
+    total(&std::fs::read_to_string(&to).expect("callgrind's file"))
 }
 
 /// All system calls of all threads by strace's own count.
@@ -123,10 +126,13 @@ fn a_request_takes_no_more_system_calls_than_it_must() {
     // Sent, waited for and received; through io_uring all of that is one call. The sweeps are a call each 100 ms, which
     // is little even under strace.
     for (io, most) in [("epoll", 3.0), ("io_uring", 1.0)] {
-        let calls = |requests| system_calls(folder.path(), &server.url("/a.txt"), requests, &["--io", io]);
-        let each = (calls(FEW + MORE) - calls(FEW)) as f64 / MORE as f64;
-        eprintln!("{io}: {each:.3} system calls a request");
-        assert!(each > 0.9 * most && each < most + 0.1, "{io}: {each:.3} system calls a request");
+        settled(|least| {
+            let each = least.each("strace", (FEW, MORE), |requests| {
+                system_calls(folder.path(), &server.url("/a.txt"), requests, &["--io", io])
+            });
+            eprintln!("{io}: {each:.3} system calls a request");
+            within(io, each, 0.9 * most, most + 0.1)
+        });
     }
 }
 
@@ -142,9 +148,12 @@ fn requests_of_http2_share_their_system_calls() {
     // or twice that where the server answers in two writes.
     for (streams, most) in [("1", 3.1), ("32", 0.2)] {
         let how = ["--http2", "--streams", streams];
-        let calls = |requests| system_calls(folder.path(), &server.url("/a.txt"), requests, &how);
-        let each = (calls(FEW + MORE) - calls(FEW)) as f64 / MORE as f64;
-        eprintln!("{streams} streams: {each:.3} system calls a request");
-        assert!(each > 0.05 && each < most, "{streams} streams: {each:.3} system calls a request");
+        settled(|least| {
+            let each = least.each("strace", (FEW, MORE), |requests| {
+                system_calls(folder.path(), &server.url("/a.txt"), requests, &how)
+            });
+            eprintln!("{streams} streams: {each:.3} system calls a request");
+            within(&format!("{streams} streams, system calls a request"), each, 0.05, most)
+        });
     }
 }

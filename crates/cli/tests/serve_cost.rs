@@ -6,6 +6,7 @@ mod support;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use support::{alone, planted::wait_for};
+use weir_testkit::counts::{settled, total, within};
 use weir_testkit::{Certificate, free_port, require};
 
 /// Requests of the shorter run, and how many more the longer one has.
@@ -58,15 +59,14 @@ fn a_request_takes_no_more_instructions_than_before() {
         return;
     }
     for way in WAYS {
-        let count = |requests| {
-            let by = ["valgrind", "--tool=callgrind", "-q", "--callgrind-out-file={}"];
-            let text = through(&by, &way, &Asked { file: "a.txt", connections: 1, requests });
-            let total = text.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: ")));
-            total.and_then(|total| total.trim().parse::<f64>().ok()).expect("a total")
-        };
-        let each = (count(FEW + MORE) - count(FEW)) / MORE as f64;
-        eprintln!("{}: {each:.0} instructions a request", way.name);
-        assert!(each > 500.0 && each < way.instructions, "{}: {each:.0} instructions a request", way.name);
+        settled(|least| {
+            let each = least.each("callgrind", (FEW, MORE), |requests| {
+                let by = ["valgrind", "--tool=callgrind", "-q", "--callgrind-out-file={}"];
+                total(&through(&by, &way, &Asked { file: "a.txt", connections: 1, requests }))
+            });
+            eprintln!("{}: {each:.0} instructions a request", way.name);
+            within(way.name, each, 500.0, way.instructions)
+        });
     }
 }
 
@@ -77,13 +77,13 @@ fn a_request_takes_no_more_system_calls_than_it_must() {
         return;
     }
     for way in WAYS {
-        let count = |requests| {
-            // What threads say to each other is a matter of time, not of requests.
-            calls_of(&way, &Asked { file: "a.txt", connections: 1, requests }, "total")
-        };
-        let each = (count(FEW + MORE) - count(FEW)) / MORE as f64;
-        eprintln!("{}: {each:.3} system calls a request", way.name);
-        assert!(each > 0.8 * way.calls && each < way.calls + 0.1, "{}: {each:.3} system calls a request", way.name);
+        settled(|least| {
+            let each = least.each("strace", (FEW, MORE), |requests| {
+                calls_of(&way, &Asked { file: "a.txt", connections: 1, requests }, "total")
+            });
+            eprintln!("{}: {each:.3} system calls a request", way.name);
+            within(way.name, each, 0.8 * way.calls, way.calls + 0.1)
+        });
     }
 }
 
@@ -95,24 +95,29 @@ fn a_large_file_is_sent_in_few_large_pieces() {
     }
     for (io, connections) in [("epoll", 1), ("auto", 10)] {
         let way = Way { io, ..WAYS[0] };
-        let count = |requests, name| calls_of(&way, &Asked { file: "large.bin", connections, requests }, name);
-        let each = |name| (count(250, name) - count(50, name)) / 200.0;
-        let (all, pieces) = (each("total"), each("sendfile"));
-        eprintln!(
-            "{io}, {connections} connections: {all:.2} system calls a response of 3.9 MB, {pieces:.2} of them pieces"
-        );
-        assert!((8.0..8.5).contains(&pieces), "{pieces:.2} pieces a response");
-        assert!(all < LARGE_CALLS_MAX, "{all:.2} system calls a response");
+        settled(|least| {
+            let mut each = |name: &str| {
+                least.each(name, (50, 200), |requests| {
+                    calls_of(&way, &Asked { file: "large.bin", connections, requests }, name)
+                })
+            };
+            let (all, pieces) = (each("total"), each("sendfile"));
+            eprintln!(
+                "{io}, {connections} connections: {all:.2} system calls a response of 3.9 MB, {pieces:.2} of them pieces"
+            );
+            within("pieces of a response", pieces, 7.999, 8.5)?;
+            within("system calls of a response", all, pieces, LARGE_CALLS_MAX)
+        });
     }
 }
 
 /// How many calls of a name a server has made that has answered so many requests.
-fn calls_of(way: &Way, asked: &Asked, name: &str) -> f64 {
+fn calls_of(way: &Way, asked: &Asked, name: &str) -> u64 {
     // What threads say to each other is a matter of time, not of requests.
     let text = through(&["strace", "-f", "-c", "-e", "trace=!futex", "-o", "{}"], way, asked);
     let row = text.lines().rev().find(|line| line.split_whitespace().last() == Some(name));
     // % time, seconds, usecs/call, calls, errors if there were any, the name.
-    row.and_then(|row| row.split_whitespace().nth(3)?.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name}: {text}"))
+    row.and_then(|row| row.split_whitespace().nth(3)?.parse().ok()).unwrap_or_else(|| panic!("{name}: {text}"))
 }
 
 /// What a server is asked for.

@@ -20,6 +20,7 @@
 pub mod browser;
 pub mod client;
 pub mod clock;
+pub mod counts;
 pub mod namespace;
 pub mod require;
 pub mod seeded;
