@@ -30,19 +30,22 @@ impl Child {
             // SAFETY: the descriptor was made above and nobody else owns it.
             start.stdout(unsafe { <Stdio as std::os::fd::FromRawFd>::from_raw_fd(stderr) });
         }
-        // SAFETY: prctl is async-signal-safe; the child dies with us even when we are killed.
+        let guardian = Guardian::start(None, &[], None).ok();
+        let join = guardian.as_ref().map(Guardian::joining);
+        let us = std::process::id();
+        // SAFETY: all that is called is async-signal-safe; the child dies with us even when we are killed.
         unsafe {
-            start.pre_exec(|| {
+            start.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-                Ok(())
+                if libc::getppid() as u32 != us {
+                    // We were killed before the line above.
+                    libc::_exit(127);
+                }
+                join.as_ref().map_or(Ok(()), |join| join())
             })
         };
-        let guardian = Guardian::start(None, &[], None).ok();
         let process =
             start.spawn().with_context(|| format!("cannot start {program:?}; is it installed and in PATH?"))?;
-        if let Some(guardian) = &guardian {
-            guardian.watch(process.id().cast_signed());
-        }
         Ok(Self { process, guardian, stopped: false })
     }
 

@@ -188,9 +188,14 @@ fn a_disk_that_stalls_holds_up_no_response() {
     signal(libc::SIGCONT);
     // Of what waits, some half a megabyte, enough is written that there is room again.
     wait_until("the disk goes on", || written() > before + (256 << 10));
-    serving.ask(1000);
+    // It goes on as fast as it can, and where that is slow some lines more find no room.
+    wait_until("a last line is written", || {
+        serving.ask(1000);
+        std::thread::sleep(Duration::from_millis(300));
+        std::fs::read_to_string(&log).is_ok_and(|text| text.ends_with("n999\"\n"))
+    });
     let (requests, dropped) = serving.stop();
     let text = std::fs::read_to_string(&log).expect("reads");
-    assert_eq!((requests, whole_lines(&text) + dropped), (32_000, 32_000));
-    assert!(dropped > 0 && text.ends_with("n999\"\n"), "{dropped} dropped; {:?}", text.lines().last());
+    assert_eq!(whole_lines(&text) + dropped, requests);
+    assert!(dropped > 0 && requests >= 32_000, "{dropped} dropped of {requests}");
 }

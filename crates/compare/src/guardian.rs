@@ -65,6 +65,25 @@ impl Guardian {
         self.order(pid);
     }
 
+    /// What a child calls between fork and exec so that its process group is watched from before it is anything: were it
+    /// watched by our word, we could be killed in between. The guardian has to be there until the child is.
+    pub fn joining(&self) -> impl Fn() -> io::Result<()> + Send + Sync + 'static {
+        let pipe = self.orders.as_ref().map(AsRawFd::as_raw_fd);
+        move || {
+            // SAFETY: all calls are allowed between fork and exec, on a descriptor that was inherited and four bytes of ours.
+            // Where the guardian was killed the write fails, which is no reason to die of it.
+            unsafe {
+                let order = libc::getpid().to_ne_bytes();
+                let before = libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+                if let Some(pipe) = pipe {
+                    libc::write(pipe, order.as_ptr().cast(), order.len());
+                }
+                libc::signal(libc::SIGPIPE, before);
+            }
+            Ok(())
+        }
+    }
+
     /// From now on it is not: its number may soon be somebody else's.
     pub fn release(&self, pid: libc::pid_t) {
         self.order(-pid);
@@ -190,6 +209,17 @@ mod tests {
         assert!(released.try_wait().expect("our child").is_none());
         released.kill().expect("our child");
         released.wait().expect("our child");
+    }
+
+    #[test]
+    fn a_child_that_joins_by_itself_ends_with_us() {
+        let guardian = Guardian::start(None, &[], None).expect("a fork");
+        let mut sleeper = Command::new("sleep");
+        // SAFETY: it is made for this place.
+        unsafe { sleeper.arg("60").process_group(0).pre_exec(guardian.joining()) };
+        let mut sleeper = sleeper.spawn().expect("sleep is there");
+        drop(guardian);
+        assert_eq!(sleeper.wait().expect("our child").signal(), Some(libc::SIGKILL));
     }
 
     #[test]

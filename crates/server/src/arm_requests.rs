@@ -172,11 +172,12 @@ impl ArmRequests {
         received: &mut Received,
     ) -> Told {
         let begun_ns = std::mem::take(&mut received.begun_ns);
-        if received.ns == 0 {
-            received.ns = weir_arm::now_ns();
-        }
+        // Before the clock is asked, which is dearer than this.
         if !weir_arm::listening() {
             return Told::default();
+        }
+        if received.ns == 0 {
+            received.ns = weir_arm::now_ns();
         }
         if let Some(known) = self.known.get(request.target.as_bytes()) {
             return self.begin_named(request, *known, request.target.as_bytes(), peer, [begun_ns, received.ns]);
