@@ -500,7 +500,9 @@ impl<'a> Engine<'a> {
             // Each response of a director's has a time of its own to come.
             connection.batch.started_ns = self.now_ns;
         }
-        let keep = connection.parser.keep_alive() && connection.unsent == 0;
+        let asked = self.plan.asks.entry(over.batch.ask);
+        let keeps_open = connection.parser.keep_alive() && connection.unsent == 0;
+        let keep = keeps_open && reusable && asked.keep_alive;
         connection.responses += 1;
         connection.batch.left -= 1;
         connection.batch.answered += 1;
@@ -508,15 +510,17 @@ impl<'a> Engine<'a> {
         self.outstanding -= 1;
         if connection.batch.left > 0 {
             connection.await_next(&self.plan.asks);
-            if !keep {
+            if !keeps_open {
                 self.fail(slot, Outcome::Closed);
             }
         } else if over.batch.session != 0 {
-            self.burst_answered(slot, keep && reusable && self.plan.asks.entry(over.batch.ask).keep_alive);
-        } else if keep && reusable && self.plan.asks.entry(over.batch.ask).keep_alive {
+            self.burst_answered(slot, keep);
+        } else if keep {
             let host = connection.host;
             match self.next_batch(host) {
-                Some(batch) if self.plan.asks.entry(batch.ask).host == host => self.begin(slot, batch),
+                Some(batch) if batch.ask == over.batch.ask || self.plan.asks.entry(batch.ask).host == host => {
+                    self.begin(slot, batch);
+                }
                 Some(batch) => {
                     self.rest(slot);
                     self.issue(batch);

@@ -16,6 +16,9 @@ use weir_testkit::{Apache, Certificate, Nghttpd, Nginx, free_port, require};
 /// Requests of a load, and how many may be under way.
 const REQUESTS: u64 = 500;
 const AT_A_TIME: u32 = 5;
+/// Connections that may still wait for their end when the load is over, and are closed from here then: as many as there is
+/// room for at so many at a time.
+const OPEN_AT_THE_END: usize = 64;
 
 fn once(mut options: Options) -> Options {
     options.stop = StopRule::Requests(REQUESTS);
@@ -186,9 +189,9 @@ fn check(port: u16, encrypted: bool) {
         (after.0 - before.0.min(after.0), after.1 - before.1.min(after.1))
     };
     // The server has closed first, but for those that were open at the end; it may yet be at the last.
-    let wanted = if encrypted { REQUESTS as usize } else { 0 };
+    let wanted = if encrypted { REQUESTS as usize - OPEN_AT_THE_END } else { 0 };
     let deadline = Instant::now() + Duration::from_secs(5);
-    while busy_since().1 + (AT_A_TIME as usize) < wanted && Instant::now() < deadline {
+    while busy_since().1 < wanted && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
     }
     let (ours, theirs) = busy_since();
@@ -201,8 +204,8 @@ fn check(port: u16, encrypted: bool) {
     assert!(told.iter().all(|request| request.opened_connection && request.http_version == 2), "{url}");
     // Whole responses from the begin of the handshake, whose time is known.
     assert!(report.latency_uncorrected.min() > report.connect.min(), "{url}");
-    assert!(ours <= AT_A_TIME as usize, "{url}: {ours} ports are busy here");
-    assert!(theirs + AT_A_TIME as usize >= wanted, "{url}: {theirs} there");
+    assert!(ours <= OPEN_AT_THE_END, "{url}: {ours} ports are busy here");
+    assert!(theirs >= wanted, "{url}: {theirs} there");
     assert_eq!((report.handshakes.full, report.handshakes.resumed), (if encrypted { REQUESTS } else { 0 }, 0), "{url}");
 
     if encrypted {
