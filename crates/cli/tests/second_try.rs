@@ -39,7 +39,10 @@ impl Trial {
         };
         place("Cargo.toml", MANIFEST);
         place("src/lib.rs", &format!("#[cfg(test)]\nmod unit {{{}}}\n", tests("within", &["small"])));
-        place("tests/real.rs", &tests("servers", &["one", "two", "three", "four", "five", "six"]));
+        place(
+            "tests/real.rs",
+            &tests("servers", &["one", "two", "three", "four", "five", "six", "eight", "nine", "ten"]),
+        );
         place("tests/other.rs", &tests("servers", &["seven"]));
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/test");
         fs::create_dir(folder.path().join("scripts")).expect("a folder");
@@ -68,16 +71,16 @@ impl Trial {
 fn what_failed_is_tried_once_more_and_named() {
     let trial = Trial::new();
     let (output, end) = trial.run(&[]);
-    assert!(output.status.success() && end == ["8 passed, 0 failed, 0 skipped"], "{output:?}");
+    assert!(output.status.success() && end == ["11 passed, 0 failed, 0 skipped"], "{output:?}");
 
     let (output, end) = trial.run(&[("FAIL_ONCE", "two seven")]);
-    let expected = ["second try: servers::seven", "second try: servers::two", "8 passed, 0 failed, 0 skipped"];
+    let expected = ["second try: servers::seven", "second try: servers::two", "11 passed, 0 failed, 0 skipped"];
     assert!(output.status.success() && end == expected, "{end:?} {output:?}");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("test result: FAILED. 5 passed; 1 failed") && said.contains("the first time"), "{said}");
+    assert!(said.contains("test result: FAILED. 8 passed; 1 failed") && said.contains("the first time"), "{said}");
 
     let (output, end) = trial.run(&[("FAIL", "two"), ("FAIL_ONCE", "five")]);
-    let expected = ["second try: servers::five", "7 passed, 1 failed, 0 skipped"];
+    let expected = ["second try: servers::five", "10 passed, 1 failed, 0 skipped"];
     assert!(output.status.code() == Some(101) && end == expected, "{end:?} {output:?}");
 }
 
@@ -85,11 +88,11 @@ fn what_failed_is_tried_once_more_and_named() {
 fn what_cannot_be_chance_is_not_tried_again() {
     let trial = Trial::new();
     for (fails, expected) in [
-        // More than five, of which each would pass.
-        (("FAIL_ONCE", "one two three four five six"), "2 passed, 6 failed, 0 skipped"),
-        (("FAIL_ONCE", "small"), "7 passed, 1 failed, 0 skipped"),
+        // More than eight, of which each would pass.
+        (("FAIL_ONCE", "one two three four five six eight nine ten"), "2 passed, 9 failed, 0 skipped"),
+        (("FAIL_ONCE", "small"), "10 passed, 1 failed, 0 skipped"),
         // Its program counts no tests.
-        (("CRASH", "seven"), "7 passed, 1 failed, 0 skipped"),
+        (("CRASH", "seven"), "10 passed, 1 failed, 0 skipped"),
     ] {
         let (output, end) = trial.run(&[fails]);
         assert!(output.status.code() == Some(101) && end == [expected], "{fails:?}: {end:?} {output:?}");
