@@ -83,6 +83,11 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "ADDR")]
     listen: Vec<ListenAddr>,
 
+    /// Take the listening sockets of a running `weir serve` over, and have it end once this one serves: nobody who
+    /// connects meanwhile is refused. To be root, or that server's user
+    #[arg(long, value_name = "PID")]
+    take_over: Option<u32>,
+
     /// Certificate in PEM, with those that lead to its authority; --listen speaks TLS then. Repeatable: a client gets the one for the name that it asks for, else the first
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Vec<PathBuf>,
@@ -262,6 +267,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             | BindError::RootNotDirectory { .. }
             | BindError::NoAddress
             | BindError::NotForQuic { .. }
+            | BindError::NothingTaken { .. }
+            | BindError::QuicTakenOver
             | BindError::QuicWithoutTls),
         ) => {
             eprintln!("weir serve: {error}");
@@ -382,6 +389,7 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
         options.listen_quic = args.listen_quic;
     }
     options.http3 |= args.http3;
+    options.take_over = args.take_over;
     if !args.tls_cert.is_empty() {
         let pairs = args.tls_cert.into_iter().zip(args.tls_key);
         options.certificates = pairs.map(|(certificate, key)| CertificateFiles::new(certificate, key)).collect();

@@ -513,6 +513,7 @@ pages_run! {
     record_a_session_runs: "docs/record-a-session.md",
     serve_files_runs: "docs/serve-files.md",
     serve_a_site_runs: "docs/serve-a-site.md",
+    upgrade_the_server_runs: "docs/upgrade-the-server.md",
     adapt_a_server_runs: "docs/adapt-a-server.md",
     write_a_policy_runs: "docs/write-a-policy.md",
     variants_runs: "docs/variants.md",

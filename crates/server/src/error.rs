@@ -54,6 +54,31 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// The sockets of the server that is to be followed cannot be had.
+    #[error(
+        "cannot take sockets over from process {pid}: {source}; give the number of a running server, and be root or its user"
+    )]
+    Predecessor {
+        /// The process.
+        pid: u32,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The server that is to be followed listens at none of the addresses.
+    #[error(
+        "process {pid} listens {listens}, and this server nowhere there; give the same --listen, or another process"
+    )]
+    NothingTaken {
+        /// The process.
+        pid: u32,
+        /// Where it listens, in words.
+        listens: String,
+    },
+    /// HTTP/3 cannot be taken over.
+    #[error(
+        "HTTP/3 cannot be taken over, as its datagrams go to whoever has begun the connection; leave it out, or end the other server first"
+    )]
+    QuicTakenOver,
     /// A descriptor that was given to this process is no listening socket.
     #[error("cannot listen on descriptor {fd}: {source}; give the number of a listening socket")]
     Inherited {
@@ -180,6 +205,14 @@ pub enum RunError {
     /// A thread for a loop could not be started.
     #[error("cannot start a thread for an event loop: {source}; lower the number of loops")]
     Thread {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The server that is to be followed could not be asked to end.
+    #[error("cannot end process {pid}: {source}; end it yourself and start this server again")]
+    Predecessor {
+        /// The process.
+        pid: u32,
         /// What the system said.
         source: io::Error,
     },

@@ -471,6 +471,10 @@ impl EventLoop {
             // As much as the kernel's queue can hold; without anything in it a call costs next to nothing.
             (0..BACKLOG_MAX / ACCEPTS_MAX).for_each(|_| self.accept(listener_token(i)));
         }
+        for listener in &self.listeners {
+            // Where another server has the socket, too, it would be told of as long as that one runs.
+            let _ = self.epoll.remove(listener.socket.as_raw_fd());
+        }
         self.listeners.clear();
         self.paused_until_ms = None;
         let stop_ms = u64::try_from(self.bench.timeouts.stop.as_millis()).unwrap_or(u64::MAX);

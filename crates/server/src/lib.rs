@@ -93,6 +93,7 @@ mod media_type;
 mod options;
 mod pending;
 mod per_address;
+mod predecessor;
 mod quic;
 mod range;
 mod reload;

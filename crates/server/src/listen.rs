@@ -2,6 +2,7 @@
 //! were open already are shared by all loops.
 
 use crate::error::{BindError, ListenAddrError};
+use crate::predecessor::Predecessor;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::fmt;
 use std::io;
@@ -145,30 +146,43 @@ impl FromStr for ListenAddr {
 }
 
 /// Opens the sockets of `loops` loops; the result has a list for each loop, in the order of `listen`, which says of each
-/// address whether TLS is spoken there.
-pub(crate) fn open(listen: &[(&ListenAddr, bool)], loops: usize) -> Result<Vec<Vec<Listener>>, BindError> {
+/// address whether TLS is spoken there. What `predecessor` has at an address is taken in place of a new socket.
+pub(crate) fn open(
+    listen: &[(&ListenAddr, bool)],
+    loops: usize,
+    predecessor: &mut Option<Predecessor>,
+) -> Result<Vec<Vec<Listener>>, BindError> {
     let mut opened: Vec<Vec<Listener>> = (0..loops).map(|_| Vec::new()).collect();
     for (wanted, is_secure) in listen {
         let mut sockets: Vec<Vec<Socket>> = Vec::new();
         match wanted {
             ListenAddr::Every { port } => {
                 let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-                sockets.push(match open_each(both, loops) {
-                    // A machine without IPv6 says one of these; then IPv4 alone is every interface.
-                    Err(BindError::Listen { .. } | BindError::AddressNotHere { .. }) => {
-                        open_each(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)), loops)?
-                    }
-                    outcome => outcome?,
-                });
+                let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
+                let taken = [both, v4].into_iter().flat_map(|addr| take(addr, loops, predecessor).transpose());
+                let taken: Vec<_> = taken.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+                if !taken.is_empty() {
+                    sockets.extend(taken);
+                } else {
+                    sockets.push(match open_each(both, loops) {
+                        // A machine without IPv6 says one of these; then IPv4 alone is every interface.
+                        Err(BindError::Listen { .. } | BindError::AddressNotHere { .. }) => open_each(v4, loops)?,
+                        outcome => outcome?,
+                    });
+                }
             }
             ListenAddr::Each(addrs) => {
                 for addr in addrs {
-                    sockets.push(open_each(*addr, loops)?);
+                    match take(*addr, loops, predecessor)? {
+                        Some(taken) => sockets.extend(taken),
+                        None => sockets.push(open_each(*addr, loops)?),
+                    }
                 }
             }
             ListenAddr::Unix(path) => {
                 let failed = |source| BindError::ListenUnix { path: path.clone(), source };
-                let socket = open_unix(path).map_err(failed)?;
+                let taken = predecessor.as_mut().and_then(|predecessor| predecessor.at_path(path));
+                let socket = taken.map_or_else(|| open_unix(path), Ok).map_err(failed)?;
                 sockets.push(share(socket, loops).map_err(failed)?);
             }
             ListenAddr::Inherited(fd) => {
@@ -220,6 +234,37 @@ fn open_each(addr: SocketAddr, loops: usize) -> Result<Vec<Socket>, BindError> {
         sockets.push(socket);
     }
     Ok(sockets)
+}
+
+/// What another server has at an address, as rows of a socket for each loop: each of its sockets has who waits there, so
+/// that none may be left out. None if there is nothing.
+fn take(
+    addr: SocketAddr,
+    loops: usize,
+    predecessor: &mut Option<Predecessor>,
+) -> Result<Option<Vec<Vec<Socket>>>, BindError> {
+    let mut taken = predecessor.as_mut().map(|predecessor| predecessor.at(addr)).unwrap_or_default();
+    if taken.is_empty() {
+        return Ok(None);
+    }
+    let failed = |source| failure(addr, source);
+    for socket in &taken {
+        socket.set_nonblocking(true).map_err(failed)?;
+    }
+    let missing = taken.len().next_multiple_of(loops) - taken.len();
+    for place in 0..missing {
+        // Where the other one does not share its port, a loop has to share a socket.
+        let fresh = open_socket(addr, false).or_else(|_| taken[place % taken.len()].try_clone());
+        taken.push(fresh.map_err(failed)?);
+    }
+    let mut rows: Vec<Vec<Socket>> = Vec::new();
+    for socket in taken {
+        match rows.last_mut().filter(|row| row.len() < loops) {
+            Some(row) => row.push(socket),
+            None => rows.push(vec![socket]),
+        }
+    }
+    Ok(Some(rows))
 }
 
 /// Why an address cannot be listened on.
@@ -331,9 +376,9 @@ mod tests {
     #[test]
     fn a_port_that_another_server_shares_is_reported_as_taken() {
         let any: ListenAddr = "127.0.0.1:0".parse().expect("an address");
-        let ours = open(&[(&any, false)], 2).expect("two loops");
+        let ours = open(&[(&any, false)], 2, &mut None).expect("two loops");
         let addr = ours[0][0].socket.local_addr().expect("bound").as_socket().expect("TCP");
         assert_eq!(ours[1][0].socket.local_addr().expect("bound").as_socket(), Some(addr));
-        assert!(matches!(open(&[(&addr.into(), false)], 2), Err(BindError::AddressTaken { .. })));
+        assert!(matches!(open(&[(&addr.into(), false)], 2, &mut None), Err(BindError::AddressTaken { .. })));
     }
 }

@@ -18,6 +18,9 @@ use std::time::Duration;
 pub struct Options {
     /// Addresses to listen on; each loop listens on all of them. Default: `127.0.0.1:8080`.
     pub listen: Vec<ListenAddr>,
+    /// A process whose listening sockets at these addresses are taken over; once this server runs, it is asked to end
+    /// (SIGTERM). Default: none.
+    pub take_over: Option<u32>,
     /// The directory that is served; nothing outside it is ever opened.
     pub root: PathBuf,
     /// Event loops, each a thread with its own listening sockets, cache and log buffer; at least 1 is run.
@@ -101,6 +104,7 @@ impl Options {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             listen: vec![ListenAddr::default()],
+            take_over: None,
             root: root.into(),
             loops: std::thread::available_parallelism().map_or(1, usize::from),
             reserve_loops: 0,

@@ -18,6 +18,7 @@ use crate::link_prior::Priors;
 use crate::listen::{self, ListenAddr, Listener, Local, LocalAddr};
 use crate::options::{Io, Limits, Options};
 use crate::per_address::PerAddress;
+use crate::predecessor::Predecessor;
 use crate::quic::{self, QuicSocket};
 use crate::reload::{Reloader, Reloads};
 use crate::ring::{self, Ring};
@@ -52,6 +53,7 @@ pub struct Server {
     quic: Option<Arc<quinn_proto::ServerConfig>>,
     log: Option<LogWriter>,
     admin: Option<AdminServer>,
+    predecessor: Option<Predecessor>,
     user: Option<User>,
     started: (Instant, SystemTime),
     counters: Counters,
@@ -100,10 +102,17 @@ impl Server {
         let certificates = is_secure.then(|| Certificates::load(&options.certificates)).transpose()?;
         let tls = certificates.as_ref().map(|certificates| certificates.config().map(Arc::new)).transpose();
         let tls = tls.map_err(|source| TlsError::Setup { source })?;
+        if options.take_over.is_some() && (options.http3 || !options.listen_quic.is_empty()) {
+            return Err(BindError::QuicTakenOver);
+        }
+        let mut predecessor = options.take_over.map(Predecessor::of).transpose()?;
         let listen = options.listen.iter().map(|addr| (addr, is_secure));
         let listen = listen.chain(options.listen_clear.iter().map(|addr| (addr, false)));
-        let sockets = listen::open(&listen.collect::<Vec<_>>(), options.loops)?;
-        let admin = options.admin.as_ref().map(AdminServer::bind).transpose()?;
+        let sockets = listen::open(&listen.collect::<Vec<_>>(), options.loops, &mut predecessor)?;
+        let admin = options.admin.as_ref().map(|admin| AdminServer::bind(admin, predecessor.as_mut())).transpose()?;
+        if let Some(predecessor) = &mut predecessor {
+            (options.notice)(&predecessor.settle()?);
+        }
         let mut locals: Vec<Local> = sockets.first().into_iter().flatten().filter_map(Listener::local_addr).collect();
         let quic_sockets = quic::open(&quic_addresses(&options, &locals)?, options.loops)?;
         let addr = |socket: &QuicSocket| socket.local_addr().map(LocalAddr::Tcp);
@@ -160,6 +169,7 @@ impl Server {
             quic,
             log,
             admin,
+            predecessor,
             user,
             started: (Instant::now(), SystemTime::now()),
             counters,
@@ -259,6 +269,12 @@ impl Server {
         let (io, has_ring) = (self.io(), self.has_ring());
         let Self { options, parts, mut certificates, tls, quic, mut log, admin, counters, reopen, reloader, .. } = self;
         let (connections_max, files_max) = (self.connections_max, self.files_max);
+        if let Some(predecessor) = &self.predecessor {
+            // Before rights are given away with which it could not be told any more. Whoever comes from here on waits in
+            // sockets that both have.
+            let refused = |source| RunError::Predecessor { pid: predecessor.pid(), source };
+            predecessor.end().map_err(refused)?;
+        }
         // Before ARM, which says whose memory it is that it tells from.
         let mut confinement = Confinement::default();
         confine::make_arm_folder(&options);

@@ -6,6 +6,7 @@ use super::status::View;
 use crate::epoll::{Waker, check};
 use crate::error::BindError;
 use crate::listen::{Local, LocalAddr};
+use crate::predecessor::Predecessor;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -65,13 +66,20 @@ struct Visitor {
 }
 
 impl AdminServer {
+    /// Opens the socket, or has that of a server which is to end: until then either of them answers.
+    ///
     /// # Errors
     ///
     /// [`BindError::Admin`]: the system refuses the socket.
-    pub(crate) fn bind(admin: &Admin) -> Result<Self, BindError> {
-        let socket = match admin {
-            Admin::Unix { path, .. } => bind_unix(path),
-            Admin::Tcp { addr, .. } => bind_tcp(&(*addr).into()),
+    pub(crate) fn bind(admin: &Admin, predecessor: Option<&mut Predecessor>) -> Result<Self, BindError> {
+        let taken = predecessor.and_then(|predecessor| match admin {
+            Admin::Unix { path, .. } => predecessor.at_path(path),
+            Admin::Tcp { addr, .. } => predecessor.at(*addr).pop(),
+        });
+        let socket = match (admin, taken) {
+            (_, Some(taken)) => taken.set_nonblocking(true).map(|()| taken),
+            (Admin::Unix { path, .. }, None) => bind_unix(path),
+            (Admin::Tcp { addr, .. }, None) => bind_tcp(&(*addr).into()),
         };
         let socket = socket.map_err(|source| BindError::Admin { addr: admin.to_string(), source })?;
         Ok(Self { socket, token: admin.token().cloned() })

@@ -1,0 +1,178 @@
+//! `weir serve --take-over`: one server follows another at the same addresses, and no client notices.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A server, ended with the test.
+struct Server(Child);
+
+impl Server {
+    fn start(root: &Path, options: &[&str]) -> (Self, String) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("serve")
+            .args(options)
+            .arg(root)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("weir starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it says where it serves");
+        assert!(line.starts_with("serving "), "{line}");
+        (Self(child), line)
+    }
+
+    /// Waits for an end that comes by itself, and what was said until then.
+    fn ended(mut self) -> String {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.0.try_wait().expect("is ours").is_none() {
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(self.0.wait().expect("ended").success());
+        let mut told = String::new();
+        self.0.stderr.take().expect("piped").read_to_string(&mut told).expect("is text");
+        told
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn refused(root: &Path, options: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).arg("serve").args(options).arg(root).output().expect("weir runs")
+}
+
+fn site() -> tempfile::TempDir {
+    let site = tempfile::tempdir().expect("a directory");
+    std::fs::write(site.path().join("a.txt"), "hello").expect("writes");
+    site
+}
+
+fn addr_of(line: &str) -> SocketAddr {
+    let rest = line.split("http://").nth(1).expect("an address");
+    rest.split('/').next().expect("an address").parse().expect("an address")
+}
+
+/// Asks over a connection of its own.
+fn ask(mut stream: impl Read + Write) -> std::io::Result<String> {
+    stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply)?;
+    Ok(reply)
+}
+
+#[test]
+fn servers_follow_each_other_at_all_their_addresses_and_nobody_is_refused() {
+    let (site, folder) = (site(), tempfile::tempdir().expect("a directory"));
+    let (unix, admin) = (folder.path().join("weir.sock"), folder.path().join("admin.sock"));
+    let (unix_addr, admin_addr) = (format!("unix:{}", unix.display()), format!("unix:{}", admin.display()));
+    let with = |listen: &str, more: &[&str], loops: &str| {
+        let mut options = vec!["--listen", listen, "--listen", &unix_addr, "--admin", &admin_addr, "--loops", loops];
+        options.extend(more);
+        Server::start(site.path(), &options)
+    };
+    let (mut serving, line) = with("127.0.0.1:0", &[], "2");
+    let addr = addr_of(&line);
+    let listen = addr.to_string();
+    let (stop, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    let wait_for = |more: u64| {
+        let (aim, deadline) = (asked.load(Ordering::Relaxed) + more, Instant::now() + Duration::from_secs(30));
+        while asked.load(Ordering::Relaxed) < aim {
+            assert!(Instant::now() < deadline, "nobody answers");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    std::thread::scope(|scope| {
+        // A client that fails ends the test at once in place of after a time-out.
+        let client = |connect: &(dyn Fn() -> std::io::Result<String> + Sync)| {
+            while !stop.load(Ordering::Relaxed) {
+                let reply = connect().expect("a client noticed");
+                assert!(reply.ends_with("\r\n\r\nhello"), "a client noticed: {reply:?}");
+                asked.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let threads: Vec<_> = (0..3)
+            .map(|number| {
+                let unix = &unix;
+                scope.spawn(move || match number {
+                    2 => client(&|| ask(UnixStream::connect(unix)?)),
+                    _ => client(&|| ask(TcpStream::connect(addr)?)),
+                })
+            })
+            .collect();
+        // More loops than sockets, fewer, and as many.
+        for loops in ["3", "1", "2", "2", "4", "2"] {
+            wait_for(100);
+            let former = serving.0.id().to_string();
+            let (next, _) = with(&listen, &["--take-over", &former], loops);
+            let told = std::mem::replace(&mut serving, next).ended();
+            assert!(told.contains("stopped after"), "{told}");
+        }
+        wait_for(100);
+        stop.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| thread.join().expect("no client noticed"));
+    });
+    let reply = {
+        let mut stream = UnixStream::connect(&admin).expect("it tells of itself");
+        stream.write_all(b"GET /status.json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("writes");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("answers");
+        reply
+    };
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+    assert!(unix.exists(), "the path is still there");
+}
+
+#[test]
+fn a_response_that_is_under_way_is_finished_by_the_server_that_has_begun_it() {
+    let site = site();
+    let bytes = 64 << 20;
+    std::fs::write(site.path().join("large"), vec![b'x'; bytes]).expect("writes");
+    let (first, line) = Server::start(site.path(), &["--listen", "127.0.0.1:0"]);
+    let addr = addr_of(&line);
+    let mut slow = TcpStream::connect(addr).expect("connects");
+    slow.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("writes");
+    let mut begin = [0; 1024];
+    slow.read_exact(&mut begin).expect("begins");
+    let pid = first.0.id().to_string();
+    let (_second, _) = Server::start(site.path(), &["--listen", &addr.to_string(), "--take-over", &pid]);
+    // The new one answers at once, while the other one is still at the large response.
+    let begun = Instant::now();
+    assert!(ask(TcpStream::connect(addr).expect("connects")).expect("answers").ends_with("hello"));
+    assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the other one");
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).expect("goes on");
+    let head = begin.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+    assert_eq!(begin.len() - head + rest.len(), bytes, "all of it has come");
+    first.ended();
+}
+
+#[test]
+fn what_cannot_be_taken_over_is_told_and_the_other_server_goes_on() {
+    let site = site();
+    let (serving, line) = Server::start(site.path(), &["--listen", "127.0.0.1:0"]);
+    let (addr, pid) = (addr_of(&line), serving.0.id().to_string());
+    let elsewhere = refused(site.path(), &["--listen", "127.0.0.1:0", "--take-over", &pid]);
+    let told = String::from_utf8_lossy(&elsewhere.stderr);
+    assert_eq!(elsewhere.status.code(), Some(2), "{told}");
+    assert!(told.contains(&format!("process {pid} listens at {addr}")), "{told}");
+    let nobody = refused(site.path(), &["--listen", "127.0.0.1:0", "--take-over", "4194305"]);
+    let told = String::from_utf8_lossy(&nobody.stderr);
+    assert_eq!(nobody.status.code(), Some(1), "{told}");
+    assert!(told.contains("from process 4194305: No such process"), "{told}");
+    let quic = refused(site.path(), &["--listen", &addr.to_string(), "--http3", "--take-over", &pid]);
+    let told = String::from_utf8_lossy(&quic.stderr);
+    assert_eq!(quic.status.code(), Some(2), "{told}");
+    assert!(told.contains("HTTP/3 cannot be taken over"), "{told}");
+    assert!(ask(TcpStream::connect(addr).expect("connects")).expect("answers").ends_with("hello"));
+}
