@@ -117,11 +117,13 @@ pub fn trees(roots: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
     found
 }
 
-/// Processes by their name, as the kernel cuts it to 15 characters.
+/// Processes by their name, as the kernel cuts it to 15 characters; without this one, which observes and is no server of
+/// that name.
 #[must_use]
 pub fn named(comm: &str) -> Vec<u32> {
     let cut: String = comm.chars().take(15).collect();
     processes()
+        .filter(|pid| *pid != std::process::id())
         .filter(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == cut))
         .collect()
 }
@@ -223,5 +225,12 @@ mod tests {
         assert!(matches!(Target::of_pid(u32::MAX), Err(TargetError::NoPid(_))));
         let error = Target::of_comm("no-such-server").expect_err("nothing of that name");
         assert!(error.to_string().contains("no-such-server"));
+    }
+
+    #[test]
+    fn whoever_looks_for_a_name_that_is_its_own_is_not_found() {
+        let own = fs::read_to_string("/proc/self/comm").expect("readable");
+        let found = named(own.trim_end());
+        assert!(!found.contains(&std::process::id()), "{found:?}");
     }
 }

@@ -110,9 +110,15 @@ impl Drop for Child {
     }
 }
 
-/// Whether a process is there.
+/// Whether a process runs. One that has ended and that nobody has waited for is still listed, as a zombie; so is the
+/// first thread of one whose other threads go on.
 pub(crate) fn lives(pid: u32) -> bool {
-    std::path::Path::new("/proc").join(pid.to_string()).exists()
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The name stands in parentheses and may hold anything: fields are counted behind the last one (proc_pid_stat(5)).
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+    let has_ended = fields.next().is_some_and(|state| matches!(state, "Z" | "X"));
+    let threads: u32 = fields.nth(16).and_then(|threads| threads.parse().ok()).unwrap_or(0);
+    !has_ended || threads > 1
 }
 
 /// Whether a process of a group still runs. A signal would find those, too, that ended and are not yet waited for: our

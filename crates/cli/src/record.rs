@@ -272,6 +272,14 @@ impl Ending {
     }
 }
 
+/// What is noted of a target that has ended.
+pub(crate) const TARGET_ENDED: &str = "every process of the target has ended; what was recorded is kept";
+
+/// Whether nobody of the target runs any more.
+pub(crate) fn has_ended(target: &Target) -> bool {
+    target.pids.iter().all(|pid| !crate::child::lives(*pid))
+}
+
 /// Waits for the end.
 fn wait(args: &Args, stop: &Stop, recorder: &Recorder, target: &Target, mut child: Option<&mut Child>) -> Ending {
     let begin = Instant::now();
@@ -287,8 +295,8 @@ fn wait(args: &Args, stop: &Stop, recorder: &Recorder, target: &Target, mut chil
             let note = format!("the command ended ({status}); what was recorded is kept");
             return Ending { failed: !status.success(), ..Ending::noted(note) };
         }
-        if child.is_none() && target.pids.iter().all(|pid| !crate::child::lives(*pid)) {
-            return Ending::noted("every process of the target has ended; what was recorded is kept".to_owned());
+        if child.is_none() && has_ended(target) {
+            return Ending::noted(TARGET_ENDED.to_owned());
         }
         let recording = recorder.recording();
         line.show(|| {

@@ -210,6 +210,46 @@ fn a_target_that_ends_in_the_middle_leaves_a_readable_run() {
     assert!(report["warnings"].to_string().contains("ended"));
 }
 
+/// `weir explain` says so, too, whether it loads the server or only watches it, and does not watch nobody.
+#[test]
+fn a_target_that_ends_while_it_is_explained_is_told() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    for loads in [true, false] {
+        let server = Faulty::new("plain").start().expect("the server starts");
+        let run = tempfile::tempdir().expect("a temporary directory");
+        let run = run.path().to_str().expect("a readable path");
+        let (port, url) = (server.port.to_string(), server.url("/"));
+        let mut arguments = vec!["explain", "--json", "--run", run, "--port", &port, "-d", "4s"];
+        if loads {
+            arguments.extend(["--load", &url, "-c", "2", "--timeout", "1s"]);
+        }
+        let explaining =
+            weir().args(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut other = None;
+        if !loads {
+            std::thread::sleep(Duration::from_millis(600));
+            let load = ["load", &url, "-d", "10s", "-q", "--timeout", "1s"];
+            other = Some(weir().args(load).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"));
+        }
+        std::thread::sleep(Duration::from_millis(1200));
+        let begin = Instant::now();
+        drop(server);
+        let explained = explaining.wait_with_output().expect("it ends");
+        if let Some(mut load) = other {
+            load.kill().expect("it is ours");
+            load.wait().expect("it ends");
+            assert!(begin.elapsed() < Duration::from_secs(2), "nobody was watched for {:?}", begin.elapsed());
+        }
+        let told = String::from_utf8_lossy(&explained.stderr);
+        let report: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap_or_else(|_| panic!("{told}"));
+        let warnings = report["warnings"].to_string();
+        assert!(warnings.contains("every process of the target has ended"), "{loads}: {warnings}");
+    }
+}
+
 #[test]
 fn a_killed_recording_stays_readable() {
     let _turn = alone();

@@ -9,8 +9,9 @@ use crate::tasks::{Spell, State, Tasks, Touch, Verb, WokenIn};
 use std::net::{IpAddr, SocketAddr};
 use weir_measure::part::Part;
 
-/// How many tasks a request may pass through before its chain of wake-ups is given up.
-const MOST_HOPS: usize = 8;
+/// How many tasks a request may pass through before its chain of wake-ups is given up. With many connections on threads
+/// that take turns, a request that waits for some 100 ms has been behind dozens of hand-overs.
+pub(crate) const MOST_HOPS: usize = 256;
 /// How many processes may wait for each other; below, it is `wait_process`.
 pub(crate) const MOST_DEPTH: u32 = 8;
 /// How many questions of a request, each asked by an event loop that went to others meanwhile, are followed.
@@ -199,7 +200,7 @@ impl Walk<'_> {
     /// From the beginning to the last send: back from the task that sent.
     fn until_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
         let (mut pid, mut hops) = (self.span.sender, 0);
-        for _ in 0..MOST_QUESTIONS {
+        for _ in 0..MOST_QUESTIONS + MOST_HOPS {
             // While an event loop is at others, its question is with whoever answers it.
             let question = self.last_question(pid, from_ns, to_ns);
             let answered_ns = question.as_ref().map_or(from_ns, |question| question.answered_ns);

@@ -22,8 +22,11 @@ fn switch(time_ns: u64, lane: u32, prev: u32, next: u32, syscall: u16) -> Record
     Switch { prev, next, prev_state, syscall, descriptor: 3 }.write(time_ns, lane)
 }
 
-/// A request within which its worker waits in a call, from 2,000 to 5,000 ns, and is woken on the CPU of the other.
-fn waits(syscall: i64, flags: u8) -> (Part, Detail) {
+const SOCKET: u32 = 5;
+
+/// The stretches of a request that arrives at 1,200 ns and of which the client has heard at 5,600; `tell` says what happens
+/// at the server in between.
+fn steps(tell: impl FnOnce(&mut dyn FnMut(Record))) -> Vec<Step> {
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let mut joiner = Joiner::new(Bounds::default());
     let mut steps: Vec<Step> = Vec::new();
@@ -36,7 +39,7 @@ fn waits(syscall: i64, flags: u8) -> (Part, Detail) {
     }
     push(switch(10, 1, 0, OTHER, NO_SYSCALL), &[]);
     push(switch(30, 0, 0, WORKER, NO_SYSCALL), &[]);
-    let (connection, socket) = (1, 5);
+    let (connection, socket) = (1, SOCKET);
     let open = SocketOpen {
         socket,
         receive_base: 0,
@@ -59,11 +62,7 @@ fn waits(syscall: i64, flags: u8) -> (Part, Detail) {
     let (record, slots) = told.write(CLIENT);
     push(record, &slots);
     push(plain(1_200, 0, Kind::SocketReady, 0, socket, 50), &[]);
-    push(plain(1_400, 0, Kind::SocketRecv, 0, socket, 50), &[]);
-    push(switch(2_000, 0, WORKER, 0, syscall as u16), &[]);
-    push(plain(5_000, 1, Kind::Waking, flags, OTHER, WORKER), &[]);
-    push(switch(5_000, 0, 0, WORKER, NO_SYSCALL), &[]);
-    push(plain(5_500, 0, Kind::SocketSend, 0, socket, 70), &[]);
+    tell(&mut |record| push(record, &[]));
     let request = ClientRequest {
         connection,
         intended_ns: 1_000,
@@ -86,6 +85,18 @@ fn waits(syscall: i64, flags: u8) -> (Part, Detail) {
     let (record, slots) = request.write(CLIENT);
     push(record, &slots);
     joiner.finish(&mut |_, one| steps.extend(one.steps));
+    steps
+}
+
+/// A request within which its worker waits in a call, from 2,000 to 5,000 ns, and is woken on the CPU of the other.
+fn waits(syscall: i64, flags: u8) -> (Part, Detail) {
+    let steps = steps(|push| {
+        push(plain(1_400, 0, Kind::SocketRecv, 0, SOCKET, 50));
+        push(switch(2_000, 0, WORKER, 0, syscall as u16));
+        push(plain(5_000, 1, Kind::Waking, flags, OTHER, WORKER));
+        push(switch(5_000, 0, 0, WORKER, NO_SYSCALL));
+        push(plain(5_500, 0, Kind::SocketSend, 0, SOCKET, 70));
+    });
     let step = steps.iter().find(|step| step.from_ns == 2_000).expect("the wait");
     assert_eq!(step.to_ns, 5_000, "{steps:?}");
     (step.part, step.detail)
@@ -115,5 +126,31 @@ fn whoever_woke_by_itself_is_followed() {
     for flags in [CONTEXT_TOLD, CONTEXT_TOLD | IN_SOFT_INTERRUPT, 0] {
         assert_eq!(waits(libc::SYS_ppoll, flags), (Part::Run, Detail::Task(OTHER)), "{flags}");
         assert_eq!(waits(libc::SYS_futex, flags), (Part::WaitLock, Detail::Task(OTHER)), "{flags}");
+    }
+}
+
+/// With many connections on few CPUs the threads of a server hand the CPU to each other again and again before one of them
+/// comes to a request.
+#[test]
+fn a_request_that_waits_behind_many_hand_overs_is_told_to_its_arrival() {
+    for hand_overs in [1, 7, 9, 60, 200] {
+        let steps = steps(|push| {
+            push(switch(1_205, 1, OTHER, 0, libc::SYS_futex as u16));
+            let (mut running, mut waiting) = (WORKER, OTHER);
+            for number in 0..2 * hand_overs {
+                let at_ns = 1_210 + 5 * number;
+                push(plain(at_ns, 0, Kind::Waking, CONTEXT_TOLD, running, waiting));
+                push(switch(at_ns + 1, 0, running, waiting, libc::SYS_futex as u16));
+                (running, waiting) = (waiting, running);
+            }
+            push(plain(4_000, 0, Kind::SocketRecv, 0, SOCKET, 50));
+            push(plain(5_500, 0, Kind::SocketSend, 0, SOCKET, 70));
+        });
+        let lost: Vec<&Step> = steps.iter().filter(|step| step.part == Part::Unattributed).collect();
+        // Each thread of a pair is handed the CPU half of the times; more than 256 in all are too many to follow.
+        let is_followed = 2 * hand_overs <= 256;
+        assert_eq!(lost.is_empty(), is_followed, "{hand_overs} hand-overs: {lost:?}");
+        let told: u64 = steps.iter().map(|step| step.to_ns - step.from_ns).sum();
+        assert_eq!(told, 4_600, "{hand_overs} hand-overs: the parts add up");
     }
 }

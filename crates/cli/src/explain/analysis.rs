@@ -111,6 +111,8 @@ pub(super) fn explain(
         } else {
             "it holds no request: none came to the recorded ports meanwhile, or none was answered; record for longer, or load it with `weir load --run DIR URL` meanwhile"
         };
+        // What is missing may just not be readable.
+        let what = std::iter::once(what.to_owned()).chain(unreadable(merge.damage())).collect::<Vec<_>>().join("; ");
         return Err(anyhow::anyhow!("{what}"))
             .with_context(|| format!("nothing to explain in {}", directory.display()));
     }
@@ -396,6 +398,25 @@ fn host(reader: &RunReader) -> String {
     host.map_or_else(String::new, |host| format!("{}, Linux {}, {} CPUs", host.name, host.kernel, host.cpus))
 }
 
+/// What could not be read of a run, and why that may be.
+fn unreadable(damage: &Damage) -> Vec<String> {
+    let mut told = Vec::new();
+    let Damage { bytes, cut_segments, .. } = damage;
+    if *cut_segments > 0 {
+        let (segments, end) = if *cut_segments == 1 { ("segment", "ends") } else { ("segments", "end") };
+        told.push(format!(
+            "{cut_segments} {segments} {end} in the middle of a block: a source was killed, or the disk was full"
+        ));
+    }
+    if *bytes > 0 {
+        told.push(format!(
+            "{bytes} bytes of the segments could not be read: they were cut off or changed after they were written"
+        ));
+    }
+    told.extend(damage.refused.iter().cloned());
+    told
+}
+
 fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage, status: &BTreeMap<u16, u64>) -> Vec<String> {
     let mut warnings = Vec::new();
     for entry in &reader.entries {
@@ -426,13 +447,7 @@ fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage, status
     if damage.lost > 0 {
         warnings.push(format!("{} events were lost: the parts of some responses are unattributed", damage.lost));
     }
-    if damage.cut_segments > 0 || damage.bytes > 0 {
-        warnings.push(format!(
-            "{} segments end in the middle of a block, {} bytes were not readable: a source was killed, or the disk was full",
-            damage.cut_segments, damage.bytes
-        ));
-    }
-    warnings.extend(damage.refused.iter().cloned());
+    warnings.extend(unreadable(damage));
     let http2 = statistics.unjoinable[Unjoinable::Http2 as usize];
     // From the server's side they are told of as exchanges.
     if http2 > 0 && statistics.exchanges.http2 == 0 {

@@ -64,7 +64,7 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     let address = (address.0.as_str(), address.1);
     let transactions = args.sources.transactions()?;
     let mut child = if args.command.is_empty() { None } else { Some(started(&args.command, address, &stop)?) };
-    let recorder = recorder(args, &mut footing, child.as_ref(), (&directory, options.url.port))?;
+    let observed = recorder(args, &mut footing, child.as_ref(), (&directory, options.url.port))?;
     let mut notes = footing.notes;
     let run = Run::create(&directory)?;
     let transactions = transactions.map(|told| told.record(&run)).transpose()?;
@@ -73,11 +73,15 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     std::thread::sleep(SETTLE);
     if let Some(child) = &mut child {
         notes.extend(child.ended().map(|status| format!("the server ended during the load ({status})")));
+    } else if let Some((_, target)) = &observed
+        && crate::record::has_ended(target)
+    {
+        notes.push(crate::record::TARGET_ENDED.to_owned());
     }
     if let Some(child) = child {
         child.end();
     }
-    let recorded = recorder.map(|recorder| recorder.finish(notes)).transpose();
+    let recorded = observed.map(|(recorder, _)| recorder.finish(notes)).transpose();
     let told = transactions.map(ArmRecording::finish).transpose();
     // The load's error is the one to tell: a server that refused is why there is nothing to record.
     loaded?;
@@ -86,13 +90,13 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome::Recorded(directory))
 }
 
-/// Begins to record the server as the rung allows; on the lowest only the client is left.
+/// Begins to record the server as the rung allows, and says who that is; on the lowest only the client is left.
 fn recorder(
     args: &Args,
     footing: &mut Footing,
     child: Option<&Child>,
     (directory, port): (&Path, u16),
-) -> anyhow::Result<Option<Recorder>> {
+) -> anyhow::Result<Option<(Recorder, Target)>> {
     if footing.rung == Rung::ClientOnly {
         eprintln!("weir explain: the client's side only");
         return Ok(None);
@@ -109,10 +113,11 @@ fn recorder(
     let run = Run::create(directory)?;
     let (rung, limits) = (footing.rung.name(), crate::record::limits(crate::record::DISK_MIB));
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
-    Ok(Some(match footing.probes.take() {
+    let recorder = match footing.probes.take() {
         Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits)?,
         None => Recorder::sample(&target, &run, limits)?,
-    }))
+    };
+    Ok(Some((recorder, target)))
 }
 
 /// Records what is there for a while, without a load of ours.
@@ -123,7 +128,7 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Usage(format!("{name} is a run already; name a new directory, or `weir explain {name}`")));
     }
     let stop = Stop::on_signals()?;
-    let (probes, rung, notes) = crate::record::probes(&args.rung)?;
+    let (probes, rung, mut notes) = crate::record::probes(&args.rung)?;
     let target = args.target.find()?;
     crate::record::must_listen(&target)?;
     let sources = args.sources.load(Some(&probes), &target, false)?;
@@ -136,6 +141,10 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let (begin, mut line) = (Instant::now(), crate::progress::Line::new());
     let watch = args.load.duration().unwrap_or(WATCH);
     while begin.elapsed() < watch && !stop.asked() && !recorder.has_failed() {
+        if crate::record::has_ended(&target) {
+            notes.push(crate::record::TARGET_ENDED.to_owned());
+            break;
+        }
         line.show(|| format!("recording {:.0} of {:.0} s", begin.elapsed().as_secs_f64(), watch.as_secs_f64()));
         std::thread::sleep(Duration::from_millis(20).min(watch.saturating_sub(begin.elapsed())));
     }
