@@ -13,7 +13,7 @@ use weir_capture::packs::PackChoice;
 use weir_capture::user_probes::{Plan, Programs, Release, UserProbes, Wanted};
 use weir_capture::{EventSource, Probes, Recorder, Recording, Rung, Samples, Target, Watch, Watched};
 use weir_load::{Control, Options, StopRule, Url};
-use weir_testkit::{Apache, Nginx};
+use weir_testkit::{Apache, Nginx, WeirServe};
 use weir_trace::{Limits, Run};
 
 /// The observed server.
@@ -22,6 +22,8 @@ enum Server {
     Nginx,
     Prefork,
     Event,
+    /// `weir serve`, which lies beside this program
+    Weir,
 }
 
 #[derive(Debug, Parser)]
@@ -69,6 +71,7 @@ fn main() -> anyhow::Result<()> {
         Server::Nginx => Nginx::new().pin(0).start(),
         Server::Prefork => Apache::prefork().pin(0).start(),
         Server::Event => Apache::event().pin(0).start(),
+        Server::Weir => WeirServe::new(beside()?).pin(0).start(),
     };
     let server = server.map_err(|error| anyhow::anyhow!("{error}"))?;
     pin_to(1)?;
@@ -121,6 +124,11 @@ fn main() -> anyhow::Result<()> {
     let cost = Cost::of(&outcome?, arguments.seed)?;
     println!("{}, {lost} events lost", cost.told(&head, "observer cost"));
     Ok(())
+}
+
+/// The command `weir` of the same build.
+fn beside() -> anyhow::Result<std::path::PathBuf> {
+    Ok(std::env::current_exe().context("where this program lies")?.with_file_name("weir"))
 }
 
 /// The probes of the packs that fit.
