@@ -87,6 +87,9 @@ impl Server {
         options.loops = options.loops.max(1);
         let bounds = 1 << 10..=1 << 20;
         options.limits.head_bytes_max = options.limits.head_bytes_max.clamp(*bounds.start(), *bounds.end());
+        if options.sandbox == Some(true) && options.leads_anywhere() {
+            return Err(BindError::LinksOutOfReach);
+        }
         let root = Root::open_directory(&options.root)?;
         let reopen = Arc::new(AtomicBool::new(false));
         let log = options.access_log.as_ref().map(|log| LogWriter::open(log, Arc::clone(&reopen), options.notice));

@@ -137,7 +137,7 @@ impl Site {
         let bytes_max = options.cache_bytes_max / options.all_loops() as u64;
         let entries_max = options.limits.listing_entries_max;
         Self {
-            root,
+            root: root.following(options.symlinks, &options.root),
             shared_root: None,
             advisory: share.advisory.clone(),
             edition: share.advisory.as_ref().map_or(0, |advisory| advisory.edition()),
