@@ -185,11 +185,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHICH")]
     symlinks: Option<Symlinks>,
 
-    /// Open connections of all loops together; more are answered with 503 [default: 16384]
+    /// Open connections of all loops together; for more, idle and slow ones are closed, else they are answered with 503
+    /// [default: 16384]
     #[arg(long, value_name = "N")]
     connections_max: Option<u32>,
 
-    /// Open connections of one client's address (of IPv6 its /64), more are answered with 503; 0 = no bound [default: 0]
+    /// Open connections of one client's address (of IPv6 its /64), more are answered with 503; 0 = no bound [default: a
+    /// quarter of all, and no bound for loopback addresses]
     #[arg(long, value_name = "N")]
     connections_per_address: Option<u32>,
 
@@ -398,7 +400,7 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
         }
     }
     if let Some(connections) = args.connections_per_address {
-        options.limits.connections_per_address_max = connections as usize;
+        options.limits.connections_per_address_max = Some(connections as usize);
     }
     if let Some(loops) = args.loops {
         options.loops = usize::from(loops);
@@ -505,6 +507,7 @@ fn greeting(server: &Server) -> String {
 fn farewell(counts: &Counts) -> String {
     let dropped = [
         (counts.connections_refused, "connections refused"),
+        (counts.connections_displaced, "connections closed to make room"),
         (counts.connections_broken, "connections broken"),
         (counts.tls_failed, "TLS handshakes failed"),
         (counts.http2_errors, "connections of HTTP/2 in error"),

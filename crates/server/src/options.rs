@@ -353,8 +353,8 @@ impl Default for Timeouts {
 /// Bounds on what clients may use.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Open connections of all loops together; more are answered with 503 and closed. It is lowered to what the
-    /// limit of open files allows. Default: 16384.
+    /// Open connections of all loops together. For one more, one is closed that is idle, or slow; where there is none it is
+    /// answered with 503 and closed. It is lowered to what the limit of open files allows. Default: 16384.
     pub connections_max: usize,
     /// Bytes of a request head, then 431; 1024 to 1 MiB. Default: 16 KiB.
     pub head_bytes_max: usize,
@@ -367,8 +367,9 @@ pub struct Limits {
     /// the client. Default: 128.
     pub streams_max: usize,
     /// Open connections of one client's address (IPv6: of its /64), in all loops together; more are answered with 503
-    /// and closed. 0 = as many as there may be. Default: 0.
-    pub connections_per_address_max: usize,
+    /// and closed. 0 = as many as there may be. Without a word a quarter of all, but for the loopback addresses, over which
+    /// proxies come. Those of Unix sockets have no bound. Default: none.
+    pub connections_per_address_max: Option<usize>,
     /// Handshakes of QUIC that one loop may have under way before clients have to show first that their address is their
     /// own, which costs them a round trip; 0 = all have to. Where addresses have shares all have to as well. Default: 256.
     pub handshakes_max: usize,
@@ -386,7 +387,7 @@ impl Default for Limits {
             target_bytes_max: 8 << 10,
             body_bytes_max: 64 << 10,
             streams_max: 128,
-            connections_per_address_max: 0,
+            connections_per_address_max: None,
             handshakes_max: 256,
             ranges_max: 16,
             listing_entries_max: 4096,

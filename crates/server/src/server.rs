@@ -268,7 +268,7 @@ impl Server {
         confinement.drop_rights(self.user.as_ref()).map_err(|source| RunError::Rights { source })?;
         let log_wanted = log.as_ref().map(LogWriter::wanted);
         let buffers: Vec<_> = parts.iter().map(|_| log.as_ref().map(LogWriter::buffer)).collect();
-        let per_address = PerAddress::new(options.limits.connections_per_address_max);
+        let per_address = PerAddress::new(options.limits.connections_per_address_max, connections_max);
         let open = Arc::new(Open::new(connections_max, per_address));
         // A socket that closes gives its place among those of its address to another one, and its loop's clients with it.
         let _kept: Vec<_> = parts.iter().flat_map(|part| &part.quic).map(QuicSocket::keep).collect();

@@ -150,7 +150,9 @@ fn read_limits(table: &Table<'_, '_>, options: &mut Options) {
         }
     };
     count("connections", &mut limits.connections_max, 1..=10_000_000);
-    count("connections_per_address", &mut limits.connections_per_address_max, 0..=10_000_000);
+    if let Some(number) = table.get("connections_per_address").and_then(|value| value.integer(0..=10_000_000)) {
+        limits.connections_per_address_max = Some(number as usize);
+    }
     count("streams", &mut limits.streams_max, 1..=10_000);
     count("handshakes", &mut limits.handshakes_max, 0..=10_000_000);
     count("ranges", &mut limits.ranges_max, 0..=1000);
