@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_server::{
     AccessLog, Admin, AdminError, AdminToken, Adviser, ArmRules, BindError, CertificateFiles, ConfigurationError,
-    Counts, Io, ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, Teller, read_configuration,
+    Counts, Io, ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, SiteWord, Symlinks, Teller, is_media_type,
+    read_configuration,
 };
 
 const EXAMPLES: &str = "\
@@ -51,7 +52,7 @@ Examples:
 
 A changed file is served from the moment of its change.
 Text is sent compressed (br, zstd, gzip) to clients that take it.
-Symbolic links that leave DIR, and absolute ones, are refused.
+Symbolic links that leave DIR are refused, unless --symlinks says otherwise.
 SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one
 ends at once.
 HTTP/2 is spoken over TLS where the client agrees, and in the clear with clients
@@ -184,11 +185,18 @@ pub(crate) struct Args {
     #[arg(long)]
     dot_files: bool,
 
-    /// Open connections of all loops together; more are answered with 503 [default: 16384]
+    /// Symbolic links that are followed: never, within (what lies below DIR), owner (of these, those that belong to whom
+    /// their target belongs) or anywhere (needs --no-sandbox) [default: within]
+    #[arg(long, value_name = "WHICH")]
+    symlinks: Option<Symlinks>,
+
+    /// Open connections of all loops together; for more, idle and slow ones are closed, else they are answered with 503
+    /// [default: 16384]
     #[arg(long, value_name = "N")]
     connections_max: Option<u32>,
 
-    /// Open connections of one client's address (of IPv6 its /64), more are answered with 503; 0 = no bound [default: 0]
+    /// Open connections of one client's address (of IPv6 its /64), more are answered with 503; 0 = no bound [default: a
+    /// quarter of all, and no bound for loopback addresses]
     #[arg(long, value_name = "N")]
     connections_per_address: Option<u32>,
 
@@ -266,6 +274,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             error @ (BindError::RootMissing { .. }
             | BindError::RootNotDirectory { .. }
             | BindError::NoAddress
+            | BindError::LinksOutOfReach
             | BindError::NotForQuic { .. }
             | BindError::NothingTaken { .. }
             | BindError::QuicTakenOver
@@ -399,7 +408,7 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
         }
     }
     if let Some(connections) = args.connections_per_address {
-        options.limits.connections_per_address_max = connections as usize;
+        options.limits.connections_per_address_max = Some(connections as usize);
     }
     if let Some(loops) = args.loops {
         options.loops = usize::from(loops);
@@ -411,12 +420,14 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
     if let Some(mib) = args.cache_mib {
         options.cache_bytes_max = u64::from(mib) << 20;
     }
-    options.listing = !args.no_listing;
-    options.dot_files = args.dot_files;
-    options.compression.on_the_fly = !args.no_compression;
-    options.compression.neighbours = !args.no_compression;
-    options.includes = !args.no_includes;
-    options.media_types = args.media_type.into_iter().collect();
+    options.say_of_sites(SiteWord {
+        listing: args.no_listing.then_some(false),
+        dot_files: args.dot_files.then_some(true),
+        symlinks: args.symlinks,
+        compression: args.no_compression.then_some(false),
+        includes: args.no_includes.then_some(false),
+        media_types: args.media_type.into_iter().collect(),
+    });
     if let Some(connections) = args.connections_max {
         options.limits.connections_max = connections as usize;
     }
@@ -458,8 +469,7 @@ fn systemd_sockets(environment: &HashMap<OsString, OsString>) -> Vec<ListenAddr>
 /// An ending and its media type, which goes into a field as it is.
 fn media_type(text: &str) -> Result<(String, String), String> {
     let (ending, media_type) = text.split_once('=').ok_or("it has no =")?;
-    let is_type = media_type.contains('/') && media_type.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-    if !is_type {
+    if !is_media_type(media_type) {
         return Err(format!("{media_type:?} is no media type"));
     }
     Ok((ending.trim_start_matches('.').to_ascii_lowercase(), media_type.to_owned()))
@@ -505,6 +515,7 @@ fn greeting(server: &Server) -> String {
 fn farewell(counts: &Counts) -> String {
     let dropped = [
         (counts.connections_refused, "connections refused"),
+        (counts.connections_displaced, "connections closed to make room"),
         (counts.connections_broken, "connections broken"),
         (counts.tls_failed, "TLS handshakes failed"),
         (counts.http2_errors, "connections of HTTP/2 in error"),

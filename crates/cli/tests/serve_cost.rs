@@ -111,6 +111,28 @@ fn a_large_file_is_sent_in_few_large_pieces() {
     }
 }
 
+/// Files of the directory that is listed.
+const LISTED: u64 = 300;
+
+/// A listing is made by one look at each of its files, and the next ones without any.
+#[test]
+fn a_listing_takes_one_system_call_for_a_file_and_none_when_it_is_kept() {
+    let _turn = alone();
+    if require::program("strace").is_none() {
+        return;
+    }
+    let way = &WAYS[0];
+    let calls = |requests, name: &str| calls_of(way, &Asked { file: "listed/", connections: 1, requests }, name);
+    settled(|least| {
+        let each = least.each("total", (50, 200), |requests| calls(requests, "total"));
+        eprintln!("{each:.3} system calls for a listing that is kept");
+        within("a listing that is kept", each, 0.8 * way.calls, way.calls + 1.1)
+    });
+    let (looks, opened) = (calls(50, "statx"), calls(50, "openat2"));
+    eprintln!("{LISTED} files: {looks} looks, {opened} opened");
+    assert!((LISTED..LISTED + 100).contains(&looks) && opened < 20, "{looks} looks, {opened} opened");
+}
+
 /// How many calls of a name a server has made that has answered so many requests.
 fn calls_of(way: &Way, asked: &Asked, name: &str) -> u64 {
     // What threads say to each other is a matter of time, not of requests.
@@ -133,6 +155,10 @@ fn through(by: &[&str], way: &Way, asked: &Asked) -> String {
     let folder = tempfile::tempdir().expect("a directory");
     let found = folder.path().join("found");
     fs::create_dir(folder.path().join("site")).expect("a directory");
+    fs::create_dir(folder.path().join("site/listed")).expect("a directory");
+    for number in 0..LISTED {
+        fs::write(folder.path().join("site/listed").join(number.to_string()), "x").expect("a file");
+    }
     fs::write(folder.path().join("site/a.txt"), "hello").expect("a file");
     fs::write(folder.path().join("site/large.bin"), vec![7; 3_900_000]).expect("a file");
     let certificate = Certificate::self_signed().expect("a certificate");

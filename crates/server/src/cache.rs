@@ -29,6 +29,8 @@ pub(crate) struct Cache {
     hand: usize,
     bytes: u64,
     bytes_max: u64,
+    /// Those of `bytes` that somebody else holds.
+    lent: u64,
     files: usize,
     files_max: usize,
     /// What is never removed to make room.
@@ -69,6 +71,7 @@ impl Cache {
             hand: 0,
             bytes: 0,
             bytes_max,
+            lent: 0,
             files: 0,
             files_max,
             pins: Vec::new(),
@@ -174,6 +177,18 @@ impl Cache {
         self.bytes += bytes;
         self.files += files;
         evicted
+    }
+
+    /// Has so many bytes of the bound be somebody else's, in place of those before: how many entries had to go for them,
+    /// and whether there is room for them now.
+    pub(crate) fn lend(&mut self, bytes: u64) -> (u64, bool) {
+        self.bytes = self.bytes - self.lent + bytes;
+        self.lent = bytes;
+        let mut evicted = 0;
+        while self.bytes > self.bytes_max && self.evict_one(false) {
+            evicted += 1;
+        }
+        (evicted, self.bytes <= self.bytes_max)
     }
 
     /// Counts what a path's content takes more than before, and returns how many entries had to go for it.
@@ -353,6 +368,25 @@ mod tests {
         cache.pin(&[]);
         cache.insert(b"/b", &atom(1000, 5000), 0, 1);
         assert!(matches!(cache.find(b"/b", 0), Found::Fresh(_)) && cache.pinned() == (0, 0));
+    }
+
+    #[test]
+    fn what_is_lent_makes_room_and_comes_back() {
+        let mut cache = Cache::new(20_000, 3);
+        for i in 0..10 {
+            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
+        }
+        let (evicted, has_room) = cache.lend(15_000);
+        assert!(evicted > 4 && has_room && cache.bytes <= 20_000 && cache.fill().0 >= 15_000);
+        for i in 0..10 {
+            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
+            assert!(cache.bytes <= 20_000);
+        }
+        cache.lend(0);
+        let live: u64 = cache.slots.iter().flatten().map(|entry| entry.bytes).sum();
+        assert_eq!(live, cache.bytes);
+        cache.pin(&[Pattern::glob("/*").expect("small enough")]);
+        assert!(!cache.lend(19_000).1 && cache.lend(0).1);
     }
 
     #[test]

@@ -4,7 +4,9 @@ use crate::arm_requests::Owed;
 use crate::census::Census;
 use crate::connection::{Connection, Turn};
 use crate::epoll::{Interest, Readiness};
+use crate::event_loop::Yields;
 use crate::http2;
+use crate::options::Timeouts;
 use crate::ring::Ring;
 use crate::transport::{Lane, Transport};
 use crate::workbench::Workbench;
@@ -196,6 +198,15 @@ impl Client {
             Protocol::Http1(connection) => connection.is_due(now_ms),
             Protocol::Http2(connection) => connection.is_due(now_ms),
             Protocol::Changing => true,
+        }
+    }
+
+    /// Whether it may be closed for another one, and how readily.
+    pub(crate) fn yields(&self, now_ms: u64, timeouts: &Timeouts) -> Option<Yields> {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.yields(now_ms, timeouts),
+            Protocol::Http2(connection) => connection.yields(now_ms, timeouts),
+            Protocol::Changing => None,
         }
     }
 

@@ -53,8 +53,10 @@ impl LoopCounters {
 counters! {
     /// Connections accepted, those refused included.
     connections,
-    /// Connections closed with 503 because `connections_max` was reached.
+    /// Connections closed with 503 because `connections_max` was reached, or the share of their address.
     connections_refused,
+    /// Connections closed to make room for others, because their clients were idle or slow.
+    connections_displaced,
     /// Times that a loop stopped accepting for a while because descriptors or memory had run out.
     accept_pauses,
     /// Connections closed because a client was too slow, idle ones between two requests included.

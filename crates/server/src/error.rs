@@ -99,6 +99,11 @@ pub enum BindError {
         /// The directory as given.
         path: PathBuf,
     },
+    /// Links are to be followed to where a server that confines itself does not reach.
+    #[error(
+        "links that lead anywhere (symlinks) lead to what a confined server does not reach; give --no-sandbox, or let them lead \"within\" the root"
+    )]
+    LinksOutOfReach,
     /// The directory cannot be opened.
     #[error("cannot open the directory {path}: {source}", path = path.display())]
     Root {

@@ -1,8 +1,10 @@
 //! The loop of one core: waits for readiness and gives each connection its turn.
 
 mod reserve;
+mod room;
 
 pub(crate) use reserve::Post;
+pub(crate) use room::Yields;
 
 use crate::census::Census;
 use crate::client::Client;
@@ -17,6 +19,7 @@ use crate::throttle::Asker;
 use crate::tls::Session;
 use crate::transport::{Lane, Transport};
 use crate::workbench::Workbench;
+use room::Room;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -73,12 +76,24 @@ pub(crate) struct EventLoop {
     waiting: HashMap<u64, u64>,
     /// The connections of all loops.
     open: Arc<Open>,
+    room: Room,
     paused_until_ms: Option<u64>,
     next_sweep_ms: u64,
     /// Nothing has happened since the last census.
     is_counted: bool,
     stop_deadline_ms: u64,
     post: Post,
+}
+
+/// Whether there is room for a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// It is counted.
+    Counted,
+    /// All places are taken.
+    Full,
+    /// Its address has its share already.
+    BeyondShare,
 }
 
 /// The connections of all loops.
@@ -94,13 +109,17 @@ impl Open {
         Self { count: AtomicUsize::new(0), most, per_address }
     }
 
-    /// Counts a connection; whether there is room for it.
-    pub(crate) fn enter(&self, peer: IpAddr) -> bool {
-        let has_room = self.count.fetch_add(1, Ordering::Relaxed) < self.most && self.per_address.enter(peer);
-        if !has_room {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-        }
-        has_room
+    /// Counts a connection, if there is room for it.
+    pub(crate) fn enter(&self, peer: IpAddr) -> Entry {
+        let entry = if self.count.fetch_add(1, Ordering::Relaxed) >= self.most {
+            Entry::Full
+        } else if !self.per_address.enter(peer) {
+            Entry::BeyondShare
+        } else {
+            return Entry::Counted;
+        };
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        entry
     }
 
     /// One that was counted has ended.
@@ -131,6 +150,7 @@ impl EventLoop {
             closing: Vec::new(),
             waiting: HashMap::new(),
             open,
+            room: Room::default(),
             paused_until_ms: None,
             next_sweep_ms: 0,
             is_counted: false,
@@ -361,9 +381,13 @@ impl EventLoop {
             }
             match epoll::accept(&listener.socket) {
                 Ok((socket, peer)) => {
-                    self.bench.counts().connections.add(1);
                     let is_secure = listener.is_secure;
-                    if !self.open.enter(peer.ip()) {
+                    self.bench.counts().connections.add(1);
+                    let entry = match self.open.enter(peer.ip()) {
+                        Entry::Full if self.make_room() => self.open.enter(peer.ip()),
+                        entry => entry,
+                    };
+                    if entry != Entry::Counted {
                         self.bench.counts().connections_refused.add(1);
                         if !is_secure {
                             refuse(socket.into());

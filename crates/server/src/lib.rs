@@ -129,9 +129,10 @@ pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
 pub use lease::{Lease, LeaseClock, LeaseCounts};
 pub use listen::{ListenAddr, Local, LocalAddr};
+pub use media_type::is_media_type;
 pub use options::{
     AccessLog, CertificateFiles, Compression, Io, Limits, LogFormat, LogTarget, Options, OwnFormat, Placed,
-    PolicyOptions, Rotation, Timeouts,
+    PolicyOptions, Rotation, SiteWord, Symlinks, Timeouts,
 };
 pub use reload::Reloader;
 pub use response::{AtomId, Digest, Part, Piece, Response, Variant};

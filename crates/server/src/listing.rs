@@ -4,11 +4,12 @@
 use crate::clock::civil;
 use crate::root::Root;
 use crate::target;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::IntoRawFd;
+use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
+use std::ptr::NonNull;
 
 /// Names read from one directory; beyond it the rest is counted as "more" at a minimum.
 const NAMES_MAX: usize = 1 << 17;
@@ -38,7 +39,7 @@ a:hover,a:focus{text-decoration:underline}\n\
 @media(max-width:34em){td:nth-child(3),th:nth-child(3){display:none}}\n";
 
 /// By what a listing is sorted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Column {
     Name,
     Size,
@@ -46,7 +47,7 @@ enum Column {
 }
 
 /// What a query asks of a listing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Order {
     column: Column,
     is_descending: bool,
@@ -96,61 +97,164 @@ pub(crate) fn wants_style(query: &[u8]) -> bool {
     query == STYLE_QUERY
 }
 
+#[derive(Debug)]
 struct Entry {
     name: Vec<u8>,
     is_directory: bool,
     bytes: u64,
     modified_s: u64,
+    /// Whether it was looked at, or only its name and kind are known.
+    is_described: bool,
+}
+
+/// A page, and what is known of how long it holds.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) html: String,
+    /// Whether the kernel tells of all changes of what it shows to whoever watches the directory: not of those behind
+    /// links and by other names of a file, nor of when something was made in a directory below.
+    pub(crate) is_told: bool,
 }
 
 /// Makes the page for `directory`, whose path begins and ends with a slash.
-pub(crate) fn page(root: &Root, directory: File, path: &[u8], order: Order, shown: Shown) -> io::Result<String> {
-    let mut names = names(directory, shown.dot_files)?;
-    names.sort_unstable();
-    let more = names.len().saturating_sub(shown.entries_max);
-    names.truncate(shown.entries_max);
-    // What cannot be opened below the root would be refused too, so it is not shown.
-    let mut entries: Vec<Entry> = names.into_iter().filter_map(|name| describe(root, path, name)).collect();
+pub(crate) fn page(root: &Root, directory: File, path: &[u8], order: Order, shown: Shown) -> io::Result<Page> {
+    let stream = Stream::open(directory)?;
+    let mut look = Look { stream: &stream, root, path, is_told: true };
+    let mut entries = Vec::new();
+    stream.each(shown.dot_files, |name, kind| {
+        // What is shown first by its name is known without a look at any of them, but for links.
+        entries.extend(match (order.column, kind) {
+            (_, Kind::Other) => None,
+            (Column::Name, Kind::File | Kind::Directory) => Some(Entry {
+                name: name.to_bytes().to_vec(),
+                is_directory: kind == Kind::Directory,
+                bytes: 0,
+                modified_s: 0,
+                is_described: false,
+            }),
+            _ => look.describe(name),
+        });
+    });
     order.sort(&mut entries);
-    Ok(render(path, &entries, order, more))
+    let more = entries.len().saturating_sub(shown.entries_max);
+    entries.truncate(shown.entries_max);
+    let described = entries.into_iter().filter_map(|entry| {
+        if entry.is_described { Some(entry) } else { look.describe(&CString::new(entry.name).ok()?) }
+    });
+    let entries: Vec<Entry> = described.collect();
+    Ok(Page { html: render(path, &entries, order, more), is_told: look.is_told })
 }
 
 /// The names in a directory.
 pub(crate) fn names(directory: File, dot_files: bool) -> io::Result<Vec<Vec<u8>>> {
-    let fd = directory.into_raw_fd();
-    // SAFETY: the descriptor is ours and handed over; where that fails it is closed again below.
-    let stream = unsafe { libc::fdopendir(fd) };
-    if stream.is_null() {
-        let error = io::Error::last_os_error();
-        // SAFETY: the descriptor was not taken over and nobody else has it.
-        unsafe { libc::close(fd) };
-        return Err(error);
-    }
     let mut names = Vec::new();
-    for _ in 0..NAMES_MAX {
-        // SAFETY: the stream is open, and only this thread reads it.
-        let entry = unsafe { libc::readdir64(stream) };
-        if entry.is_null() {
-            break;
-        }
-        // SAFETY: the entry is valid until the next read, and its name is terminated.
-        let name = unsafe { CStr::from_ptr((&raw const (*entry).d_name).cast()) }.to_bytes();
-        if name != b"." && name != b".." && (dot_files || name.first() != Some(&b'.')) {
-            names.push(name.to_vec());
-        }
-    }
-    // SAFETY: the stream is open; this closes it and its descriptor, once.
-    unsafe { libc::closedir(stream) };
+    Stream::open(directory)?.each(dot_files, |name, _| names.push(name.to_bytes().to_vec()));
     Ok(names)
 }
 
-fn describe(root: &Root, path: &[u8], name: Vec<u8>) -> Option<Entry> {
-    let metadata = root.open_for_stat(&[path, name.as_slice()].concat()).ok()?.metadata().ok()?;
-    if !metadata.is_dir() && !metadata.is_file() {
-        return None;
+/// What a directory says that a name in it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Directory,
+    /// A link, or not said.
+    Unknown,
+    /// Nothing that is served.
+    Other,
+}
+
+/// A directory that is read.
+#[derive(Debug)]
+struct Stream(NonNull<libc::DIR>);
+
+impl Stream {
+    fn open(directory: File) -> io::Result<Self> {
+        let fd = directory.into_raw_fd();
+        // SAFETY: the descriptor is ours and handed over; where that fails it is closed again below.
+        let stream = unsafe { libc::fdopendir(fd) };
+        NonNull::new(stream).map(Self).ok_or_else(|| {
+            let error = io::Error::last_os_error();
+            // SAFETY: the descriptor was not taken over and nobody else has it.
+            unsafe { libc::close(fd) };
+            error
+        })
     }
-    let modified_s = u64::try_from(metadata.mtime()).unwrap_or(0);
-    Some(Entry { name, is_directory: metadata.is_dir(), bytes: metadata.size(), modified_s })
+
+    fn fd(&self) -> RawFd {
+        // SAFETY: the stream is open as long as this is there.
+        unsafe { libc::dirfd(self.0.as_ptr()) }
+    }
+
+    /// Hands over the names with what the directory says of them.
+    fn each(&self, dot_files: bool, mut what: impl FnMut(&CStr, Kind)) {
+        for _ in 0..NAMES_MAX {
+            // SAFETY: the stream is open, and only this thread reads it.
+            let entry = unsafe { libc::readdir64(self.0.as_ptr()) };
+            if entry.is_null() {
+                break;
+            }
+            // SAFETY: the entry is valid until the next read, which comes after `what`, and its name is terminated.
+            let (name, kind) = unsafe { (CStr::from_ptr((&raw const (*entry).d_name).cast()), (*entry).d_type) };
+            let bytes = name.to_bytes();
+            if bytes != b"." && bytes != b".." && (dot_files || bytes.first() != Some(&b'.')) {
+                what(
+                    name,
+                    match kind {
+                        libc::DT_REG => Kind::File,
+                        libc::DT_DIR => Kind::Directory,
+                        libc::DT_LNK | libc::DT_UNKNOWN => Kind::Unknown,
+                        _ => Kind::Other,
+                    },
+                );
+            }
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: the stream is open; this closes it and its descriptor, once.
+        unsafe { libc::closedir(self.0.as_ptr()) };
+    }
+}
+
+/// Looks at what lies in a directory.
+struct Look<'l> {
+    stream: &'l Stream,
+    root: &'l Root,
+    path: &'l [u8],
+    is_told: bool,
+}
+
+impl Look<'_> {
+    /// What is shown of a name: one system call, by the directory's descriptor. A link is followed as any request would,
+    /// so that what would be refused is not shown.
+    fn describe(&mut self, name: &CStr) -> Option<Entry> {
+        // SAFETY: all zeros is a valid value of this plain structure.
+        let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+        let flags = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT;
+        let wanted = libc::STATX_TYPE | libc::STATX_NLINK | libc::STATX_SIZE | libc::STATX_MTIME;
+        // SAFETY: the name is terminated, and the call fills the structure; both live over it.
+        let result = unsafe { libc::statx(self.stream.fd(), name.as_ptr(), flags, wanted, &raw mut stat) };
+        if result != 0 {
+            return None;
+        }
+        let name = name.to_bytes().to_vec();
+        let (kind, bytes, modified_s) = match u32::from(stat.stx_mode) & libc::S_IFMT {
+            libc::S_IFLNK => {
+                self.is_told = false;
+                let metadata = self.root.open_for_stat(&[self.path, name.as_slice()].concat()).ok()?.metadata().ok()?;
+                (metadata.mode() & libc::S_IFMT, metadata.size(), metadata.mtime())
+            }
+            kind => (kind, stat.stx_size, stat.stx_mtime.tv_sec),
+        };
+        if kind != libc::S_IFREG && kind != libc::S_IFDIR {
+            return None;
+        }
+        self.is_told &= kind == libc::S_IFREG && stat.stx_nlink == 1;
+        let modified_s = u64::try_from(modified_s).unwrap_or(0);
+        Some(Entry { name, is_directory: kind == libc::S_IFDIR, bytes, modified_s, is_described: true })
+    }
 }
 
 fn render(path: &[u8], entries: &[Entry], order: Order, more: usize) -> String {
@@ -221,8 +325,13 @@ mod tests {
     use super::*;
 
     fn names(query: &str) -> String {
-        let entry =
-            |name: &str, is_directory, bytes, modified_s| Entry { name: name.into(), is_directory, bytes, modified_s };
+        let entry = |name: &str, is_directory, bytes, modified_s| Entry {
+            name: name.into(),
+            is_directory,
+            bytes,
+            modified_s,
+            is_described: true,
+        };
         let mut entries =
             [entry("a", false, 2, 1), entry("b", false, 1, 3), entry("c", false, 2, 2), entry("z", true, 0, 9)];
         Order::read(query.as_bytes()).sort(&mut entries);
@@ -240,6 +349,59 @@ mod tests {
             ("?sort=colour&order=up", "zabc"),
         ] {
             assert_eq!(names(query), expected, "{query}");
+        }
+    }
+
+    /// The names on a page, in its order.
+    fn listed(page: &Page) -> Vec<String> {
+        let links = page.html.split("<a href=\"./").skip(1);
+        links.map(|rest| rest.split('"').next().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_cut_is_the_end_of_the_order_whatever_it_is() {
+        let folder = tempfile::tempdir().expect("a directory");
+        for (name, bytes) in [("a", 1), ("b", 2), ("y", 3), ("z", 9)] {
+            std::fs::write(folder.path().join(name), vec![0; bytes]).expect("writes");
+        }
+        let root = Root::open_directory(folder.path()).expect("opens");
+        let shown = Shown { dot_files: false, entries_max: 2 };
+        let page =
+            |query: &str| page(&root, root.open(b"/").expect("opens"), b"/", Order::read(query.as_bytes()), shown);
+        for (query, expected) in [
+            ("", ["a", "b"]),
+            ("?order=desc", ["z", "y"]),
+            ("?sort=size&order=desc", ["z", "y"]),
+            ("?sort=size", ["a", "b"]),
+        ] {
+            let page = page(query).expect("reads");
+            assert_eq!(listed(&page), expected, "{query}");
+            assert!(page.html.contains("<p>2 more are not shown.") && page.is_told, "{query}");
+        }
+        std::fs::create_dir(folder.path().join("zz")).expect("creates");
+        let with_directory = page("").expect("reads");
+        assert_eq!(listed(&with_directory), ["zz/", "a"]);
+        assert!(!with_directory.is_told);
+    }
+
+    #[test]
+    fn links_are_shown_as_they_are_followed_and_nothing_that_is_not_served() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("www/sub")).expect("creates");
+        std::fs::write(at("www/sub/file"), "12345").expect("writes");
+        std::fs::write(at("secret"), "s").expect("writes");
+        for (target, link) in [("sub/file", "in"), ("../secret", "out"), ("none", "dangling"), ("sub", "directory")] {
+            std::os::unix::fs::symlink(target, at("www").join(link)).expect("links");
+        }
+        let _socket = std::os::unix::net::UnixListener::bind(at("www/socket")).expect("binds");
+        let root = Root::open_directory(&at("www")).expect("opens");
+        let shown = Shown { dot_files: false, entries_max: 9 };
+        for query in ["", "?sort=size"] {
+            let order = Order::read(query.as_bytes());
+            let page = page(&root, root.open(b"/").expect("opens"), b"/", order, shown).expect("reads");
+            assert_eq!(listed(&page), ["directory/", "sub/", "in"], "{query}");
+            assert!(page.html.contains(">in</a><td>5 B<td>") && !page.is_told, "{}", page.html);
         }
     }
 

@@ -23,6 +23,13 @@ const NEWER: [(&str, &str); 14] = [
     ("zst", "application/zstd"),
 ];
 
+/// Whether a text can stand in `Content-Type`: a type and what belongs to it, such as `text/plain; charset=utf-8`.
+pub fn is_media_type(text: &str) -> bool {
+    let is_sent = text.trim() == text && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    let (kind, rest) = text.split_once('/').unwrap_or_default();
+    is_sent && !kind.is_empty() && !kind.contains([' ', ';']) && !rest.is_empty()
+}
+
 /// The media type by the name's ending; text says that it is UTF-8.
 pub(crate) fn of(name: &[u8], overrides: &Overrides) -> String {
     let name = String::from_utf8_lossy(name);

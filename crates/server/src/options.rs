@@ -5,6 +5,7 @@ use crate::admin::{Admin, Teller};
 use crate::advice::Adviser;
 use crate::arm_rules::ArmRules;
 use crate::config::HostRules;
+use crate::front::rules::SiteKind;
 use crate::listen::ListenAddr;
 use crate::throttle::Throttle;
 use std::collections::HashMap;
@@ -52,8 +53,13 @@ pub struct Options {
     pub index: Vec<String>,
     /// Whether names that begin with a dot are served. `/.well-known/` (RFC 8615) always is. Default: no.
     pub dot_files: bool,
-    /// The hosts of a configuration; with them `root`, `listing`, `index` and `dot_files` mean nothing. Default: none.
+    /// Which symbolic links are followed. Default: those that lead to something below the root.
+    pub symlinks: Symlinks,
+    /// The hosts of a configuration; with them `root`, `listing`, `index`, `dot_files`, `symlinks`, `media_types`,
+    /// `compression` and `includes` mean nothing, as each site says its own. Default: none.
     pub hosts: Option<HostRules>,
+    /// What counts more than what a configuration says of its sites. Default: nothing.
+    pub site_word: SiteWord,
     /// Where to write a line for each response. Default: nowhere.
     pub access_log: Option<AccessLog>,
     /// Where the server tells of itself: a page, JSON, metrics for Prometheus. Default: nowhere.
@@ -100,6 +106,23 @@ impl Options {
         self.loops.max(1) + self.reserve_loops
     }
 
+    /// Has this count more than what was said of `root`, and than what each site of a configuration says.
+    pub fn say_of_sites(&mut self, word: SiteWord) {
+        SiteKind::of(self).under(&word).put(self);
+        self.site_word = word;
+    }
+
+    /// Whether links are followed to where a server that confines itself does not reach.
+    pub(crate) fn leads_anywhere(&self) -> bool {
+        match &self.hosts {
+            Some(rules) => {
+                let sites = &rules.0.sites;
+                sites.iter().any(|site| site.how.clone().under(&self.site_word).symlinks == Symlinks::Anywhere)
+            }
+            None => self.symlinks == Symlinks::Anywhere,
+        }
+    }
+
     /// Serves `root` with the defaults.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
@@ -118,7 +141,9 @@ impl Options {
             listing: true,
             index: vec!["index.html".to_owned()],
             dot_files: false,
+            symlinks: Symlinks::default(),
             hosts: None,
+            site_word: SiteWord::default(),
             access_log: None,
             admin: None,
             user: None,
@@ -138,6 +163,52 @@ impl Options {
             limits: Limits::default(),
         }
     }
+}
+
+/// Which symbolic links are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Symlinks {
+    /// None.
+    Never,
+    /// Those that lead to something below the root, by a relative path or by one that begins with the root's own.
+    #[default]
+    Within,
+    /// Of these, those that belong to whom the file or directory belongs that they lead to.
+    Owner,
+    /// All, wherever they lead: whoever can make a link in the root has what it leads to served. A server that confines
+    /// itself does not reach what lies elsewhere, so that both together are refused.
+    Anywhere,
+}
+
+impl FromStr for Symlinks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "never" => Ok(Self::Never),
+            "within" => Ok(Self::Within),
+            "owner" => Ok(Self::Owner),
+            "anywhere" => Ok(Self::Anywhere),
+            _ => Err(format!("{text:?} is neither never nor within nor owner nor anywhere")),
+        }
+    }
+}
+
+/// What is said of all sites at once, by a command line for example; what is not said is as each of them says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SiteWord {
+    /// As [`Options::listing`].
+    pub listing: Option<bool>,
+    /// As [`Options::dot_files`].
+    pub dot_files: Option<bool>,
+    /// As [`Options::symlinks`].
+    pub symlinks: Option<Symlinks>,
+    /// Both ways of [`Options::compression`].
+    pub compression: Option<bool>,
+    /// As [`Options::includes`].
+    pub includes: Option<bool>,
+    /// Before those of [`Options::media_types`].
+    pub media_types: HashMap<String, String>,
 }
 
 /// Rules and how they are used, as a configuration says it: for whoever knows rules.
@@ -235,7 +306,7 @@ impl CertificateFiles {
 }
 
 /// Which compressed forms clients that take them get (RFC 9110 section 12.5.3).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compression {
     /// Send `file.br`, `file.zst` or `file.gz` in place of `file`, if it is not older. Default: yes.
     pub neighbours: bool,
@@ -286,8 +357,8 @@ impl Default for Timeouts {
 /// Bounds on what clients may use.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Open connections of all loops together; more are answered with 503 and closed. It is lowered to what the
-    /// limit of open files allows. Default: 16384.
+    /// Open connections of all loops together. For one more, one is closed that is idle, or slow; where there is none it is
+    /// answered with 503 and closed. It is lowered to what the limit of open files allows. Default: 16384.
     pub connections_max: usize,
     /// Bytes of a request head, then 431; 1024 to 1 MiB. Default: 16 KiB.
     pub head_bytes_max: usize,
@@ -300,8 +371,9 @@ pub struct Limits {
     /// the client. Default: 128.
     pub streams_max: usize,
     /// Open connections of one client's address (IPv6: of its /64), in all loops together; more are answered with 503
-    /// and closed. 0 = as many as there may be. Default: 0.
-    pub connections_per_address_max: usize,
+    /// and closed. 0 = as many as there may be. Without a word a quarter of all, but for the loopback addresses, over which
+    /// proxies come. Those of Unix sockets have no bound. Default: none.
+    pub connections_per_address_max: Option<usize>,
     /// Handshakes of QUIC that one loop may have under way before clients have to show first that their address is their
     /// own, which costs them a round trip; 0 = all have to. Where addresses have shares all have to as well. Default: 256.
     pub handshakes_max: usize,
@@ -319,7 +391,7 @@ impl Default for Limits {
             target_bytes_max: 8 << 10,
             body_bytes_max: 64 << 10,
             streams_max: 128,
-            connections_per_address_max: 0,
+            connections_per_address_max: None,
             handshakes_max: 256,
             ranges_max: 16,
             listing_entries_max: 4096,

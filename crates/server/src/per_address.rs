@@ -4,27 +4,44 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
+/// Without a word an address has one in so many of all connections.
+const DEFAULT_SHARE: usize = 4;
+
 /// The open connections of all loops by address; without a bound nothing is counted.
 #[derive(Debug)]
 pub(crate) struct PerAddress {
     most: usize,
+    /// Nobody has said it, so that it is a share that strangers have, and holds for nobody on this machine.
+    is_default: bool,
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
 impl PerAddress {
-    /// `most` connections of an address; 0 = as many as there may be.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, open: Mutex::default() }
+    /// `most` connections of an address, 0 = as many as there may be; without a word a quarter of all, which are
+    /// `connections_max`.
+    pub(crate) fn new(most: Option<usize>, connections_max: usize) -> Self {
+        let share = (connections_max / DEFAULT_SHARE).max(1);
+        Self { most: most.unwrap_or(share), is_default: most.is_none(), open: Mutex::default() }
     }
 
-    /// Whether there is a bound at all.
-    pub(crate) fn is_bounded(&self) -> bool {
-        self.most > 0
+    /// Whether an address has to be shown to be the client's own before it counts, as somebody else might use it up. A
+    /// share that nobody has said is so large that half of it can be lost.
+    pub(crate) fn must_show(&self, addr: IpAddr) -> bool {
+        if !self.is_default || self.is_spared(addr) {
+            return self.most > 0 && !self.is_default;
+        }
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.get(&client(addr)).is_some_and(|count| *count >= self.most / 2)
+    }
+
+    /// Whether it has no bound: a Unix socket has no address, and over this machine's own come proxies.
+    fn is_spared(&self, addr: IpAddr) -> bool {
+        self.most == 0 || addr.is_unspecified() || self.is_default && addr.is_loopback()
     }
 
     /// Counts a connection; whether it may stay.
     pub(crate) fn enter(&self, addr: IpAddr) -> bool {
-        if self.most == 0 || addr.is_unspecified() {
+        if self.is_spared(addr) {
             return true;
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +53,7 @@ impl PerAddress {
 
     /// One that was counted has ended.
     pub(crate) fn leave(&self, addr: IpAddr) {
-        if self.most == 0 {
+        if self.is_spared(addr) {
             return;
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +80,7 @@ mod tests {
 
     #[test]
     fn an_address_has_its_share_and_gets_it_back() {
-        let per_address = PerAddress::new(2);
+        let per_address = PerAddress::new(Some(2), 100);
         let [a, b]: [IpAddr; 2] = ["2001:db8::1".parse().expect("v6"), "2001:db8:0:1::1".parse().expect("v6")];
         let neighbour = "2001:db8::2".parse().expect("v6");
         assert!(per_address.enter(a) && per_address.enter(neighbour));
@@ -72,5 +89,25 @@ mod tests {
         assert!(per_address.enter(a) && !per_address.enter(neighbour));
         per_address.leave(b);
         assert_eq!(per_address.open.lock().expect("no panic").len(), 1);
+    }
+
+    #[test]
+    fn without_a_word_strangers_have_a_quarter_and_this_machine_all() {
+        let per_address = PerAddress::new(None, 16);
+        let [stranger, other, proxy, socket]: [IpAddr; 4] =
+            ["192.0.2.1", "192.0.2.2", "127.0.0.1", "0.0.0.0"].map(|addr| addr.parse().expect("an address"));
+        assert!((0..4).all(|_| per_address.enter(stranger)) && !per_address.enter(stranger));
+        assert!(per_address.enter(other));
+        assert!((0..16).all(|_| per_address.enter(proxy) && per_address.enter(socket)));
+        assert!(per_address.must_show(stranger) && !per_address.must_show(other) && !per_address.must_show(proxy));
+        (0..3).for_each(|_| per_address.leave(stranger));
+        assert!(!per_address.must_show(stranger) && per_address.enter(stranger));
+        (0..16).for_each(|_| per_address.leave(proxy));
+        assert_eq!(per_address.open.lock().expect("no panic").len(), 2);
+        let said = PerAddress::new(Some(2), 16);
+        assert!((0..2).all(|_| said.enter(proxy)) && !said.enter(proxy) && said.must_show(other));
+        let unbounded = PerAddress::new(Some(0), 16);
+        assert!((0..20).all(|_| unbounded.enter(stranger)) && !unbounded.must_show(stranger));
+        assert!(PerAddress::new(None, 1).enter(stranger), "one at least");
     }
 }

@@ -67,7 +67,7 @@ impl Resumer {
     /// Those of [`BindError`] that concern the directory, and [`BindError::EventLoop`] without a descriptor or thread.
     pub fn new(options: Options) -> Result<Self, BindError> {
         let failed = |source| BindError::EventLoop { source };
-        let root = Root::open_directory(&options.root)?;
+        let root = Root::open_directory(&options.root)?.following(options.symlinks, &options.root);
         let shelf = Arc::new(Shelf::new());
         shelf.start().map_err(failed)?;
         // Nobody would listen, so files are looked at.

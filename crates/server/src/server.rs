@@ -89,6 +89,9 @@ impl Server {
         options.loops = options.loops.max(1);
         let bounds = 1 << 10..=1 << 20;
         options.limits.head_bytes_max = options.limits.head_bytes_max.clamp(*bounds.start(), *bounds.end());
+        if options.sandbox == Some(true) && options.leads_anywhere() {
+            return Err(BindError::LinksOutOfReach);
+        }
         let root = Root::open_directory(&options.root)?;
         let reopen = Arc::new(AtomicBool::new(false));
         let log = options.access_log.as_ref().map(|log| LogWriter::open(log, Arc::clone(&reopen), options.notice));
@@ -281,7 +284,7 @@ impl Server {
         confinement.drop_rights(self.user.as_ref()).map_err(|source| RunError::Rights { source })?;
         let log_wanted = log.as_ref().map(LogWriter::wanted);
         let buffers: Vec<_> = parts.iter().map(|_| log.as_ref().map(LogWriter::buffer)).collect();
-        let per_address = PerAddress::new(options.limits.connections_per_address_max);
+        let per_address = PerAddress::new(options.limits.connections_per_address_max, connections_max);
         let open = Arc::new(Open::new(connections_max, per_address));
         // A socket that closes gives its place among those of its address to another one, and its loop's clients with it.
         let _kept: Vec<_> = parts.iter().flat_map(|part| &part.quic).map(QuicSocket::keep).collect();

@@ -3,6 +3,7 @@
 mod absent;
 mod changes;
 mod governed;
+mod listings;
 mod waits;
 mod warm;
 
@@ -35,6 +36,7 @@ use crate::target::{self, BadTarget};
 use crate::watcher::Watcher;
 use crate::watches::{Change, Watches};
 use governed::Asked;
+use listings::Listings;
 use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, RandomState};
@@ -64,6 +66,7 @@ pub(crate) struct Site {
     absent: absent::Absent,
     watches: Watches,
     changes: Vec<Change>,
+    listings: Listings,
     /// Pages as they were assembled last, where answers may be stale.
     kept: KeptPages,
     shelf: Arc<Shelf>,
@@ -117,7 +120,10 @@ enum Resource {
     Atom(Rc<Atom>),
     /// Governed content whose file would have to be looked at first; with when it was known to be what the file has.
     Doubtful(Rc<Atom>, u64),
-    Directory(File),
+    /// With how long its listing may be kept.
+    Directory(File, u64),
+    /// A directory without an index of which a listing is kept.
+    Listed,
     Redirect,
     Failed(u16),
     /// The response is made already.
@@ -137,7 +143,7 @@ impl Site {
         let bytes_max = options.cache_bytes_max / options.all_loops() as u64;
         let entries_max = options.limits.listing_entries_max;
         Self {
-            root,
+            root: root.following(options.symlinks, &options.root),
             shared_root: None,
             advisory: share.advisory.clone(),
             edition: share.advisory.as_ref().map_or(0, |advisory| advisory.edition()),
@@ -145,6 +151,7 @@ impl Site {
             absent: absent::Absent::default(),
             watches: Watches::new(Rc::clone(&share.watcher), options.watches_max),
             changes: Vec::new(),
+            listings: Listings::new(bytes_max),
             kept: KeptPages::default(),
             shelf: Arc::clone(&share.shelf),
             accepted: LastAccepted::default(),
@@ -220,9 +227,11 @@ impl Site {
                         let atom = self.form(request, found.path, atom, false, clock, counters);
                         self.content(request, atom, clock, persistence, out);
                     }
-                    Resource::Directory(directory) => {
-                        self.directory(directory, &found, extra, clock, persistence, out);
+                    Resource::Directory(directory, fresh_ms) => {
+                        let opened = Some((directory, fresh_ms));
+                        self.list_directory(opened, &found, extra, (clock, counters), persistence, out);
                     }
+                    Resource::Listed => self.list_directory(None, &found, extra, (clock, counters), persistence, out),
                     Resource::Redirect => redirect(&found, extra, clock, persistence, out),
                     Resource::Failed(status) => error_page::write(out, status, extra, clock, persistence),
                     Resource::Answered => {}
@@ -267,6 +276,7 @@ impl Site {
             }
             Found::Stale(atom, known_ms) if atom.is_governed => return Resource::Doubtful(atom, known_ms),
             Found::Stale(atom, _) => Some(atom),
+            Found::Missing if self.listings.has(path, clock.now_ms) => return Resource::Listed,
             Found::Missing => None,
         };
         self.look(path, stale, clock, counters)
@@ -302,7 +312,7 @@ impl Site {
         counters.cache_misses.add(1);
         let loaded = located.and_then(|located| match located {
             Located::Redirect => Ok(Resource::Redirect),
-            Located::Directory(directory) => Ok(Resource::Directory(directory)),
+            Located::Directory(directory) => Ok(Resource::Directory(directory, fresh_ms)),
             Located::File(file, metadata) | Located::Index(file, metadata, _) => {
                 let atom = Rc::new(self.load(file, &metadata, path, &name, clock.unix_s)?);
                 counters.cache_fills.add(u64::from(atom.was_read));
@@ -324,9 +334,15 @@ impl Site {
                 || neighbours == atom.forms.as_ref().map_or_else(Default::default, |forms| forms.neighbours()))
     }
 
-    /// How long a file needs no look: long where the kernel tells of every change that it can tell of.
+    /// How long a file, or a listing, needs no look: long where the kernel tells of every change that it can tell of.
     fn fresh_ms(&self, located: &Located, name: &[u8], device: Option<u64>) -> u64 {
-        let (Located::File(file, metadata) | Located::Index(file, metadata, _)) = located else { return UNTOLD_MS };
+        let (file, metadata) = match located {
+            Located::File(file, metadata) | Located::Index(file, metadata, _) => (file, metadata),
+            Located::Directory(directory) if self.listing.is_some() => {
+                return self.listing_fresh_ms(directory, name, device);
+            }
+            Located::Directory(_) | Located::Redirect => return UNTOLD_MS,
+        };
         let is_told = device == Some(metadata.dev()) && metadata.nlink() == 1 && self.root.is_straight(file, name);
         if is_told { TOLD_MS } else { UNTOLD_MS }
     }
@@ -508,37 +524,6 @@ impl Site {
             response.parts.push(Part { head_end: response.head.len() as u64, start: *start, end: *end });
         }
         response.head.extend_from_slice(end.as_bytes());
-    }
-
-    fn directory(
-        &self,
-        directory: File,
-        found: &target::Target<'_>,
-        extra: Extra<'_>,
-        clock: &Clock,
-        persistence: Persistence,
-        out: &mut Pending,
-    ) {
-        let Some(shown) = self.listing else {
-            return error_page::write(out, 403, extra, clock, persistence);
-        };
-        if listing::wants_style(found.query) {
-            out.status = 200;
-            let fields = format!(
-                "Content-Type: text/css; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: max-age=86400\r\n",
-                listing::STYLE.len()
-            );
-            head::other(&mut out.response.head, 200, &[fields.as_bytes()], clock, persistence);
-            out.head_bytes = out.response.head.len() as u64;
-            if !extra.head_only {
-                out.response.head.extend_from_slice(listing::STYLE.as_bytes());
-            }
-            return;
-        }
-        match listing::page(&self.root, directory, found.path, listing::Order::read(found.query), shown) {
-            Ok(page) => error_page::write_html(out, 200, &page, extra, clock, persistence),
-            Err(error) => error_page::write(out, status_of(&error), extra, clock, persistence),
-        }
     }
 }
 

@@ -47,6 +47,20 @@ impl Slab {
         self.count == 0
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// What is found of connections, with the token of each.
+    pub(crate) fn each<T>(&self, what: impl Fn(&Client) -> Option<T>) -> Vec<(T, u64)> {
+        let with_index = self.slots.iter().enumerate();
+        let found = |(index, slot): (usize, &Slot)| {
+            Some((what(slot.connection.as_ref()?)?, token(index as u32, slot.generation)))
+        };
+        with_index.filter_map(found).collect()
+    }
+
     /// The tokens of the connections that `wanted` says yes to.
     pub(crate) fn tokens(&self, wanted: impl Fn(&Client) -> bool) -> Vec<u64> {
         let with_index = self.slots.iter().enumerate();

@@ -282,6 +282,77 @@ fn a_new_configuration_takes_effect_under_load_without_a_failed_request() {
     );
 }
 
+const KINDS: &str = r#"
+    media_types = { xyz = "chemical/x-xyz", ABC = "a/b" }
+    compression = { neighbours = false }
+    symlinks = "never"
+    [[host]]
+    root = "site"
+    media_types = { abc = "a/c" }
+    [[host.path]]
+    prefix = "/other/"
+    root = "site"
+    compression = false
+    includes = false
+    symlinks = "within"
+"#;
+
+fn of_kinds(text: &str) -> Site {
+    let page = br#"<!--#set var="a" value="b" --><!--#echo var="a" -->"#;
+    let text_file = "much the same, ".repeat(1000).into_bytes();
+    let files: [(&str, &[u8]); 6] = [
+        ("site/a.xyz", b"x"),
+        ("site/a.abc", b"x"),
+        ("site/page.shtml", page),
+        ("site/long.txt", &text_file),
+        ("site/short.txt", b"short"),
+        ("site/short.txt.gz", b"not in truth"),
+    ];
+    let site = serve(&files, text);
+    std::os::unix::fs::symlink("short.txt", site.directory.path().join("site/link.txt")).expect("links");
+    site
+}
+
+/// The coding that a path is sent in at last: what is compressed here is sent as it is until that is done.
+fn coding_of(site: &Site, path: &str) -> Option<String> {
+    let ask = || site.ask("GET", path, "Accept-Encoding: gzip\r\n").field("content-encoding").map(str::to_owned);
+    (0..100)
+        .find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            ask()
+        })
+        .or_else(ask)
+}
+
+#[test]
+fn types_compression_includes_and_links_are_said_for_all_for_a_host_and_for_a_path() {
+    let site = of_kinds(KINDS);
+    let media_type = |path: &str| site.get(path).field("content-type").map(str::to_owned);
+    for (path, expected) in [("/a.xyz", "chemical/x-xyz"), ("/a.abc", "a/c"), ("/other/a.abc", "a/c")] {
+        assert_eq!(media_type(path).as_deref(), Some(expected), "{path}");
+    }
+    assert_eq!((site.get("/link.txt").status, site.get("/other/link.txt").status), (404, 200));
+    assert_eq!(site.get("/page.shtml").text(), "b");
+    assert!(site.get("/other/page.shtml").text().starts_with("<!--"));
+    assert_eq!(coding_of(&site, "/long.txt").as_deref(), Some("gzip"));
+    assert_eq!(coding_of(&site, "/short.txt"), None, "what lies beside it is not looked at");
+    assert_eq!(coding_of(&site, "/other/long.txt"), None);
+}
+
+#[test]
+fn what_sites_say_is_taken_up_while_the_server_runs() {
+    let site = of_kinds(KINDS);
+    assert_eq!((site.get("/link.txt").status, site.get("/page.shtml").text().as_str()), (404, "b"));
+    let text = KINDS.replace("\"never\"", "\"within\"\nincludes = false").replace("a/c", "a/d");
+    let mut options = parse_configuration(&text, site.directory.path()).expect("well-formed");
+    options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
+    options.loops = 1;
+    assert!(site.reloader.reload(options).is_empty());
+    harness::wait_until(|| site.get("/link.txt").status == 200);
+    assert_eq!(site.get("/a.abc").field("content-type"), Some("a/d"));
+    assert!(site.get("/page.shtml").text().starts_with("<!--"));
+}
+
 #[test]
 fn what_holds_only_after_a_restart_is_said() {
     let site = serve(&[("site/a.txt", b"a")], "[[host]]\nroot = \"site\"");
@@ -362,6 +433,22 @@ fn every_mistake_is_told_with_its_place_and_a_remedy() {
     assert!(log("keep = 3").starts_with("3:8: `keep` means nothing"));
     assert!(only(&format!("[log]\nfile = \"-\"\nrotate_size = \"1 MiB\"\n{HOST}")).contains("cannot be turned round"));
     assert!(path("exact = \"/a\"\nredirct = \"/b\"").contains("did you mean `redirect`?"));
+    assert!(only(&format!("compresion = false\n{HOST}")).contains("did you mean `compression`?"));
+    assert!(
+        only(&format!("compression = 3\n{HOST}")).starts_with("1:15: `compression` is a number, not true or false")
+    );
+    assert!(
+        only(&format!("compression = {{ min = \"2 MiB\" }}\n{HOST}")).starts_with("1:15: `min` is more than `max`")
+    );
+    assert!(host("compression = { level = 3 }").starts_with("3:17: `level` is not known in compression"));
+    assert!(host("media_types = { xyz = \"chemical\" }").starts_with("3:23: \"chemical\" is no media type; such as"));
+    assert!(host("media_types = { xyz = \"a/b\\r\\nX: y\" }").starts_with("3:23: "));
+    assert!(host("media_types = { \"tar.gz\" = \"a/b\" }").starts_with("3:17: \"tar.gz\" is no ending"));
+    assert!(host("includes = \"no\"").starts_with("3:12: `includes` is a text, not true or false"));
+    assert!(host("symlinks = \"all\"").starts_with("3:12: \"all\" is neither never nor within"));
+    assert!(host("symlinks = \"anywhere\"").contains("a confined server does not reach; add sandbox = false"));
+    assert_eq!(told(&format!("sandbox = false\n{HOST}symlinks = \"anywhere\"")), Vec::<String>::new());
+    assert!(path("exact = \"/a\"\nincludes = false").contains("`includes` belongs to a root"));
 }
 
 #[test]

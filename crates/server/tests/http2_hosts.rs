@@ -184,7 +184,7 @@ fn a_configuration_brings_its_certificates_and_others_when_it_is_changed() {
     let mut options = parse_configuration(TEXT, &folder).expect("well-formed");
     options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
     options.loops = 1;
-    options.limits.connections_per_address_max = 9;
+    options.limits.connections_per_address_max = Some(9);
     assert_eq!(
         site.reloader.reload(options),
         ["tls (whether there is any)", "tls.listen_clear", "limits.connections_per_address"]

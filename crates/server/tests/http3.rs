@@ -97,7 +97,7 @@ fn addresses_are_shown_to_be_true_where_they_count() {
     let counts = all.stop();
     assert_eq!((counts.quic_retries, counts.http3_connections), (1, 1), "{counts:?}");
     // With shares: no more than that, and no less.
-    let shared = site(|options| options.limits.connections_per_address_max = 1);
+    let shared = site(|options| options.limits.connections_per_address_max = Some(1));
     ask(&python, &shared, &["a.txt"]);
     // The client's close may still be on its way.
     wait_until(|| {

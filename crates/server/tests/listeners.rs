@@ -84,7 +84,7 @@ fn what_cannot_be_listened_on_is_named() {
 fn an_address_has_only_so_many_connections() {
     let site = Site::start(&[("a.txt", b"hello")], |options| {
         options.loops = 2;
-        options.limits.connections_per_address_max = 3;
+        options.limits.connections_per_address_max = Some(3);
     });
     let from = |last: u8| {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");

@@ -139,3 +139,14 @@ fn a_file_is_included_by_the_name_that_it_has() {
         assert_eq!(page(&[&files[..], &[("p.shtml", source.as_str())]].concat(), "/p.shtml"), text, "{name}");
     }
 }
+
+#[test]
+fn a_part_that_appears_behind_a_link_is_in_a_page_within_a_second() {
+    let page = br#"<!--#include virtual="/link.txt" -->"#;
+    let site = Site::start(&[("page.shtml", page), ("sub/other.txt", b"other")], |_| {});
+    std::os::unix::fs::symlink("sub/later.txt", site.directory.path().join("link.txt")).expect("links");
+    assert!(!site.get("/page.shtml").text().contains("here"));
+    site.write("sub/later.txt", b"here");
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(site.get("/page.shtml").text(), "here");
+}

@@ -142,6 +142,11 @@ fn connections(out: &mut Families, status: &Status) {
         ("weir_connections_total", "Connections accepted, those refused included.", connections.accepted),
         ("weir_connections_refused_total", "Connections closed because too many were open.", connections.refused),
         (
+            "weir_connections_displaced_total",
+            "Connections closed to make room for others, because their clients were idle or slow.",
+            connections.displaced,
+        ),
+        (
             "weir_connections_broken_total",
             "Connections lost to an error, or closed in the middle of a response.",
             connections.broken,

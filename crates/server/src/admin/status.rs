@@ -107,6 +107,8 @@ pub(super) struct Connections {
     pub(super) by_state: BTreeMap<&'static str, u64>,
     pub(super) accepted: u64,
     pub(super) refused: u64,
+    /// Closed to make room for others.
+    pub(super) displaced: u64,
     pub(super) broken: u64,
     pub(super) timeouts: u64,
     pub(super) accept_pauses: u64,
@@ -253,6 +255,7 @@ impl View {
                 by_state: State::ALL.iter().map(|&(state, name)| (name, census.states[state as usize])).collect(),
                 accepted: counts.connections,
                 refused: counts.connections_refused,
+                displaced: counts.connections_displaced,
                 broken: counts.connections_broken,
                 timeouts: counts.timeouts,
                 accept_pauses: counts.accept_pauses,

@@ -3,6 +3,7 @@
 use super::table::{Table, Value};
 use crate::admin::{Admin, AdminError, AdminToken};
 use crate::arm_rules::ArmRules;
+use crate::front::rules::SiteKind;
 use crate::listen::ListenAddr;
 use crate::options::{AccessLog, CertificateFiles, LogFormat, LogTarget, Options, Rotation};
 use crate::tls::Certificates;
@@ -50,6 +51,8 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
         options.user = Some(user.to_owned());
     }
     options.sandbox = table.get("sandbox").and_then(|value| value.boolean());
+    let sites = super::site::read(table, SiteKind::of(options), options.sandbox);
+    sites.put(options);
     if let Some(admin) = table.get("admin").and_then(|value| value.table("[admin]")) {
         options.admin = read_admin(&admin);
     }
@@ -147,7 +150,9 @@ fn read_limits(table: &Table<'_, '_>, options: &mut Options) {
         }
     };
     count("connections", &mut limits.connections_max, 1..=10_000_000);
-    count("connections_per_address", &mut limits.connections_per_address_max, 0..=10_000_000);
+    if let Some(number) = table.get("connections_per_address").and_then(|value| value.integer(0..=10_000_000)) {
+        limits.connections_per_address_max = Some(number as usize);
+    }
     count("streams", &mut limits.streams_max, 1..=10_000);
     count("handshakes", &mut limits.handshakes_max, 0..=10_000_000);
     count("ranges", &mut limits.ranges_max, 0..=1000);

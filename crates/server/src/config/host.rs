@@ -1,7 +1,7 @@
 //! Hosts and the tables of their paths.
 
 use super::table::{Table, Value};
-use super::users;
+use super::{site, users};
 use crate::front::access::{Access, Network};
 use crate::front::auth::Auth;
 use crate::front::pattern::Pattern;
@@ -10,6 +10,7 @@ use crate::front::redirect::Redirect;
 use crate::front::rewrite::Page;
 use crate::front::rules::{Host, PATHS_MAX, Rules, SiteKind, SiteRules};
 use crate::front::settings::{Action, Said};
+use crate::options::Options;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -36,7 +37,8 @@ const OWN_FIELDS: [&str; 9] = [
     "upgrade",
 ];
 
-pub(super) fn read(table: &Table<'_, '_>) -> Rules {
+/// Hosts, whose sites are served as the options say it where they say nothing themselves.
+pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> Rules {
     let mut rules = Rules::default();
     let hosts = table.get("host").map(|value| value.tables("[[host]]")).unwrap_or_default();
     if hosts.is_empty() {
@@ -46,20 +48,17 @@ pub(super) fn read(table: &Table<'_, '_>) -> Rules {
         table.wrong(format!("there are {} hosts", hosts.len()), format!("at most {HOSTS_MAX} are possible"));
     }
     for host in hosts.iter().take(HOSTS_MAX) {
-        read_host(host, &mut rules);
+        read_host(host, options, &mut rules);
     }
     rules
 }
 
-fn read_host(table: &Table<'_, '_>, rules: &mut Rules) {
+fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules) {
     // At most HOSTS_MAX of them are read.
     let number = rules.hosts.len() as u16;
     let name = names(table, number, rules);
     let mut said = read_said(table);
-    let kind = site_kind(
-        table,
-        SiteKind { root: "".into(), listing: true, dot_files: false, index: vec!["index.html".to_owned()] },
-    );
+    let kind = site::read_root(table, SiteKind::of(options), options.sandbox);
     let site = table.get("root").and_then(|value| open_site(&value, kind.clone(), rules));
     said.action = said.action.or(site.map(|site| Action::Files { site, mount_bytes: 0 }));
     let paths = table.get("path").map(|value| value.tables("[[host.path]]")).unwrap_or_default();
@@ -72,7 +71,7 @@ fn read_host(table: &Table<'_, '_>, rules: &mut Rules) {
     if paths.len() > PATHS_MAX {
         table.wrong(format!("the host {name} has {} paths", paths.len()), format!("at most {PATHS_MAX} are possible"));
     }
-    let paths = paths.iter().take(PATHS_MAX).filter_map(|path| read_path(path, &kind, rules)).collect();
+    let paths = paths.iter().take(PATHS_MAX).filter_map(|path| read_path(path, &kind, options, rules)).collect();
     table.finish();
     rules.hosts.push(Host { name: name.into(), said, paths });
 }
@@ -125,7 +124,12 @@ fn name_problem(name: &str) -> Option<&'static str> {
 }
 
 /// A table of a path; none if it does not say which.
-fn read_path(table: &Table<'_, '_>, of_host: &SiteKind, rules: &mut Rules) -> Option<(Pattern, Said)> {
+fn read_path(
+    table: &Table<'_, '_>,
+    of_host: &SiteKind,
+    options: &Options,
+    rules: &mut Rules,
+) -> Option<(Pattern, Said)> {
     let kinds = [("prefix", table.get("prefix")), ("exact", table.get("exact")), ("glob", table.get("glob"))];
     let given: Vec<_> = kinds.into_iter().filter_map(|(kind, value)| Some((kind, value?))).collect();
     let pattern = match given.as_slice() {
@@ -147,7 +151,7 @@ fn read_path(table: &Table<'_, '_>, of_host: &SiteKind, rules: &mut Rules) -> Op
         _ => None,
     };
     let mut said = read_said_of(table, prefix_bytes);
-    let kind = site_kind(table, of_host.clone());
+    let kind = site::read_root(table, of_host.clone(), options.sandbox);
     match table.get("root") {
         Some(value) if prefix_bytes.is_none() && pattern.is_some() => {
             value.wrong(
@@ -164,7 +168,7 @@ fn read_path(table: &Table<'_, '_>, of_host: &SiteKind, rules: &mut Rules) -> Op
                 said.action.or(site.map(|site| Action::Files { site, mount_bytes: prefix_bytes.unwrap_or(0) }));
         }
         None => {
-            for key in ["listing", "dot_files", "index"] {
+            for key in site::KEYS {
                 if let Some(value) = table.get(key) {
                     value.wrong(
                         format!("`{key}` belongs to a root, and this table has none"),
@@ -405,27 +409,6 @@ pub(super) fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> 
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > bytes_max { Err("it is too large".to_owned()) } else { Ok(bytes) }
-}
-
-/// How a root is served; what is not said is as around it.
-fn site_kind(table: &Table<'_, '_>, mut kind: SiteKind) -> SiteKind {
-    if let Some(listing) = table.get("listing").and_then(|value| value.boolean()) {
-        kind.listing = listing;
-    }
-    if let Some(dot_files) = table.get("dot_files").and_then(|value| value.boolean()) {
-        kind.dot_files = dot_files;
-    }
-    if let Some(value) = table.get("index") {
-        kind.index.clear();
-        for item in value.strings() {
-            let name = item.text();
-            if name.is_empty() || name.contains('/') || name.contains('\0') || name == "." || name == ".." {
-                item.wrong(format!("\"{name}\" is no name of a file"), "such as index.html");
-            }
-            kind.index.push(name.to_owned());
-        }
-    }
-    kind
 }
 
 /// The number of the site that serves this root so.

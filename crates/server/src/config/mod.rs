@@ -4,6 +4,7 @@ mod general;
 mod host;
 mod nearest;
 mod policy;
+mod site;
 mod table;
 mod throttle;
 mod units;
@@ -113,7 +114,7 @@ pub fn parse_configuration(text: &str, folder: &Path) -> Result<Options, Vec<Mis
     let mut options = Options::new(folder);
     general::read(&table, &mut options);
     options.throttles = throttle::read(&table);
-    let rules = host::read(&table);
+    let rules = host::read(&table, &options);
     table.finish();
     if let Some(first) = rules.sites.first() {
         options.root.clone_from(&first.how.root);

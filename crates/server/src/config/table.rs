@@ -164,6 +164,11 @@ impl<'r, 't> Value<'r, 't> {
         matches!(self.value, DeValue::String(_))
     }
 
+    /// Whether it is a table, where it may also be something else.
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self.value, DeValue::Table(_))
+    }
+
     /// Whether it is just `false`, which switches off what a table would set.
     pub(super) fn is_false(&self) -> bool {
         matches!(self.value, DeValue::Boolean(false))

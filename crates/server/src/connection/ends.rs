@@ -2,9 +2,12 @@
 
 use super::{After, Connection, Phase, Turn};
 use crate::error_page::{self, Extra};
+use crate::event_loop::Yields;
 use crate::head::Persistence;
+use crate::options::Timeouts;
 use crate::workbench::Workbench;
 use std::io;
+use std::time::Duration;
 
 /// Bytes that are read for nothing from a client that does not notice the close.
 const LINGER_BYTES_MAX: usize = 1 << 20;
@@ -21,6 +24,21 @@ impl Connection {
             let _ = self.send_batch(1, bench);
         }
         self.give_up(bench);
+    }
+
+    /// Whether it may be closed for another one, and how readily: not while it has something to do that goes on.
+    pub(crate) fn yields(&self, now_ms: u64, timeouts: &Timeouts) -> Option<Yields> {
+        let since_ms =
+            |timeout: Duration| self.deadline_ms.saturating_sub(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        match self.phase {
+            // It began anew with the last byte that was taken.
+            Phase::Stall => Yields::stalled(since_ms(timeouts.stall), now_ms),
+            _ if self.is_sending() || self.is_parked => None,
+            Phase::Idle => Yields::idle(since_ms(timeouts.idle), now_ms),
+            Phase::Head => Yields::slow(since_ms(timeouts.head)),
+            Phase::Body => Yields::stalled(since_ms(timeouts.body), now_ms),
+            Phase::Linger | Phase::Parked => None,
+        }
     }
 
     /// Logs what was sent of unfinished responses.

@@ -229,14 +229,9 @@ impl Hosts {
                 self.sites.push(kept);
                 continue;
             }
-            let options = Options {
-                cache_bytes_max: options.cache_bytes_max / parts as u64,
-                watches_max,
-                listing: wanted.how.listing,
-                dot_files: wanted.how.dot_files,
-                index: wanted.how.index.clone(),
-                ..options.clone()
-            };
+            let cache_bytes_max = options.cache_bytes_max / parts as u64;
+            let mut options = Options { cache_bytes_max, watches_max, ..options.clone() };
+            wanted.how.clone().under(&options.site_word).put(&mut options);
             self.sites.push((wanted.how.clone(), Site::new(root, &options, &share)));
         }
         self.counts =

@@ -3,6 +3,8 @@
 use super::host_names::HostNames;
 use super::pattern::Pattern;
 use super::settings::Said;
+use crate::options::{Compression, Options, SiteWord, Symlinks};
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,11 +37,53 @@ pub(crate) struct SiteRules {
     pub(crate) directory: File,
 }
 
-/// What makes two sites the same.
+/// How a directory is served: what makes two sites the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SiteKind {
     pub(crate) root: PathBuf,
     pub(crate) listing: bool,
     pub(crate) dot_files: bool,
     pub(crate) index: Vec<String>,
+    pub(crate) symlinks: Symlinks,
+    pub(crate) media_types: HashMap<String, String>,
+    pub(crate) compression: Compression,
+    pub(crate) includes: bool,
+}
+
+impl SiteKind {
+    /// As the options say it of their root.
+    pub(crate) fn of(options: &Options) -> Self {
+        Self {
+            root: options.root.clone(),
+            listing: options.listing,
+            dot_files: options.dot_files,
+            index: options.index.clone(),
+            symlinks: options.symlinks,
+            media_types: options.media_types.clone(),
+            compression: options.compression.clone(),
+            includes: options.includes,
+        }
+    }
+
+    /// The same with what was said of all sites.
+    pub(crate) fn under(mut self, word: &SiteWord) -> Self {
+        self.listing = word.listing.unwrap_or(self.listing);
+        self.dot_files = word.dot_files.unwrap_or(self.dot_files);
+        self.symlinks = word.symlinks.unwrap_or(self.symlinks);
+        self.includes = word.includes.unwrap_or(self.includes);
+        if let Some(compresses) = word.compression {
+            self.compression.neighbours = compresses;
+            self.compression.on_the_fly = compresses;
+        }
+        self.media_types.extend(word.media_types.clone());
+        self
+    }
+
+    /// Has options say this of their root.
+    pub(crate) fn put(self, options: &mut Options) {
+        let Self { root, listing, dot_files, index, symlinks, media_types, compression, includes } = self;
+        (options.root, options.listing, options.dot_files, options.index) = (root, listing, dot_files, index);
+        (options.symlinks, options.media_types) = (symlinks, media_types);
+        (options.compression, options.includes) = (compression, includes);
+    }
 }

@@ -15,6 +15,8 @@ use crate::caller::Caller;
 use crate::census::State;
 use crate::connection::Turn;
 use crate::epoll::Readiness;
+use crate::event_loop::Yields;
+use crate::options::Timeouts;
 use crate::pending::Pending;
 use crate::send::Sent;
 use crate::static_probe::static_probe;
@@ -193,6 +195,24 @@ impl Connection {
     /// Whether a response is being sent, or would be if the client did its part.
     pub(crate) fn is_sending(&self) -> bool {
         !self.streams.iter().all(Stream::waits) || self.is_blocked()
+    }
+
+    /// Whether it may be closed for another one, and how readily: not while it has something to do that goes on.
+    pub(crate) fn yields(&self, now_ms: u64, timeouts: &Timeouts) -> Option<Yields> {
+        let since_ms = |timeout: Duration| {
+            self.phase_deadline_ms.saturating_sub(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
+        };
+        let held_ms = self.streams.iter().filter(|stream| stream.is_held).map(|stream| stream.since_ms).min();
+        match self.phase {
+            _ if self.streams.iter().any(|stream| stream.parked.is_some()) => None,
+            Phase::Stall => Yields::stalled(since_ms(timeouts.stall), now_ms),
+            Phase::Head => Yields::slow(since_ms(timeouts.head)),
+            Phase::Idle => match held_ms {
+                Some(held_ms) => Yields::stalled(held_ms, now_ms),
+                None => Yields::idle(since_ms(timeouts.idle), now_ms),
+            },
+            Phase::Queue | Phase::Linger => None,
+        }
     }
 
     /// Whether a stream waits for a password to be checked.

@@ -4,7 +4,7 @@ use super::ids::LoopIds;
 use super::socket::{QuicSocket, RECEPTION_BYTES, RECEPTIONS};
 use crate::census::Census;
 use crate::epoll::Interest;
-use crate::event_loop::Open;
+use crate::event_loop::{Entry, Open};
 use crate::http3;
 use crate::workbench::Workbench;
 use bytes::BytesMut;
@@ -161,7 +161,7 @@ impl Endpoint {
             return self.answer(&transmit, &answer, bench);
         }
         // Where addresses have shares, nobody may use up another one's.
-        let must_show = self.handshakes >= bench.limits.handshakes_max || open.per_address.is_bounded();
+        let must_show = self.handshakes >= bench.limits.handshakes_max || open.per_address.must_show(peer.ip());
         if must_show && !incoming.remote_address_validated() && incoming.may_retry() {
             bench.counts().quic_retries.add(1);
             if let Ok(transmit) = self.quic.retry(incoming, &mut answer) {
@@ -170,7 +170,7 @@ impl Endpoint {
             return;
         }
         bench.counts().connections.add(1);
-        if !open.enter(peer.ip()) {
+        if open.enter(peer.ip()) != Entry::Counted {
             bench.counts().connections_refused.add(1);
             let transmit = self.quic.refuse(incoming, &mut answer);
             return self.answer(&transmit, &answer, bench);

@@ -23,10 +23,12 @@ impl Site {
             match change {
                 Change::Path(path) => {
                     self.absent.forget(path);
+                    self.listings.hear(path, &self.index);
                     gone += self.forget(path, kept_ms);
                 }
                 Change::Below(directory) => {
                     self.absent.forget_all();
+                    self.listings.forget_below(directory);
                     match kept_ms {
                         Some(now_ms) => self.cache.doubt_below(directory, now_ms),
                         None => gone += self.cache.remove_below(directory),
@@ -37,6 +39,7 @@ impl Site {
         }
         counters.cache_stale.add(gone);
         self.settle_watches(counters);
+        counters.cache_evictions.add(self.lend_to_listings());
         changes.clear();
         self.changes = changes;
     }
@@ -72,6 +75,7 @@ impl Site {
         if self.watches.take_lost() {
             self.cache.doubt_all();
             self.absent.forget_all();
+            self.listings.forget_all();
         }
         counters.watches_refused.add(std::mem::take(&mut self.watches.refused));
     }

@@ -252,7 +252,9 @@ impl Site {
         match found {
             Resource::Atom(atom) => return Some(atom),
             Resource::Failed(404) => {
-                let is_told = self.watches.cover(&self.root, path, clock.now_ms).is_some();
+                // What appears behind a link is told of elsewhere, or nowhere.
+                let is_covered = self.watches.cover(&self.root, path, clock.now_ms).is_some();
+                let is_told = is_covered && self.root.has_nothing_at(path);
                 self.absent.note(path, clock.now_ms + if is_told { TOLD_MS } else { UNTOLD_MS });
             }
             _ => {}

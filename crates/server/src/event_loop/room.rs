@@ -1,0 +1,120 @@
+//! Room for a client where all places are taken: somebody gives up a place who does nothing with it, so that those who
+//! hold on without asking for anything do not keep out those who ask.
+
+use super::EventLoop;
+use crate::client::Client;
+use std::cmp::Ordering;
+
+/// Places looked for at once: one look at all connections in so many of them that are closed.
+const AT_ONCE: std::ops::Range<usize> = 16..1024;
+const AT_ONCE_SHARE: usize = 16;
+/// After a look that found fewer, how long the next one waits.
+const PAUSE_MS: u64 = 10;
+
+/// How long a connection is idle before it may be closed for another one: whoever asks again and again is not to find it
+/// closed under the next request.
+const IDLE_MS: u64 = 1000;
+/// The same for one whose client sends its body slowly, or takes nothing of its response.
+const STALLED_MS: u64 = 2000;
+
+/// A connection that may be closed for another one; the first in their order first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Yields {
+    kind: Kind,
+    since_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// Between two requests.
+    Idle,
+    /// Within a head, or a handshake.
+    Slow,
+    /// With a body that does not come, or a response that is not taken.
+    Stalled,
+}
+
+impl Yields {
+    /// Idle since then, if that is long enough.
+    pub(crate) fn idle(since_ms: u64, now_ms: u64) -> Option<Self> {
+        (now_ms.saturating_sub(since_ms) >= IDLE_MS).then_some(Self { kind: Kind::Idle, since_ms })
+    }
+
+    /// Within a head that began then.
+    pub(crate) fn slow(since_ms: u64) -> Option<Self> {
+        Some(Self { kind: Kind::Slow, since_ms })
+    }
+
+    /// Without a byte since then, if that is long enough.
+    pub(crate) fn stalled(since_ms: u64, now_ms: u64) -> Option<Self> {
+        (now_ms.saturating_sub(since_ms) >= STALLED_MS).then_some(Self { kind: Kind::Stalled, since_ms })
+    }
+}
+
+/// Those that were found at the last look, the next to be closed at the end.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    found: Vec<(Yields, u64)>,
+    next_look_ms: u64,
+}
+
+impl EventLoop {
+    /// Closes the connection of this loop that can be spared most; whether there was one.
+    pub(super) fn make_room(&mut self) -> bool {
+        if self.bench.stopping {
+            return false;
+        }
+        let now_ms = self.bench.clock.now_ms;
+        loop {
+            while let Some((was, token)) = self.room.found.pop() {
+                // It may have asked for something since, or be gone.
+                let yields = self.connections.get(token).and_then(|client| client.yields(now_ms, &self.bench.timeouts));
+                if yields == Some(was) {
+                    self.bench.counts().connections_displaced.add(1);
+                    self.close(token);
+                    return true;
+                }
+            }
+            if now_ms < self.room.next_look_ms {
+                return false;
+            }
+            self.look_for_room(now_ms);
+        }
+    }
+
+    fn look_for_room(&mut self, now_ms: u64) {
+        let timeouts = &self.bench.timeouts;
+        let mut found = self.connections.each(|client: &Client| client.yields(now_ms, timeouts));
+        let wanted = (self.connections.len() / AT_ONCE_SHARE).clamp(AT_ONCE.start, AT_ONCE.end);
+        let last_first = |a: &(Yields, u64), b: &(Yields, u64)| -> Ordering { b.cmp(a) };
+        if found.len() > wanted {
+            // The wanted ones are the last ones in this order.
+            let at = found.len() - wanted;
+            found.select_nth_unstable_by(at, last_first);
+            found.drain(..at);
+        } else {
+            self.room.next_look_ms = now_ms + PAUSE_MS;
+        }
+        found.sort_unstable_by(last_first);
+        self.room.found = found;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_idle_goes_first_then_who_is_slow_then_who_takes_nothing() {
+        let order = [
+            Yields::idle(10, 5000),
+            Yields::idle(4000, 5000),
+            Yields::slow(5),
+            Yields::slow(4999),
+            Yields::stalled(1, 5000),
+            Yields::stalled(3000, 5000),
+        ];
+        assert!(order.iter().all(Option::is_some) && order.is_sorted());
+        assert_eq!((Yields::idle(4001, 5000), Yields::stalled(3001, 5000)), (None, None));
+    }
+}
