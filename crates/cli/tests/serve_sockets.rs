@@ -5,20 +5,27 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use weir_testkit::{Certificate, require};
 
-/// Starts a server as systemd does: the socket is its descriptor 3, and the environment says whose it is.
-fn start(listener: &TcpListener, root: &std::path::Path) -> Child {
+/// Starts a server as systemd does: the socket is its descriptor 3, and the environment says whose it is. With a
+/// certificate it speaks TLS there.
+fn start(listener: &TcpListener, root: &Path, certificate: Option<&Certificate>) -> Child {
     let fd = listener.as_raw_fd();
     let mut command = Command::new("sh");
     command
         // The shell becomes the server, so its number is the server's.
-        .args(["-c", "LISTEN_PID=$$ exec \"$0\" serve --loops 2 \"$1\"", env!("CARGO_BIN_EXE_weir")])
+        .args(["-c", "LISTEN_PID=$$ exec \"$0\" serve --loops 2 \"$@\"", env!("CARGO_BIN_EXE_weir")])
         .arg(root)
         .env("LISTEN_FDS", "1")
         .stdout(Stdio::piped());
+    if let Some(certificate) = certificate {
+        command.arg("--tls-cert").arg(certificate.certificate()).arg("--tls-key").arg(certificate.key());
+    }
     // SAFETY: between fork and exec only system calls are made.
     unsafe {
         command.pre_exec(move || {
@@ -29,8 +36,30 @@ fn start(listener: &TcpListener, root: &std::path::Path) -> Child {
     let mut child = command.spawn().expect("a shell starts");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it says where it serves");
-    assert!(line.contains(&format!("http://{}/", listener.local_addr().expect("bound"))), "{line}");
+    let scheme = scheme(certificate);
+    assert!(line.contains(&format!("{scheme}://{}/", listener.local_addr().expect("bound"))), "{line}");
     child
+}
+
+fn scheme(certificate: Option<&Certificate>) -> &'static str {
+    if certificate.is_some() { "https" } else { "http" }
+}
+
+/// Has one server take the socket over from another, which ends well.
+fn take_over(serving: &mut Child, next: Child) {
+    let mut former = std::mem::replace(serving, next);
+    // SAFETY: the call takes no pointers, and the process is our child, which nobody has waited for.
+    unsafe { libc::kill(former.id().cast_signed(), libc::SIGTERM) };
+    assert!(former.wait().expect("it ends").success());
+}
+
+/// Waits until so much more was asked.
+fn wait_for(asked: &AtomicU64, more: u64) {
+    let (aim, deadline) = (asked.load(Ordering::Relaxed) + more, Instant::now() + Duration::from_secs(30));
+    while asked.load(Ordering::Relaxed) < aim {
+        assert!(Instant::now() < deadline, "nobody answers");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 fn ask(addr: SocketAddr) -> std::io::Result<String> {
@@ -72,15 +101,8 @@ fn one_server_takes_over_from_another_and_no_client_notices() {
     std::fs::write(site.path().join("a.txt"), "hello").expect("writes");
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let addr = listener.local_addr().expect("bound");
-    let mut serving = start(&listener, site.path());
+    let mut serving = start(&listener, site.path(), None);
     let (stop, asked, kept) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-    let wait_for = |more: u64| {
-        let (aim, deadline) = (asked.load(Ordering::Relaxed) + more, Instant::now() + Duration::from_secs(30));
-        while asked.load(Ordering::Relaxed) < aim {
-            assert!(Instant::now() < deadline, "nobody answers");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    };
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -97,19 +119,58 @@ fn one_server_takes_over_from_another_and_no_client_notices() {
             });
         }
         for _ in 0..3 {
-            wait_for(200);
-            let next = start(&listener, site.path());
-            let mut former = std::mem::replace(&mut serving, next);
-            // SAFETY: the call takes no pointers, and the process is our child, which nobody has waited for.
-            unsafe { libc::kill(former.id().cast_signed(), libc::SIGTERM) };
-            assert!(former.wait().expect("it ends").success());
+            wait_for(&asked, 200);
+            take_over(&mut serving, start(&listener, site.path(), None));
         }
-        wait_for(200);
+        wait_for(&asked, 200);
         stop.store(true, Ordering::Relaxed);
     });
     assert!(kept.load(Ordering::Relaxed) > 100, "connections that stay are served as well");
     serving.kill().expect("is ours");
     serving.wait().expect("it ends");
+}
+
+/// A client that opens a connection for each request has its first one on its way whenever a server ends.
+#[test]
+fn no_client_of_http_2_notices_either() {
+    if require::program("curl").and_then(|()| require::program("openssl")).is_none() {
+        return;
+    }
+    let site = tempfile::tempdir().expect("a directory");
+    std::fs::write(site.path().join("a.txt"), "hello").expect("writes");
+    let certificate = Certificate::self_signed().expect("a certificate");
+    for certificate in [Some(&certificate), None] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+        let url = format!("{}://{}/a.txt", scheme(certificate), listener.local_addr().expect("bound"));
+        let how = if certificate.is_some() { "--http2" } else { "--http2-prior-knowledge" };
+        let mut serving = start(&listener, site.path(), certificate);
+        let (stop, asked, failures) = (AtomicBool::new(false), AtomicU64::new(0), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let arguments = ["-sSk", how, "--max-time", "20", "-w", " %{http_version} %{http_code}", &url];
+                        let output = Command::new("curl").args(arguments).output().expect("curl starts");
+                        if !output.status.success() || output.stdout != b"hello 2 200" {
+                            failures.lock().expect("no panic").push(format!("{output:?}"));
+                        }
+                        asked.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            for _ in 0..20 {
+                wait_for(&asked, 40);
+                take_over(&mut serving, start(&listener, site.path(), certificate));
+            }
+            wait_for(&asked, 40);
+            stop.store(true, Ordering::Relaxed);
+        });
+        serving.kill().expect("is ours");
+        serving.wait().expect("it ends");
+        let (asked, failures) = (asked.into_inner(), failures.into_inner().expect("no panic"));
+        eprintln!("{how}: {} of {asked} failed", failures.len());
+        assert!(failures.is_empty(), "{how}: {} of {asked}: {}", failures.len(), failures.join("\n"));
+    }
 }
 
 #[test]

@@ -210,6 +210,11 @@ impl Client {
         }
     }
 
+    /// Whether the client is to be told more of the end now, without a word from it.
+    pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
+        matches!(&self.protocol, Protocol::Http2(connection) if connection.is_leaving(now_ms))
+    }
+
     /// Whether a response is being sent.
     pub(crate) fn is_sending(&self) -> bool {
         match &self.protocol {

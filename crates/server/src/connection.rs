@@ -14,6 +14,7 @@ use crate::drain::Drain;
 use crate::epoll::Readiness;
 use crate::head::Persistence;
 use crate::http2;
+use crate::http2::farewell::GRACE_MS;
 use crate::leased::Leased;
 use crate::options::Limits;
 use crate::pending::Pending;
@@ -29,8 +30,6 @@ use std::time::Duration;
 
 /// Rounds of receiving and answering before other connections have their turn.
 const ROUNDS_MAX: usize = 16;
-/// How long a server that is stopped waits for the first request of a connection.
-const FIRST_REQUEST_MS: u64 = 1000;
 
 /// What the loop does with a connection after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,7 +258,7 @@ impl Connection {
                         return Ok(Turn::Close);
                     }
                     // It was accepted just now, and its first request is on its way.
-                    self.deadline_ms = self.deadline_ms.min(bench.clock.now_ms + FIRST_REQUEST_MS);
+                    self.deadline_ms = self.deadline_ms.min(bench.clock.now_ms + GRACE_MS);
                     return Ok(Turn::Wait);
                 }
                 Input::Nothing => return Ok(Turn::Wait),

@@ -450,6 +450,9 @@ impl EventLoop {
         }
         self.ask_again();
         self.bench.front.ask_again(&self.bench.counters.0[self.bench.index]);
+        for token in self.connections.tokens(|connection| connection.is_leaving(now_ms)) {
+            self.turn(token, NONE);
+        }
         for token in self.connections.tokens(|connection| connection.is_due(now_ms)) {
             if let Some(connection) = self.connections.get(token) {
                 connection.expire(&mut self.bench);

@@ -4,8 +4,10 @@
 mod harness;
 
 use harness::{Site, certificate};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -101,9 +103,48 @@ fn a_stop_lets_streams_end() {
 }
 
 #[test]
+fn a_stop_takes_no_request_from_anybody() {
+    let site = site();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http2_cases/farewell.py");
+    let client = Command::new("timeout")
+        .args(["60", PYTHON])
+        .arg(script)
+        .arg(site.addr.port().to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut client = client.expect("it starts");
+    let (mut line, mut told) = (String::new(), String::new());
+    BufReader::new(client.stdout.take().expect("piped")).read_line(&mut line).expect("it says so");
+    let counts = site.stop();
+    let is_well = client.wait().expect("it ends").success();
+    client.stderr.take().expect("piped").read_to_string(&mut told).expect("reads");
+    assert!(line == "ready\n" && is_well, "{line}{told}");
+    assert_eq!((counts.requests, counts.connections_broken, counts.stop_aborted), (5, 0, 0), "{counts:?}");
+    assert_eq!((counts.http2_errors, counts.http2_abuses, counts.timeouts), (0, 0, 0), "{counts:?}");
+}
+
+#[test]
+fn clients_that_go_silent_are_forgotten() {
+    const BORNE: Duration = Duration::from_millis(700);
+    let large: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
+    let site = Site::start(&[("a.txt", b"hello"), ("large.bin", &large)], |options| {
+        options.timeouts.idle = BORNE;
+        options.timeouts.stall = BORNE;
+        options.timeouts.body = BORNE;
+    });
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http2_cases/silent.py");
+    let (port, borne) = (site.addr.port().to_string(), BORNE.as_secs_f64().to_string());
+    let output = run(PYTHON, &[script.to_str().expect("UTF-8"), &port, &borne]);
+    assert!(output.status.success(), "{}", text(&output));
+    let counts = site.stop();
+    assert_eq!((counts.timeouts, counts.http2_errors, counts.http2_abuses), (3, 0, 0), "{counts:?}");
+}
+
+#[test]
 fn a_body_that_does_not_come_ends_the_connection() {
     let site = Site::start(&[("a.txt", b"hello")], |options| {
-        options.timeouts.body = std::time::Duration::from_millis(200);
+        options.timeouts.body = Duration::from_millis(200);
     });
     let mut stream = site.connect();
     // A POST whose body never comes, after the preface and empty settings.

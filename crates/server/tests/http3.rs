@@ -3,10 +3,10 @@
 mod harness;
 
 use harness::{Site, certificate, python, wait_until};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use weir_server::{Options, Server};
 use weir_testkit::require;
@@ -167,6 +167,27 @@ fn a_stop_lets_responses_end() {
 }
 
 #[test]
+fn a_stop_takes_no_request_from_anybody() {
+    let Some(python) = python::with_aioquic() else { return };
+    let site = site(|_| {});
+    let client = Command::new("timeout")
+        .arg("60")
+        .arg(python)
+        .args([script("farewell.py"), site.quic[0].port().to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut client = client.expect("it starts");
+    let (mut line, mut told) = (String::new(), String::new());
+    BufReader::new(client.stdout.take().expect("piped")).read_line(&mut line).expect("it says so");
+    let counts = site.stop();
+    let is_well = client.wait().expect("it ends").success();
+    client.stderr.take().expect("piped").read_to_string(&mut told).expect("reads");
+    assert!(line == "ready\n" && is_well, "{line}{told}");
+    assert_eq!((counts.stop_aborted, counts.connections_broken, counts.timeouts), (0, 0, 0), "{counts:?}");
+}
+
+#[test]
 fn clients_that_go_silent_are_forgotten() {
     let Some(python) = python::with_aioquic() else { return };
     let site = site(|options| {
@@ -263,8 +284,8 @@ fn a_browser_speaks_it() {
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .args(["--host-resolver-rules=MAP localhost 127.0.0.1", "--virtual-time-budget=5000", "--dump-dom"])
         .arg(format!("https://{origin}/page.html"))
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
     let mut page = String::new();
@@ -274,4 +295,38 @@ fn a_browser_speaks_it() {
     let counts = site.stop();
     assert!(counts.http3_connections >= 1 && counts.requests >= 2, "{counts:?}");
     assert_eq!((counts.http2_connections, counts.http3_errors), (0, 0), "{counts:?}");
+}
+
+/// Whoever observes the server from outside finds the same places in all versions: where a request is read, where its
+/// response is sent, and where it is done.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn it_can_be_observed_where_the_others_can() {
+    if require::program("readelf").and_then(|()| require::program("nm")).is_none() {
+        return;
+    }
+    let program = std::env::current_exe().expect("this program");
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).expect("an address");
+    let symbols = text(&run(Path::new("nm"), &["-n", "--defined-only", program.to_str().expect("UTF-8")]));
+    let symbols: Vec<(u64, &str)> = symbols
+        .lines()
+        .filter_map(|line| line.split_once(' ').map(|(at, rest)| (number(at), rest)))
+        .filter(|(_, rest)| rest.starts_with(['t', 'T']))
+        .collect();
+    let notes = text(&run(Path::new("readelf"), &["-n", program.to_str().expect("UTF-8")]));
+    let mut places = Vec::new();
+    for note in notes.split("Provider: weir").skip(1) {
+        let word = |field: &str| note.split(field).nth(1)?.split([',', '\n']).next().map(str::trim);
+        let (Some(name), Some(at)) = (word("Name: "), word("Location: ").map(number)) else { continue };
+        let behind = symbols.partition_point(|(start, _)| *start <= at);
+        places.push((name, symbols[behind - 1].1));
+    }
+    // What makes datagrams of responses stands beside the protocol.
+    for modules in [&["weir_server5http2"][..], &["weir_server5http3", "weir_server4quic"]] {
+        for wanted in ["read", "send", "done"] {
+            let is_there =
+                |(name, symbol): &(&str, &str)| *name == wanted && modules.iter().any(|m| symbol.contains(m));
+            assert!(places.iter().any(is_there), "{wanted} in {modules:?}: {places:?}");
+        }
+    }
 }

@@ -228,6 +228,31 @@ fn files_are_turned_round_by_their_size_and_so_many_are_kept() {
 }
 
 #[test]
+fn files_are_turned_round_by_their_age_without_a_request() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = log_file(&directory);
+    const OLDEST: Duration = Duration::from_millis(1500);
+    let change = |log: &mut AccessLog| {
+        log.rotation = Some(Rotation { bytes_max: None, age_max: Some(OLDEST), keep: 2 });
+    };
+    let numbered = |number: u32| directory.path().join(format!("access.log.{number}"));
+    let lines = |path: &PathBuf| std::fs::read_to_string(path).map_or(0, |text| text.lines().count());
+    let began = Instant::now();
+    let site = Site::start(&[("a.txt", b"hello")], log_to(&path, change));
+    for round in 1..=2_u64 {
+        site.get("/a.txt");
+        harness::wait_until(|| site.counters.read().log_lines == round);
+        harness::wait_until(|| lines(&path) == 0 && lines(&numbered(1)) == 1);
+        assert!(began.elapsed() >= OLDEST.saturating_mul(round as u32), "it was not old yet");
+    }
+    assert_eq!(lines(&numbered(2)), 1);
+    // What holds nothing is not turned round, however old it becomes.
+    std::thread::sleep(2 * OLDEST);
+    assert!(!numbered(3).exists() && lines(&numbered(1)) == 1);
+    site.stop();
+}
+
+#[test]
 fn a_log_that_cannot_be_written_is_told_once() {
     static TOLD: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
     let site = Site::start(&[("a.txt", b"hello")], |options| {

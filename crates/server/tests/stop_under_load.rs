@@ -4,6 +4,7 @@ mod harness;
 
 use harness::{Reply, Site, certificate};
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,6 +50,38 @@ fn what_was_begun_is_answered_over_connections_that_stay() {
     assert_eq!(counts, counters.read());
     assert_eq!(counts.requests, answered.load(Ordering::Relaxed), "every response arrived");
     assert_eq!((counts.connections_broken, counts.stop_aborted, counts.timeouts), (0, 0, 0), "{counts:?}");
+}
+
+/// Equal counts at both ends do not show a request that the server refuses or never sees, so the client counts what fails.
+#[test]
+fn nothing_fails_that_was_asked_before_the_client_heard_of_the_end() {
+    const BYTES: usize = 3000;
+    let certificates = tempfile::tempdir().expect("a directory");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http2_cases/busy.py");
+    for is_secure in [false, true] {
+        let site = Site::start(&[("a.bin", &[7; BYTES])], |options| {
+            options.loops = 2;
+            if is_secure {
+                options.certificates = vec![certificate::make(certificates.path(), "a", &["a"])];
+            }
+        });
+        let (port, how) = (site.addr.port().to_string(), if is_secure { "secure" } else { "clear" });
+        let clients = Command::new("timeout")
+            .args(["60", "/usr/bin/python3"])
+            .arg(&script)
+            .args([&port, how, "4", "20", &BYTES.to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("python3 starts");
+        harness::wait_until(|| site.counters.read().requests > 500);
+        let counts = site.stop();
+        let told = clients.wait_with_output().expect("it ends");
+        let wrong = String::from_utf8_lossy(&told.stderr);
+        let told = String::from_utf8_lossy(&told.stdout);
+        assert_eq!(told, format!("{} asked, 0 failed\n", counts.requests), "{how}: {wrong}; {counts:?}");
+        assert_eq!((counts.connections_broken, counts.stop_aborted, counts.http2_errors), (0, 0, 0), "{counts:?}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 use super::PREFACE;
 use super::allowance::{Allowance, Dribble};
+use super::farewell::{Farewell, Word};
 use super::frame::{self, Code};
 use super::hpack::Decoder;
 use super::stream::{Step, Stream};
@@ -41,6 +42,10 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 pub(super) const WINDOW_BYTES: i64 = 65_535;
 /// The bound on the table of header fields without a word about it (section 6.5.2).
 const TABLE_BYTES: u32 = 4096;
+/// The last stream of a connection whose end is announced but not said (section 6.8).
+const ANY_STREAM: u32 = (1 << 31) - 1;
+/// What is in the ping behind that announcement: who acknowledges it has heard of the end.
+pub(super) const FAREWELL_PING: &[u8; 8] = b"farewell";
 
 /// A connection.
 #[derive(Debug)]
@@ -68,6 +73,8 @@ pub(crate) struct Connection {
     pub(super) control: Vec<u8>,
     /// Frames that the socket had no room for.
     unsent: Vec<u8>,
+    /// Some of the frames that go out are of streams: only these are what a client takes of its responses.
+    carries_streams: bool,
     /// Bytes that the client lets us send.
     pub(super) window: i64,
     /// What it lets us send on a new stream.
@@ -82,8 +89,10 @@ pub(crate) struct Connection {
     dribble: Dribble,
     /// When what is being taken up was received, for requests that are told.
     pub(super) received: Received,
-    /// No further streams are taken up.
-    pub(super) is_ending: bool,
+    /// How far the client was told that the connection ends.
+    pub(super) farewell: Farewell,
+    /// It has acknowledged the ping behind the announcement.
+    pub(super) has_heard: bool,
     /// The connection ends with what is in `control`.
     is_failed: bool,
     /// Everything was sent that will ever be.
@@ -139,6 +148,7 @@ impl Connection {
             forsaken: VecDeque::new(),
             control,
             unsent: Vec::new(),
+            carries_streams: false,
             window: WINDOW_BYTES,
             stream_window: WINDOW_BYTES,
             table_bytes: TABLE_BYTES,
@@ -147,7 +157,8 @@ impl Connection {
             allowance: Allowance::new(bench.clock.now_ms),
             dribble: Dribble::default(),
             received: Received::default(),
-            is_ending: false,
+            farewell: Farewell::default(),
+            has_heard: false,
             is_failed: false,
             is_done: false,
             is_resumed: false,
@@ -238,6 +249,11 @@ impl Connection {
         self.deadline_ms <= now_ms
     }
 
+    /// Whether the client is to be told more of the end now, without a word from it.
+    pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
+        self.farewell.is_due(now_ms)
+    }
+
     /// Does what can be done now.
     pub(crate) fn turn(&mut self, bench: &mut Workbench, readiness: Readiness) -> Turn {
         self.unread |= readiness.readable;
@@ -292,12 +308,13 @@ impl Connection {
 
     fn work(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
         let mut sent_bytes = 0;
+        let mut has_moved = false;
         if std::mem::take(&mut self.is_resumed) {
             self.answer_parked(bench);
         }
         for _ in 0..ROUNDS_MAX {
-            let sent = self.send(bench, &mut sent_bytes)?;
-            self.settle_phase(sent_bytes > 0, bench);
+            let sent = self.send(bench, &mut sent_bytes, &mut has_moved)?;
+            self.settle_phase(std::mem::take(&mut has_moved), bench);
             match sent {
                 Sent::Yielded => return Ok(Turn::Again),
                 Sent::Blocked if self.is_failed || self.control.len() > CONTROL_BYTES_MAX => return Ok(Turn::Wait),
@@ -306,13 +323,11 @@ impl Connection {
             if self.is_failed || self.is_done {
                 return self.linger(bench);
             }
-            if bench.stopping && !self.is_ending {
-                self.is_ending = true;
-                frame::go_away(&mut self.control, self.last, Code::NoError);
+            if self.farewell.concerns(bench.stopping) && self.take_leave(bench) {
                 continue;
             }
             let is_idle = self.streams.is_empty() && !self.is_blocked();
-            if self.is_ending && is_idle {
+            if self.farewell.is_said() && is_idle {
                 // What the client says about windows meanwhile must not make the kernel take back what was sent.
                 self.is_done = true;
                 continue;
@@ -330,6 +345,23 @@ impl Connection {
             }
         }
         Ok(Turn::Again)
+    }
+
+    /// Tells the client of the end what it is to know now; whether that is anything.
+    fn take_leave(&mut self, bench: &Workbench) -> bool {
+        match self.farewell.next(bench.stopping, self.last > 0, self.has_heard, bench.clock.now_ms) {
+            Some(Word::Announcement) => {
+                frame::go_away(&mut self.control, ANY_STREAM, Code::NoError);
+                frame::head(&mut self.control, FAREWELL_PING.len(), frame::kind::PING, 0, 0);
+                self.control.extend_from_slice(FAREWELL_PING);
+                true
+            }
+            Some(Word::End) => {
+                frame::go_away(&mut self.control, self.last, Code::NoError);
+                true
+            }
+            None => false,
+        }
     }
 
     /// Receives once, behind what was left of the last time.
@@ -375,8 +407,9 @@ impl Connection {
         bench.input = input;
     }
 
-    /// Sends what there is to send: control frames, then what the streams have, in turns.
-    fn send(&mut self, bench: &mut Workbench, sent_bytes: &mut usize) -> io::Result<Sent> {
+    /// Sends what there is to send: control frames, then what the streams have, in turns. Says whether the socket took
+    /// anything with frames of streams in it.
+    fn send(&mut self, bench: &mut Workbench, sent_bytes: &mut usize, has_moved: &mut bool) -> io::Result<Sent> {
         loop {
             if !self.room {
                 return Ok(Sent::Blocked);
@@ -393,7 +426,9 @@ impl Connection {
             std::mem::swap(&mut out, &mut self.unsent);
             if out.is_empty() {
                 out.append(&mut self.control);
+                let control_bytes = out.len();
                 self.gather(&mut out, bench);
+                self.carries_streams = out.len() > control_bytes;
             }
             if out.is_empty() {
                 bench.http2.out = out;
@@ -422,6 +457,7 @@ impl Connection {
             }
             bench.counts().bytes_sent.add(sent as u64);
             *sent_bytes += sent;
+            *has_moved |= sent > 0 && self.carries_streams;
             if *sent_bytes >= TURN_BYTES_MAX {
                 *sent_bytes = 0;
                 return Ok(Sent::Yielded);
@@ -542,7 +578,7 @@ impl Connection {
     }
 
     /// Finds out what the connection waits for now, and until when.
-    fn settle_phase(&mut self, has_sent: bool, bench: &Workbench) {
+    fn settle_phase(&mut self, has_moved: bool, bench: &Workbench) {
         let timeouts = &bench.timeouts;
         let (phase, timeout) = if self.is_failed || self.is_done {
             (Phase::Linger, timeouts.linger)
@@ -559,7 +595,7 @@ impl Connection {
             start_ms.saturating_add(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
         };
         let is_new = std::mem::take(&mut self.is_new);
-        if phase != self.phase || (phase == Phase::Stall && has_sent) || (phase == Phase::Idle && is_new) {
+        if phase != self.phase || (phase == Phase::Stall && has_moved) || (phase == Phase::Idle && is_new) {
             self.phase = phase;
             self.phase_deadline_ms = after(bench.clock.now_ms, timeout);
         }

@@ -2,7 +2,7 @@
 
 use super::PREFACE;
 use super::allowance::cost;
-use super::connection::{Connection, WINDOW_BYTES};
+use super::connection::{Connection, FAREWELL_PING, WINDOW_BYTES};
 use super::frame::{self, Code, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, WINDOW_MAX, flag, kind};
 use super::hpack::{Bounds, Fields};
 use super::message::{self, FIELDS_MAX, Unfit};
@@ -89,7 +89,10 @@ impl Connection {
                 self.spend(cost::FRAME, bench)?;
                 match payload.len() {
                     8 if head.stream != 0 => Err(Code::Protocol),
-                    8 if head.has(flag::ACK) => Ok(()),
+                    8 if head.has(flag::ACK) => {
+                        self.has_heard |= payload == FAREWELL_PING;
+                        Ok(())
+                    }
                     8 => {
                         frame::head(&mut self.control, 8, kind::PING, flag::ACK, 0);
                         self.control.extend_from_slice(payload);
@@ -152,7 +155,7 @@ impl Connection {
         if depends_on == Some(id) {
             return self.refuse(id, Code::Protocol, bench);
         }
-        if self.is_ending || self.streams.len() >= bench.limits.streams_max {
+        if self.farewell.is_said() || self.streams.len() >= bench.limits.streams_max {
             return self.refuse(id, Code::RefusedStream, bench);
         }
         self.open(id, head.has(flag::END_STREAM), bench)

@@ -13,6 +13,7 @@ use crate::arm_requests::Received;
 use crate::caller::Caller;
 use crate::census::State;
 use crate::http2::allowance::Allowance;
+use crate::http2::farewell::{Farewell, Word};
 use crate::pending::Pending;
 use crate::static_probe::static_probe;
 use crate::workbench::Workbench;
@@ -25,6 +26,10 @@ use std::time::{Duration, Instant};
 const TURN_BYTES_MAX: usize = 512 << 10;
 /// How often a client whose requests wait for others is asked whether it is still there.
 const PING_MS: u64 = 5000;
+/// The first request that is not answered any more, where the end is announced but not said (RFC 9114 section 5.2).
+const ANY_REQUEST: u64 = (1 << 62) - 4;
+/// The purpose of a stream that is none, which every client passes over (RFC 9114 section 6.2.3).
+const RESERVED_PURPOSE: u8 = 0x21;
 
 /// A connection.
 #[derive(Debug)]
@@ -43,7 +48,7 @@ pub(crate) struct Connection {
     pub(super) opened: Opened,
     /// Our control stream.
     control: Option<StreamId>,
-    /// What it had no room for yet: settings, and one frame that says the end.
+    /// What it had no room for yet: settings, and two frames about the end.
     control_unsent: Vec<u8>,
     /// The next request that the client may begin.
     pub(super) next_request: u64,
@@ -51,8 +56,11 @@ pub(crate) struct Connection {
     /// When what is being taken up was received, for requests that are told.
     pub(super) received: Received,
     pub(super) is_established: bool,
-    /// No further requests are taken up.
-    pub(super) is_ending: bool,
+    /// How far the client was told that the connection ends.
+    pub(super) farewell: Farewell,
+    /// What came with the announcement, and whether it has arrived.
+    pub(super) farewell_stream: Option<StreamId>,
+    pub(super) has_heard: bool,
     /// Nothing is served over it any more.
     pub(super) is_closed: bool,
     /// Something was found out about passwords since the parked streams were looked at.
@@ -91,7 +99,9 @@ impl Connection {
             allowance: Allowance::new(bench.clock.now_ms),
             received: Received::default(),
             is_established: false,
-            is_ending: false,
+            farewell: Farewell::default(),
+            farewell_stream: None,
+            has_heard: false,
             is_closed: false,
             is_resumed: false,
             phase: Phase::Idle,
@@ -171,6 +181,11 @@ impl Connection {
         !self.is_closed && self.deadline_ms <= now_ms
     }
 
+    /// Whether the client is to be told more of the end now, without a word from it.
+    pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
+        !self.is_closed && self.farewell.is_due(now_ms)
+    }
+
     /// Does what can be done now; whether there is more to do without waiting.
     pub(crate) fn turn(&mut self, now: Instant, bench: &mut Workbench) -> bool {
         self.received = Received::default();
@@ -185,18 +200,21 @@ impl Connection {
         if std::mem::take(&mut self.is_resumed) {
             self.answer_parked(bench);
         }
-        if bench.stopping && !self.is_ending {
-            self.is_ending = true;
-            frame::put_head(&mut self.control_unsent, kind::GOAWAY, integer_bytes(self.next_request));
-            frame::put_integer(&mut self.control_unsent, self.next_request);
+        let was_said = self.farewell.is_said();
+        if self.farewell.concerns(bench.stopping) {
+            self.take_leave(bench);
         }
         self.send_control();
-        let again = self.send(bench);
-        if self.is_ending && self.streams.is_empty() {
+        if !self.streams.is_empty() {
+            static_probe!("send");
+        }
+        let mut again = self.send(bench);
+        // What was said goes out first, as nothing is sent of a connection that is closed.
+        again |= self.farewell.is_said() && !was_said;
+        if was_said && self.streams.is_empty() {
             self.close(Code::NoError, now, bench);
         }
         self.settle_phase(bench);
-        static_probe!("done");
         again
     }
 
@@ -244,6 +262,37 @@ impl Connection {
         frame::put_head(&mut self.control_unsent, kind::SETTINGS, 1 + integer_bytes(head_bytes_max));
         frame::put_integer(&mut self.control_unsent, 6);
         frame::put_integer(&mut self.control_unsent, head_bytes_max);
+    }
+
+    /// Tells the client of the end what it is to know now.
+    fn take_leave(&mut self, bench: &Workbench) {
+        let (has_asked, now_ms) = (self.next_request > 0, bench.clock.now_ms);
+        let first_unanswered = match self.farewell.next(bench.stopping, has_asked, self.has_heard, now_ms) {
+            Some(Word::Announcement) => {
+                self.ask_whether_it_has_heard();
+                ANY_REQUEST
+            }
+            Some(Word::End) => self.next_request,
+            None => return,
+        };
+        // Who has not shaken hands yet reads no frames, and learns of the end from QUIC.
+        if self.is_established {
+            frame::put_head(&mut self.control_unsent, kind::GOAWAY, integer_bytes(first_unanswered));
+            frame::put_integer(&mut self.control_unsent, first_unanswered);
+        }
+    }
+
+    /// Sends the client something that means nothing, with the announcement of the end: that it has come says that the
+    /// client has heard, as nothing tells of the control stream how far that was received. A client that lets us open no
+    /// stream has its time.
+    fn ask_whether_it_has_heard(&mut self) {
+        self.farewell_stream = self.quic.streams().open(Dir::Uni);
+        if let Some(id) = self.farewell_stream {
+            let mut stream = self.quic.send_stream(id);
+            // Where there is no room for one byte, its end comes all the same.
+            let _ = stream.write(&[RESERVED_PURPOSE]);
+            let _ = stream.finish();
+        }
     }
 
     fn send_control(&mut self) {

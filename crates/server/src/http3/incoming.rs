@@ -10,6 +10,7 @@ use super::qpack;
 use super::stream::{Input, Output, Stream};
 use crate::http2::allowance::cost;
 use crate::request::Framing;
+use crate::static_probe::static_probe;
 use crate::workbench::Workbench;
 use bytes::Bytes;
 use quinn_proto::{ConnectionError, Dir, Event, ReadError, StreamEvent, StreamId, VarInt};
@@ -78,6 +79,10 @@ impl Connection {
                     self.streams[place].is_blocked = false;
                 }
             }
+            // It came with the announcement of the end, which was heard if it has arrived or is not wanted.
+            StreamEvent::Finished { id } | StreamEvent::Stopped { id, .. } if self.farewell_stream == Some(id) => {
+                self.has_heard = true;
+            }
             StreamEvent::Finished { id } => {
                 if let Some(place) = self.place(id) {
                     self.streams[place].output = Output::Over;
@@ -100,7 +105,7 @@ impl Connection {
     }
 
     fn begin_request(&mut self, id: StreamId, bench: &mut Workbench) -> Result<(), Code> {
-        if self.is_ending {
+        if self.farewell.is_said() {
             // The client was told, and asks elsewhere.
             let code = VarInt::from_u32(Code::RequestRejected as u32);
             let _ = self.quic.recv_stream(id).stop(code);
@@ -220,6 +225,9 @@ impl Connection {
                 }
                 Item::Whole { content, .. } => {
                     let is_first = stream.input == Input::Head;
+                    if is_first {
+                        static_probe!("read");
+                    }
                     stream.input = if is_first { Input::Body } else { Input::End };
                     self.with_fields(bench, |connection, fields, bench| {
                         let bounds = Bounds { bytes_max: bench.limits.head_bytes_max, fields_max: FIELDS_MAX };

@@ -6,6 +6,7 @@ use crate::census::Census;
 use crate::epoll::Interest;
 use crate::event_loop::{Entry, Open};
 use crate::http3;
+use crate::static_probe::static_probe;
 use crate::workbench::Workbench;
 use bytes::BytesMut;
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig, Transmit};
@@ -253,6 +254,8 @@ impl Endpoint {
         self.exchange(index, &mut slot);
         let mut again = slot.connection.turn(now, bench);
         again |= self.transmit(&mut slot, now, bench);
+        // What was answered is put into datagrams and sent by now.
+        static_probe!("done");
         self.exchange(index, &mut slot);
         if slot.is_shaking_hands && (slot.connection.is_established() || slot.connection.is_closed()) {
             slot.is_shaking_hands = false;
@@ -359,6 +362,9 @@ impl Endpoint {
             }
         }
         for index in 0..self.connections.len() {
+            if self.connections[index].as_ref().is_some_and(|slot| slot.connection.is_leaving(now_ms)) {
+                self.wake(index);
+            }
             if let Some(slot) = self.connections[index].as_mut().filter(|slot| slot.connection.is_due(now_ms)) {
                 slot.connection.expire(now, bench);
                 self.wake(index);

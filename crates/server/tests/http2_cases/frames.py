@@ -5,6 +5,7 @@ The site has /a.txt (b"hello") and /large.bin (200,000 bytes).
 """
 
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -27,9 +28,13 @@ def raw(kind, flags, stream, payload, length=None):
 
 
 class Client:
-    def __init__(self, settings=None, preface=PREFACE, greet=True):
+    def __init__(self, settings=None, preface=PREFACE, greet=True, is_secure=False):
         self.socket = socket.create_connection(("127.0.0.1", PORT), timeout=20)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if is_secure:
+            context = ssl._create_unverified_context()
+            context.set_alpn_protocols(["h2"])
+            self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
         self.encoder, self.decoder = hpack.Encoder(), hpack.Decoder()
         self.buffer, self.frames, self.ended = b"", [], False
         self.send(preface)
@@ -639,4 +644,5 @@ def main():
     sys.exit(1 if wrong else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+//! How a server that is stopped takes leave of a client that may have many requests under way at once (RFC 9113 section
+//! 6.8, RFC 9114 section 5.2).
+//!
+//! A client whose first request may be on its way is waited for, because it could not know. Then it is told that the
+//! connection ends, but not where, so that whatever crosses with these words is answered still. Once it has heard them, or
+//! has had its time, it is told which request was the last.
+
+/// How long a client's first request is waited for, and how long one may take to hear that the connection ends.
+pub(crate) const GRACE_MS: u64 = 1000;
+
+/// How far it has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// The server is not stopped, as far as the connection knows.
+    #[default]
+    Unsaid,
+    /// The first request may still come, until then.
+    Awaited { until_ms: u64 },
+    /// The client was told that there is an end; what crosses with it is answered, until then.
+    Announced { until_ms: u64 },
+    /// The client was told which request was the last.
+    Said,
+}
+
+/// What the client is to be told now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// The connection ends.
+    Announcement,
+    /// No request after the last one is answered.
+    End,
+}
+
+impl Farewell {
+    /// Whether there is anything to ask, which spares the others the question.
+    #[inline]
+    pub(crate) fn concerns(self, is_stopping: bool) -> bool {
+        is_stopping || self != Self::Unsaid
+    }
+
+    /// What a server that is stopped, or was, has to say to a client that has asked for something or has not, and that
+    /// has heard the announcement or has not.
+    pub(crate) fn next(&mut self, is_stopping: bool, has_asked: bool, has_heard: bool, now_ms: u64) -> Option<Word> {
+        let until_ms = now_ms.saturating_add(GRACE_MS);
+        match *self {
+            // A loop that serves again; only what was not said can be taken back.
+            Self::Unsaid | Self::Awaited { .. } if !is_stopping => {
+                *self = Self::Unsaid;
+                None
+            }
+            Self::Unsaid if !has_asked => {
+                *self = Self::Awaited { until_ms };
+                None
+            }
+            Self::Awaited { until_ms } if !has_asked && now_ms < until_ms => None,
+            Self::Unsaid | Self::Awaited { .. } => {
+                *self = Self::Announced { until_ms };
+                Some(Word::Announcement)
+            }
+            Self::Announced { until_ms } if !has_heard && now_ms < until_ms => None,
+            Self::Announced { .. } => {
+                *self = Self::Said;
+                Some(Word::End)
+            }
+            Self::Said => None,
+        }
+    }
+
+    /// Whether its time is over, so that there is something to say without a word from the client.
+    pub(crate) fn is_due(self, now_ms: u64) -> bool {
+        match self {
+            Self::Awaited { until_ms } | Self::Announced { until_ms } => until_ms <= now_ms,
+            Self::Unsaid | Self::Said => false,
+        }
+    }
+
+    /// Whether no further requests are taken up.
+    pub(crate) fn is_said(self) -> bool {
+        self == Self::Said
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_asked_is_told_at_once_and_answered_until_it_has_heard() {
+        let mut farewell = Farewell::default();
+        assert_eq!(farewell.next(true, true, false, 5), Some(Word::Announcement));
+        assert_eq!((farewell.next(true, true, false, 6), farewell.is_due(6)), (None, false));
+        assert_eq!((farewell.next(true, true, true, 7), farewell.is_said()), (Some(Word::End), true));
+        assert_eq!((farewell.next(true, true, true, 8), farewell.is_due(u64::MAX)), (None, false));
+    }
+
+    #[test]
+    fn who_has_not_asked_has_its_time_and_who_hears_nothing_as_well() {
+        let mut farewell = Farewell::default();
+        assert_eq!(
+            (farewell.next(true, false, false, 5), farewell.next(true, false, false, 4 + GRACE_MS)),
+            (None, None)
+        );
+        assert!(!farewell.is_due(4 + GRACE_MS) && farewell.is_due(5 + GRACE_MS));
+        assert_eq!(farewell.next(true, false, false, 5 + GRACE_MS), Some(Word::Announcement));
+        assert_eq!(farewell.next(true, false, false, 4 + 2 * GRACE_MS), None);
+        assert!(!farewell.is_said() && farewell.is_due(5 + 2 * GRACE_MS));
+        assert_eq!(farewell.next(true, false, false, 5 + 2 * GRACE_MS), Some(Word::End));
+        // Whose first request comes in time is told behind it.
+        let mut farewell = Farewell::default();
+        assert_eq!(
+            (farewell.next(true, false, false, 5), farewell.next(true, true, false, 6)),
+            (None, Some(Word::Announcement))
+        );
+    }
+    #[test]
+    fn what_was_announced_is_not_taken_back_and_nothing_else_is_kept() {
+        let mut farewell = Farewell::default();
+        assert_eq!((farewell.next(true, false, false, 5), farewell.concerns(false)), (None, true));
+        assert_eq!((farewell.next(false, false, false, 6), farewell.concerns(false)), (None, false));
+        assert_eq!(farewell.next(true, true, false, 7), Some(Word::Announcement));
+        assert_eq!(farewell.next(false, true, true, 8), Some(Word::End));
+    }
+}
