@@ -3,9 +3,13 @@
 //! Both are more requests than before. In a flash crowd the clients grow with the requests while the rate of each does
 //! not, most of the clients' networks were seen before, and few files take most requests; an attack differs in all
 //! three. Whoever serves requests counts them here, in bounded memory, and asks at the end of each interval.
+//!
+//! What was before is the median of the last intervals, whatever they were: it follows what lasts, so that a site that has
+//! grown is not in a crowd for ever, and is not moved by a surge that passes.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::fmt;
 
 /// Registers of the count of clients: within 3.3 % (standard error) whatever their number.
@@ -18,6 +22,12 @@ const FILES_MAX: usize = 128;
 const FEW_FILES: usize = 10;
 /// So many times the requests of before are a surge.
 const SURGE: f64 = 2.0;
+/// Requests of an interval below which it counts as one of so many. A share of fewer is known to no better than 14 points
+/// (two standard errors of a half), and what a file and a client have of them is chance; no server is in need of help then.
+const REQUESTS_LEAST: f64 = 50.0;
+/// Intervals of which the usual one is the median. A surge is the usual thing once it has filled more than half of them:
+/// at ten seconds each after five minutes, when whoever was to be told of it long is, as floods rise within one.
+const REMEMBERED: usize = 60;
 /// A client's rate that grows by more is no crowd's.
 const RATE_GROWTH_MAX: f64 = 2.0;
 /// The least share that is most.
@@ -39,7 +49,8 @@ pub struct Crowd {
     /// Requests of whose file nothing was told, and of whose client.
     fileless: u64,
     clientless: u64,
-    before: Option<Interval>,
+    /// Requests and clients of the last intervals, the oldest first.
+    before: VecDeque<(u64, f64)>,
 }
 
 /// Networks of an interval that are looked at; more are counted as dropped.
@@ -52,7 +63,7 @@ pub struct Interval {
     pub requests: u64,
     /// Different clients, estimated.
     pub clients: f64,
-    /// Share of the clients' networks that earlier intervals had, 0 to 1.
+    /// Share of the clients' networks that earlier calm intervals had, 0 to 1.
     pub networks_known: f64,
     /// Share of the requests that the ten most asked files took, 0 to 1.
     pub few_files: f64,
@@ -62,11 +73,20 @@ pub struct Interval {
     pub passed_over: u64,
 }
 
-/// What an interval is, compared with the calm one before.
+/// What is usual, by the intervals before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Usual {
+    /// Requests of an interval: the median.
+    pub requests: f64,
+    /// Requests of one client in an interval, at least one.
+    pub requests_of_client: f64,
+}
+
+/// What an interval is, compared with the usual one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Not more than twice the requests of before, or nothing to compare with.
+    /// Not more than twice the usual requests, which count as 50 if they are fewer, or nothing to compare with.
     Calm,
     /// All three signs speak for a crowd.
     FlashCrowd,
@@ -106,7 +126,7 @@ impl Default for Crowd {
             networks_dropped: 0,
             fileless: 0,
             clientless: 0,
-            before: None,
+            before: VecDeque::new(),
         }
     }
 }
@@ -162,20 +182,40 @@ impl Crowd {
         self.clientless += clientless;
     }
 
-    /// The interval is over: what it was, beside the last calm one. The next one begins.
+    /// The interval is over: what it was, beside the usual one. The next one begins.
     pub fn judge(&mut self) -> (Interval, Judgement) {
         let interval = self.interval();
-        let judgement = judge(self.before.as_ref(), &interval);
-        if judgement.kind == Kind::Calm {
-            self.before = Some(interval);
+        let judgement = judge(self.usual().as_ref(), &interval);
+        if self.before.len() == REMEMBERED {
+            self.before.pop_front();
         }
-        self.remember();
+        self.before.push_back((interval.requests, interval.clients));
+        if judgement.kind == Kind::Calm {
+            self.remember();
+        }
+        // In a surge networks are as new as they were when it began.
+        self.networks.clear();
         self.requests = 0;
         self.networks_dropped = 0;
         (self.fileless, self.clientless) = (0, 0);
         self.clients.fill(0);
         self.files.clear();
         (interval, judgement)
+    }
+
+    /// What is usual; `None` if there was no interval yet.
+    pub fn usual(&self) -> Option<Usual> {
+        let mut requests: Vec<u64> = self.before.iter().map(|(requests, _)| *requests).collect();
+        requests.sort_unstable();
+        // Of two in the middle the lower one, as what is new is not usual yet.
+        let requests = *requests.get(requests.len().checked_sub(1)? / 2)? as f64;
+        // A surge among them says nothing of how much a client asks for.
+        let ordinary = self.before.iter().filter(|(of_it, _)| *of_it as f64 <= surge_beyond(requests));
+        let (asked, clients) = ordinary
+            .fold((0.0, 0.0), |(asked, clients), (requests, of_it)| (asked + *requests as f64, clients + of_it));
+        // Where nobody has asked nothing is known of that: one who asks then asks once.
+        let requests_of_client = if clients > 0.0 { (asked / clients).max(1.0) } else { 1.0 };
+        Some(Usual { requests, requests_of_client })
     }
 
     fn interval(&self) -> Interval {
@@ -210,16 +250,22 @@ impl Crowd {
     }
 }
 
-/// What an interval is, beside a calm one before it.
-pub fn judge(before: Option<&Interval>, now: &Interval) -> Judgement {
-    let Some(before) = before.filter(|before| now.requests as f64 > SURGE * before.requests as f64) else {
+/// More requests than these are a surge.
+fn surge_beyond(usual_requests: f64) -> f64 {
+    SURGE * usual_requests.max(REQUESTS_LEAST)
+}
+
+/// What an interval is, beside what is usual.
+pub fn judge(usual: Option<&Usual>, now: &Interval) -> Judgement {
+    let Some(usual) = usual.filter(|usual| now.requests as f64 > surge_beyond(usual.requests)) else {
         return Judgement { kind: Kind::Calm, signs: Vec::new() };
     };
-    let requests = now.requests as f64 / (before.requests as f64).max(1.0);
-    let clients = now.clients / before.clients.max(1.0);
+    let requests = now.requests as f64 / usual.requests.max(1.0);
+    let clients = now.clients / (usual.requests / usual.requests_of_client).max(1.0);
+    let of_client = now.requests as f64 / now.clients.max(1.0);
     let signs = vec![
         Sign {
-            crowd: requests <= RATE_GROWTH_MAX * clients,
+            crowd: of_client <= RATE_GROWTH_MAX * usual.requests_of_client,
             what: format!("{requests:.1} times the requests come from {clients:.1} times the clients"),
         },
         Sign {
@@ -324,6 +370,98 @@ mod tests {
         assert_eq!(crowd.judge().1.kind, Kind::Unclear);
     }
 
+    /// Whoever asks for a site: so many requests of so many clients of so many networks, for files of which few are asked
+    /// for often, or all alike.
+    fn asks(crowd: &mut Crowd, (requests, clients, networks): (u64, u64, u64), is_for_few: bool) -> Kind {
+        for n in 0..requests {
+            let client = n % clients;
+            crowd.push(client, client % networks, if is_for_few && n % 4 > 0 { n % 5 } else { mixed(n) % 300 });
+        }
+        crowd.judge().1.kind
+    }
+
+    /// Those of an attack: few clients of networks that nobody knows ask for everything.
+    fn attack(crowd: &mut Crowd, requests: u64) -> Kind {
+        for n in 0..requests {
+            crowd.push(1_000_000 + n % 20, 1_000_000 + n % 20, mixed(n) % 300);
+        }
+        crowd.judge().1.kind
+    }
+
+    #[test]
+    fn one_request_after_nobody_asked_is_no_surge() {
+        for idle in [0, 1, 5, 200] {
+            let mut crowd = Crowd::default();
+            (0..idle).for_each(|_| assert_eq!(asks(&mut crowd, (0, 1, 1), false), Kind::Calm));
+            for requests in [1, 2, 0, 40, 1, 100] {
+                assert_eq!(asks(&mut crowd, (requests, 1, 1), true), Kind::Calm, "{requests} after {idle}");
+            }
+        }
+    }
+
+    /// After how many intervals of the same kind of load it is calm again.
+    fn until_calm(crowd: &mut Crowd, load: (u64, u64, u64)) -> usize {
+        let calm = (1..1000).find(|_| asks(crowd, load, false) == Kind::Calm).expect("it lasts long enough");
+        for _ in 0..200 {
+            assert_eq!(asks(crowd, load, false), Kind::Calm, "and stays so");
+        }
+        calm
+    }
+
+    #[test]
+    fn what_lasts_becomes_the_usual_thing() {
+        for (idle, intervals) in [(1, 3), (20, 22), (REMEMBERED, REMEMBERED / 2 + 2), (1000, REMEMBERED / 2 + 2)] {
+            let mut crowd = Crowd::default();
+            (0..idle).for_each(|_| drop(asks(&mut crowd, (0, 1, 1), false)));
+            // Twenty requests a second.
+            assert_eq!(until_calm(&mut crowd, (200, 20, 10)), intervals, "after {idle}");
+        }
+        let mut crowd = Crowd::default();
+        (0..100).for_each(|_| drop(asks(&mut crowd, (500, 100, 50), false)));
+        // It grows by a tenth an interval to ten times of what it was: for a while it is more than twice the usual.
+        let mut surges = 0;
+        for interval in 0..25 {
+            let requests = (500.0 * 1.1f64.powi(interval)).min(5000.0) as u64;
+            surges += usize::from(asks(&mut crowd, (requests, requests / 5, 50), false) != Kind::Calm);
+        }
+        assert!(surges > 5, "{surges}");
+        let calm = until_calm(&mut crowd, (5000, 1000, 50));
+        assert!(calm <= REMEMBERED / 2 + 2, "{calm}");
+        // What is less than that again is calm at once, and what was usual once is a surge after as long.
+        assert_eq!(until_calm(&mut crowd, (500, 100, 50)), 1);
+        assert_ne!(asks(&mut crowd, (5000, 1000, 50), false), Kind::Calm);
+    }
+
+    #[test]
+    fn a_crowd_and_an_attack_are_told_from_a_low_beginning_for_as_long_as_they_are_new() {
+        // So few that an interval by itself would say nothing, and some without anybody.
+        for low in [20, 4] {
+            let calm = |crowd: &mut Crowd| {
+                for interval in 0..100 {
+                    let requests = if interval % 3 == 0 { 0 } else { low };
+                    assert_eq!(asks(crowd, (requests, low / 2, low / 2), false), Kind::Calm);
+                }
+            };
+            let mut crowd = Crowd::default();
+            calm(&mut crowd);
+            for interval in 0..REMEMBERED / 2 {
+                // Twice what anybody asks for usually, of a client of a known network.
+                let kind = asks(&mut crowd, (5000, 2500, low / 2), true);
+                assert_eq!(kind, Kind::FlashCrowd, "in interval {interval}: {:?}", crowd.usual());
+            }
+            // The surge leaves what is usual as it was.
+            let mut crowd = Crowd::default();
+            calm(&mut crowd);
+            for interval in 0..REMEMBERED / 3 {
+                assert_eq!(attack(&mut crowd, 5000), Kind::Attack, "in interval {interval}");
+            }
+            (0..3).for_each(|_| assert_eq!(asks(&mut crowd, (low, low / 2, low / 2), false), Kind::Calm));
+            assert_eq!(asks(&mut crowd, (5000, 2500, low / 2), true), Kind::FlashCrowd);
+            assert_eq!(attack(&mut crowd, 150), Kind::Attack);
+            assert_eq!(attack(&mut crowd, 100), Kind::Calm, "of so few nothing is said");
+        }
+    }
+
     #[test]
     fn what_is_counted_is_bounded() {
         let mut crowd = Crowd::default();
@@ -334,5 +472,7 @@ mod tests {
         let (interval, _) = crowd.judge();
         assert!((90_000.0..110_000.0).contains(&interval.clients), "{interval:?}");
         assert_eq!(interval.networks_dropped, 100_000 - NETWORKS_MAX as u64);
+        (0..1000).for_each(|_| drop(crowd.judge()));
+        assert_eq!(crowd.before.len(), REMEMBERED);
     }
 }

@@ -88,7 +88,7 @@ mod tests {
     fn rules_that_lead_to_other_nodes_are_told_from_those_that_do_not() {
         let text = "pool main = { n1, n2 };\n\
                     atom \"/a\" { variants full > half; rule pick: select best by cpu (n1.half); }\n\
-                    atom \"/b\" { rule away: select best by cpu (n1, n2); rule any: during if cpu > 90% then switch any of main hold 5s; }\n\
+                    atom \"/b\" { rule away: select best by cpu (n1, n2); rule any: during if cpu > 90% then switch any of main until cpu < 50%; }\n\
                     atom \"/c/*\" { rule hot: every 5s if cpu > 90% then shed 5% until cpu < 50%; }\n";
         let (policy, _) = Policy::read("x.policy", text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
         let away: Vec<_> = policy.elsewhere("n1").into_iter().map(|rule| (rule.rule, rule.line)).collect();

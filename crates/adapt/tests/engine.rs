@@ -182,7 +182,7 @@ fn one_that_decides_alone_is_enough_beside_unknown_ones() {
 fn the_first_by_priority_wins_in_its_class() {
     let policy = "pool main = { n1, n2, n3 };\natom \"/**\" { variants full > half > small;\n\
         rule low: during if cpu > 50% then use half hold 5s;\n\
-        rule high priority 5: during if queue > 5jobs then use small hold 3s;\n\
+        rule high priority 5: during if queue > 5jobs then use small until queue < 2jobs hold 3s;\n\
         rule other: during if cpu > 50% then switch n2 hold 5s; }";
     let mut world = World::new(policy);
     world.begin(0, 1, "/a");

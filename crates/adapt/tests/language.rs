@@ -210,6 +210,16 @@ fn rules_that_undo_each_other_need_a_gap() {
     refused(&pair("cpu@all > 60%", "cpu@all < 70%"), 5, 24, &["both can hold"]);
     refused(&pair("cpu@all > 60%", "queue@main < 2jobs"), 5, 48, &["look at different things"]);
     refused(&pair("cpu@all > 60% or queue@main > 9jobs", "cpu@all < 40%"), 5, 43, &["look at different things"]);
+    // One node can be busy while they are idle on average; of one node it is the same, as of all what is above or below.
+    refused(&pair("max cpu@all > 60%", "cpu@all < 40%"), 5, 43, &["look at different things"]);
+    refused(&pair("p95 cpu@main > 60%", "avg cpu@main < 40%"), 5, 48, &["look at different things"]);
+    refused(&pair("rate@all > 60rps", "avg rate@all < 40rps"), 5, 50, &["look at different things"]);
+    accepted(&pair("max cpu@n1 over 9s > 60%", "cpu@n1 < 40%"));
+    accepted(&pair("cpu@all > 60%", "max cpu@all < 40%"));
+    accepted(&pair("min cpu@all > 60%", "avg cpu@all over 9s < 40%"));
+    accepted(&pair("p95 cpu@all > 60%", "p99 cpu@all < 40%"));
+    accepted(&pair("max rate@all > 60rps", "rate@all < 40rps"));
+    refused(&pair("cpu@all > 60%", "max cpu@all < 60%"), 5, 24, &["no gap"]);
 }
 
 #[test]
@@ -225,6 +235,149 @@ fn variants_and_nodes_are_undone_too() {
     accepted(&with_rules(
         "rule a: at start if bandwidth < 80kbps then use half;\nrule b: at start if rtt > 80ms then use small;",
     ));
+}
+
+/// Two rules of `/v/*`, each in a line, of which the second undoes the first.
+fn undone(rules: [&str; 2], column: usize, words: &[&str]) {
+    refused(&with_rules(&rules.join("\n")), 5, column, words);
+}
+
+#[test]
+fn a_variant_by_its_name_and_the_next_one_undo_each_other_but_at_the_ends() {
+    let small = "rule a: during if bandwidth@client < 80kbps then use small hold 5s;";
+    let up = "rule b: during if bandwidth@client < 200kbps then next up hold 5s;";
+    undone([small, up], 19, &["`next up` of rule `b` undoes `use` of rule `a` (line 4)", "both can hold"]);
+    let up = "rule b: during if bandwidth@client > 80kbps then next up hold 5s;";
+    undone([small, up], 19, &["no gap"]);
+    let up = "rule b: during if bandwidth@client > 90kbps then next up hold 5s;";
+    accepted(&with_rules(&format!("{small}\n{up}")));
+    // Without a scope it is the same reading.
+    undone([small, "rule b: during if bandwidth < 200kbps then next up hold 5s;"], 19, &["both can hold"]);
+    for (use_of, next, is_undone) in [
+        ("full", "down", true),
+        ("half", "down", true),
+        ("small", "down", false),
+        ("full", "up", false),
+        ("half", "up", true),
+        ("small", "up", true),
+    ] {
+        let rules =
+            format!("rule a: during if cpu > 80% then use {use_of};\nrule b: during if cpu > 90% then next {next};");
+        assert_eq!(!check_policy(&with_rules(&rules)).mistakes.is_empty(), is_undone, "{rules}");
+    }
+    let there = "rule b: during if cpu > 90% then switch n2.half hold 5s;";
+    undone(["rule a: during if cpu > 80% then next down hold 5s;", there], 19, &["`switch` of rule `b` undoes"]);
+    undone(["rule a: during if cpu > 80% then use small hold 5s;", there], 19, &["`switch` of rule `b` undoes"]);
+    accepted(&with_rules(&format!("rule a: during if cpu > 80% then use half hold 5s;\n{there}")));
+}
+
+#[test]
+fn places_undo_each_other_unless_they_are_the_same() {
+    let node = "rule a: during if cpu > 80% then switch n2 hold 5s;";
+    let any = "rule b: during if cpu > 70% then switch any of main until cpu < 50%;";
+    undone([node, any], 19, &["`switch` of rule `b` undoes `switch` of rule `a`", "both can hold"]);
+    let best = "rule b: during if cpu > 70% then best by cpu (n1, n3) hold 5s;";
+    undone([node, best], 19, &["`best` of rule `b` undoes `switch` of rule `a`"]);
+    let queue = "rule a: during if cpu > 80% then best by queue (n1, n3) hold 5s;";
+    undone([queue, best], 19, &["`best` of rule `b` undoes `best` of rule `a`"]);
+    undone([&best.replace("rule b", "rule a"), any], 19, &["`switch` of rule `b` undoes `best`"]);
+    for same in [
+        "rule b: during if queue > 9jobs then switch n2 hold 5s;",
+        "rule b: during if queue > 9jobs then switch n2.half hold 5s;",
+        "rule b: during if queue > 9jobs then best (n2) hold 5s;",
+        "rule b: during if cpu < 60% then switch any of main until cpu > 90%;",
+    ] {
+        accepted(&with_rules(&format!("{node}\n{same}")));
+    }
+    let copies = "rule a: during if cpu > 80% then replicate to 3 on main until cpu < 50%;";
+    undone(
+        [copies, "rule b: during if cpu > 90% then replicate to 2 on reserve hold 5s;"],
+        19,
+        &["undoes `replicate`"],
+    );
+    let spread = "rule a: during if cpu > 80% then spread over main until cpu < 50%;";
+    undone([spread, "rule b: during if cpu > 90% then spread over reserve hold 5s;"], 19, &["undoes `spread`"]);
+}
+
+#[test]
+fn priority_decides_between_two_only_while_the_first_keeps_what_it_decided() {
+    let low = "rule low: during if cpu > 50% then use half hold 5s;";
+    for (high, why) in [
+        ("during if queue > 5jobs then use small hold 5s", "lets go when its `hold` is over"),
+        ("during if queue > 5jobs then use small until cpu > 10%", "`until` that can be true while its condition is"),
+        ("every 3s if queue > 5jobs then use small", "looks each 3s only"),
+        ("during if queue > 5jobs then use small for 3s", "lets others in by its `for`"),
+        ("during if queue > 5jobs then use small cooldown 3s", "lets others in by its `cooldown`"),
+        ("during if queue > 5jobs then use small limit 3 per 9s", "lets others in by its `limit`"),
+    ] {
+        let high = format!("rule high priority 1: {high};");
+        undone(
+            [low, &high],
+            high.find("then").expect("an action") + 6,
+            &["look at different things", "comes first, but", why],
+        );
+    }
+    for high in [
+        "during if queue > 5jobs then use small until queue < 2jobs",
+        "every 3s if queue > 5jobs then use small for 9s until queue < 2jobs hold 3s cooldown 9s limit 1 per 9s",
+        "during if queue > 5jobs then use small",
+    ] {
+        accepted(&with_rules(&format!("{low}\nrule high priority 1: {high};")));
+    }
+    // It is the first by priority that must keep it, not the other.
+    let steady = "rule low: during if cpu > 50% then use half until cpu < 30%;";
+    undone(
+        [steady, "rule high priority 1: during if cpu > 60% then use small hold 5s;"],
+        33,
+        &["`high` comes first, but"],
+    );
+    // One that a third takes the place of now and then does not keep the others out.
+    let rules = |third: &str| {
+        with_rules(&format!(
+            "rule low: during if cpu > 50% then use half hold 5s;\n\
+             rule high priority 1: during if cpu > 50% then use small, switch n2 until cpu < 30%;\n\
+             rule third priority 2: during if {third} then switch n2 hold 5s;"
+        ))
+    };
+    refused(&rules("queue > 9jobs"), 5, 33, &["gives way to rule `third` now and then"]);
+    accepted(&rules("cpu < 20%"));
+    let keeps = |when: &str| rules("queue > 9jobs").replace("priority 2: during", &format!("priority 2: {when}"));
+    let keeps = |when: &str| keeps(when).replace("switch n2 hold 5s", "switch n2 until queue < 5jobs");
+    accepted(&keeps("during"));
+    // One that finds it done is not active, and claims the place when it looks only.
+    refused(&keeps("every 2s"), 5, 33, &["gives way to rule `third` now and then"]);
+    // Rules for each atom and for all together do not wait for each other.
+    let copies = "rule a: during if cpu > 80% then replicate to 3 on main until cpu < 50%;";
+    let atom = "rule b priority 1: during if rate@atom > 5rps then replicate to 2 on main until rate@atom < 2rps;";
+    undone([copies, atom], 52, &["not looked at together"]);
+}
+
+#[test]
+fn a_rule_does_not_undo_itself() {
+    for (rule, column, words) in [
+        (
+            "rule a: during if cpu > 50% then use half, use small hold 5s;",
+            44,
+            &["`use` undoes the `use` before it"][..],
+        ),
+        ("rule a: during if cpu > 50% then next down, next up hold 5s;", 45, &["`next up` undoes the `next down`"]),
+        ("rule a: during if cpu > 50% then switch n1, switch n2 hold 5s;", 45, &["rule `a` does both"]),
+        ("rule a: every 5s if cpu > 50% then shed 5%, shed 9%;", 45, &["rule `a` does both"]),
+        ("rule a: every 5s if cpu > 50% then grow main by 1, shrink main by 1;", 52, &["rule `a` does both"]),
+        (
+            "rule a: during if cpu > 50% then switch any of main hold 5s;",
+            34,
+            &["to and fro within pool `main`", "`hold`"],
+        ),
+        ("rule a: during if cpu > 50% then switch any of main;", 34, &["acts at each tick"]),
+        ("rule a: during if cpu > 50% then switch any of main until queue < 5jobs;", 34, &["`until` that can be true"]),
+    ] {
+        refused(&with_rules(rule), 4, column, words);
+    }
+    accepted(&with_rules("rule a: during if cpu > 50% then use half, switch n2.half, alert \"x\" hold 5s;"));
+    accepted("pool one = { n1 }; atom \"/\" { rule a: during if cpu > 50% then switch any of one hold 5s; }");
+    accepted(&with_rules("rule a: during if cpu > 50% then use half elif cpu > 30% then next down hold 5s;"));
+    accepted(&with_rules("rule a: at start if cpu > 50% then use half, use small;"));
 }
 
 #[test]

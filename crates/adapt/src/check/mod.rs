@@ -5,6 +5,7 @@ mod boxes;
 mod names;
 mod opposite;
 mod rule;
+mod steady;
 
 use crate::Mistake;
 use crate::language::mistake::Findings;

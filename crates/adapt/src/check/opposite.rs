@@ -2,113 +2,207 @@
 
 use super::Level;
 use super::boxes::{Near, Same, nearest_pair, taken};
-use super::level;
+use super::names::variants;
+use super::steady::Ranks;
 use crate::language::interval::Lie;
 use crate::language::mistake::Findings;
-use crate::language::syntax::{Act, ActKind, Rule, Source, Target};
+use crate::language::syntax::{Act, ActKind, Name, Rule, Source, Target};
 
 /// Pairs that are looked at: more would take the checker too long.
 const PAIRS_MAX: usize = 20_000;
+/// Things that one branch does that are compared with each other.
+const BESIDE_MAX: usize = 64;
 
 /// Something that is done, with the rule and branch that do it.
 #[derive(Clone, Copy)]
 struct Done<'s> {
     glob: &'s str,
     rule: &'s Rule,
+    level: Level,
+    /// Where the rule stands among all, by priority and then in the order of the file.
+    rank: usize,
     branch: usize,
     act: &'s Act,
+    variants: &'s [Name],
 }
 
 /// How much two things undo each other.
-#[derive(PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Undo {
     /// Not at all.
     No,
     /// Wherever they stand.
     Anywhere,
-    /// Where they stand in two rules of the same atoms and of the same priority.
-    InRulesOfAnAtom,
     /// Where they are done to the same atoms.
     ToAnAtom,
+    /// Where they are done to the same atoms by two rules, of which none keeps the other out.
+    InRulesOfAnAtom,
+    /// Where one rule does both together.
+    Beside,
 }
 
-fn undo(one: &ActKind, other: &ActKind) -> Undo {
+/// How two things that are done to an atom with these variants undo each other.
+fn undo(one: &ActKind, other: &ActKind, variants: &[Name]) -> Undo {
+    let undoes = |is_so: bool, undo: Undo| if is_so { undo } else { Undo::No };
     match (one, other) {
         (ActKind::Grow { pool: one, .. }, ActKind::Shrink { pool: other, .. })
-        | (ActKind::Shrink { pool: one, .. }, ActKind::Grow { pool: other, .. })
-            if one == other =>
-        {
-            Undo::Anywhere
+        | (ActKind::Shrink { pool: one, .. }, ActKind::Grow { pool: other, .. }) => {
+            undoes(one == other, Undo::Anywhere)
         }
         (ActKind::NextDown, ActKind::NextUp) | (ActKind::NextUp, ActKind::NextDown) => Undo::ToAnAtom,
-        (ActKind::Use(one), ActKind::Use(other)) if one != other => Undo::InRulesOfAnAtom,
-        (ActKind::Replicate { copies: a, pool: one }, ActKind::Replicate { copies: b, pool: other })
-            if one == other && a != b =>
-        {
-            Undo::InRulesOfAnAtom
+        // What leads to the variant that is the last in its direction stays there.
+        (ActKind::NextDown, to) | (to, ActKind::NextDown) => {
+            undoes(chosen_variants(to).any(|variant| Some(variant) != variants.last()), Undo::InRulesOfAnAtom)
         }
-        (ActKind::Switch(Target::Node { node: one, .. }), ActKind::Switch(Target::Node { node: other, .. }))
-            if one != other =>
-        {
-            Undo::InRulesOfAnAtom
+        (ActKind::NextUp, to) | (to, ActKind::NextUp) => {
+            undoes(chosen_variants(to).any(|variant| Some(variant) != variants.first()), Undo::InRulesOfAnAtom)
+        }
+        (ActKind::Use(one), to) | (to, ActKind::Use(one)) => {
+            undoes(chosen_variants(to).any(|variant| variant != one), Undo::InRulesOfAnAtom)
+        }
+        (ActKind::Best { .. } | ActKind::Switch(_), ActKind::Best { .. } | ActKind::Switch(_)) => {
+            undoes(one != other && !is_same_place(one, other), Undo::InRulesOfAnAtom)
+        }
+        (ActKind::Replicate { .. }, ActKind::Replicate { .. }) | (ActKind::Spread(_), ActKind::Spread(_)) => {
+            undoes(one != other, Undo::InRulesOfAnAtom)
+        }
+        (ActKind::Shed(_), ActKind::Shed(_)) | (ActKind::Stale(_), ActKind::Stale(_)) => {
+            undoes(one != other, Undo::Beside)
         }
         _ => Undo::No,
     }
 }
 
+fn targets(kind: &ActKind) -> &[Target] {
+    match kind {
+        ActKind::Best { targets, .. } => targets,
+        ActKind::Switch(target) => std::slice::from_ref(target),
+        _ => &[],
+    }
+}
+
+/// The variants that something done says by name.
+fn chosen_variants(kind: &ActKind) -> impl Iterator<Item = &Name> {
+    let of_targets = targets(kind).iter().filter_map(|target| match target {
+        Target::Node { variant, .. } => variant.as_ref(),
+        Target::AnyOf(_) => None,
+    });
+    of_targets.chain(if let ActKind::Use(variant) = kind { Some(variant) } else { None })
+}
+
+/// Whether both lead to the same node, and say no different variants.
+fn is_same_place(one: &ActKind, other: &ActKind) -> bool {
+    match (targets(one), targets(other)) {
+        ([Target::Node { node: one, variant: first }], [Target::Node { node: other, variant: second }]) => {
+            one == other && (first == second || first.is_none() || second.is_none())
+        }
+        _ => false,
+    }
+}
+
 /// Looks at each pair of things that undo each other.
 pub(super) fn check(source: &Source, findings: &mut Findings<'_>) {
+    let mut ranks = Ranks::new(source);
+    let mut left = PAIRS_MAX;
     let mut all = Vec::new();
-    for atom in &source.atoms {
-        for rule in atom.rules.iter().filter(|rule| level(rule) != Level::Start) {
-            for (branch, acts) in rule.branches.iter().map(|branch| &branch.acts).enumerate() {
-                all.extend(acts.iter().map(|act| Done { glob: &atom.glob.text, rule, branch, act }));
-            }
+    for (rank, ruled) in ranks.rules().iter().enumerate() {
+        let (glob, rule, level) = (ruled.glob, ruled.rule, ruled.level);
+        let variants = if level == Level::Session { variants(source, glob) } else { &[] };
+        for (branch, acts) in rule.branches.iter().map(|branch| &branch.acts).enumerate() {
+            beside(rule, acts, variants, findings);
+            all.extend(acts.iter().map(|act| Done { glob, rule, level, rank, branch, act, variants }));
         }
     }
     // Of what undoes nothing there may be any number.
-    all.retain(|done| all_kinds_that_undo(&done.act.kind));
-    let mut pairs = 0;
+    all.retain(|done| undoes_something(&done.act.kind));
+    all.sort_by_key(|done| done.act.at);
+    for done in &all {
+        moves_on(source, done, &mut ranks, &mut left, findings);
+    }
     for (at, other) in all.iter().enumerate() {
         for one in &all[..at] {
-            pairs += 1;
-            if pairs > PAIRS_MAX {
+            let Some(fewer) = left.checked_sub(1) else {
                 let what =
                     format!("more than {PAIRS_MAX} pairs of rules could undo each other; these are not looked at");
                 return findings.doubt(other.act.at, what, "divide the policy");
-            }
-            if undoes(one, other) && !same_place(one, other) {
-                pair(one, other, findings);
+            };
+            left = fewer;
+            if let Some(why) = undoes(one, other, &mut ranks, &mut left) {
+                pair(one, other, &why, ranks.same, findings);
             }
         }
     }
 }
 
-fn all_kinds_that_undo(kind: &ActKind) -> bool {
-    !matches!(
-        kind,
-        ActKind::Best { .. } | ActKind::Spread(_) | ActKind::Shed(_) | ActKind::Stale(_) | ActKind::Alert(_)
-    )
+fn undoes_something(kind: &ActKind) -> bool {
+    !matches!(kind, ActKind::Shed(_) | ActKind::Stale(_) | ActKind::Alert(_))
 }
 
-fn undoes(one: &Done<'_>, other: &Done<'_>) -> bool {
-    let same_rule = std::ptr::eq(one.rule, other.rule);
-    match undo(&one.act.kind, &other.act.kind) {
-        Undo::No => false,
-        Undo::Anywhere => true,
-        Undo::ToAnAtom => one.glob == other.glob,
-        // Of different priorities it is said which one counts.
-        Undo::InRulesOfAnAtom => one.glob == other.glob && !same_rule && one.rule.priority == other.rule.priority,
+/// Things that one branch does together undo each other at every firing.
+fn beside(rule: &Rule, acts: &[Act], variants: &[Name], findings: &mut Findings<'_>) {
+    let compared = &acts[..acts.len().min(BESIDE_MAX)];
+    for (at, other) in compared.iter().enumerate() {
+        if let Some(one) = compared[..at].iter().find(|one| undo(&one.kind, &other.kind, variants) != Undo::No) {
+            let (does, undone) = (other.kind.word(), one.kind.word());
+            let what = format!("`{does}` undoes the `{undone}` before it, as rule `{}` does both", rule.name.text);
+            findings.wrong(other.at, what, "leave one of them away");
+        }
     }
 }
 
-fn same_place(one: &Done<'_>, other: &Done<'_>) -> bool {
-    std::ptr::eq(one.act, other.act)
+/// A session that goes to another node of a pool at each firing comes back to one that it has left.
+fn moves_on<'s>(
+    source: &Source,
+    done: &Done<'s>,
+    ranks: &mut Ranks<'s>,
+    left: &mut usize,
+    findings: &mut Findings<'_>,
+) {
+    let ActKind::Switch(Target::AnyOf(name)) = &done.act.kind else { return };
+    // On the only node of a pool it stays.
+    if source.pools.iter().any(|pool| pool.name == *name && pool.nodes.len() == 1) {
+        return;
+    }
+    let why = match ranks.lets_go(done.rank, left) {
+        Some(why) => why.to_string(),
+        None if done.rule.stability.until.is_none() => "acts at each tick".to_owned(),
+        None => return,
+    };
+    let (rule, pool) = (&done.rule.name.text, &name.text);
+    let what = format!("rule `{rule}` moves a session to and fro within pool `{pool}`, as it {why}");
+    findings.wrong(done.act.at, what, "write until and a release threshold, with a gap to the condition");
 }
 
-fn pair(one: &Done<'_>, other: &Done<'_>, findings: &mut Findings<'_>) {
-    let first = taken(&one.rule.branches, one.branch, Same::Resource);
-    let second = taken(&other.rule.branches, other.branch, Same::Resource);
+/// Whether two things undo each other where both can be done; with words for why priorities do not help.
+fn undoes<'s>(one: &Done<'s>, other: &Done<'s>, ranks: &mut Ranks<'s>, left: &mut usize) -> Option<String> {
+    let is_same_rule = std::ptr::eq(one.rule, other.rule);
+    if is_same_rule && one.branch == other.branch {
+        return None;
+    }
+    let is_same_atom = one.glob == other.glob;
+    match undo(&one.act.kind, &other.act.kind, one.variants) {
+        Undo::No | Undo::Beside => None,
+        Undo::Anywhere => Some(String::new()),
+        Undo::ToAnAtom => is_same_atom.then(String::new),
+        // On the same readings one rule takes the same branch.
+        Undo::InRulesOfAnAtom if !is_same_atom || is_same_rule => None,
+        Undo::InRulesOfAnAtom if one.rule.priority == other.rule.priority => Some(String::new()),
+        Undo::InRulesOfAnAtom => {
+            let first = if one.rank < other.rank { one } else { other };
+            let name = &first.rule.name.text;
+            // Rules for each atom and those for all together know nothing of each other.
+            if one.level != other.level {
+                return Some(format!("; rule `{name}` does not come first, as the two are not looked at together"));
+            }
+            // Of different priorities it is said which one counts, for as long as it does.
+            ranks.lets_go(first.rank, left).map(|why| format!("; rule `{name}` comes first, but {why}"))
+        }
+    }
+}
+
+fn pair(one: &Done<'_>, other: &Done<'_>, why: &str, same: Same<'_>, findings: &mut Findings<'_>) {
+    let first = taken(&one.rule.branches, one.branch, same);
+    let second = taken(&other.rule.branches, other.branch, same);
     let line = findings.line(one.act.at);
     let (a, b) = (&one.rule.name.text, &other.rule.name.text);
     let (does, undone) = (other.act.kind.word(), one.act.kind.word());
@@ -124,17 +218,17 @@ fn pair(one: &Done<'_>, other: &Done<'_>, findings: &mut Findings<'_>) {
         None => {}
         Some(Near { lie: Lie::Touching, tests: Some((one, other)) }) => findings.wrong(
             other.at,
-            format!("{what}, and no gap is between `{}` and `{}`", one.text, other.text),
+            format!("{what}, and no gap is between `{}` and `{}`{why}", one.text, other.text),
             "leave a gap, so that a value at the threshold does not do and undo",
         ),
         Some(Near { tests: Some((one, other)), .. }) => findings.wrong(
             other.at,
-            format!("{what}, and both can hold: `{}` and `{}`", one.text, other.text),
+            format!("{what}, and both can hold: `{}` and `{}`{why}", one.text, other.text),
             "leave a gap between the two",
         ),
         Some(Near { tests: None, .. }) => findings.wrong(
             other.act.at,
-            format!("{what}, and both can hold at once: they look at different things"),
+            format!("{what}, and both can hold at once: they look at different things{why}"),
             "have both look at the same reading, with a gap between",
         ),
     }
