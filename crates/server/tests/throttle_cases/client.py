@@ -35,14 +35,21 @@ class Http2:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             context.set_alpn_protocols(["h2"])
         self.input, self.output = await asyncio.open_connection("127.0.0.1", PORT, ssl=context)
-        self.http = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
+
+        class Http(h2.connection.H2Connection):
+            def _receive_goaway_frame(self, frame):
+                # To h2 that is the end, but what was asked for is still answered (RFC 9113 section 6.8).
+                heard = super()._receive_goaway_frame(frame)
+                self.state_machine.state = h2.connection.ConnectionState.CLIENT_OPEN
+                return heard
+
+        self.http = Http(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
         self.http.initiate_connection()
         self.names, self.numbers, self.bytes = {}, {}, {}
         self.output.write(self.http.data_to_send())
         self.reader = asyncio.create_task(self.read())
 
     async def read(self):
-        import h2.connection
         import h2.events as events
         while data := await self.input.read(65536):
             for event in self.http.receive_data(data):
@@ -61,8 +68,6 @@ class Http2:
                     say(name, "reset", event.error_code)
                 elif isinstance(event, events.ConnectionTerminated):
                     say("goaway")
-                    # To h2 that is the end, but what was asked for is still answered (RFC 9113 section 6.8).
-                    self.http.state_machine.state = h2.connection.ConnectionState.CLIENT_OPEN
             self.output.write(self.http.data_to_send())
         say("closed")
 
