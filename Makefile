@@ -10,7 +10,7 @@ ARM := $(TARGET)/release/libarm4.so $(TARGET)/release/libarm.so
 export CARGO PREFIX DESTDIR WEIR
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-apache python arm-clients test lint bench study-arm study-flood study-monitors study-patia study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
+.PHONY: help deps build demo demo-apache python arm-clients test lint bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,11 +51,17 @@ study-arm: build ## Repeats the paper on ARM in Apache and PHP, under 30 minutes
 study-monitors: build ## What watching itself costs a server, with readings told every 0.5 to 30 s: writes its page, eight minutes, as root.
 	@studies/patia/monitors
 
-study-patia: ## Simulates the Patia paper's placement of a site's documents again, and writes its page: a minute.
+study-patia: ## Simulates the Patia paper's placement of a site's documents again, and writes its page: a minute; fails where a real node that study-patia-node measured is not as simulated.
 	@studies/patia/run
 
-study-flood: build ## A flash crowd behind a narrow link, with a policy and without, and writes its page: four minutes, as root.
-	@studies/patia/flood
+study-flood: build ## A flash crowd behind a narrow link, with a policy and without, three seeds, and writes its page: 13 minutes, as root; fails where something does not hold; QUICK=1: a minute, for trying.
+	@QUICK="$(QUICK)" studies/patia/flood
+
+study-flood-ticks: build ## The same with the policy's readings told every 0.5 to 30 s: how soon it acts, and writes its page: 13 minutes, as root; QUICK=1: a minute, for trying.
+	@QUICK="$(QUICK)" studies/patia/flood ticks
+
+study-patia-node: build ## A real node beside the simulated one, three runs at each of two loads, for the page of study-patia: four minutes, Apache and PHP; fails where they are not within 15 %.
+	@studies/patia/measured
 
 study-wasd: build ## Repeats the WASD server's performance paper, under 30 minutes, and writes its page; QUICK=1: two minutes, for trying.
 	@QUICK="$(QUICK)" studies/wasd/run

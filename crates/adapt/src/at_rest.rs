@@ -41,6 +41,30 @@ impl Policy {
         Some(at_rest)
     }
 
+    /// Whether rules of a pattern read a session's link, at its start or later.
+    pub fn reads_links(&self, pattern: usize) -> bool {
+        let block = &self.blocks[pattern];
+        block.start_rules.iter().chain(&block.session_rules).any(|&rule| self.reads_link(&self.rules[rule]))
+    }
+
+    /// Whether there is more to decide for a session of a pattern when another reading of its link comes.
+    pub fn looks_at_links(&self, pattern: usize) -> bool {
+        self.blocks[pattern].session_rules.iter().any(|&rule| self.reads_link(&self.rules[rule]))
+    }
+
+    fn reads_link(&self, rule: &Rule) -> bool {
+        let conditions = rule.branches.iter().filter_map(|branch| branch.condition.as_ref()).chain(&rule.until);
+        conditions.into_iter().any(|condition| self.is_of_link(condition))
+    }
+
+    fn is_of_link(&self, test: &Test) -> bool {
+        match test {
+            Test::Not(inner) => self.is_of_link(inner),
+            Test::All(parts) | Test::Any(parts) => parts.iter().any(|part| self.is_of_link(part)),
+            Test::Metric { metric, .. } => self.metrics[*metric].scope == Scope::Session,
+        }
+    }
+
     /// Whether some rule asks for the bandwidth of a session, and for its round trip.
     pub fn asks_of_links(&self) -> (bool, bool) {
         let asks = |resource| self.window_ms(resource, Where::Session).is_some();
@@ -116,6 +140,23 @@ mod tests {
         assert_eq!(apart.iter().collect::<std::collections::BTreeSet<_>>().len(), 6);
         assert_eq!(of(None, Some(0.1)), of(None, Some(0.9)));
         assert!(of(None, Some(1.0)) != of(None, Some(0.9)) && of(None, Some(1.0)) != of(None, Some(1.1)));
+    }
+
+    #[test]
+    fn rules_that_read_links_are_told_from_those_that_do_not() {
+        for (rule, expected) in [
+            ("rule fit: at start if bandwidth@client < 30kbps then use small;", (true, false)),
+            ("rule fit: at start if rate@here > 50rps or not rtt@client < 1s then use small;", (true, false)),
+            ("rule fit: at start if rate@here > 50rps then use small;", (false, false)),
+            ("rule fit: at start if rate@client > 50rps then use small;", (false, false)),
+            ("rule drop: during if avg rtt@client over 2s > 1s then next down;", (true, true)),
+            ("rule drop: during if cpu > 90% then use small until bandwidth@client > 1Mbps;", (true, true)),
+            ("rule drop: during if cpu > 90% then next down limit 3 per 60s;", (false, false)),
+        ] {
+            let text = format!("atom \"/v/*\" {{ variants full > half > small; {rule} }}");
+            let (policy, _) = Policy::read("x.policy", &text).unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"));
+            assert_eq!((policy.reads_links(0), policy.looks_at_links(0)), expected, "{rule}");
+        }
     }
 
     #[test]

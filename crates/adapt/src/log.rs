@@ -9,6 +9,7 @@
 //! {"at_ms":1200,"begin":17,"atom":"/v/film"}
 //! {"at_ms":1200,"read":"bandwidth","session":17,"value":"64kbps"}
 //! {"at_ms":1200,"start":17}
+//! {"at_ms":1300,"look":17}
 //! {"at_ms":9000,"end":17}
 //! {"at_ms":9000,"read":"rate","client":"192.0.2.7","value":"90rps"}
 //! {"at_ms":9100,"begin":18,"atom":"/v/film","client":"192.0.2.7"}
@@ -121,6 +122,11 @@ pub enum Recorded {
         /// Its number.
         session: u64,
     },
+    /// A reading of a session's link came, and its rules are looked at before the next tick.
+    Look {
+        /// Its number.
+        session: u64,
+    },
     /// A session is over.
     End {
         /// Its number.
@@ -184,6 +190,8 @@ struct Line {
     begin: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     start: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    look: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     end: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -296,6 +304,14 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
         let rest = Line { at_ms, ..Line::default() };
         return if line == rest { Ok(Entry { at_ms, what }) } else { Err("decided and lost stand alone".to_owned()) };
     }
+    if let Some(session) = line.look.take() {
+        let is_alone = line == Line { at_ms, ..Line::default() };
+        return if is_alone {
+            Ok(Entry { at_ms, what: Recorded::Look { session } })
+        } else {
+            Err("look stands alone".to_owned())
+        };
+    }
     if line.passed.is_some() {
         return Ok(Entry { at_ms, what: passed(line)? });
     }
@@ -353,7 +369,8 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
             (None, None, None, None, None, None, Some(true), (None, None)) => Recorded::Tick,
             _ => {
                 return Err(
-                    "a line is one of read, begin (with atom), start, end, gone, passed, down, up and tick".to_owned()
+                    "a line is one of read, begin (with atom), start, look, end, gone, passed, down, up and tick"
+                        .to_owned(),
                 );
             }
         },
@@ -396,8 +413,9 @@ impl Entry {
         let in_unit = |resource: Resource, value: f64| format!("{value}{}", resource.dimension().unit());
         let mut line = Line { at_ms, ..Line::default() };
         match &self.what {
-            // Two of nearly all lines: numbers need no care.
+            // Three of nearly all lines: numbers need no care.
             Recorded::Start { session } => return format!("{{\"at_ms\":{at_ms},\"start\":{session}}}"),
+            Recorded::Look { session } => return format!("{{\"at_ms\":{at_ms},\"look\":{session}}}"),
             Recorded::End { session } => return format!("{{\"at_ms\":{at_ms},\"end\":{session}}}"),
             Recorded::Reading { resource, of, value, valid_ms } => {
                 line.read = Some(resource.name().to_owned());
@@ -444,6 +462,7 @@ mod tests {
             r#"{"at_ms":1,"read":"rate","client":"192.0.2.7","value":"90.5rps"}"#,
             r#"{"at_ms":1,"gone":"192.0.2.7"}"#,
             r#"{"at_ms":1,"start":17}"#,
+            r#"{"at_ms":1,"look":17}"#,
             r#"{"at_ms":1,"end":17}"#,
             r#"{"at_ms":1,"down":"n2"}"#,
             r#"{"at_ms":1,"up":"n2"}"#,
@@ -478,6 +497,7 @@ mod tests {
             (r#"{"at_ms":999999999999999,"tick":true}"#, "too large"),
             (r#"{"at_ms":1,"tock":true}"#, "unknown field"),
             (r#"{"at_ms":1,"lost":3,"tick":true}"#, "stand alone"),
+            (r#"{"at_ms":1,"look":3,"atom":"/v"}"#, "look stands alone"),
             (r#"{"at_ms":1,"passed":3}"#, "from 1 to 1000"),
             (r#"{"at_ms":1,"passed":0,"atom":"/v"}"#, "from 1 to 1000"),
             (r#"{"at_ms":1,"passed":1001,"atom":"/v"}"#, "from 1 to 1000"),

@@ -338,6 +338,11 @@ impl State {
         self.counts
     }
 
+    /// How many decisions were made: the number of the last one.
+    pub fn decided(&self) -> u64 {
+        self.decisions
+    }
+
     /// How many sessions there are.
     pub fn sessions(&self) -> usize {
         self.session_numbers.len()

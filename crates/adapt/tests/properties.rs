@@ -36,6 +36,36 @@ const RELEASED: &str = "atom \"/**\" {\n\
     rule window: during if cpu > 60% then alert \"f\" until avg cpu over 6s < 40%;\n\
     rule forecast: during if cpu > 60% then alert \"g\" until cpu over 8s predicted in 2s < 40%; }";
 
+/// Rules of which some are looked at when a session's link is read, and one at its own times.
+const OF_LINKS: &str = "atom \"/v/*\" { variants full > half > small;\n\
+    rule hot priority 3: during if cpu > 80% then use half until cpu < 40% hold 2s;\n\
+    rule drop: during if avg bandwidth@client over 500ms < 400kbps then next down limit 2 per 5s;\n\
+    rule back: during if bandwidth@client > 800kbps then next up for 300ms cooldown 1s;\n\
+    rule far: every 2s if rtt@client > 200ms then use small hold 3s; }";
+
+/// A step of sessions with links: milliseconds since the last, whose link is read, what of it, and whether a tick follows.
+type Read = (u64, u64, f64, f64, bool);
+
+fn readings_of_links() -> impl Strategy<Value = Vec<Read>> {
+    prop::collection::vec((1u64..400, 1u64..4, 1e4..2e6f64, 0.001..0.4f64, prop::bool::weighted(0.2)), 1..300)
+}
+
+fn read_links(world: &mut World, steps: &[Read]) {
+    let mut now = 0;
+    (1..4).for_each(|session| world.begin(now, session, "/v/film"));
+    (1..4).for_each(|session| world.start(now, session));
+    for (step, session, bandwidth_bps, rtt_s, ticks) in steps {
+        now += step;
+        world.client(now, *session, Resource::Bandwidth, *bandwidth_bps);
+        world.client(now, *session, Resource::Rtt, *rtt_s);
+        world.look(now, *session);
+        if *ticks {
+            world.node(now, "n1", Resource::Cpu, rtt_s * 250.0);
+            world.tick(now);
+        }
+    }
+}
+
 /// At most so many of the times within each window of a length.
 fn at_most(times: &[u64], most: usize, per_ms: u64) -> bool {
     times.windows(most + 1).all(|window| window[most] - window[0] >= per_ms)
@@ -404,6 +434,34 @@ proptest! {
     }
 
     #[test]
+    fn a_session_whose_link_is_read_is_decided_for_at_once_and_a_replay_decides_the_same(
+        steps in readings_of_links(),
+        written_after in 0usize..1200,
+    ) {
+        let mut world = World::new(OF_LINKS);
+        read_links(&mut world, &steps);
+        for session in 1..4 {
+            let of_session: Vec<Decision> = world.decisions.iter().filter(|decision| {
+                matches!(decision.subject, Subject::Session { number, .. } if number == session)
+            }).cloned().collect();
+            let fired = |rule: &str| of_rule(&of_session, rule, Outcome::is_fired);
+            prop_assert!(at_most(&fired("drop"), 2, 5_000), "{:?}", fired("drop"));
+            prop_assert!(apart(&fired("back"), 1_000), "{:?}", fired("back"));
+            // It may be superseded before its time is over, and is looked at in its own rhythm all the same.
+            prop_assert!(apart(&fired("far"), 1_950), "{:?}", fired("far"));
+            let told: Vec<u64> = steps.iter().scan(0, |now, step| { *now += step.0; Some((*now, step.1)) })
+                .filter(|(_, of)| *of == session).map(|(now, _)| now).collect();
+            // A tick of the same time tells nothing more.
+            for at_ms in fired("drop") {
+                prop_assert!(told.contains(&at_ms) || world.told.iter().any(|entry| {
+                    entry.at_ms == at_ms && entry.what == Recorded::Tick
+                }), "{at_ms}");
+            }
+        }
+        prop_assert_eq!(replayed(OF_LINKS, &world, written_after), world.decisions);
+    }
+
+    #[test]
     fn sessions_that_are_told_as_a_number_of_them_are_decided_as_each_would_be(
         policy in beginnings(),
         steps in prop::collection::vec(
@@ -446,6 +504,23 @@ proptest! {
         };
         prop_assert_eq!(bare(&text), bare(&formatted));
     }
+}
+
+/// Of a link that becomes slow it is decided at the reading that says so, and for no other session.
+#[test]
+fn a_look_is_at_one_session_and_waits_for_no_tick() {
+    let mut world = World::new(OF_LINKS);
+    read_links(&mut world, &[(100, 1, 1e6, 0.01, false), (100, 1, 1e5, 0.01, false), (100, 2, 1e5, 0.01, false)]);
+    assert_eq!(world.fired("drop"), Vec::<u64>::new(), "they are not known for half of the time");
+    for at_ms in [400, 500, 600, 700] {
+        world.client(at_ms, 1, Resource::Bandwidth, 1e5);
+        world.client(at_ms, 2, Resource::Bandwidth, 1e5);
+        world.look(at_ms, 1);
+    }
+    assert_eq!(world.fired("drop"), [500, 600], "two steps are allowed");
+    assert!(world.decisions.iter().all(|decision| matches!(decision.subject, Subject::Session { number: 1 | 2, .. })));
+    let fired = world.decisions.iter().filter(|decision| decision.outcome.is_fired());
+    assert!(fired.into_iter().all(|decision| matches!(decision.subject, Subject::Session { number: 1, .. })));
 }
 
 /// The examples of the language: each decision of a long and changing run is within what its rule says.

@@ -1,6 +1,6 @@
 //! Pages assembled from atoms: what their includes and variables come to for one request.
 
-use crate::atom::{Atom, Content, NOT_AGAIN};
+use crate::atom::{Atom, Content, NOT_AGAIN, PRIVATE, PRIVATE_NOT_AGAIN};
 use crate::clock::{Clock, http_date};
 use crate::counters::LoopCounters;
 use crate::head::{self, Persistence};
@@ -162,7 +162,17 @@ impl Wanted<'_> {
         let Self { page, method, persistence, clock, .. } = *self;
         let mut fields = format!("{}Content-Length: {}\r\n", page.atom.type_and_coding(), assembled.len());
         if let Some(known_ms) = stale_ms {
-            fields += &format!("Age: {}\r\n{NOT_AGAIN}", clock.now_ms.saturating_sub(known_ms) / 1000);
+            fields += &format!("Age: {}\r\n", clock.now_ms.saturating_sub(known_ms) / 1000);
+        }
+        let is_chosen = out.is_chosen();
+        fields += match (is_chosen, stale_ms) {
+            (true, Some(_)) => PRIVATE_NOT_AGAIN,
+            (true, None) => PRIVATE,
+            (false, Some(_)) => NOT_AGAIN,
+            (false, None) => "",
+        };
+        if is_chosen {
+            fields += &page.atom.hint_fields();
         }
         if let Some(advised) = &mut out.advised {
             advised.is_stale = stale_ms.is_some();

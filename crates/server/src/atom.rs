@@ -18,9 +18,11 @@ use std::sync::Arc;
 /// How often a file that changes while it is read is read again.
 const ATTEMPTS_MAX: usize = 3;
 /// Said of what was chosen for one client.
-const PRIVATE: &str = "Cache-Control: private\r\n";
+pub(crate) const PRIVATE: &str = "Cache-Control: private\r\n";
 /// Said of what is stale: whoever keeps it asks here before it answers with it again.
 pub(crate) const NOT_AGAIN: &str = "Cache-Control: no-cache\r\n";
+/// Both.
+pub(crate) const PRIVATE_NOT_AGAIN: &str = "Cache-Control: private, no-cache\r\n";
 
 /// Where the bytes are.
 #[derive(Debug, Clone)]
@@ -259,7 +261,7 @@ impl Atom {
         let said = String::from_utf8_lossy(&self.validators);
         // What was chosen for one client stays that client's.
         let is_private = said.contains(PRIVATE);
-        let keeping = if is_private { "Cache-Control: private, no-cache\r\n" } else { NOT_AGAIN };
+        let keeping = if is_private { PRIVATE_NOT_AGAIN } else { NOT_AGAIN };
         atom.validators = format!("{}Age: {age_s}\r\n{keeping}", said.replace(PRIVATE, "")).into_bytes();
         atom.describe_whole();
         let atom = Rc::new(atom);
@@ -294,8 +296,11 @@ impl Atom {
         }
     }
 
-    /// What a response says that was chosen by what its client says of itself.
+    /// What a response says that was chosen by what its client says of itself; nothing where nobody looks at that.
     pub(crate) fn hint_fields(&self) -> String {
+        if !self.asks_hints {
+            return String::new();
+        }
         format!("Vary: {names}\r\nAccept-CH: {names}\r\n", names = client_hints::NAMES)
     }
 

@@ -366,6 +366,43 @@ fn a_variant_stands_for_the_file_under_a_tag_of_its_own() {
 }
 
 #[test]
+fn clients_are_asked_to_say_what_they_know_only_where_somebody_looks_at_it() {
+    let (site, told) = start(|_| {});
+    // There are rules for the other one then, and none of them reads a link.
+    told.edition.store(2, Ordering::Release);
+    for variant in ["full", "small"] {
+        told.choose(variant);
+        wait_until(|| site.get("/other.mp4").field("cache-control") == Some("private"));
+        let reply = site.get("/other.mp4");
+        assert_eq!((reply.field("vary"), reply.field("accept-ch")), (None, None), "{variant}");
+    }
+}
+
+#[test]
+fn a_page_that_is_assembled_has_variants_too() {
+    let (site, told) = start(|_| {});
+    site.write("v/page.static.shtml", b"made before");
+    site.write("v/page.short.shtml", b"<!--#echo var=\"DOCUMENT_NAME\" --> in short");
+    let page = |variant: &'static str| {
+        told.choose(variant);
+        let reply = site.get("/v/page.shtml");
+        let private = (reply.field("cache-control"), reply.field("vary"));
+        assert_eq!(private, (Some("private"), Some("Save-Data, Downlink, RTT, ECT")), "{variant}");
+        String::from_utf8(reply.body).expect("text")
+    };
+    assert_eq!(page("full"), "page.shtml");
+    assert_eq!(page("static full"), "made before");
+    assert_eq!(page("short full"), "page.short.shtml in short", "it is assembled, too");
+    let before = site.counters.read();
+    assert_eq!((before.variants_served, before.variants_missing), (2, 0));
+    assert_eq!(page("tiny static full"), "made before", "the next better one");
+    assert_eq!(page("tiny full"), "page.shtml");
+    let counts = site.counters.read();
+    assert_eq!((counts.variants_served, counts.variants_missing), (3, 2));
+    assert_eq!(site.get("/v/page.static.shtml").status, 200, "it is a page of its own, too");
+}
+
+#[test]
 fn a_variant_that_is_not_there_is_looked_for_once_and_found_when_it_comes() {
     let (site, told) = start(|_| {});
     told.choose("tiny");

@@ -4,9 +4,9 @@
 use crate::book::Book;
 use crate::clients::{self, identity};
 use crate::hands::Standing;
-use crate::ledger::{Beginning, Ledger, NOWHERE};
+use crate::ledger::{Beginning, Ledger, NOWHERE, Ruled};
 use crate::regulars::{Answer, AtRestNow, Regulars};
-use crate::rulebook::{Begun, Rulebook};
+use crate::rulebook::{Begun, Looked, Rulebook};
 use crate::shed::Shed;
 use crate::stale::Stale;
 use crate::started::Started;
@@ -80,6 +80,9 @@ pub(crate) struct Published {
 #[derive(Debug)]
 struct Sessions {
     is_decided: bool,
+    /// Some of them read its link, and some are looked at when that is read.
+    reads_links: bool,
+    looks_at_links: bool,
     /// On what it depends that nothing is decided, where that is only the client's link.
     at_rest: Option<AtRest>,
     /// They are looked at later, and begin in a way that depends on their link alone.
@@ -119,7 +122,8 @@ impl Published {
             let names = variants.iter().map(|variant| Names::from(&*with_better(variants, variant))).collect();
             let (is_decided, at_rest) = (policy.decides_for_sessions(pattern), policy.at_rest(pattern));
             let goes_on = at_rest.is_none() && policy.starts_at_rest(pattern).is_some();
-            Sessions { is_decided, at_rest, goes_on, names }
+            let (reads_links, looks_at_links) = (policy.reads_links(pattern), policy.looks_at_links(pattern));
+            Sessions { is_decided, reads_links, looks_at_links, at_rest, goes_on, names }
         });
         let (sessions, asks) = (sessions.collect(), policy.asks_of_links());
         let (atom_sheds, client_sheds, stale) = (FxHashMap::default(), FxHashMap::default(), Stale::default());
@@ -440,11 +444,12 @@ impl Shared {
         };
         let begun = rules.begin(self.now_ms(), connection, path, (identity(client).0, link));
         drop(rules);
-        let Some(Begun { variant, is_at_rest }) = begun else { return (ticket, None, None) };
+        let Some(Begun { variant, is_at_rest, decided }) = begun else { return (ticket, None, None) };
+        let looks = sessions.looks_at_links.then_some(pattern);
         if let Some(piece) = piece.filter(|_| is_at_rest) {
             known.at_rest.learn(now, piece);
         }
-        let ticket = ledger.is_session(connection, ticket);
+        let ticket = ledger.is_session(connection, ticket, Ruled { looks, decided });
         if goes_on && is_at_rest {
             ledger.may_go_on(connection, beginning);
         }
@@ -470,8 +475,8 @@ impl Adviser for Shared {
     }
 
     fn asks_hints(&self, path: &str) -> bool {
-        let policy = &self.published().policy;
-        policy.pattern_of(path).is_some_and(|pattern| policy.decides_for_sessions(pattern))
+        let published = self.published();
+        published.policy.pattern_of(path).is_some_and(|pattern| published.sessions[pattern].reads_links)
     }
 
     fn edition(&self) -> u64 {
@@ -499,7 +504,21 @@ impl Adviser for Shared {
     }
 
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>> {
-        self.with_desk(|_, ledger, _| ledger.during(connection, link)).flatten()
+        self.with_desk(|published, ledger, _| {
+            let now_ms = self.now_ms();
+            let pattern = ledger.looks(connection, now_ms).filter(|_| published.asked(link) != Link::default());
+            let Some(pattern) = pattern else { return ledger.during(connection, link) };
+            // Where the rules are not free, or others than those of the session, the next reading or tick tells them.
+            let Some(mut rules) = open(&self.rules).filter(|rules| rules.number == published.number) else {
+                return ledger.during(connection, link);
+            };
+            // The clock is read when nobody else can tell them anything, so that they are told in the order of time.
+            let Looked { variant, decided } = rules.link_came(self.now_ms(), connection, link);
+            drop(rules);
+            let names = variant.map(|variant| with_better(published.policy.variants(pattern), &variant));
+            ledger.looked(connection, now_ms, names.map(|names| (names, decided)))
+        })
+        .flatten()
     }
 
     fn end(&self, connection: u64, ticket: u64, _bytes: u64, failed: bool) {

@@ -375,12 +375,12 @@ impl Controller {
         if outcomes.advice_changed {
             self.shared.publish(published.with(&self.standing));
         }
-        for (session, atom, variant) in outcomes.variants {
+        for (session, atom, variant, decided) in outcomes.variants {
             let Some(pattern) = published.policy.pattern_of(&atom) else { continue };
             let variant = with_better(published.policy.variants(pattern), &variant);
             let ledgers = wait_for(&self.shared.ledgers);
             // A session that has ended meanwhile needs no other variant.
-            let _ = ledgers.iter().any(|ledger| ledger.wait().want(session, &variant));
+            let _ = ledgers.iter().any(|ledger| ledger.wait().want(session, &variant, decided));
         }
         for decision in decisions {
             let acted = matches!(decision.outcome, Outcome::Fired | Outcome::Released | Outcome::Superseded);

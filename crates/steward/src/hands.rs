@@ -45,8 +45,8 @@ pub(crate) struct Standing {
 pub(crate) struct Outcomes {
     /// Texts of alerts.
     pub(crate) alerts: Vec<String>,
-    /// Sessions with their atoms and the variants that they go on with.
-    pub(crate) variants: Vec<(u64, String, String)>,
+    /// Sessions with their atoms and the variants that they go on with, and the number of the decision.
+    pub(crate) variants: Vec<(u64, String, String, u64)>,
     /// Whether loops are to answer otherwise than before: refuse other shares, or what may be old.
     pub(crate) advice_changed: bool,
 }
@@ -63,7 +63,7 @@ impl Standing {
                 _ => continue,
             };
             for order in &decision.orders {
-                self.order(order, &decision.subject, begins, policy, hands, &mut outcomes);
+                self.order(order, decision, begins, policy, hands, &mut outcomes);
             }
         }
         self.spread(hands);
@@ -73,18 +73,21 @@ impl Standing {
     fn order(
         &mut self,
         order: &Order,
-        subject: &Subject,
+        decision: &Decision,
         begins: bool,
         policy: &Policy,
         hands: Option<&dyn Hands>,
         outcomes: &mut Outcomes,
     ) {
+        let subject = &decision.subject;
         let whose = match subject {
             Subject::Atoms(glob) => glob,
             Subject::Atom(path) => path,
             Subject::Session { number, atom } => {
                 let variant = crate::rulebook::variant_of(order).filter(|_| begins);
-                outcomes.variants.extend(variant.map(|variant| (*number, atom.clone(), variant.to_owned())));
+                outcomes
+                    .variants
+                    .extend(variant.map(|variant| (*number, atom.clone(), variant.to_owned(), decision.number)));
                 return outcomes.alerts.extend(alert(order, begins));
             }
             Subject::Client { client, atoms } => {

@@ -15,6 +15,9 @@ pub(crate) const PATHS_MAX: usize = 16_384;
 const LIVE_MAX: usize = 65_536;
 /// Sessions that are kept between two responses until the next tick, as the next one may go on with them.
 const IDLE_MAX: usize = 1024;
+/// From one look at a session's rules to the next, in milliseconds: a little less than from one reading of its link to
+/// the next, as responses of one connection may each ask.
+const LOOK_MS_MIN: u64 = 90;
 /// Clients and networks of one tick that are told; of requests of others only their number.
 const SEEN_MAX: usize = 16_384;
 /// The place of requests that are not in the book.
@@ -116,6 +119,21 @@ struct Live {
     link: Option<Link>,
     /// The variant to go on with.
     wanted: Option<Arc<str>>,
+    /// The pattern of its rules, where some of them are looked at when its link is read.
+    looks: Option<usize>,
+    /// When they were last, in milliseconds.
+    looked_ms: u64,
+    /// The number of the last decision that has been obeyed: what was decided before is not obeyed after it.
+    decided: u64,
+}
+
+/// What a session's connection is to know of its rules.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ruled {
+    /// The pattern of its rules, where some of them are looked at when its link is read.
+    pub(crate) looks: Option<usize>,
+    /// The number of the last decision when it began.
+    pub(crate) decided: u64,
 }
 
 /// What the controller takes out of a book.
@@ -316,11 +334,13 @@ impl Ledger {
     }
 
     /// The connection is a session that the rules know, until this response and all others like it are over.
-    pub(crate) fn is_session(&mut self, connection: u64, ticket: Ticket) -> Ticket {
+    pub(crate) fn is_session(&mut self, connection: u64, ticket: Ticket, ruled: Ruled) -> Ticket {
         let live = self.live.entry(connection).or_default();
         live.responses += 1;
         live.is_session = true;
         live.began = None;
+        // What was wanted, or is about to be, is of the session before it.
+        (live.wanted, live.looks, live.decided) = (None, ruled.looks, ruled.decided);
         ticket.of_session()
     }
 
@@ -354,6 +374,24 @@ impl Ledger {
         let live = self.live.get_mut(&connection)?;
         live.link = Some(link);
         live.wanted.take()
+    }
+
+    /// The pattern by whose rules a session is looked at, now that its link was read. `None`: there are none, or they
+    /// have just been looked at.
+    pub(crate) fn looks(&mut self, connection: u64, now_ms: u64) -> Option<usize> {
+        let live = self.live.get_mut(&connection).filter(|live| live.is_session)?;
+        live.looks.filter(|_| now_ms.saturating_sub(live.looked_ms) >= LOOK_MS_MIN)
+    }
+
+    /// The rules know what was measured of a session's link, and have chosen a variant or none; the variant to go on with,
+    /// said once.
+    pub(crate) fn looked(&mut self, connection: u64, now_ms: u64, chosen: Option<(Arc<str>, u64)>) -> Option<Arc<str>> {
+        let live = self.live.get_mut(&connection)?;
+        (live.link, live.looked_ms) = (None, now_ms);
+        let before = live.wanted.take();
+        let Some((variant, decided)) = chosen else { return before };
+        live.decided = decided;
+        Some(variant)
     }
 
     /// A response is over. `true`: it was the last one of a session.
@@ -405,10 +443,14 @@ impl Ledger {
         self.may_idle = true;
     }
 
-    /// Has a connection go on with another variant. `false`: it is not here.
-    pub(crate) fn want(&mut self, connection: u64, variant: &Arc<str>) -> bool {
-        let live = self.live.get_mut(&connection);
-        live.map(|live| live.wanted = Some(Arc::clone(variant))).is_some()
+    /// Has a connection go on with another variant, unless it has obeyed a later decision than the one of this number.
+    /// `false`: it is not here.
+    pub(crate) fn want(&mut self, connection: u64, variant: &Arc<str>, decided: u64) -> bool {
+        let Some(live) = self.live.get_mut(&connection) else { return false };
+        if decided > live.decided {
+            (live.wanted, live.decided) = (Some(Arc::clone(variant)), decided);
+        }
+        true
     }
 
     /// A session is over, and the rules do not know it yet.

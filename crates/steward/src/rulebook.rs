@@ -41,6 +41,17 @@ pub(crate) struct Begun {
     pub(crate) variant: Option<String>,
     /// Nothing at all was decided, not even that something is unknown.
     pub(crate) is_at_rest: bool,
+    /// The number of the last decision by then.
+    pub(crate) decided: u64,
+}
+
+/// What came of a look at a session whose link was read.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    /// The variant to go on with, where one was chosen.
+    pub(crate) variant: Option<String>,
+    /// The number of the last decision by then.
+    pub(crate) decided: u64,
 }
 
 impl Rulebook {
@@ -182,11 +193,27 @@ impl Rulebook {
         let before = self.decisions.len();
         self.engine.start(at_ms, session, &mut self.state, &mut self.decisions);
         self.note(at_ms, Recorded::Start { session });
-        let fired = self.decisions[before..].iter().filter(|decision| decision.outcome.is_fired());
-        let variant = fired.flat_map(|decision| &decision.orders).filter_map(variant_of).next_back().map(str::to_owned);
+        let variant = self.chosen_since(before);
         let is_at_rest = self.decisions.len() == before;
         self.bound_decisions();
-        Some(Begun { variant, is_at_rest })
+        Some(Begun { variant, is_at_rest, decided: self.state.decided() })
+    }
+
+    /// A session's link was read: tells it, and looks at the session's rules without waiting for the next tick.
+    pub(crate) fn link_came(&mut self, at_ms: u64, session: u64, link: Link) -> Looked {
+        self.read_link(at_ms, session, link);
+        let before = self.decisions.len();
+        self.engine.look(at_ms, session, &mut self.state, &mut self.decisions);
+        self.note(at_ms, Recorded::Look { session });
+        let variant = self.chosen_since(before);
+        self.bound_decisions();
+        Looked { variant, decided: self.state.decided() }
+    }
+
+    /// The variant that the decisions behind the first so many choose.
+    fn chosen_since(&self, before: usize) -> Option<String> {
+        let fired = self.decisions[before..].iter().filter(|decision| decision.outcome.is_fired());
+        fired.flat_map(|decision| &decision.orders).filter_map(variant_of).next_back().map(str::to_owned)
     }
 
     /// So many sessions alike began and ended since the last tick of which nothing was to be decided: it is only written

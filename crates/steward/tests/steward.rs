@@ -301,11 +301,11 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
         begun.each_ref().map(|advice| advice.variant.as_deref()),
         [Some("half full"), Some("full"), Some("full")]
     );
+    // Nobody waits for a tick.
     let link = |bandwidth_bps| Link { bandwidth_bps: Some(bandwidth_bps), rtt_s: None };
-    assert_eq!(adviser.during(1, link(40e3)), None);
     assert_eq!(adviser.during(2, link(900e3)), None);
-    ready.tick();
     assert_eq!(adviser.during(1, link(40e3)).as_deref(), Some("small half full"));
+    ready.tick();
     assert_eq!(
         (adviser.during(1, link(40e3)), adviser.during(2, link(900e3))),
         (None, None),
@@ -315,6 +315,42 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
     (1..=3).zip(begun).for_each(|(connection, advice)| adviser.end(connection, advice.ticket, 5, false));
     ready.tick();
     assert_eq!(environment(&steward)["work"]["sessions"], 0);
+}
+
+#[test]
+fn rules_that_read_no_link_are_looked_at_when_there_is_a_tick() {
+    let _turn = alone();
+    let (steward, mut ready) = steward(
+        "atom \"/v/*\" { variants full > small; rule calm: during if rate@here < 100rps then use small; }\n\
+         atom \"/w/*\" { variants full > small; rule fit: at start if rate@here > 100rps then use small; }",
+    );
+    let adviser = steward.adviser();
+    assert!(!["/v/film", "/w/film"].iter().any(|path| adviser.asks_hints(path)), "whose link it is does not matter");
+    let begun = adviser.begin(&question("/v/film", 1, Some(40e3)));
+    let link = Link { bandwidth_bps: Some(40e3), rtt_s: None };
+    assert_eq!(adviser.during(1, link), None);
+    // The first rate is that of a moment.
+    (0..2).for_each(|_| ready.tick());
+    assert_eq!(adviser.during(1, link).as_deref(), Some("small full"));
+    adviser.end(1, begun.ticket, 5, false);
+}
+
+#[test]
+fn a_session_is_looked_at_as_often_as_its_link_is_read() {
+    let _turn = alone();
+    let policy = "atom \"/v/*\" { variants full > small;\n\
+        rule drop: during if bandwidth@client < 100kbps then use small;\n\
+        rule back: during if bandwidth@client > 200kbps then use full; }\n";
+    let (steward, _ready) = steward(policy);
+    let adviser = steward.adviser();
+    let begun = adviser.begin(&question("/v/film", 1, Some(900e3)));
+    let link = |bandwidth_bps| Link { bandwidth_bps: Some(bandwidth_bps), rtt_s: None };
+    assert_eq!(adviser.during(1, link(40e3)).as_deref(), Some("small full"));
+    // Several responses of one connection ask, each for itself.
+    assert_eq!(adviser.during(1, link(900e3)), None, "it is no other reading");
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(adviser.during(1, link(900e3)).as_deref(), Some("full"));
+    adviser.end(1, begun.ticket, 5, false);
 }
 
 const VARIANTS: &str = "atom \"/v/*\" { variants full > small;\n\

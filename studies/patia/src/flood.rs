@@ -1,6 +1,7 @@
-//! A flash crowd behind a narrow link, with the policy and without it: what the two runs of `flood` left behind becomes
-//! a page and a picture.
+//! A flash crowd behind a narrow link, with the policy and without it: what the runs of `flood` left behind becomes a page
+//! and a picture.
 
+use crate::firing::Firing;
 use anyhow::Context;
 use serde_json::Value;
 use std::fmt::Write;
@@ -9,7 +10,7 @@ use std::path::Path;
 /// What the study promises its users: 99 of 100 have their picture within this time.
 const OBJECTIVE_NS: f64 = 1e9;
 /// The calm before the crowd, seconds: as `flood` asks of the generator.
-const ONSET_S: f64 = 20.0;
+pub(crate) const ONSET_S: f64 = 20.0;
 /// When the crowd is at its largest for the last time, seconds.
 const PEAK_END_S: f64 = 100.0;
 
@@ -32,8 +33,7 @@ pub(crate) struct Run {
     /// The 99th percentile over all arrivals, nanoseconds; none if more than one of a hundred had no answer.
     p99_ns: Option<f64>,
     p50_ns: f64,
-    statuses: String,
-    errors: String,
+    failed: f64,
 }
 
 impl Run {
@@ -61,10 +61,6 @@ impl Run {
         let within = share_within(&curve, OBJECTIVE_NS) * answered;
         let points = load["series"]["points"].as_array().context("no series")?.iter().map(Point::of).collect();
         let missing = 100.0 * (1.0 - answered / arrivals);
-        let words = |name: &str| {
-            let pairs = load[name].as_object().into_iter().flatten();
-            pairs.map(|(kind, count)| format!("{kind}: {count}")).collect::<Vec<_>>().join(", ")
-        };
         Ok(Self {
             points,
             arrivals,
@@ -72,17 +68,17 @@ impl Run {
             useful: (within - (answered - good)).clamp(0.0, good),
             p99_ns: (missing < 1.0).then(|| at(&curve, 99.0 + missing)),
             p50_ns: number("/latency_ns/p50")?,
-            statuses: words("status"),
-            errors: words("errors"),
+            // The sum of nothing is less than nothing as it is shown.
+            failed: failed + 0.0,
         })
     }
 
-    fn useful_share(&self) -> f64 {
+    pub(crate) fn useful_share(&self) -> f64 {
         100.0 * self.useful / self.arrivals
     }
 
     /// The first second from the onset on in which one of a hundred missed the objective, or failed.
-    fn saturated_s(&self) -> Option<f64> {
+    pub(crate) fn saturated_s(&self) -> Option<f64> {
         let is_missed = |point: &&Point| {
             point.at_s >= ONSET_S && (point.failed > 0.0 || point.p99_ns.is_some_and(|p99| p99 > OBJECTIVE_NS))
         };
@@ -92,7 +88,7 @@ impl Run {
     /// The first second from the onset on in which, as in the next, an answer has less than half of the bytes of the
     /// calm. A point counts bytes when they come and answers when they are whole, so a backlog that ends shows few
     /// bytes, too: seconds after the peak do not count.
-    fn acted_s(&self) -> Option<f64> {
+    pub(crate) fn acted_s(&self) -> Option<f64> {
         let (calm_bytes, calm_requests) = self
             .points
             .iter()
@@ -138,55 +134,99 @@ fn at(curve: &[(f64, f64)], percent: f64) -> f64 {
     curve.iter().find(|(has, _)| *has >= percent).or(curve.last()).map_or(f64::NAN, |(_, ns)| *ns)
 }
 
-pub(crate) fn page(with: &Run, without: &Run, policy: &str, surroundings: &str) -> String {
+/// The two runs of a seed.
+pub(crate) struct Pair {
+    pub(crate) seed: String,
+    pub(crate) with: Run,
+    pub(crate) without: Run,
+    /// The first thing that the policy did.
+    pub(crate) first: Option<Firing>,
+}
+
+impl Pair {
+    /// What the study asks of each seed, in words, and whether it is so.
+    fn claims(&self) -> [(&'static str, bool); 3] {
+        let Self { with, without, first, .. } = self;
+        let is_met = |run: &Run| run.p99_ns.is_some_and(|p99| p99 <= OBJECTIVE_NS);
+        let acted = first.as_ref().filter(|first| first.is_of_forecast()).zip(with.acted_s());
+        let is_before = acted.zip(without.saturated_s()).is_some_and(|((first, acted_s), full_s)| {
+            first.at_s >= ONSET_S && first.at_s - ONSET_S < full_s && acted_s < full_s
+        });
+        [
+            (
+                "with the policy the 99th percentile keeps the objective, and without it does not",
+                is_met(with) && !is_met(without),
+            ),
+            ("with the policy at least 95 % of the answers are useful", with.useful_share() >= 95.0),
+            ("the forecast, and nothing else, acts first, after the onset and before the link is full", is_before),
+        ]
+    }
+}
+
+/// The page, and whether everything holds.
+pub(crate) fn page(pairs: &[Pair], policy: &str, surroundings: &str) -> (String, bool) {
     let mut out = String::from("# A flash crowd behind a narrow link, with a policy and without\n\n");
     let _ = write!(
         out,
-        "{}\n\n`make study-flood` repeats it, as root, and writes this page.\n\n\
+        "{}\n\n`make study-flood` repeats it, as root, and writes this page; it fails where something does not hold.\n\n\
          The server has 100 pictures of 64 KiB, each also small with 8 KiB, in a network namespace behind a link of 40 Mbit/s, which carries some 75 full pictures a second.\n\
          `weir load` asks for them by Zipf's law, each time over a new connection: 20 times a second for {ONSET_S} s, then evenly rising within 60 s to 200 times, so for 20 s, and again 20 times.\n\
          Times between arrivals are exponential; arrivals wait for nobody, and latency counts from the intended time.\n\
-         The objective: 99 of 100 have their picture, large or small, within {} s. An answer is useful if it is one (200) within that time; who had none counts as well.\n\n```text\n{}\n```\n\n",
+         The objective: 99 of 100 have their picture, large or small, within {} s. An answer is useful if it is one (200) within that time; who had none counts as well.\n\
+         Each figure is of {} seeds: the middle one, and behind it the smallest and the largest.\n\n```text\n{}\n```\n\n",
         surroundings.trim(),
         OBJECTIVE_NS / 1e9,
+        pairs.len(),
         policy.trim(),
     );
     out += "| | with the policy | without |\n|---|---|---|\n";
-    let mut row = |name: &str, of: &dyn Fn(&Run) -> String| {
-        let _ = writeln!(out, "| {name} | {} | {} |", of(with), of(without));
+    let mut row = |name: &str, of: &dyn Fn(&Run) -> Option<f64>, show: &dyn Fn(f64) -> String, never: &str| {
+        let of_all = |which: fn(&Pair) -> &Run| range(pairs.iter().map(|pair| of(which(pair))).collect(), show, never);
+        let _ = writeln!(out, "| {name} | {} | {} |", of_all(|pair| &pair.with), of_all(|pair| &pair.without));
     };
-    row("arrivals", &|run| format!("{:.0}", run.arrivals));
-    row("answered", &|run| format!("{:.0} ({})", run.answered, run.statuses));
-    row("errors", &|run| if run.errors.is_empty() { "none".to_owned() } else { run.errors.clone() });
-    row("useful answers", &|run| format!("{:.2} %", run.useful_share()));
-    row("latency, median of the answered", &|run| seconds(run.p50_ns));
-    row("latency, 99th percentile of all", &|run| run.p99_ns.map_or("not reached by 99 of 100".to_owned(), seconds));
-    row("from the onset to smaller answers", &|run| since(run.acted_s()));
-    row("from the onset to the first second that misses", &|run| since(run.saturated_s()));
+    let count = |number: f64| format!("{number:.0}");
+    row("arrivals", &|run| Some(run.arrivals), &count, "");
+    row("answered", &|run| Some(run.answered), &count, "");
+    row("failed", &|run| Some(run.failed), &count, "");
+    row("useful answers", &|run| Some(run.useful_share()), &|share| format!("{share:.2} %"), "");
+    row("latency, median of the answered", &|run| Some(run.p50_ns), &seconds, "");
+    row("latency, 99th percentile of all", &|run| run.p99_ns, &seconds, "not reached by 99 of 100");
+    row("from the onset to smaller answers", &Run::acted_s, &|at_s| format!("{at_s:.0} s"), "never");
+    row("from the onset to the first second that misses", &Run::saturated_s, &|at_s| format!("{at_s:.0} s"), "never");
     out += "\n![Latency and bytes an answer over time, with the policy and without](FLOOD.svg)\n\n";
-    let held = |is_held: bool| if is_held { "Holds" } else { "Does not hold" };
-    let is_met = |run: &Run| run.p99_ns.is_some_and(|p99| p99 <= OBJECTIVE_NS);
-    let _ = writeln!(
-        out,
-        "- {}: with the policy the 99th percentile keeps the objective, and without it does not.",
-        held(is_met(with) && !is_met(without))
-    );
-    let _ = writeln!(
-        out,
-        "- {}: with the policy at least 95 % of the answers are useful.",
-        held(with.useful_share() >= 95.0)
-    );
-    let is_before = with.acted_s().zip(without.saturated_s()).is_some_and(|(acted, saturated)| acted < saturated);
-    let _ = writeln!(out, "- {}: the forecast acts before the link is full.", held(is_before));
-    out
+    out += "The first thing that the policy did, by the decisions that it wrote down:\n\n";
+    for Pair { seed, first, .. } in pairs {
+        let _ = match first {
+            Some(first) => {
+                writeln!(out, "- seed {seed}: {:.1} s after the onset, as {}.", first.at_s - ONSET_S, first.shown())
+            }
+            None => writeln!(out, "- seed {seed}: nothing."),
+        };
+    }
+    out.push('\n');
+    let mut all_hold = !pairs.is_empty();
+    for number in 0..pairs.first().map_or(0, |pair| pair.claims().len()) {
+        let held = pairs.iter().filter(|pair| pair.claims()[number].1).count();
+        let word = if held == pairs.len() { "Holds" } else { "Does not hold" };
+        let _ = writeln!(out, "- {word} ({held} of {} seeds): {}.", pairs.len(), pairs[0].claims()[number].0);
+        all_hold &= held == pairs.len();
+    }
+    (out, all_hold)
+}
+
+/// The value in the middle, with the smallest and the largest where they differ as they are shown; those that are none
+/// are larger than all.
+pub(crate) fn range(values: Vec<Option<f64>>, show: &dyn Fn(f64) -> String, never: &str) -> String {
+    let mut values: Vec<f64> = values.into_iter().map(|value| value.unwrap_or(f64::INFINITY)).collect();
+    values.sort_by(f64::total_cmp);
+    let shown = |value: f64| if value.is_infinite() { never.to_owned() } else { show(value) };
+    let (Some(low), Some(high)) = (values.first(), values.last()) else { return "nothing".to_owned() };
+    let (low, middle, high) = (shown(*low), shown(values[values.len() / 2]), shown(*high));
+    if low == high { middle } else { format!("{middle} ({low} to {high})") }
 }
 
 fn seconds(ns: f64) -> String {
     if ns < 1e9 { format!("{:.1} ms", ns / 1e6) } else { format!("{:.2} s", ns / 1e9) }
-}
-
-fn since(at_s: Option<f64>) -> String {
-    at_s.map_or("never".to_owned(), |at_s| format!("{at_s:.0} s"))
 }
 
 const WIDTH: f64 = 840.0;
@@ -286,5 +326,59 @@ mod tests {
         assert_eq!(share_within(&curve, 2e9), 1.0);
         assert_eq!(share_within(&curve, 1e5), 0.0);
         assert_eq!(at(&curve, 99.0), 1.5e9);
+    }
+
+    fn run(p99_ns: Option<f64>, useful: f64, small_from_s: f64, missed_from_s: f64) -> Run {
+        let point = |second: u32| {
+            let at_s = f64::from(second);
+            let bytes = if at_s < small_from_s { 65_536.0 } else { 8192.0 } * 20.0;
+            let p99_ns = Some(if at_s < missed_from_s { 1e7 } else { 5e9 });
+            Point { at_s, requests: 20.0, failed: 0.0, p99_ns, bytes }
+        };
+        Run {
+            points: (0..120).map(point).collect(),
+            arrivals: 100.0,
+            answered: 100.0,
+            useful,
+            p99_ns,
+            p50_ns: 1e6,
+            failed: 0.0,
+        }
+    }
+
+    fn pair(first_s: f64, by_forecast: bool) -> Pair {
+        let readings = vec![
+            ("rate@here > 150rps".to_owned(), "40.0 requests/s".to_owned(), !by_forecast),
+            ("rate@here over 20s predicted in 15s > 60rps".to_owned(), "61.0 requests/s".to_owned(), true),
+        ];
+        let (with, without) = (run(Some(2e7), 100.0, ONSET_S + 10.0, 1e9), run(None, 15.0, 1e9, ONSET_S + 23.0));
+        Pair { seed: "1".to_owned(), with, without, first: Some(Firing { at_s: first_s, readings }) }
+    }
+
+    #[test]
+    fn what_does_not_hold_for_each_seed_does_not_hold() {
+        let holds = |pairs: &[Pair]| page(pairs, "policy", "today").1;
+        assert!(holds(&[pair(ONSET_S + 9.5, true), pair(ONSET_S + 10.0, true)]));
+        assert!(!holds(&[]), "nothing was measured");
+        for other in [
+            pair(ONSET_S + 9.5, false),
+            pair(ONSET_S - 0.5, true),
+            pair(ONSET_S + 24.0, true),
+            Pair { first: None, ..pair(ONSET_S + 9.5, true) },
+            Pair { with: run(None, 96.0, ONSET_S + 10.0, 1e9), ..pair(ONSET_S + 9.5, true) },
+            Pair { with: run(Some(2e7), 94.0, ONSET_S + 10.0, 1e9), ..pair(ONSET_S + 9.5, true) },
+        ] {
+            let (text, holds) = page(&[pair(ONSET_S + 9.5, true), other], "policy", "today");
+            assert!(!holds && text.contains("Does not hold (1 of 2 seeds)"), "{text}");
+        }
+        let text = page(&[pair(ONSET_S + 9.5, true)], "policy", "today").0;
+        assert!(text.contains("9.5 s after the onset, as `rate@here over 20s predicted"), "{text}");
+    }
+
+    #[test]
+    fn a_range_is_of_all_and_what_never_came_is_beyond_it() {
+        let show = |value: f64| format!("{value:.0} s");
+        assert_eq!(range(vec![Some(9.0), None, Some(7.0)], &show, "never"), "9 s (7 s to never)");
+        assert_eq!(range(vec![None, None], &show, "never"), "never");
     }
 }

@@ -190,6 +190,14 @@ impl Engine {
         look.state.sessions[slot] = Some(session);
     }
 
+    /// Looks at the rules of one session whose time has come, as a tick would: for whoever has just read its link, of
+    /// which the next tick would tell later. Nothing comes of it for a session that is not known.
+    pub fn look(&self, now_ms: u64, number: u64, state: &mut State, decisions: &mut Vec<Decision>) {
+        state.now_ms = state.now_ms.max(now_ms);
+        let Some(slot) = state.session(number) else { return };
+        self.look_at_slot(&mut Look::begin(self, state, decisions), slot);
+    }
+
     /// Takes readings and looks at every rule whose time has come. Decisions are added to the list, in the order in
     /// which they were made. A time before that of the last tick counts as that one.
     pub fn tick(&self, now_ms: u64, readings: &[Reading], state: &mut State, decisions: &mut Vec<Decision>) {
@@ -279,20 +287,21 @@ impl Engine {
     }
 
     fn look_at_sessions(&self, look: &mut Look<'_>) {
-        let now_ms = look.state.now_ms;
         for slot in 0..look.state.sessions.len() {
-            let State { sessions, atoms, clients, store, nodes, tracks, desk, .. } = &mut *look.state;
-            let Some(session) = sessions[slot].as_mut().filter(|session| !session.instances.is_empty()) else {
-                continue;
-            };
-            desk.subject();
-            let Some(block) = atoms[session.atom.0 as usize].block else { continue };
-            let rules = &self.policy.blocks[block as usize].session_rules;
-            let seen = Seen::session(session, atoms, clients);
-            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks, desk, seen: &seen };
-            if !eye.stays_at_rest(rules, &mut session.instances) {
-                self.look_at_session(look, slot, rules, &seen);
-            }
+            self.look_at_slot(look, slot);
+        }
+    }
+
+    fn look_at_slot(&self, look: &mut Look<'_>, slot: usize) {
+        let State { now_ms, sessions, atoms, clients, store, nodes, tracks, desk, .. } = &mut *look.state;
+        let Some(session) = sessions[slot].as_mut().filter(|session| !session.instances.is_empty()) else { return };
+        desk.subject();
+        let Some(block) = atoms[session.atom.0 as usize].block else { return };
+        let rules = &self.policy.blocks[block as usize].session_rules;
+        let seen = Seen::session(session, atoms, clients);
+        let mut eye = Eye { engine: self, now_ms: *now_ms, store, nodes, tracks, desk, seen: &seen };
+        if !eye.stays_at_rest(rules, &mut session.instances) {
+            self.look_at_session(look, slot, rules, &seen);
         }
     }
 

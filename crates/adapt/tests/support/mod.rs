@@ -84,6 +84,12 @@ impl World {
         self.tell(at_ms, Recorded::Start { session });
     }
 
+    /// A reading of its link came, and its rules are looked at.
+    pub(crate) fn look(&mut self, at_ms: u64, session: u64) {
+        self.engine.look(at_ms, session, &mut self.state, &mut self.decisions);
+        self.tell(at_ms, Recorded::Look { session });
+    }
+
     pub(crate) fn end(&mut self, at_ms: u64, session: u64) {
         self.engine.end(&mut self.state, session);
         self.tell(at_ms, Recorded::End { session });

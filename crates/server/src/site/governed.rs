@@ -140,8 +140,27 @@ impl Site {
                 self.content(request, stale, clock, persistence, out);
                 Resource::Answered
             }
+            (Resource::Atom(page), Some(names)) => Resource::Atom(self.choose_page(asked, names, page, out)),
             (resource, _) => resource,
         }
+    }
+
+    /// The page to be assembled: a variant of it, where one is chosen and there. A variant has the ending of its page, so
+    /// that it is assembled as that is.
+    fn choose_page(&mut self, asked: &Asked<'_>, names: &Names, page: Rc<Atom>, out: &mut Pending) -> Rc<Atom> {
+        let Asked { path, clock, counters, .. } = *asked;
+        let stale = out.advised.as_ref().and_then(|advised| advised.stale);
+        let found = variants::find(names, path, |path| self.aged(path, stale, clock, counters));
+        counters.variants_missing.add(found.missing);
+        out.advised.iter_mut().for_each(|advised| advised.is_chosen = true);
+        let Some((variant, age_s)) = found.found else { return page };
+        counters.variants_served.add(1);
+        if let Some(advised) = &mut out.advised {
+            let known_ms = clock.now_ms.saturating_sub(age_s.unwrap_or(0) * 1000);
+            advised.stale = stale.map(|stale| MayBeStale { known_ms, ..stale });
+            advised.is_stale = age_s.is_some();
+        }
+        variant
     }
 
     /// Has what the cache keeps loaded anew where other rules than before are, or none, for it.

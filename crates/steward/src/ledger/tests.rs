@@ -42,9 +42,9 @@ fn a_client_is_told_once_and_a_place_that_is_known_is_that_of_its_path() {
 fn what_is_under_way_comes_back_to_zero_whatever_the_order() {
     let mut ledger = Ledger::default();
     let (first, refused) = (begin(&mut ledger, "/a", false), begin(&mut ledger, "/b", true));
-    let first = ledger.is_session(1, first);
+    let first = ledger.is_session(1, first, Ruled::default());
     let second = begin(&mut ledger, "/b", false);
-    let second = ledger.is_session(1, second);
+    let second = ledger.is_session(1, second, Ruled::default());
     let under_way = |ledger: &Ledger| ledger.atoms.iter().map(|atom| atom.under_way).collect::<Vec<_>>();
     assert_eq!(under_way(&ledger), [1, 1]);
     assert!(!ledger.end(1, refused, true), "what was refused has not failed, and is no session");
@@ -60,13 +60,33 @@ fn what_is_under_way_comes_back_to_zero_whatever_the_order() {
 }
 
 #[test]
+fn what_was_decided_before_is_not_obeyed_after_what_was_decided_later() {
+    let mut ledger = Ledger::default();
+    let ticket = begin(&mut ledger, "/a", false);
+    ledger.is_session(1, ticket, Ruled { looks: Some(0), decided: 4 });
+    let [small, half, full]: [Arc<str>; 3] = ["small", "half", "full"].map(Arc::from);
+    let wanted = |ledger: &mut Ledger, now_ms| ledger.looked(1, now_ms, None).map(|variant| variant.to_string());
+    assert!(ledger.want(1, &small, 4), "it is here");
+    assert_eq!(wanted(&mut ledger, 0), None, "that was decided for the session before it");
+    assert!(ledger.want(1, &half, 5));
+    assert_eq!(wanted(&mut ledger, 100).as_deref(), Some("half"));
+    // A tick decided, and before it was told of somebody looked again.
+    assert_eq!(ledger.looked(1, 200, Some((Arc::clone(&full), 7))).as_deref(), Some("full"));
+    assert!(ledger.want(1, &small, 6));
+    assert_eq!(wanted(&mut ledger, 300), None);
+    assert_eq!((ledger.looks(1, 389), ledger.looks(1, 390), ledger.looks(2, 390)), (None, Some(0), None));
+    ledger.forget_sessions();
+    assert_eq!(ledger.looks(1, 390), None, "the rules do not know it");
+}
+
+#[test]
 fn a_session_goes_on_until_the_rules_are_told_of_a_tick() {
     let (mut ledger, mut taken) = (Ledger::default(), Taken::default());
     let link = Link { bandwidth_bps: Some(1e6), rtt_s: None };
     let beginning = Beginning { now: (2, 1), place: 0, link };
     let session = |ledger: &mut Ledger, connection| {
         let ticket = begin(ledger, "/a", false);
-        let ticket = ledger.is_session(connection, ticket);
+        let ticket = ledger.is_session(connection, ticket, Ruled::default());
         ledger.may_go_on(connection, beginning);
         ticket
     };
@@ -118,7 +138,11 @@ fn everything_has_a_bound_and_counts_what_it_drops() {
         let (place, _) = ledger.place(&format!("/{number}"), 0, 1, || Some(0));
         assert_eq!(ledger.came(number, number, 1).is_some(), number < SEEN_MAX as u64);
         let ticket = ledger.begin(place, false);
-        tickets.push(if ledger.has_room(number) { ledger.is_session(number, ticket) } else { ticket });
+        tickets.push(if ledger.has_room(number) {
+            ledger.is_session(number, ticket, Ruled::default())
+        } else {
+            ticket
+        });
     }
     let dropped = ledger.dropped();
     assert_eq!((ledger.atoms.len(), ledger.live.len(), ledger.seen.len()), (PATHS_MAX, LIVE_MAX, SEEN_MAX));
