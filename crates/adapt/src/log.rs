@@ -14,6 +14,7 @@
 //! {"at_ms":9000,"read":"rate","client":"192.0.2.7","value":"90rps"}
 //! {"at_ms":9100,"begin":18,"atom":"/v/film","client":"192.0.2.7"}
 //! {"at_ms":9400,"gone":"192.0.2.7"}
+//! {"at_ms":9000,"read":"rate","unit":"rps","node":"n1","season":{...}}
 //! {"at_ms":9500,"down":"n2"}
 //! {"at_ms":9700,"up":"n2"}
 //! {"at_ms":10000,"passed":38,"atom":"/v/film","bandwidth":"900kbps"}
@@ -27,6 +28,7 @@
 //! What was decided, and how many lines there was no room for, stand there to be compared with; an engine is not told.
 
 use crate::decision::Decision;
+use crate::forecast::HoltWinters;
 use crate::language::value_with_unit;
 use crate::reading::Resource;
 use serde::{Deserialize, Serialize};
@@ -107,6 +109,15 @@ pub enum Recorded {
         value: f64,
         /// How long it holds; `None` = as the header says.
         valid_ms: Option<u64>,
+    },
+    /// What repeats in readings that were told to the rules before these.
+    Season {
+        /// What was measured.
+        resource: Resource,
+        /// Whose it is.
+        of: Owner,
+        /// As it was taken over.
+        season: Box<HoltWinters>,
     },
     /// A session begins.
     Begin {
@@ -224,6 +235,10 @@ struct Line {
     value: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     valid_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    season: Option<Box<HoltWinters>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<String>,
 }
 
 impl Header {
@@ -337,6 +352,17 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
                 (None, None, None, Some(client)) => Owner::Client(client),
                 _ => return Err("a reading is of one of node, atom, session and client".to_owned()),
             };
+            if let Some(season) = line.season {
+                let is_meant = |resource: &Resource| {
+                    resource.name() == word && Some(resource.dimension().unit()) == line.unit.as_deref()
+                };
+                return match (line.value, Resource::ALL.into_iter().find(is_meant)) {
+                    (None, Some(resource)) if season.is_sound() => {
+                        Ok(Entry { at_ms, what: Recorded::Season { resource, of, season } })
+                    }
+                    _ => Err("a season is one of 96 steps, of a resource with its unit, and has no value".to_owned()),
+                };
+            }
             let value = line.value.ok_or("the reading has no value; write one such as \"93%\"")?;
             let (resource, value) = measured(&word, &value)?;
             Recorded::Reading { resource, of, value, valid_ms: line.valid_ms }
@@ -347,6 +373,8 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
             session: None,
             value: None,
             valid_ms: None,
+            season: None,
+            unit: None,
             begin,
             start,
             end,
@@ -406,6 +434,17 @@ fn passed(mut line: Line) -> Result<Recorded, String> {
     }
 }
 
+impl Line {
+    fn is_of(&mut self, owner: &Owner) {
+        match owner {
+            Owner::Node(name) => self.node = Some(name.clone()),
+            Owner::Atom(path) => self.atom = Some(path.clone()),
+            Owner::Session(number) => self.session = Some(*number),
+            Owner::Client(name) => self.client = Some(name.clone()),
+        }
+    }
+}
+
 impl Entry {
     /// The line that says it, without an end of line; read again it is the same to the last bit.
     pub fn to_line(&self) -> String {
@@ -421,12 +460,13 @@ impl Entry {
                 line.read = Some(resource.name().to_owned());
                 line.value = Some(in_unit(*resource, *value));
                 line.valid_ms = *valid_ms;
-                match of {
-                    Owner::Node(name) => line.node = Some(name.clone()),
-                    Owner::Atom(path) => line.atom = Some(path.clone()),
-                    Owner::Session(number) => line.session = Some(*number),
-                    Owner::Client(name) => line.client = Some(name.clone()),
-                }
+                line.is_of(of);
+            }
+            Recorded::Season { resource, of, season } => {
+                line.read = Some(resource.name().to_owned());
+                line.unit = Some(resource.dimension().unit().to_owned());
+                line.season = Some(season.clone());
+                line.is_of(of);
             }
             Recorded::Begin { session, atom, client } => {
                 (line.begin, line.atom, line.client) = (Some(*session), Some(atom.clone()), client.clone());

@@ -140,6 +140,10 @@ impl Replay {
             self.told.last_ms = self.told.last_ms.max(*at_ms);
             return Ok(());
         }
+        if let Recorded::Season { resource, of, season } = what {
+            self.engine.take_season((*resource, of), season, &mut self.state);
+            return Ok(());
+        }
         // Behind the tick that they are of, and nothing that an engine is told.
         match what {
             Recorded::Decided(decision) => {
@@ -160,7 +164,7 @@ impl Replay {
         let passed_ms = std::mem::replace(&mut self.last_ms, *at_ms);
         self.told.last_ms = self.told.last_ms.max(*at_ms);
         match what {
-            Recorded::Reading { .. } | Recorded::Decided(_) | Recorded::Lost { .. } => {}
+            Recorded::Reading { .. } | Recorded::Season { .. } | Recorded::Decided(_) | Recorded::Lost { .. } => {}
             Recorded::Begin { session, atom, client } => {
                 let atom = self.engine.atom(&mut self.state, atom);
                 let client = client.as_ref().and_then(|name| self.engine.client(&mut self.state, name));

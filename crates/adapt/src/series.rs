@@ -97,6 +97,18 @@ impl Series {
         self.season.as_deref()
     }
 
+    /// Goes on with what repeated before, where it is forecast by that and the period is the same.
+    pub(crate) fn take_season(&mut self, season: &HoltWinters) {
+        if let Some(own) = self.season.as_deref_mut().filter(|own| own.is_like(season)) {
+            own.clone_from(season);
+        }
+    }
+
+    /// The values that are kept, the oldest first.
+    pub(crate) fn samples(&self) -> impl ExactSizeIterator<Item = Sample> + '_ {
+        self.samples.iter().copied()
+    }
+
     pub(crate) fn valid_ms(&self) -> u64 {
         self.valid_ms
     }

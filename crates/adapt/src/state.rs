@@ -255,6 +255,11 @@ impl Store {
         self.series.get(slots[resource.index()] as usize).and_then(Option::as_ref).ok_or(Unknown::Missing)
     }
 
+    pub(crate) fn get_mut(&mut self, slots: &Slots, resource: Resource) -> Option<&mut Series> {
+        // The first one is nobody's.
+        self.series.get_mut(slots[resource.index()] as usize)?.as_mut()
+    }
+
     fn get_or_add(&mut self, slots: &mut Slots, resource: Resource, add: impl FnOnce() -> Series) -> &mut Series {
         let slot = &mut slots[resource.index()];
         if *slot == 0 {
@@ -299,6 +304,19 @@ impl Tracks {
             None => return None,
         };
         Some(number)
+    }
+
+    /// Goes on with the tracks of other rules, by what the metrics and places are here.
+    pub(crate) fn take_over(&mut self, from: &Self, here: impl Fn(usize, u32) -> Option<(usize, u32)>) {
+        let mut known: Vec<(u32, u64)> = from.numbers.iter().map(|(key, number)| (*number, *key)).collect();
+        known.sort_unstable();
+        for (number, key) in known {
+            let place = here((key >> 32) as usize, key as u32);
+            let own = place.and_then(|(metric, place)| self.of(metric, place));
+            if let (Some(own), Some((_, track))) = (own, from.tracks.get(number as usize)) {
+                self.tracks[own].1.clone_from(track);
+            }
+        }
     }
 
     pub(crate) fn get(&mut self, number: usize) -> Option<&mut Track> {
@@ -505,6 +523,12 @@ impl State {
         } else {
             self.counts.out_of_order += 1;
         }
+    }
+}
+
+impl Atom {
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
     }
 }
 

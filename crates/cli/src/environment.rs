@@ -189,7 +189,12 @@ fn in_words(environment: &Value, decisions: usize) -> String {
         "forecasts",
         list("/forecasts").iter().map(|forecast| {
             let of = forecast["atom"].as_str().map_or_else(String::new, |atom| format!(" of {atom}"));
-            format!("{}{of}: {}", text(forecast, "/metric"), text(forecast, "/shown"))
+            let methods = forecast["methods"].as_array().into_iter().flatten().map(|method| {
+                let mark = if method["is_chosen"] == true { '*' } else { ' ' };
+                format!("\n    {mark} {:<13} {}", text(method, "/method"), text(method, "/shown"))
+            });
+            let methods: String = methods.collect();
+            format!("{}{of}: {}{methods}", text(forecast, "/metric"), text(forecast, "/shown"))
         }),
     );
     section(
@@ -236,12 +241,21 @@ fn in_words(environment: &Value, decisions: usize) -> String {
         "most asked",
         list("/popular").iter().take(10).map(|popular| {
             let (count, error) = (number(popular, "/count"), number(popular, "/error"));
+            let bytes = popular["bytes"].as_u64().map_or_else(String::new, |bytes| format!(", {bytes} bytes"));
+            let file = bytes + &popular["sha256"].as_str().map_or_else(String::new, |digest| format!(", {digest}"));
+            let rate = popular["rate_per_s"].as_f64().map_or_else(String::new, |rate| format!(", {rate:.0} a second"));
             format!(
-                "{count:>8}{} {}",
+                "{count:>8}{}{rate} {}{file}",
                 if error > 0 { format!(" (at most {error} less)") } else { String::new() },
                 text(popular, "/text")
             )
         }),
+    );
+    let links = ["addresses", "networks"].into_iter().flat_map(|kind| list(&format!("/links/{kind}/freshest")));
+    section(
+        &mut out,
+        "expected of clients",
+        links.map(|link| format!("{:<22} {}", text(&link, "/place"), text(&link, "/shown"))),
     );
     let dropped = [
         ("books/paths", "requests for paths that are not followed one by one"),

@@ -303,7 +303,8 @@ impl Adapting {
             None
         };
         let orders = Box::new(Orders { control: server.control(), notice: self.notice });
-        self.ready = Some(self.steward.ready(server.counters(), Some(orders), ends, self.notice));
+        let ready = self.steward.ready(server.counters(), Some(orders), ends, self.notice);
+        self.ready = Some(ready.with_insight(server.insight()));
         Ok(())
     }
 

@@ -279,7 +279,11 @@ fn prometheus_finds_nothing_wrong_with_the_metrics() {
     let port = free_port();
     let hosts = "[[host]]\nroot = \"site\"\n[[host]]\nnames = [\"a.example\"]\nroot = \"site\"\n";
     let admin = format!("[admin]\nlisten = \"unix:{}\"\n[log]\nfile = \"access.log\"\n", socket.display());
-    fs::write(&config, format!("listen = \"127.0.0.1:{port}\"\n{admin}{hosts}")).expect("writes");
+    let rules =
+        "atom \"/**\" { rule flood: during if rate@here predicted in 1s > 90000rps then alert \"x\" hold 1s; }\n";
+    fs::write(folder.path().join("flood.policy"), rules).expect("writes");
+    let policy = "policy = \"flood.policy\"\n";
+    fs::write(&config, format!("listen = \"127.0.0.1:{port}\"\n{policy}{admin}{hosts}")).expect("writes");
     let mut server = Command::new(env!("CARGO_BIN_EXE_weir")).arg("serve").arg(&config).spawn().expect("starts");
     let mut connection = wait_for(|| Connection::open(port).ok());
     for _ in 0..5 {
@@ -289,7 +293,8 @@ fn prometheus_finds_nothing_wrong_with_the_metrics() {
     let text = wait_for(|| {
         let (head, text) = ask(unix(&socket), "/metrics", "");
         assert!(head.contains("text/plain; version=0.0.4"), "{head}");
-        text.contains("\nweir_host_responses_total{host=\"*\",class=\"2xx\"} 5\n").then_some(text)
+        let is_counted = text.contains("\nweir_host_responses_total{host=\"*\",class=\"2xx\"} 5\n");
+        (is_counted && text.contains("\nweir_atom_requests_per_second{path=\"/a.txt\"}")).then_some(text)
     });
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])

@@ -6,10 +6,12 @@ use crate::caller::Caller;
 use crate::clock::now_ms;
 use crate::codec_swap::{Indexes, Stream};
 use crate::counters::{Counters, LoopCounters};
+use crate::insight::Contents;
 use crate::leased::{Again, Kept};
 use crate::link::{Counted, LOOK_MS, Links};
 use crate::link_prior::Priors;
 use crate::request::Request;
+use crate::shelf::Shelf;
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
@@ -21,6 +23,8 @@ pub(crate) struct Advisory {
     adviser: Arc<dyn Adviser>,
     links: RefCell<Links>,
     priors: Arc<Priors>,
+    contents: Arc<Contents>,
+    shelf: Arc<Shelf>,
     indexes: RefCell<Indexes>,
     counters: Counters,
     /// Which of the counters are this loop's.
@@ -29,8 +33,14 @@ pub(crate) struct Advisory {
 
 impl Advisory {
     /// For the loop whose counters have this number.
-    pub(crate) fn new(adviser: Arc<dyn Adviser>, priors: Arc<Priors>, counters: Counters, index: usize) -> Self {
-        Self { adviser, links: RefCell::default(), priors, indexes: RefCell::default(), counters, index }
+    pub(crate) fn new(
+        adviser: Arc<dyn Adviser>,
+        (priors, contents, shelf): (Arc<Priors>, Arc<Contents>, Arc<Shelf>),
+        counters: Counters,
+        index: usize,
+    ) -> Self {
+        let (links, indexes) = (RefCell::default(), RefCell::default());
+        Self { adviser, links, priors, contents, shelf, indexes, counters, index }
     }
 
     /// Whether there are rules for a path; those that are no text have none.
@@ -57,6 +67,7 @@ impl Advisory {
     /// what came of it ([`Self::begun`]).
     #[inline]
     pub(crate) fn ask(&self, request: &Request<'_>, atom: &Atom, caller: &Caller<'_>, now_ms: u64) -> Advice {
+        self.contents.look(atom, &self.shelf);
         let mut link = self.link(caller, now_ms);
         let is_measured = request.hints.are_silent();
         if !is_measured {

@@ -68,6 +68,8 @@ pub(crate) struct Atom {
     pub(crate) asked_as: Option<Box<str>>,
     /// What the adviser wants to be told with the next question about it.
     pub(crate) remembered: Cell<u64>,
+    /// When it was described for who looks at what is asked for most.
+    pub(crate) described: Cell<u64>,
     /// The same where it was chosen for a client, as that variant for which it was first.
     chosen: OnceCell<(Option<Box<str>>, Rc<Self>)>,
     /// The same as it is sent when it is stale, with its age in seconds.
@@ -206,6 +208,7 @@ impl Atom {
             asks_hints: of.asks_hints,
             asked_as: None,
             remembered: Cell::new(0),
+            described: Cell::new(0),
             chosen: OnceCell::new(),
             aged: RefCell::default(),
         };
@@ -291,6 +294,7 @@ impl Atom {
             asks_hints: self.asks_hints,
             asked_as: None,
             remembered: Cell::new(0),
+            described: Cell::new(0),
             chosen: OnceCell::new(),
             aged: RefCell::default(),
         }

@@ -82,6 +82,7 @@ mod head;
 mod http2;
 mod http3;
 mod inotify;
+mod insight;
 mod kept_pages;
 mod lease;
 mod leased;
@@ -127,7 +128,9 @@ pub use config::{
 pub use control::Control;
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
+pub use insight::{Described, Insight};
 pub use lease::{Lease, LeaseClock, LeaseCounts};
+pub use link_prior::{Expected, ExpectedOf};
 pub use listen::{ListenAddr, Local, LocalAddr};
 pub use media_type::is_media_type;
 pub use options::{

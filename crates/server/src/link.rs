@@ -33,6 +33,8 @@ const TICK_US: u64 = 10_000;
 const READING_TRIPS_MIN: u64 = 4;
 /// After so much time with something to send, two thirds of what is known are new.
 const MEMORY_US: f64 = 500_000.0;
+/// From one word on a connection's round trip to the next, where no bandwidth is told with it.
+const RTT_TOLD_MS: u64 = 1_000;
 /// The least weight of a reading.
 const WEIGHT_MIN: f64 = 0.25;
 
@@ -80,6 +82,8 @@ struct Probe {
     base: Counted,
     looked_ms: u64,
     link: Link,
+    /// When others of the client were told of its round trip; none: they were not.
+    rtt_told_ms: Option<u64>,
     /// The same, with what is expected of the client where nothing was measured.
     told: Link,
 }
@@ -183,6 +187,7 @@ impl Links {
         if let Some(counted) = look() {
             if let Some(bandwidth_bps) = probe.take(counted) {
                 priors.learn(client, Link { bandwidth_bps: Some(bandwidth_bps), ..probe.link }, now_ms);
+                probe.rtt_told_ms = Some(now_ms);
             } else if let Some(bound_bps) = probe.bound(counted) {
                 // Of whom nothing is known nothing is known by it either, but who is expected to be slower is not.
                 let expected_bps = probe.link.bandwidth_bps.or_else(|| priors.of(client, now_ms).bandwidth_bps);
@@ -190,6 +195,11 @@ impl Links {
                     probe.link.bandwidth_bps = Some(bound_bps);
                     priors.raise(client, bound_bps, now_ms);
                 }
+            }
+            if probe.rtt_told_ms.is_none_or(|told_ms| now_ms.saturating_sub(told_ms) >= RTT_TOLD_MS) {
+                // Who takes small files only has a round trip, too.
+                priors.learn(client, Link { bandwidth_bps: None, ..probe.link }, now_ms);
+                probe.rtt_told_ms = Some(now_ms);
             }
         }
         probe.told = probe.link;

@@ -28,31 +28,89 @@ struct Places {
     evicted: u64,
 }
 
-/// A mean of logarithms, as bandwidths differ by factors.
-#[derive(Debug, Clone, Copy)]
+/// What is expected of a place; either is learnt by itself.
+#[derive(Debug, Clone, Copy, Default)]
 struct Prior {
-    log_bps: f64,
-    rtt_s: Option<f64>,
+    bandwidth_bps: Option<Mean>,
+    rtt_s: Option<Mean>,
+}
+
+/// A mean of logarithms, as bandwidths and round trips differ by factors.
+#[derive(Debug, Clone, Copy)]
+struct Mean {
+    log: f64,
     weight: f64,
     at_ms: u64,
 }
 
-impl Prior {
+impl Mean {
     fn weight(&self, now_ms: u64) -> f64 {
         self.weight * (-(now_ms.saturating_sub(self.at_ms) as f64) / HALF_LIFE_MS).exp2()
     }
+
+    /// The mean as long as it holds.
+    fn value(&self, now_ms: u64) -> Option<f64> {
+        (now_ms.saturating_sub(self.at_ms) <= HOLD_MS).then(|| self.log.exp())
+    }
+
+    fn learn(mean: &mut Option<Self>, value: f64, now_ms: u64) {
+        let before = mean.map_or(0.0, |mean| mean.weight(now_ms).min(WEIGHT_MAX - 1.0));
+        let log = mean.map_or(0.0, |mean| mean.log);
+        *mean = Some(Self { log: (log * before + value.ln()) / (before + 1.0), weight: before + 1.0, at_ms: now_ms });
+    }
+}
+
+impl Prior {
+    fn weight(&self, now_ms: u64) -> f64 {
+        let weight = |mean: Option<Mean>| mean.map_or(0.0, |mean| mean.weight(now_ms));
+        weight(self.bandwidth_bps).max(weight(self.rtt_s))
+    }
+
+    /// When something was learnt last.
+    fn at_ms(&self) -> u64 {
+        let at_ms = |mean: Option<Mean>| mean.map_or(0, |mean| mean.at_ms);
+        at_ms(self.bandwidth_bps).max(at_ms(self.rtt_s))
+    }
+}
+
+/// What is expected of places of a kind.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Expected {
+    /// Places of which something is kept.
+    pub kept: u64,
+    /// The 10th, 50th and 90th of hundred bandwidths that hold, bits a second; none where none does.
+    pub bandwidth_bps: Option<[f64; 3]>,
+    /// The same of round trips, seconds.
+    pub rtt_s: Option<[f64; 3]>,
+    /// Those of which something was learnt last, the latest first.
+    pub freshest: Vec<ExpectedOf>,
+}
+
+/// What is expected of one place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExpectedOf {
+    /// The network, an address, or a name made up for it.
+    pub place: String,
+    /// Bits a second, as long as that holds.
+    pub bandwidth_bps: Option<f64>,
+    /// Round trip in seconds, likewise.
+    pub rtt_s: Option<f64>,
+    /// How long ago something was learnt, milliseconds.
+    pub age_ms: u64,
 }
 
 impl Priors {
-    /// Takes note of what a client's connection showed.
+    /// Takes note of what a client's connection showed: either by itself, as who takes small files only shows no
+    /// bandwidth.
     pub(crate) fn learn(&self, client: IpAddr, link: Link, now_ms: u64) {
-        let Some(bps) = link.bandwidth_bps.filter(|bps| *bps > 0.0 && bps.is_finite() && !client.is_unspecified())
-        else {
+        let known = |value: Option<f64>| value.filter(|value| *value > 0.0 && value.is_finite());
+        let (bandwidth_bps, rtt_s) = (known(link.bandwidth_bps), known(link.rtt_s));
+        if client.is_unspecified() || (bandwidth_bps.is_none() && rtt_s.is_none()) {
             return;
-        };
+        }
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (place, places) in [client, network(client)].into_iter().zip(places.iter_mut()) {
-            places.learn(place, bps.ln(), link.rtt_s, now_ms);
+            places.learn(place, bandwidth_bps, rtt_s, now_ms);
         }
     }
 
@@ -62,21 +120,20 @@ impl Priors {
             return;
         }
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match places[0].of.get_mut(&client) {
-            Some(prior) => {
-                (prior.log_bps, prior.weight, prior.at_ms) = (prior.log_bps.max(bps.ln()), 1.0, now_ms);
-            }
-            None => places[0].learn(client, bps.ln(), None, now_ms),
+        match places[0].of.get_mut(&client).and_then(|prior| prior.bandwidth_bps.as_mut()) {
+            Some(mean) => *mean = Mean { log: mean.log.max(bps.ln()), weight: 1.0, at_ms: now_ms },
+            None => places[0].learn(client, Some(bps), None, now_ms),
         }
     }
 
     /// What is expected of a client: by its address, else by its network.
     pub(crate) fn of(&self, client: IpAddr, now_ms: u64) -> Link {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = [client, network(client)].into_iter().zip(places.iter()).find_map(|(place, places)| {
-            places.of.get(&place).filter(|prior| now_ms.saturating_sub(prior.at_ms) <= HOLD_MS)
-        });
-        known.map_or_else(Link::default, |prior| Link { bandwidth_bps: Some(prior.log_bps.exp()), rtt_s: prior.rtt_s })
+        let known = [client, network(client)].into_iter().zip(places.iter());
+        known.filter_map(|(place, places)| places.of.get(&place)).fold(Link::default(), |link, prior| Link {
+            bandwidth_bps: link.bandwidth_bps.or_else(|| prior.bandwidth_bps?.value(now_ms)),
+            rtt_s: link.rtt_s.or_else(|| prior.rtt_s?.value(now_ms)),
+        })
     }
 
     /// Addresses and networks of which something is kept, and those that were given up for others.
@@ -84,18 +141,53 @@ impl Priors {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.iter().fold((0, 0), |(kept, evicted), places| (kept + places.of.len() as u64, evicted + places.evicted))
     }
+
+    /// What is expected of addresses, and of networks, with at most so many of each by name. Loops may wait for it some
+    /// tenths of a millisecond, so it is not to be asked often.
+    pub(crate) fn expected(&self, most: usize, now_ms: u64, name: impl Fn(IpAddr) -> String) -> [Expected; 2] {
+        std::array::from_fn(|kind| {
+            let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let all: Vec<(IpAddr, Prior)> = places[kind].of.iter().map(|(place, prior)| (*place, *prior)).collect();
+            drop(places);
+            expected(all, most, now_ms, |place| if kind == 0 { name(place) } else { network_name(place) })
+        })
+    }
+}
+
+fn expected(mut all: Vec<(IpAddr, Prior)>, most: usize, now_ms: u64, name: impl Fn(IpAddr) -> String) -> Expected {
+    let values = |mean: fn(&Prior) -> Option<Mean>| {
+        let mut values: Vec<f64> = all.iter().filter_map(|(_, prior)| mean(prior)?.value(now_ms)).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let last = values.len().checked_sub(1)?;
+        Some([0.1, 0.5, 0.9].map(|share| values[(last as f64 * share).round() as usize]))
+    };
+    let (kept, bandwidth_bps) = (all.len() as u64, values(|prior| prior.bandwidth_bps));
+    let rtt_s = values(|prior| prior.rtt_s);
+    // Of equal ones always the same.
+    let order = |(place, prior): &(IpAddr, Prior)| (std::cmp::Reverse(prior.at_ms()), *place);
+    if all.len() > most {
+        all.select_nth_unstable_by_key(most, order);
+        all.truncate(most);
+    }
+    all.sort_unstable_by_key(order);
+    let freshest = all.into_iter().map(|(place, prior)| ExpectedOf {
+        place: name(place),
+        bandwidth_bps: prior.bandwidth_bps.and_then(|mean| mean.value(now_ms)),
+        rtt_s: prior.rtt_s.and_then(|mean| mean.value(now_ms)),
+        age_ms: now_ms.saturating_sub(prior.at_ms()),
+    });
+    Expected { kept, bandwidth_bps, rtt_s, freshest: freshest.collect() }
+}
+
+/// A network as people write it.
+fn network_name(network: IpAddr) -> String {
+    let [v4, v6] = NETWORK_BITS;
+    format!("{network}/{}", if network.is_ipv4() { v4 } else { v6 })
 }
 
 impl Places {
-    fn learn(&mut self, place: IpAddr, log_bps: f64, rtt_s: Option<f64>, now_ms: u64) {
-        if let Some(prior) = self.of.get_mut(&place) {
-            let before = prior.weight(now_ms).min(WEIGHT_MAX - 1.0);
-            prior.log_bps = (prior.log_bps * before + log_bps) / (before + 1.0);
-            prior.rtt_s = rtt_s.or(prior.rtt_s);
-            (prior.weight, prior.at_ms) = (before + 1.0, now_ms);
-            return;
-        }
-        if self.of.len() >= PLACES_MAX {
+    fn learn(&mut self, place: IpAddr, bandwidth_bps: Option<f64>, rtt_s: Option<f64>, now_ms: u64) {
+        if self.of.len() >= PLACES_MAX && !self.of.contains_key(&place) {
             // The one that says least, among some: to look for the least of all would hold the others up.
             let least = |some: &HashMap<IpAddr, Prior>| {
                 let some = some.iter().take(32);
@@ -106,7 +198,9 @@ impl Places {
                 self.evicted += 1;
             }
         }
-        self.of.insert(place, Prior { log_bps, rtt_s, weight: 1.0, at_ms: now_ms });
+        let prior = self.of.entry(place).or_default();
+        bandwidth_bps.into_iter().for_each(|bps| Mean::learn(&mut prior.bandwidth_bps, bps, now_ms));
+        rtt_s.into_iter().for_each(|rtt_s| Mean::learn(&mut prior.rtt_s, rtt_s, now_ms));
     }
 }
 
@@ -145,6 +239,40 @@ mod tests {
         assert_eq!(bps("2001:db8:1:9::9", 0), Some(5e4));
         priors.learn(client("0.0.0.0"), of(5e4), 0);
         assert_eq!(bps("0.0.0.0", 0), None, "of a Unix socket nothing is known");
+    }
+
+    #[test]
+    fn a_round_trip_is_learnt_without_a_bandwidth_and_each_holds_by_itself() {
+        let priors = Priors::default();
+        let client = |text: &str| -> IpAddr { text.parse().expect("an address") };
+        let rtt = |rtt_s| Link { bandwidth_bps: None, rtt_s: Some(rtt_s) };
+        priors.learn(client("10.0.0.1"), rtt(0.02), 0);
+        priors.learn(client("10.0.0.2"), rtt(0.08), 0);
+        let of = |text, now_ms| priors.of(client(text), now_ms);
+        let close = |link: Link, wanted: f64| link.rtt_s.is_some_and(|rtt_s| (rtt_s - wanted).abs() < 1e-9);
+        assert!(close(of("10.0.0.1", 0), 0.02) && of("10.0.0.1", 0).bandwidth_bps.is_none());
+        assert!(close(of("10.0.0.9", 0), 0.04), "the mean of factors: {:?}", of("10.0.0.9", 0));
+        // An address of which only the bandwidth is known has the round trip of its network.
+        priors.learn(client("10.0.0.3"), Link { bandwidth_bps: Some(1e5), rtt_s: None }, 100_000);
+        let link = of("10.0.0.3", 100_000);
+        assert!(close(link, 0.04) && link.bandwidth_bps.map(f64::round) == Some(1e5));
+        assert_eq!(of("10.0.0.3", 130_000).rtt_s, None, "the bandwidth is fresher, and does not keep it up");
+    }
+
+    #[test]
+    fn what_is_told_is_the_freshest_with_shares_of_all_and_networks_are_cut() {
+        let priors = Priors::default();
+        for number in 0..100_u8 {
+            let client = IpAddr::from([10, 0, number % 4, number]);
+            priors.learn(client, Link { bandwidth_bps: Some(f64::from(number) + 1.0), rtt_s: None }, u64::from(number));
+        }
+        let [addresses, networks] = priors.expected(3, 100, |_| "hidden".to_owned());
+        assert_eq!((addresses.kept, networks.kept), (100, 4));
+        let shares = addresses.bandwidth_bps.expect("known").map(f64::round);
+        assert_eq!((shares, addresses.rtt_s), ([11.0, 51.0, 90.0], None));
+        let ages: Vec<_> = addresses.freshest.iter().map(|one| (one.place.as_str(), one.age_ms)).collect();
+        assert_eq!(ages, [("hidden", 1), ("hidden", 2), ("hidden", 3)]);
+        assert_eq!(networks.freshest[0].place, "10.0.3.0/24");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::event_loop::{EventLoop, Open, Post, QUIC_MAX};
 use crate::front::host_counts::{HostLedger, HostTable};
 use crate::front::rewrite::Fields;
 use crate::front::{Front, Hosts};
+use crate::insight::{Contents, Insight};
 use crate::link_prior::Priors;
 use crate::listen::{self, ListenAddr, Listener, Local, LocalAddr};
 use crate::options::{Io, Limits, Options};
@@ -29,6 +30,7 @@ use crate::throttle::Throttles;
 use crate::tls::Certificates;
 use crate::watcher::Watcher;
 use crate::workbench::Workbench;
+use std::hash::RandomState;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +62,7 @@ pub struct Server {
     reopen: Arc<AtomicBool>,
     reloader: Reloader,
     controls: Arc<Controls>,
+    insight: Insight,
     connections_max: usize,
     files_max: usize,
     /// Why io_uring is not used although it would have been.
@@ -159,9 +162,16 @@ impl Server {
         let descriptors = open_files_max();
         let files_max = (descriptors / 8 / options.all_loops()).clamp(4, 8192);
         let connections_max = connections_max(&options.limits, descriptors, files_max * options.all_loops());
+        let insight = Insight {
+            priors: Arc::default(),
+            contents: Arc::default(),
+            is_whole: options.access_log.as_ref().is_some_and(|log| log.addresses),
+            key: RandomState::new(),
+        };
         let options = Arc::new(options);
         let reloader = Reloader::new(&options);
         Ok(Self {
+            insight,
             reloader,
             controls: Arc::default(),
             options,
@@ -247,6 +257,11 @@ impl Server {
         Control(Arc::clone(&self.controls))
     }
 
+    /// A look into the server while it runs.
+    pub fn insight(&self) -> Insight {
+        self.insight.clone()
+    }
+
     /// What hands another configuration to the server while it runs.
     pub fn reloader(&self) -> Reloader {
         self.reloader.clone()
@@ -271,6 +286,7 @@ impl Server {
         let alt_svc = alt_svc(&self.quic_addrs());
         let (io, has_ring) = (self.io(), self.has_ring());
         let Self { options, parts, mut certificates, tls, quic, mut log, admin, counters, reopen, reloader, .. } = self;
+        let Insight { priors, contents, .. } = self.insight;
         let (connections_max, files_max) = (self.connections_max, self.files_max);
         if let Some(predecessor) = &self.predecessor {
             // Before rights are given away with which it could not be told any more. Whoever comes from here on waits in
@@ -289,7 +305,6 @@ impl Server {
         // A socket that closes gives its place among those of its address to another one, and its loop's clients with it.
         let _kept: Vec<_> = parts.iter().flat_map(|part| &part.quic).map(QuicSocket::keep).collect();
         let hosts = Arc::new(HostTable::default());
-        let priors = Arc::new(Priors::default());
         let view = View {
             counters: counters.clone(),
             open: Arc::clone(&open),
@@ -322,7 +337,7 @@ impl Server {
             let (tls, shelf) = (tls.clone(), Arc::clone(&shelf));
             let quic = (quic_sockets, quic.clone(), alt_svc.clone());
             let hosts = HostLedger { table: Arc::clone(&hosts), index };
-            let priors = Arc::clone(&priors);
+            let (priors, contents) = (Arc::clone(&priors), Arc::clone(&contents));
             threads.push(Start {
                 reloads,
                 hosts,
@@ -337,6 +352,7 @@ impl Server {
                 arm,
                 shelf,
                 priors,
+                contents,
                 post,
                 controls: Arc::clone(&self.controls),
             });
@@ -464,6 +480,7 @@ struct Start {
     shelf: Arc<Shelf>,
     /// What is expected of clients.
     priors: Arc<Priors>,
+    contents: Arc<Contents>,
     post: Post,
     controls: Arc<Controls>,
 }
@@ -480,8 +497,8 @@ impl Start {
         let watcher = Rc::new(if options.watches_max > 0 { Watcher::new() } else { Watcher::deaf() });
         let index = self.hosts.index;
         let advisory = options.adviser.as_ref().map(|adviser| {
-            let (adviser, priors) = (Arc::clone(adviser), Arc::clone(&self.priors));
-            Rc::new(Advisory::new(adviser, priors, counters.clone(), index))
+            let known = (Arc::clone(&self.priors), Arc::clone(&self.contents), Arc::clone(&self.shelf));
+            Rc::new(Advisory::new(Arc::clone(adviser), known, counters.clone(), index))
         });
         let (shelf, hosts) = (self.shelf, self.hosts);
         let share = Share { shelf, watcher: Rc::clone(&watcher), hosts, files_max, advisory };

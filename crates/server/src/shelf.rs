@@ -51,6 +51,7 @@ pub(crate) struct Shared {
     bytes: OnceLock<Arc<[u8]>>,
     forms: [Form; 3],
     digest: OnceLock<Digest>,
+    digest_asked: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -77,12 +78,11 @@ pub(crate) enum Made<'s> {
     Later,
 }
 
-/// A form to be made, with the file to read where the bytes are not in memory.
+/// A form to be made, with the file to read where the bytes are not in memory, or the digest of the plain bytes.
 #[derive(Debug)]
-struct Job {
-    shared: Arc<Shared>,
-    variant: Variant,
-    file: Option<(File, Stamp)>,
+enum Job {
+    Form { shared: Arc<Shared>, variant: Variant, file: Option<(File, Stamp)> },
+    Digest { shared: Arc<Shared>, file: Option<File> },
 }
 
 impl Shelf {
@@ -130,10 +130,21 @@ impl Shelf {
             None => {
                 self.ask(&form.asked, || {
                     let file = file.map(|(file, stamp)| file.try_clone().map(|file| (file, stamp))).transpose()?;
-                    Ok(Job { shared: Arc::clone(shared), variant, file })
+                    Ok(Job::Form { shared: Arc::clone(shared), variant, file })
                 });
                 Made::Later
             }
+        }
+    }
+
+    /// Has the digest of the plain bytes made beside the loops; where there is no room for that somebody asks again.
+    pub(crate) fn digest(&self, shared: &Arc<Shared>, file: Option<&File>) {
+        if shared.digest.get().is_some() || shared.digest_asked.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let job = file.map(File::try_clone).transpose().map(|file| Job::Digest { shared: Arc::clone(shared), file });
+        if job.map_or(true, |job| self.jobs.try_send(job).is_err()) {
+            shared.digest_asked.store(false, Ordering::Relaxed);
         }
     }
 
@@ -155,7 +166,14 @@ impl Shelf {
 
 impl Shared {
     fn new() -> Self {
-        Self { filling: Mutex::default(), bytes: OnceLock::new(), forms: Default::default(), digest: OnceLock::new() }
+        let (bytes, digest) = (OnceLock::new(), OnceLock::new());
+        Self {
+            filling: Mutex::default(),
+            bytes,
+            forms: Default::default(),
+            digest,
+            digest_asked: AtomicBool::new(false),
+        }
     }
 
     /// The bytes, read from the file if nobody has done so. None if the file changed meanwhile; `read` says whether
@@ -189,6 +207,13 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// The digest, if somebody has made it.
+    pub(crate) fn known_digest(&self) -> Option<Digest> {
+        self.digest.get().copied()
+    }
+}
+
 impl Stamp {
     /// Whether the file was changed so shortly ago that another change could leave the same stamp.
     pub(crate) fn is_ambiguous(self, within: Duration) -> bool {
@@ -201,7 +226,17 @@ impl Stamp {
 fn work(waiting: &Receiver<Job>) {
     // SAFETY: the call takes no pointers; 0 is this thread, and a refusal leaves its priority as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
-    for Job { shared, variant, file } in waiting {
+    for job in waiting {
+        let (shared, variant, file) = match job {
+            Job::Form { shared, variant, file } => (shared, variant, file),
+            Job::Digest { shared, file } => {
+                if shared.digest(file.as_ref()).is_none() {
+                    // It could not be read now; whoever wants it asks again.
+                    shared.digest_asked.store(false, Ordering::Relaxed);
+                }
+                continue;
+            }
+        };
         let Some(form) = coding::place(variant).map(|place| &shared.forms[place]) else { continue };
         let read = match &file {
             Some((file, stamp)) => read_whole(file, *stamp),

@@ -155,3 +155,76 @@ fn a_slow_client_gets_the_small_variant_and_a_fast_one_beside_it_the_large_one()
         thread.join().expect("no panic");
     });
 }
+
+#[test]
+fn who_takes_small_files_only_has_a_round_trip_by_address_and_network() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("film.mp4"), b"small").expect("writes");
+    let mut options = Options::new(directory.path());
+    options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
+    options.loops = 1;
+    let adviser: Arc<dyn Adviser> = Arc::new(Fit::default());
+    options.adviser = Some(adviser);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stops = StopAtEnd(&stop);
+        let server = Server::bind(options).expect("binds");
+        let (addr, insight) = (server.local_addrs()[0], server.insight());
+        scope.spawn(|| server.run(&stop).expect("ends well"));
+        (0..3).for_each(|_| drop(get(addr)));
+        let [addresses, networks] = insight.expected(10);
+        for (of, place) in [(&addresses, None), (&networks, Some("127.0.0.0/24"))] {
+            let one = &of.freshest[0];
+            assert!(one.rtt_s.is_some_and(|rtt_s| rtt_s > 0.0 && rtt_s < 0.2) && one.bandwidth_bps.is_none(), "{of:?}");
+            assert!((of.kept, of.rtt_s.is_some(), of.bandwidth_bps) == (1, true, None), "{of:?}");
+            assert!(place.is_none_or(|place| one.place == place), "{of:?}");
+        }
+        // An address is nobody's business unless the log has it, too.
+        assert!(!addresses.freshest[0].place.contains("127"), "{addresses:?}");
+        assert_eq!(insight.expected(10)[0].freshest[0].place, addresses.freshest[0].place, "a name stays");
+    });
+}
+
+#[test]
+fn content_that_is_wanted_is_described_and_digested_beside_the_loops() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("film.mp4"), b"abc").expect("writes");
+    let mut options = Options::new(directory.path());
+    options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
+    let mut log = weir_server::AccessLog::new(weir_server::LogTarget::File(directory.path().join("log")));
+    log.addresses = true;
+    options.access_log = Some(log);
+    let adviser: Arc<dyn Adviser> = Arc::new(Fit::default());
+    options.adviser = Some(adviser);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stops = StopAtEnd(&stop);
+        let server = Server::bind(options).expect("binds");
+        let (addr, insight) = (server.local_addrs()[0], server.insight());
+        scope.spawn(|| server.run(&stop).expect("ends well"));
+        drop(get(addr));
+        assert_eq!(insight.described("/film.mp4"), None, "nobody wanted it");
+        let described = |bytes: u64| {
+            let begin = std::time::Instant::now();
+            loop {
+                insight.want(&["/film.mp4", "/other"]);
+                drop(get(addr));
+                let known = insight.described("/film.mp4").filter(|known| known.bytes == bytes);
+                if let Some(digest) = known.and_then(|known| known.digest) {
+                    return digest.to_string();
+                }
+                assert!(begin.elapsed() < Duration::from_secs(30), "{known:?}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        // From FIPS 180-4's examples.
+        assert_eq!(described(3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        // Other content is described anew; of no bytes the digest is known, too.
+        std::fs::write(directory.path().join("film.mp4"), b"").expect("writes");
+        assert_eq!(described(0), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_eq!(insight.described("/other"), None);
+        insight.want(&[]);
+        assert_eq!(insight.described("/film.mp4"), None, "what is not wanted is not kept");
+        assert_eq!(insight.expected(10)[0].freshest[0].place, "127.0.0.1", "as in the log");
+    });
+}

@@ -44,6 +44,8 @@ struct Atom {
     under_way: u32,
     quiet_ticks: u64,
     is_lively: bool,
+    /// Requests a second in the last tick.
+    rate_per_s: f64,
 }
 
 /// A reading of an atom: of which, what, the value, and how long it holds if not as others do.
@@ -113,6 +115,7 @@ impl Atoms {
             under_way: 0,
             quiet_ticks: 0,
             is_lively: true,
+            rate_per_s: 0.0,
         });
         self.lively.push(number);
         number
@@ -130,6 +133,7 @@ impl Atoms {
             // Its last reading says that nothing comes, and holds on.
             let valid_ms = (!atom.is_lively).then_some(QUIET_VALID_MS);
             let requests = atom.requests as f64;
+            atom.rate_per_s = requests / seconds;
             // The mean of those that came. Of none there is none: the last one holds until it is too old, or it is known
             // that nobody asks any more. What was told of a request behind the tick in which it came waits for others.
             let wait_s = (atom.requests > 0).then(|| atom.waited_ns as f64 / 1e9 / requests);
@@ -168,6 +172,11 @@ impl Atoms {
     /// How many are followed.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// How many requests a second came for an atom in the last tick.
+    pub(crate) fn rate_per_s(&self, path: &str) -> Option<f64> {
+        self.all.get(self.find(path)? as usize).map(|atom| atom.rate_per_s)
     }
 
     /// The number of an atom by its path.

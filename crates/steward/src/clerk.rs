@@ -2,6 +2,7 @@
 
 use crate::errands::Errand;
 use crate::recording::Recording;
+use crate::views::VIEWS;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{BufRead, Read, Write};
@@ -128,6 +129,7 @@ pub fn run(from: impl Read, mut to: impl Write, places: &Places, alerts: &mut dy
         }
     }
     recording.as_mut().and_then(Recording::finish).iter().for_each(|word| tell(word));
+    database.iter_mut().for_each(Database::keep_last);
     database.as_mut().and_then(|database| database.write(true)).iter().for_each(|word| tell(word));
 }
 
@@ -173,6 +175,8 @@ struct Database {
     dropped: u64,
     now: Option<String>,
     kept_ms: u64,
+    /// The latest look, where it is not kept for good.
+    unkept: Option<(u64, String)>,
     written: Instant,
     retired: Option<Instant>,
 }
@@ -191,6 +195,7 @@ impl Database {
             dropped: 0,
             now: None,
             kept_ms: 0,
+            unkept: None,
             written,
             retired: None,
         }
@@ -201,13 +206,25 @@ impl Database {
         let class = if errand == Errand::Look {
             self.now = Some(text.to_owned());
             if at_ms < self.kept_ms + KEEP_LOOK_EVERY_MS {
+                self.unkept = Some((at_ms, text.to_owned()));
                 return;
             }
-            self.kept_ms = at_ms;
+            (self.kept_ms, self.unkept) = (at_ms, None);
             LOOKS
         } else {
             DECISIONS
         };
+        self.record(at_ms, class, text.to_owned());
+    }
+
+    /// The last look of a server is kept for good, whenever it comes.
+    fn keep_last(&mut self) {
+        if let Some((at_ms, text)) = self.unkept.take() {
+            self.record(at_ms, LOOKS, text);
+        }
+    }
+
+    fn record(&mut self, at_ms: u64, class: &str, body: String) {
         if self.records.len() >= RECORDS_MAX {
             self.dropped += 1;
             return;
@@ -215,15 +232,7 @@ impl Database {
         self.number += 1;
         let series = Series { source: "adapt".to_owned(), class: class.to_owned(), user: String::new() };
         let (trace, span) = ([self.run, 0], self.number);
-        self.records.push(Record {
-            at_ms,
-            series,
-            duration_ns: 0,
-            outcome: Outcome::Good,
-            trace,
-            span,
-            body: text.to_owned(),
-        });
+        self.records.push(Record { at_ms, series, duration_ns: 0, outcome: Outcome::Good, trace, span, body });
     }
 
     /// Writes what there is, where it is time to; a word when that begins to fail, and when it does not any more.
@@ -258,7 +267,8 @@ impl Database {
             none => {
                 // Somebody may have put something else there meanwhile.
                 weir_store::check_store(&self.path)?;
-                let (store, damaged) = Store::open_or_begin_anew(&self.path, self.limits)?;
+                let (mut store, damaged) = Store::open_or_begin_anew(&self.path, self.limits)?;
+                store.set_views(&VIEWS, unix_ms())?;
                 aside = damaged;
                 none.insert(store)
             }

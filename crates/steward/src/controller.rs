@@ -4,9 +4,7 @@ use crate::adviser::{Published, Shared, wait_for, with_better};
 use crate::atoms::{AtomReading, Atoms};
 use crate::clerk::Failing;
 use crate::clients::{self, ClientReading, Clients};
-use crate::environment::{
-    AllDropped, CrowdNow, Environment, ForecastNow, ReadingNow, RuleInForce, RuleName, ServerNow, Work,
-};
+use crate::environment::{AllDropped, CrowdNow, Environment, PopularNow, RuleInForce, RuleName, ServerNow, Work};
 use crate::errands::{Errand, Errands};
 use crate::hands::{Hands, Standing};
 use crate::ledger::{Dropped, Taken};
@@ -14,6 +12,7 @@ use crate::monitor::{Monitor, Readings};
 use crate::passed::PassedSessions;
 use crate::remark;
 use crate::rulebook::Rulebook;
+use crate::shown::{forecast, links, outcome_name, reading};
 use crate::steward::{Board, Mail};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,13 +21,22 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_adapt::crowd::{Crowd, Kind};
 use weir_adapt::log::{Entry, Header, LINE_BYTES_MAX, Recorded};
-use weir_adapt::{Decision, Engine, Outcome, Resource, Sketch};
+use weir_adapt::{AtomId, Contests, Decision, Engine, Outcome, Resource, Sketch};
+use weir_server::Insight;
 
 /// Readings of atoms that are told while nobody else can ask the rules.
 const AT_ONCE: usize = 256;
 /// Atoms whose popularity is counted, and those that are shown.
 const POPULAR: usize = 1024;
 const POPULAR_SHOWN: usize = 20;
+/// The most asked atoms whose readings are handed on to other rules.
+const HANDED_ATOMS: usize = 256;
+/// The most asked atoms whose forecasts are shown.
+const FORECAST_ATOMS: usize = 4;
+/// From one look at what is expected of clients to the next: loops may wait for it a moment.
+const LINKS_EVERY: Duration = Duration::from_secs(5);
+/// From one comparison of the methods of forecasts to the next: a second, of ticks that come a little early.
+const CONTEST_EVERY: Duration = Duration::from_millis(900);
 /// Clients that are shown.
 const CLIENTS_SHOWN: usize = 10;
 /// From one halving of the popularity to the next.
@@ -60,6 +68,13 @@ pub(crate) struct Controller {
     passed: PassedSessions,
     crowd: Crowd,
     judged: Instant,
+    /// Where the server tells what it knows; none: it does not.
+    pub(crate) insight: Option<Insight>,
+    /// When it was asked what is expected of clients.
+    asked_links: Option<Instant>,
+    contests: Contests,
+    /// When methods were compared; none: they were not yet.
+    contested: Option<Instant>,
     popular: Sketch,
     halved: Instant,
     last: Instant,
@@ -98,6 +113,10 @@ impl Controller {
             passed: PassedSessions::default(),
             crowd: Crowd::default(),
             judged: now,
+            insight: None,
+            asked_links: None,
+            contests: Contests::default(),
+            contested: None,
             popular: Sketch::new(POPULAR),
             halved: now,
             last: now,
@@ -159,7 +178,11 @@ impl Controller {
         let mut rules = wait_for(&self.shared.rules);
         let number = rules.number + 1;
         let now_ms = self.shared.now_ms();
-        *rules = Rulebook::new(engine, &self.setup.here, number, self.setup.tick_ms(), now_ms, self.setup.is_recorded);
+        let next =
+            Rulebook::new(engine, &self.setup.here, number, self.setup.tick_ms(), now_ms, self.setup.is_recorded);
+        let former = std::mem::replace(&mut *rules, next);
+        let atoms: Vec<String> = self.popular.most(HANDED_ATOMS).into_iter().map(|one| one.text.to_string()).collect();
+        rules.take_over(now_ms, former, &atoms);
         self.atoms.ask(&rules.engine, self.setup.tick_ms());
         self.clients.ask(&rules.engine, self.setup.tick_ms());
         drop(rules);
@@ -460,14 +483,20 @@ impl Controller {
             self.shown.decisions = self.latest.iter().cloned().collect();
         }
         // Only atoms that the rules know already, so that a look changes nothing.
-        let most = popular.first().filter(|_| rules.state.atoms() > 0).map(|popular| popular.text.to_string());
-        let most = most.filter(|path| self.is_told(path)).and_then(|path| rules.atom(&path));
-        self.shown.forecasts = rules.engine.forecasts(now_ms, &rules.state, most).into_iter().map(forecast).collect();
+        let most = popular.iter().take(FORECAST_ATOMS).filter(|popular| self.is_told(&popular.text));
+        let mut most: Vec<AtomId> = most.filter_map(|popular| rules.atom(&popular.text)).collect();
+        if rules.engine.contested(&most).1 > 0 {
+            // Of so many forecasts those of one atom are enough.
+            most.truncate(1);
+        }
+        let forecasts = rules.engine.forecasts(now_ms, &rules.state, &most);
         self.shown.passed_over = rules.state.counts();
         let policy = rules.engine.policy();
         (self.shown.policy.file, self.shown.policy.rules) = (policy.file().to_owned(), policy.rules());
         let sessions = rules.state.sessions();
         drop(rules);
+        let methods_over = self.contest(&most);
+        self.shown.forecasts = forecasts.into_iter().map(|now| forecast(now, &self.contests)).collect();
         self.shown.work = Work {
             ticks: work.ticks + 1,
             tick_ms: self.setup.tick_ms(),
@@ -478,6 +507,7 @@ impl Controller {
             sessions,
             clients: self.clients.len(),
             loops_more: self.standing.loops_more(),
+            forecasts_alone: methods_over,
         };
         let here = &self.setup.here;
         let mut readings: Vec<_> = node.iter().map(|(resource, value)| reading(*resource, here, *value)).collect();
@@ -491,7 +521,27 @@ impl Controller {
             readings.push(reading(Resource::Rate, &format!("client {name}"), *rate_per_s));
         }
         let shown = &mut self.shown;
-        (shown.readings, shown.popular, shown.here) = (readings, popular, here.clone());
+        if let Some(insight) = &self.insight {
+            insight.want(&popular.iter().map(|one| &*one.text).collect::<Vec<_>>());
+        }
+        let popular = popular.into_iter().map(|one| {
+            let described = self.insight.as_ref().and_then(|insight| insight.described(&one.text));
+            PopularNow {
+                rate_per_s: self.atoms.rate_per_s(&one.text),
+                bytes: described.map(|described| described.bytes),
+                sha256: described.and_then(|described| Some(described.digest?.to_string())),
+                text: one.text.into(),
+                count: one.count,
+                error: one.error,
+            }
+        });
+        if let Some(insight) = &self.insight
+            && self.asked_links.is_none_or(|asked| asked.elapsed() >= LINKS_EVERY)
+        {
+            self.asked_links = Some(Instant::now());
+            shown.links = links(insight);
+        }
+        (shown.readings, shown.popular, shown.here) = (readings, popular.collect(), here.clone());
         (shown.at_unix_ms, shown.refused) = (now_ms, self.atoms.refused);
         shown.popular_error_max = self.popular.error_max();
         let report = &self.errands.report;
@@ -515,6 +565,21 @@ impl Controller {
         }
     }
 
+    /// Has the methods of forecasts foretell what rules have foretold, beside each other; on how many of these there is
+    /// no room for that.
+    fn contest(&mut self, atoms: &[AtomId]) -> usize {
+        let (contested, over) = wait_for(&self.shared.rules).engine.contested(atoms);
+        if self.contested.is_none_or(|contested| contested.elapsed() >= CONTEST_EVERY) {
+            self.contested = Some(Instant::now());
+            for of in contested {
+                // One at a time, as loops ask the rules meanwhile.
+                let rules = wait_for(&self.shared.rules);
+                rules.engine.contest(self.shared.now_ms(), &rules.state, of, &mut self.contests);
+            }
+        }
+        over
+    }
+
     /// Whether the rules have been told of an atom at this tick.
     fn is_told(&self, path: &str) -> bool {
         let number = self.atoms.find(path);
@@ -524,42 +589,4 @@ impl Controller {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn reading(resource: Resource, of: &str, value: f64) -> ReadingNow {
-    let dimension = resource.dimension();
-    ReadingNow {
-        resource: resource.name().to_owned(),
-        unit: dimension.unit().to_owned(),
-        of: of.to_owned(),
-        value,
-        shown: dimension.show(value),
-    }
-}
-
-fn forecast(now: weir_adapt::ForecastNow) -> ForecastNow {
-    let dimension = now.resource.dimension();
-    let (value, fit) = now.value.ok().unzip();
-    let error = now.errors.mean();
-    let mut shown = match (&now.value, fit) {
-        (Ok((value, _)), Some(fit)) => format!("{}, fit {fit:.2}", dimension.show(*value)),
-        (Err(why), _) => format!("unknown: {why}"),
-        _ => "unknown".to_owned(),
-    };
-    if let Some(error) = error {
-        shown += &format!("; {} forecasts judged, wrong by {} on average", now.errors.count, dimension.show(error));
-    }
-    ForecastNow { metric: now.metric, atom: now.atom, value, fit, error, judged: now.errors.count, shown }
-}
-
-fn outcome_name(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Fired => "fired",
-        Outcome::Released => "released",
-        Outcome::Superseded => "superseded",
-        Outcome::Unknown { .. } => "unknown",
-        Outcome::Outranked => "outranked",
-        Outcome::Limited => "limited",
-        Outcome::Cooling => "cooling",
-    }
 }

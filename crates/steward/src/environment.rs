@@ -5,7 +5,7 @@ use crate::ledger::Dropped;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use weir_adapt::{Counts, Decision, Frequent};
+use weir_adapt::{Counts, Decision};
 
 /// The environment at a moment.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -20,7 +20,7 @@ pub struct Environment {
     pub policy: PolicyNow,
     /// Readings of the node, of the most asked atoms, and of the clients that ask for most, where rules read these.
     pub readings: Vec<ReadingNow>,
-    /// Forecasts of the node and of the most asked atom.
+    /// Forecasts of the node, of pools, and of the most asked atoms.
     pub forecasts: Vec<ForecastNow>,
     /// Rules that have fired and are not released.
     pub in_force: Vec<RuleInForce>,
@@ -31,7 +31,9 @@ pub struct Environment {
     /// What the requests of late are: a crowd, an attack.
     pub crowd: CrowdNow,
     /// The most asked atoms of the last minutes.
-    pub popular: Vec<Frequent>,
+    pub popular: Vec<PopularNow>,
+    /// What is expected of clients' links.
+    pub links: LinksNow,
     /// No count of `popular` is too high by more than this.
     pub popular_error_max: u64,
     /// Requests that were refused because rules said so.
@@ -134,6 +136,28 @@ pub struct ForecastNow {
     pub judged: u64,
     /// All of it as people read it.
     pub shown: String,
+    /// All methods beside each other, each second; none where there is no room for the comparison.
+    #[serde(default)]
+    pub methods: Vec<MethodNow>,
+}
+
+/// What a method forecasts, of those that are beside each other.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MethodNow {
+    /// `least-squares`, `robust` or `seasonal`.
+    pub method: String,
+    /// The rules go by it.
+    pub is_chosen: bool,
+    /// What it forecasts, in the unit of the resource; none where too little is known for it.
+    pub value: Option<f64>,
+    /// How well it fits the past: R2.
+    pub fit: Option<f64>,
+    /// The mean size of its errors here.
+    pub error: Option<f64>,
+    /// How many of its forecasts were judged.
+    pub judged: u64,
+    /// All of it as people read it.
+    pub shown: String,
 }
 
 /// A rule that is active.
@@ -168,6 +192,71 @@ pub struct CrowdNow {
     pub few_files: f64,
 }
 
+/// An atom that is asked for most.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PopularNow {
+    /// Its path.
+    pub text: String,
+    /// How often it was asked for of late: at most this often, and at least this less the error. Halved each minute.
+    pub count: u64,
+    /// See above.
+    pub error: u64,
+    /// Requests for it a second, in the last tick; none where it is not followed one by one.
+    pub rate_per_s: Option<f64>,
+    /// Bytes of its file; none before it is asked for while it is among these.
+    pub bytes: Option<u64>,
+    /// The SHA-256 of these bytes, once it is made: of files of at most 64 MiB.
+    pub sha256: Option<String>,
+}
+
+/// What is expected of clients by what their links showed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinksNow {
+    /// By their addresses.
+    pub addresses: LinksOf,
+    /// By their networks (IPv4 /24, IPv6 /48).
+    pub networks: LinksOf,
+}
+
+/// What is expected of places of a kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinksOf {
+    /// Places of which something is kept.
+    pub kept: u64,
+    /// Bandwidths that hold, bits a second.
+    pub bandwidth_bps: Option<Shares>,
+    /// Round trips that hold, seconds.
+    pub rtt_s: Option<Shares>,
+    /// The places of which something was learnt last, the latest first.
+    pub freshest: Vec<LinkOf>,
+}
+
+/// What so many of hundred values are not above.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// Ten.
+    pub p10: f64,
+    /// Fifty.
+    pub p50: f64,
+    /// Ninety.
+    pub p90: f64,
+}
+
+/// What is expected of one place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkOf {
+    /// The network, or a name made up for an address; the address where the access log has whole ones.
+    pub place: String,
+    /// Bits a second.
+    pub bandwidth_bps: Option<f64>,
+    /// Seconds.
+    pub rtt_s: Option<f64>,
+    /// How long before this look something was learnt, milliseconds.
+    pub age_ms: u64,
+    /// All of it as people read it.
+    pub shown: String,
+}
+
 /// What ticks take.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Work {
@@ -190,6 +279,9 @@ pub struct Work {
     pub clients: usize,
     /// Loops that orders have asked for beside the usual ones.
     pub loops_more: u32,
+    /// Forecasts for which there is no room to compare the methods.
+    #[serde(default)]
+    pub forecasts_alone: usize,
 }
 
 /// What there was no room for, everywhere.
@@ -249,11 +341,64 @@ impl Environment {
             outcomes.iter().map(move |(outcome, count)| (labels(outcome), *count as f64))
         });
         family("weir_decisions_total", "counter", "Decisions by rule and outcome.", decided.collect());
-        let forecasts = self.forecasts.iter().filter_map(|forecast| {
+        let of = |forecast: &ForecastNow| {
             let of = forecast.atom.as_deref().unwrap_or(&self.here);
-            Some((format!("metric=\"{}\",of=\"{}\"", quoted(&forecast.metric), quoted(of)), forecast.value?))
-        });
-        family("weir_forecast", "gauge", "Forecasts of the node and of the most asked atom.", forecasts.collect());
+            format!("metric=\"{}\",of=\"{}\"", quoted(&forecast.metric), quoted(of))
+        };
+        let forecasts = self.forecasts.iter().filter_map(|forecast| Some((of(forecast), forecast.value?)));
+        family(
+            "weir_forecast",
+            "gauge",
+            "Forecasts that rules go by, of nodes and of the most asked atoms.",
+            forecasts.collect(),
+        );
+        let of_methods = |value: fn(&MethodNow) -> Option<f64>| {
+            let each = self.forecasts.iter().flat_map(|one| one.methods.iter().map(move |method| (one, method)));
+            let each = each.filter_map(|(forecast, method)| {
+                let (of, name, is_chosen) = (of(forecast), &method.method, method.is_chosen);
+                Some((format!("{of},method=\"{name}\",chosen=\"{is_chosen}\""), value(method)?))
+            });
+            each.collect::<Vec<_>>()
+        };
+        for (name, help, value) in [
+            (
+                "weir_forecast_by_method",
+                "Forecasts by each method, in the unit of the metric.",
+                (|method| method.value) as fn(&MethodNow) -> _,
+            ),
+            ("weir_forecast_fit", "How well each method fits the past (R2; 1 is all of it).", |method| method.fit),
+            ("weir_forecast_error", "The mean size of each method's errors so far.", |method| method.error),
+        ] {
+            family(name, "gauge", help, of_methods(value));
+        }
+        let judged = of_methods(|method| Some(method.judged as f64));
+        family("weir_forecasts_judged_total", "counter", "Forecasts whose time has come, by method.", judged);
+        let rates =
+            self.popular.iter().filter_map(|one| Some((format!("path=\"{}\"", quoted(&one.text)), one.rate_per_s?)));
+        family(
+            "weir_atom_requests_per_second",
+            "gauge",
+            "Requests a second for the most asked atoms.",
+            rates.collect(),
+        );
+        let places = [("address", &self.links.addresses), ("network", &self.links.networks)];
+        let kept = places.map(|(of, links)| (format!("of=\"{of}\""), links.kept as f64));
+        family("weir_link_expectations", "gauge", "Addresses and networks of which something is kept.", kept.into());
+        for (name, help, shares) in [
+            (
+                "weir_link_bandwidth_bits_per_second",
+                "Bandwidths that are expected of clients: what such a share of them is not above.",
+                (|links| links.bandwidth_bps) as fn(&LinksOf) -> Option<Shares>,
+            ),
+            ("weir_link_rtt_seconds", "Round trips that are expected of clients, likewise.", |links| links.rtt_s),
+        ] {
+            let samples = places.iter().filter_map(|(of, links)| Some((of, shares(links)?)));
+            let samples = samples.flat_map(|(of, Shares { p10, p50, p90 })| {
+                let sample = |share, value| (format!("of=\"{of}\",share=\"{share}\""), value);
+                [sample("0.1", p10), sample("0.5", p50), sample("0.9", p90)]
+            });
+            family(name, "gauge", help, samples.collect());
+        }
         let dropped = &self.dropped;
         let Dropped { paths, connections, clients, undecided } = dropped.books;
         let reasons = [
@@ -284,6 +429,9 @@ impl Environment {
         family("weir_adapt_failing", "gauge", "What cannot be kept or told at the moment.", failing.into());
         for (name, kind, help, value) in [
             ("weir_adapt_refused_total", "counter", "Requests refused because rules said so.", self.refused as f64),
+            ("weir_adapt_sessions", "gauge", "Sessions that the rules know.", self.work.sessions as f64),
+            ("weir_adapt_clients", "gauge", "Clients that are followed one by one.", self.work.clients as f64),
+            ("weir_adapt_atoms", "gauge", "Atoms that are followed one by one.", self.work.atoms as f64),
             ("weir_adapt_ticks_total", "counter", "Ticks of the controller.", self.work.ticks as f64),
             (
                 "weir_adapt_rules_seconds",

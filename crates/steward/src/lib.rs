@@ -30,13 +30,16 @@ mod regulars;
 mod remark;
 mod rulebook;
 mod shed;
+mod shown;
 mod stale;
 mod started;
 mod steward;
 mod ticket;
+mod views;
 
 pub use environment::{
-    AllDropped, CrowdNow, Environment, ForecastNow, PolicyNow, ReadingNow, RuleInForce, RuleName, ServerNow, Work,
+    AllDropped, CrowdNow, Environment, ForecastNow, LinkOf, LinksNow, LinksOf, MethodNow, PolicyNow, PopularNow,
+    ReadingNow, RuleInForce, RuleName, ServerNow, Shares, Work,
 };
 pub use errands::ClerkEnds;
 pub use hands::Hands;

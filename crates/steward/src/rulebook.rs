@@ -11,6 +11,8 @@ use weir_server::Link;
 /// Things told that wait to be written down at most, some 1.5 MB; what is more is counted. They are fetched each tenth of
 /// a second.
 const ENTRIES_MAX: usize = 16_384;
+/// Readings of former rules that are handed over: with those that are told meanwhile there is room for them.
+const HANDED_MAX: usize = ENTRIES_MAX / 2;
 /// Decisions between two ticks, some 2 MB.
 const DECISIONS_MAX: usize = 4096;
 
@@ -83,6 +85,15 @@ impl Rulebook {
             }
         }
         book
+    }
+
+    /// Goes on with what former rules were told of this node and of these atoms, and with the errors of their forecasts.
+    pub(crate) fn take_over(&mut self, now_ms: u64, mut former: Self, atoms: &[String]) {
+        let atoms: Vec<AtomId> = atoms.iter().filter_map(|path| former.atom(path)).collect();
+        let handed = self.engine.handed(&former.state, &atoms, HANDED_MAX);
+        self.engine.take_handed(now_ms, &handed, &mut self.state);
+        self.engine.take_errors(&former.engine, &former.state, &mut self.state);
+        handed.into_iter().for_each(|Entry { at_ms, what }| self.note(at_ms, what));
     }
 
     /// Whether everything that is told is written down.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use weir_adapt::forecast::Method;
 use weir_adapt::{Engine, Policy};
-use weir_server::{Adviser, Counters, Teller};
+use weir_server::{Adviser, Counters, Insight, Teller};
 
 /// Messages for the controller that wait; a policy that comes while so many do replaces the last one.
 const MAIL_MAX: usize = 4;
@@ -208,6 +208,13 @@ impl std::fmt::Debug for Ready {
 }
 
 impl Ready {
+    /// With what the server knows of its clients' links and of its content, for people who look.
+    #[must_use]
+    pub fn with_insight(mut self, insight: Insight) -> Self {
+        self.controller.insight = Some(insight);
+        self
+    }
+
     /// Starts the thread: from one that is confined as the server is, so that this one is, too.
     ///
     /// # Errors

@@ -152,6 +152,42 @@ impl Store {
         set.map(drop).map_err(|error| self.error(error))
     }
 
+    /// Has these views, and no others of earlier versions of the same names: name and query. They are for people who
+    /// ask in SQL.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or a query cannot be understood.
+    pub fn set_views(&mut self, views: &[(&str, &str)], now_ms: u64) -> Result<(), StoreError> {
+        match self.put_views(views) {
+            Err(StoreError::Full { .. }) => {
+                self.retire(now_ms)?;
+                self.put_views(views)
+            }
+            put => put,
+        }
+    }
+
+    fn put_views(&mut self, views: &[(&str, &str)]) -> Result<(), StoreError> {
+        let put = (|| {
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for (name, query) in views {
+                let made = format!("create view \"{name}\" as {query}");
+                let known = transaction
+                    .query_row("select sql from sqlite_master where type = 'view' and name = ?1", [name], |row| {
+                        row.get::<_, String>(0)
+                    })
+                    .optional()?;
+                // SQLite keeps the text as it was given, but for the first words.
+                if known.is_some_and(|known| known.ends_with(query)) {
+                    continue;
+                }
+                transaction.execute_batch(&format!("drop view if exists \"{name}\"; {made}"))?;
+            }
+            transaction.commit()
+        })();
+        put.map_err(|error| self.error(error))
+    }
+
     /// A second connection to the same file, to read.
     ///
     /// # Errors

@@ -358,3 +358,27 @@ fn an_unreadable_histogram_hides_no_other_row() {
     assert_eq!(found[0].fold.durations, Durations::default());
     assert_eq!(found[1].fold, fold(&[9]));
 }
+
+#[test]
+fn views_are_there_for_people_who_ask_and_replace_those_of_before() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("store.db");
+    let asked = |query: &str| {
+        let connection = rusqlite::Connection::open(&path).expect("opens");
+        connection.query_row(query, [], |row| row.get::<_, i64>(0)).map_err(|error| error.to_string())
+    };
+    let mut store = Store::open(&path, Limits::default()).expect("opens");
+    store
+        .write(&Batch { records: vec![record(7, 1, "{}"), record(9, 2, "{}")], ..Batch::default() }, 9)
+        .expect("writes");
+    store.set_views(&[("at", "select at_ms as ms from record")], 9).expect("sets");
+    assert_eq!(asked("select sum(ms) from at"), Ok(16));
+    let version = asked("pragma schema_version");
+    store.set_views(&[("at", "select at_ms as ms from record")], 9).expect("sets");
+    assert_eq!(asked("pragma schema_version"), version, "what is there already is not made anew");
+    drop(store);
+    let mut store = Store::open(&path, Limits::default()).expect("opens");
+    store.set_views(&[("at", "select 2 * at_ms as ms from record")], 9).expect("sets");
+    assert_eq!(asked("select sum(ms) from at"), Ok(32));
+    assert!(store.set_views(&[("wrong", "select from")], 9).is_err());
+}

@@ -7,7 +7,7 @@ use crate::language::syntax::{Aggregate, Predicted};
 use crate::policy::{Metric, Scope, Test};
 use crate::reading::{NodeId, Resource};
 use crate::series::{Sample, Series, Unknown, aggregate};
-use crate::state::{Node, Seen, Store, Tracks};
+use crate::state::{Node, Seen, Slots, Store, Tracks};
 
 /// Readings of which a forecast is made at least.
 const FORECAST_OF: usize = 5;
@@ -34,6 +34,15 @@ pub(crate) struct Value {
     pub(crate) age_ms: u64,
     pub(crate) readings: usize,
     pub(crate) fit: Option<f64>,
+}
+
+/// What has come of a metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Present {
+    pub(super) value: f64,
+    pub(super) at_ms: u64,
+    /// So much later than a forecast was for, it still is what came of it.
+    pub(super) late_ms: u64,
 }
 
 /// What was computed already is not computed again, and room for values is kept: several rules look at the same metric
@@ -82,9 +91,11 @@ pub(super) struct Eye<'e> {
     pub(super) tracks: &'e mut Tracks,
     pub(super) desk: &'e mut Desk,
     pub(super) seen: &'e Seen,
+    /// How forecasts are made, however badly they fit; `None` = as the rules have them.
+    pub(super) by: Option<Method>,
 }
 
-impl Eye<'_> {
+impl<'e> Eye<'e> {
     /// Whether a test holds. One of several that decides alone is enough, even beside unknown ones.
     pub(super) fn truth(&mut self, test: &Test) -> Truth {
         match test {
@@ -174,8 +185,7 @@ impl Eye<'_> {
             }
             Scope::Here => self.of_node(number, engine.here),
             Scope::Node(node) => self.of_node(number, node),
-            Scope::Pool(pool) => self.of_several(metric, &engine.policy.pools[pool].nodes),
-            Scope::All => self.of_several(metric, &engine.all),
+            Scope::Pool(_) | Scope::All => self.of_several(number),
         }
     }
 
@@ -201,7 +211,7 @@ impl Eye<'_> {
             if let Some(track) = track.and_then(|track| self.tracks.get(track)) {
                 track.made(now_ms.saturating_add(predicted.in_ms), predicted.in_ms, forecast.value);
             }
-            let value = enough(forecast, predicted)?;
+            let value = self.enough(forecast, predicted)?;
             return Ok(Value { value, age_ms, readings, fit: Some(forecast.fit) });
         }
         let Some(over_ms) = metric.over_ms else {
@@ -220,9 +230,9 @@ impl Eye<'_> {
         let metric = &self.engine.policy.metrics[number];
         let place = match metric.scope {
             // A session is over, and a client gone, before much is learnt of their forecasts.
-            Scope::Session | Scope::Client | Scope::Pool(_) | Scope::All => return None,
+            Scope::Session | Scope::Client => return None,
             Scope::Atom => self.seen.atom?.0,
-            Scope::Here | Scope::Node(_) => u32::MAX,
+            Scope::Here | Scope::Node(_) | Scope::Pool(_) | Scope::All => u32::MAX,
         };
         self.tracks.of(number, place)
     }
@@ -237,7 +247,7 @@ impl Eye<'_> {
         let now_ms = self.now_ms;
         let points = window.map(move |Sample { at_ms, value }| (-(now_ms.saturating_sub(at_ms) as f64) / 1e3, value));
         let at_s = predicted.in_ms as f64 / 1e3;
-        let forecast = match self.engine.method {
+        let forecast = match self.by.unwrap_or(self.engine.method) {
             Method::LeastSquares => least_squares(points, at_s),
             Method::Robust => theil_sen(points, at_s),
             Method::Seasonal { .. } => {
@@ -247,8 +257,68 @@ impl Eye<'_> {
         Ok((forecast.ok_or(Unknown::NoForecast)?, readings))
     }
 
+    /// The nodes of a metric of several.
+    fn nodes_of(&self, metric: &Metric) -> &'e [NodeId] {
+        match metric.scope {
+            Scope::Pool(pool) => &self.engine.policy.pools[pool].nodes,
+            _ => &self.engine.all,
+        }
+    }
+
     /// A metric of the nodes of a pool, or of all: of those that are up each must be known.
-    fn of_several(&mut self, metric: &Metric, nodes: &[NodeId]) -> Result<Value, Unknown> {
+    fn of_several(&mut self, number: usize) -> Result<Value, Unknown> {
+        let metric = &self.engine.policy.metrics[number];
+        let nodes = self.nodes_of(metric);
+        let Some(predicted) = metric.predicted else { return self.together(metric, nodes, None) };
+        let (now_ms, track) = (self.now_ms, self.track(number));
+        if track.is_some()
+            && let Ok(present) = self.present(number)
+            && let Some(track) = track.and_then(|track| self.tracks.get(track))
+        {
+            track.came(present.at_ms, present.late_ms, present.value);
+        }
+        let together = self.together(metric, nodes, Some(predicted))?;
+        if let Some(track) = track.and_then(|track| self.tracks.get(track)) {
+            track.made(now_ms.saturating_add(predicted.in_ms), predicted.in_ms, together.value);
+        }
+        let (value, fit) = (together.value, together.fit.unwrap_or(f64::NAN));
+        self.enough(Forecast { value, fit }, predicted)?;
+        Ok(together)
+    }
+
+    /// What has come of a metric that is predicted, by the latest readings.
+    pub(super) fn present(&mut self, number: usize) -> Result<Present, Unknown> {
+        let metric = &self.engine.policy.metrics[number];
+        let (store, resource) = (self.store, metric.resource);
+        let one = |slots: Option<&Slots>| store.get(slots.ok_or(Unknown::Missing)?, resource);
+        let known = self.nodes;
+        let node = |NodeId(node): NodeId| known.get(node as usize).map(Node::slots);
+        let (value, at_ms, valid_ms) = match metric.scope {
+            Scope::Pool(_) | Scope::All => {
+                let nodes = self.nodes_of(metric);
+                let together = self.together(metric, nodes, None)?;
+                let valid_ms = nodes.iter().filter_map(|id| Some(one(node(*id)).ok()?.valid_ms())).max();
+                (together.value, self.now_ms.saturating_sub(together.age_ms), valid_ms.unwrap_or(0))
+            }
+            scope => {
+                let series = match scope {
+                    Scope::Session => one(self.seen.session.as_ref()),
+                    Scope::Client => one(self.seen.client.as_ref()),
+                    Scope::Atom => one(self.seen.atom.as_ref().map(|(_, slots)| slots)),
+                    Scope::Node(id) => one(node(id)),
+                    _ => one(node(self.engine.here)),
+                }?;
+                let latest = series.latest(self.now_ms)?;
+                (latest.value, latest.at_ms, series.valid_ms())
+            }
+        };
+        // A look can come so much later than the time that a forecast was for.
+        let late_ms = metric.predicted.map_or(0, |predicted| predicted.in_ms / 4).max(valid_ms);
+        Ok(Present { value, at_ms, late_ms })
+    }
+
+    /// What nodes make together, now or as it is forecast; however badly that fits.
+    fn together(&mut self, metric: &Metric, nodes: &[NodeId], predicted: Option<Predicted>) -> Result<Value, Unknown> {
         let (store, known) = (self.store, self.nodes);
         let mut together = Value { value: 0.0, age_ms: 0, readings: 0, fit: None };
         // The mean over time of each node counts by itself where nodes add up.
@@ -259,12 +329,14 @@ impl Eye<'_> {
             let value = store.get(node.slots(), metric.resource).and_then(|series| {
                 let latest = series.latest(self.now_ms)?;
                 together.age_ms = together.age_ms.max(self.now_ms.saturating_sub(latest.at_ms));
-                if let Some(predicted) = metric.predicted {
+                if let Some(predicted) = predicted {
                     let (forecast, readings) = self.forecast(metric, predicted, series)?;
                     together.readings += readings;
-                    together.fit = Some(together.fit.map_or(forecast.fit, |fit: f64| fit.min(forecast.fit)));
-                    room.push(enough(forecast, predicted)?);
-                } else if let Some(over_ms) = metric.over_ms {
+                    // The worst one counts; one that is no number is the worst.
+                    let is_worse = together.fit.is_none_or(|fit| forecast.fit.is_nan() || forecast.fit < fit);
+                    together.fit = if is_worse { Some(forecast.fit) } else { together.fit };
+                    room.push(forecast.value);
+                } else if let Some(over_ms) = metric.over_ms.filter(|_| metric.predicted.is_none()) {
                     let window = series.window(self.now_ms, over_ms)?;
                     let readings = window.len();
                     together.readings += readings;
@@ -301,15 +373,15 @@ impl Eye<'_> {
         let node = self.nodes.get(node.0 as usize).filter(|node| !node.down)?;
         Some(self.store.get(node.slots(), by).ok()?.latest(self.now_ms).ok()?.value)
     }
-}
 
-/// The value of a forecast that fits well enough.
-fn enough(forecast: Forecast, predicted: Predicted) -> Result<f64, Unknown> {
-    match predicted.fit {
-        // A fit that is no number is none.
-        Some(asked) if forecast.fit < asked || forecast.fit.is_nan() => {
-            Err(Unknown::Unfit { fit: forecast.fit, asked })
+    /// The value of a forecast that fits well enough.
+    fn enough(&self, forecast: Forecast, predicted: Predicted) -> Result<f64, Unknown> {
+        match predicted.fit.filter(|_| self.by.is_none()) {
+            // A fit that is no number is none.
+            Some(asked) if forecast.fit < asked || forecast.fit.is_nan() => {
+                Err(Unknown::Unfit { fit: forecast.fit, asked })
+            }
+            _ => Ok(forecast.value),
         }
-        _ => Ok(forecast.value),
     }
 }

@@ -116,7 +116,7 @@ impl<'l> Look<'l> {
 
     fn eye<'s>(&'s mut self, seen: &'s Seen) -> Eye<'s> {
         let State { now_ms, store, nodes, tracks, desk, .. } = &mut *self.state;
-        Eye { engine: self.engine, now_ms: *now_ms, store, nodes, tracks, desk, seen }
+        Eye { engine: self.engine, now_ms: *now_ms, store, nodes, tracks, desk, seen, by: None }
     }
 
     /// A rule that has fired and was not released yet.

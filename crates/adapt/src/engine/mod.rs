@@ -13,7 +13,9 @@
 //!      +<-- superseded: a rule of higher priority fires in its class
 //! ```
 
+mod contests;
 mod evaluate;
+mod handed;
 mod look;
 mod orders;
 mod shown;
@@ -23,6 +25,7 @@ use crate::forecast::{Errors, Method};
 use crate::policy::{Classes, Policy};
 use crate::reading::{AtomId, ClientId, NodeId, Reading, Resource, Where};
 use crate::state::{InForce, Instance, Part, Seen, Standing, State};
+pub use contests::{CONTESTS_MAX, Contested, Contests};
 pub(crate) use evaluate::Desk;
 use evaluate::Eye;
 use look::{Look, Whose};
@@ -238,7 +241,7 @@ impl Engine {
             let rules = &self.policy.blocks[block as usize].atom_rules;
             desk.subject();
             let seen = Seen::atom(at, atom);
-            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks, desk, seen: &seen };
+            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks, desk, seen: &seen, by: None };
             if !eye.stays_at_rest(rules, &mut atom.instances) {
                 self.look_at_atom(look, at, rules, &seen);
             }
@@ -272,7 +275,7 @@ impl Engine {
             for (part, &block) in client.parts.iter_mut().zip(&self.policy.client_blocks) {
                 let rules = &self.policy.blocks[block].client_rules;
                 let State { now_ms, store, nodes, tracks, desk, .. } = &mut *look.state;
-                let mut eye = Eye { engine: self, now_ms: *now_ms, store, nodes, tracks, desk, seen: &seen };
+                let mut eye = Eye { engine: self, now_ms: *now_ms, store, nodes, tracks, desk, seen: &seen, by: None };
                 if eye.stays_at_rest(rules, &mut part.instances) {
                     continue;
                 }
@@ -299,7 +302,7 @@ impl Engine {
         let Some(block) = atoms[session.atom.0 as usize].block else { return };
         let rules = &self.policy.blocks[block as usize].session_rules;
         let seen = Seen::session(session, atoms, clients);
-        let mut eye = Eye { engine: self, now_ms: *now_ms, store, nodes, tracks, desk, seen: &seen };
+        let mut eye = Eye { engine: self, now_ms: *now_ms, store, nodes, tracks, desk, seen: &seen, by: None };
         if !eye.stays_at_rest(rules, &mut session.instances) {
             self.look_at_session(look, slot, rules, &seen);
         }

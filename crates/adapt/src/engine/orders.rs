@@ -154,6 +154,7 @@ impl<'o> Orders<'o> {
             tracks: &mut tracks,
             desk: &mut desk,
             seen: &Seen::default(),
+            by: None,
         };
         let mut best: Option<(f64, Found)> = None;
         let mut consider = |node: NodeId, variant: Option<usize>| {

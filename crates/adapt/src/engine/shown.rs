@@ -3,7 +3,7 @@
 use super::evaluate::{Desk, Eye};
 use super::{Engine, ForecastErrors};
 use crate::decision::{Cited, Subject};
-use crate::forecast::Errors;
+use crate::forecast::{Errors, Method};
 use crate::policy::Scope;
 use crate::reading::{AtomId, Resource, Where};
 use crate::series::Unknown;
@@ -33,6 +33,8 @@ pub struct ForecastNow {
     pub resource: Resource,
     /// The atom's path, where it is of one.
     pub atom: Option<String>,
+    /// How it is made.
+    pub method: Method,
     /// The value and how well it fits the past (R2), or why there is none.
     pub value: Result<(f64, f64), Unknown>,
     /// How wrong earlier ones were, of all places.
@@ -85,7 +87,8 @@ impl Engine {
             let rule = &policy.rules[rule];
             let State { store, nodes, .. } = state;
             desk.subject();
-            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks: &mut tracks, desk: &mut desk, seen: &seen };
+            let mut eye =
+                Eye { engine: self, now_ms, store, nodes, tracks: &mut tracks, desk: &mut desk, seen: &seen, by: None };
             let mut readings = Vec::new();
             let condition = rule.branches.get(branch as usize).and_then(|branch| branch.condition.as_ref());
             condition.into_iter().chain(&rule.until).for_each(|test| eye.cite(test, &mut readings));
@@ -94,32 +97,36 @@ impl Engine {
         own.chain(atoms).chain(clients).chain(sessions).take(most).map(told).collect()
     }
 
-    /// What is forecast now: of nodes, and of one atom.
-    pub fn forecasts(&self, now_ms: u64, state: &State, atom: Option<AtomId>) -> Vec<ForecastNow> {
+    /// What is forecast now: of nodes and pools, and of these atoms.
+    pub fn forecasts(&self, now_ms: u64, state: &State, atoms: &[AtomId]) -> Vec<ForecastNow> {
         let errors = self.forecast_errors(state);
         let predicted = self.policy.metrics.iter().enumerate().filter(|(_, metric)| metric.predicted.is_some());
-        let atom = atom.and_then(|id| Some((id, state.atoms.get(id.0 as usize)?)));
-        let mut desk = Desk::default();
-        desk.begin(self.policy.metrics.len());
-        let (mut tracks, mut all) = (Tracks::default(), Vec::new());
+        let known = |id: &AtomId| Some((*id, state.atoms.get(id.0 as usize)?));
+        let atoms: Vec<_> = atoms.iter().filter_map(known).map(Some).collect();
+        let (mut desk, mut tracks, mut all) = (Desk::default(), Tracks::default(), Vec::new());
         for ((number, metric), ForecastErrors { errors, .. }) in predicted.zip(errors) {
             let of = match metric.scope {
                 Scope::Session | Scope::Client => continue,
-                Scope::Atom => Some(atom),
-                _ => None,
+                Scope::Atom if !atoms.is_empty() => &atoms[..],
+                _ => &[None],
             };
-            let seen = of.flatten().map_or_else(Seen::default, |(id, atom)| Seen::atom(id.0 as usize, atom));
-            let State { store, nodes, .. } = state;
-            // What a look notes of its forecasts goes into tracks of its own, so that decisions stay what they are.
-            let mut eye = Eye { engine: self, now_ms, store, nodes, tracks: &mut tracks, desk: &mut desk, seen: &seen };
-            let value = eye.value(number).map(|value| (value.value, value.fit.unwrap_or(0.0)));
-            all.push(ForecastNow {
-                metric: metric.text.clone(),
-                resource: metric.resource,
-                atom: of.flatten().map(|(_, atom)| atom.path.clone()),
-                value,
-                errors,
-            });
+            for of in of {
+                desk.begin(self.policy.metrics.len());
+                let seen = of.map_or_else(Seen::default, |(id, atom)| Seen::atom(id.0 as usize, atom));
+                let State { store, nodes, .. } = state;
+                // What a look notes of its forecasts goes into tracks of its own, so that decisions stay what they are.
+                let (desk, tracks, seen) = (&mut desk, &mut tracks, &seen);
+                let mut eye = Eye { engine: self, now_ms, store, nodes, tracks, desk, seen, by: None };
+                let value = eye.value(number).map(|value| (value.value, value.fit.unwrap_or(0.0)));
+                all.push(ForecastNow {
+                    metric: metric.text.clone(),
+                    resource: metric.resource,
+                    atom: of.map(|(_, atom)| atom.path.clone()),
+                    method: self.method,
+                    value,
+                    errors,
+                });
+            }
         }
         all
     }

@@ -60,6 +60,22 @@ impl HoltWinters {
         }
     }
 
+    /// Whether it can be one that values made: what was written down may have been changed.
+    pub(crate) fn is_sound(&self) -> bool {
+        let numbers = [self.sum, self.count, self.level, self.trend, self.error, self.spread, self.mean];
+        let are_counts = self.steps < 1 << 53 && self.judged < 1 << 53;
+        self.step_ms > 0
+            && self.season.len() == STEPS
+            && are_counts
+            && self.count >= f64::from(u8::from(self.step.is_some()))
+            && numbers.iter().chain(&self.season).all(|number| number.is_finite())
+    }
+
+    /// Whether the other one has the same period.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.step_ms == other.step_ms
+    }
+
     /// Takes a value; one older than those before it is passed over.
     pub fn push(&mut self, at_ms: u64, value: f64) {
         let step = at_ms / self.step_ms;

@@ -1,10 +1,12 @@
 //! Forecasts of a series, each with how well it fits what it was made of.
 
+mod contest;
 mod holt_winters;
 mod least_squares;
 mod theil_sen;
 mod track;
 
+pub use contest::{Contest, METHODS, Said};
 pub use holt_winters::HoltWinters;
 pub use least_squares::least_squares;
 pub use theil_sen::theil_sen;
@@ -36,6 +38,17 @@ pub enum Method {
         /// The period, in milliseconds.
         period_ms: u64,
     },
+}
+
+impl Method {
+    /// The word for it, without its period.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LeastSquares => "least-squares",
+            Self::Robust => "robust",
+            Self::Seasonal { .. } => "seasonal",
+        }
+    }
 }
 
 /// R2 of values and what a formula says of them.
