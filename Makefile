@@ -10,15 +10,20 @@ ARM := $(TARGET)/release/libarm4.so $(TARGET)/release/libarm.so
 export CARGO PREFIX DESTDIR WEIR
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo demo-apache python arm-clients test lint bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
+# Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
+.NOTPARALLEL:
+.PHONY: help deps build-deps build demo demo-apache python arm-clients test lint bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-deps: ## Installs the Debian packages that are missing (as root or by sudo), and says what each is for.
+deps: ## Installs all Debian packages that are missing (as root or by sudo), and says what each is for.
 	@scripts/deps
 
-build: deps ## Builds the program, and the ARM libraries for C.
+build-deps: ## Installs of these only what `make build` needs.
+	@scripts/deps build
+
+build: build-deps ## Builds the program, and the ARM libraries for C.
 	$(CARGO) build --release --package weir-cli --package weir-arm-c --package weir-arm2-c
 
 python: deps ## Builds the package for Python into $(TARGET)/python, for PYTHONPATH; no package index is asked.
@@ -27,10 +32,11 @@ python: deps ## Builds the package for Python into $(TARGET)/python, for PYTHONP
 demo: build ## Loads our own server with a sample site and explains where its requests' time went.
 	@scripts/demo weir
 
-demo-apache: build ## The same with Debian's Apache, in a configuration of its own.
+demo-apache: build ## The same with Debian's Apache, which it installs, in a configuration of its own.
+	@scripts/deps build demo
 	@scripts/demo apache
 
-arm-clients: build ## Fetches, builds and runs programs of others against the ARM libraries; says which and how they did.
+arm-clients: deps build ## Fetches, builds and runs programs of others against the ARM libraries; says which and how they did.
 	@scripts/arm-clients
 
 test: deps ## Runs all tests; the last line counts them.
@@ -40,37 +46,37 @@ lint: deps ## Checks the format and the lints; a warning is an error.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
-bench: build ## Repeats our own figures into bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
+bench: deps build ## Repeats our own figures into bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
 	@bench/run
 
-study-arm: build ## Repeats the paper on ARM in Apache and PHP, under 30 minutes, as root, and writes its page; QUICK=1: three minutes, for trying.
+study-arm: deps build ## Repeats the paper on ARM in Apache and PHP, under 30 minutes, as root, and writes its page; QUICK=1: three minutes, for trying.
 	@$(MAKE) --no-print-directory -C native/apache
 	@$(MAKE) --no-print-directory -C native/php
 	@QUICK="$(QUICK)" studies/arm/run
 
-study-monitors: build ## What watching itself costs a server, with readings told every 0.5 to 30 s: writes its page, eight minutes, as root.
+study-monitors: deps build ## What watching itself costs a server, with readings told every 0.5 to 30 s: writes its page, eight minutes, as root.
 	@studies/patia/monitors
 
 study-patia: ## Simulates the Patia paper's placement of a site's documents again, and writes its page: a minute; fails where a real node that study-patia-node measured is not as simulated.
 	@studies/patia/run
 
-study-flood: build ## A flash crowd behind a narrow link, with a policy and without, three seeds, and writes its page: 13 minutes, as root; fails where something does not hold; QUICK=1: a minute, for trying.
+study-flood: deps build ## A flash crowd behind a narrow link, with a policy and without, three seeds, and writes its page: 13 minutes, as root; fails where something does not hold; QUICK=1: a minute, for trying.
 	@QUICK="$(QUICK)" studies/patia/flood
 
-study-flood-ticks: build ## The same with the policy's readings told every 0.5 to 30 s: how soon it acts, and writes its page: 13 minutes, as root; QUICK=1: a minute, for trying.
+study-flood-ticks: deps build ## The same with the policy's readings told every 0.5 to 30 s: how soon it acts, and writes its page: 13 minutes, as root; QUICK=1: a minute, for trying.
 	@QUICK="$(QUICK)" studies/patia/flood ticks
 
-study-patia-node: build ## A real node beside the simulated one, three runs at each of two loads, for the page of study-patia: four minutes, Apache and PHP; fails where they are not within 15 %.
+study-patia-node: deps build ## A real node beside the simulated one, three runs at each of two loads, for the page of study-patia: four minutes, Apache and PHP; fails where they are not within 15 %.
 	@studies/patia/measured
 
-study-wasd: build ## Repeats the WASD server's performance paper, under 30 minutes, and writes its page; QUICK=1: two minutes, for trying.
+study-wasd: deps build ## Repeats the WASD server's performance paper, under 30 minutes, and writes its page; QUICK=1: two minutes, for trying.
 	@QUICK="$(QUICK)" studies/wasd/run
 
-study-truth: build ## Twenty real servers against themselves and five with a planted 5 %: what is said of them, in $(TARGET)/truth, about 40 minutes.
+study-truth: deps build ## Twenty real servers against themselves and five with a planted 5 %: what is said of them, in $(TARGET)/truth, about 40 minutes.
 	@rm -rf $(TARGET)/truth
 	@studies/truth/run $(TARGET)/truth
 
-soak: build ## Explains load on real servers again and again for MINUTES (10): nothing may grow or be lost.
+soak: deps build ## Explains load on real servers again and again for MINUTES (10): nothing may grow or be lost.
 	@scripts/soak
 
 soak-load: build ## Asks for REQUESTS (10000000) without a pause: the memory of the load generator stays below 50 MB.

@@ -60,6 +60,27 @@ fn a_sleep() {
     assert!(number(&report, "/parts_ns/wait_timer") >= 5e6, "{}", report["parts_ns"]);
 }
 
+/// One request in a hundred sleeps, longer than a busy machine keeps one from a CPU, and the others never do.
+#[test]
+fn a_sleep_of_one_request_in_a_hundred_is_what_the_slow_ones_wait_for() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let rare = ["--each", "100", "--ms", "300"];
+    let server = Faulty::new("sleep").args(rare).start().expect("the server starts");
+    let report = explained(&server, "/", &["-c", "4", "-n", "1000"]);
+    let texts: Vec<&str> =
+        report["slow_causes"].as_array().expect("causes").iter().filter_map(|c| c["text"].as_str()).collect();
+    eprintln!("{texts:#?}");
+    assert_eq!(report["slow_causes"][0]["part"], "wait_timer");
+    assert!(number(&report, "/slow_causes/0/share") > 0.5, "{texts:#?}");
+    // All ten of the thousand have slept, and none of the others.
+    assert!(number(&report, "/slow_parts_ns/wait_timer") >= 300e6, "{}", report["slow_parts_ns"]);
+    assert!(number(&report, "/median_parts_ns/wait_timer") < 1e6, "{}", report["median_parts_ns"]);
+    assert!(number(&report, "/slow_causes/0/excess_ns") > 0.95 * 300e6, "{texts:#?}");
+}
+
 /// A downstream on the same host is another process, `wait_process`; on another host it would be `wait_network`.
 #[test]
 fn a_slow_downstream_that_is_not_captured() {

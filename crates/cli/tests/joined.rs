@@ -167,6 +167,56 @@ fn our_own() {
     check(&server, true, "10", &["--pipeline", "4"]);
 }
 
+/// Classes are methods and path patterns: patterns of the user's first, then ids left out, a query never kept.
+#[test]
+fn classes_are_by_method_and_path() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let server = Faulty::new("plain").start().expect("the server starts");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let list = folder.path().join("urls.txt");
+    // Without weights they are asked in turn, so that the counts are known.
+    let asked = "/shop/shoes/buy?size=42\n/shop/hats/buy\n/shop/hats/red/buy\n/static/css/main.css\n\
+                 HEAD /static/app.js\nPOST /user/4711/orders\nPOST /user/12/orders\nPOST /user/me/orders\n\
+                 /blob/deadbeef0123\n/\n";
+    std::fs::write(&list, asked).expect("a list is written");
+    let list = list.to_str().expect("a readable path");
+    let run = folder.path().join("run");
+    let more = ["--urls", list, "-c", "4", "-n", "2000", "--group", "/shop/*/buy", "--group", "/static/**"];
+    let report = explain(&server.url("/"), server.port, &run, &more);
+    assert_eq!(number(&report, "/joined_fraction"), 1.0, "{}", report["unjoinable"]);
+    let classes = |report: &Value| -> Vec<(String, u64)> {
+        let told = report["transactions"].as_array().expect("classes");
+        let text = |class: &Value| class["name"].as_str().expect("a name").to_owned();
+        told.iter().map(|class| (text(class), class["count"].as_u64().expect("a count"))).collect()
+    };
+    let told = [
+        ("GET /shop/*/buy", 400),
+        ("POST /user/{id}/orders", 400),
+        ("GET /", 200),
+        ("GET /blob/{id}", 200),
+        ("GET /shop/hats/red/buy", 200),
+        ("GET /static/**", 200),
+        ("HEAD /static/**", 200),
+        ("POST /user/me/orders", 200),
+    ]
+    .map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(classes(&report), told);
+    for class in report["transactions"].as_array().expect("classes") {
+        let parts: f64 = class["parts_ns"].as_object().expect("parts").values().filter_map(Value::as_f64).sum();
+        let mean = number(class, "/response_ns/mean");
+        assert!((parts / mean - 1.0).abs() < 1e-3, "{class:#}");
+    }
+    // The same run is put into other classes without being made again, by the first pattern that fits.
+    let run = run.to_str().expect("a readable path");
+    let again = support::output(&["explain", "--json", run, "--group", "/user/**", "--group", "/**"]);
+    let again: Value = serde_json::from_slice(&again.stdout).expect("a report");
+    let told = [("GET /**", 1200), ("POST /user/**", 600), ("HEAD /**", 200)];
+    assert_eq!(classes(&again), told.map(|(name, count)| (name.to_owned(), count)));
+}
+
 /// Several generators may write to one run: their lanes and connections are told apart.
 #[test]
 fn two_generators_in_one_run() {

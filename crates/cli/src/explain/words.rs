@@ -140,4 +140,46 @@ mod tests {
         );
         assert_eq!(causes[1].part, "run");
     }
+
+    /// The slow ones run longer than the others, too, and all run longer than they wait for anything: only what sets the
+    /// slow ones apart is told, and who did it to them.
+    #[test]
+    fn what_sets_the_slow_ones_apart_is_told_largest_first() {
+        let labels = ["", "mysqld (11)", "backup (12)"].map(str::to_owned);
+        let piece = |part, detail, ns| Piece { part, detail, ns };
+        let mut fold = ResponseFold::new();
+        for _ in 0..98 {
+            fold.push(
+                1_000,
+                &[piece(Part::Run, 0, 800), piece(Part::WaitDisk, 1, 100), piece(Part::RequestTransit, 0, 100)],
+            );
+        }
+        for _ in 0..2 {
+            fold.push(
+                11_000,
+                &[
+                    piece(Part::Run, 0, 2_800),
+                    piece(Part::WaitDisk, 2, 8_100),
+                    piece(Part::RequestTransit, 0, 50),
+                    piece(Part::WaitLock, 0, 50),
+                ],
+            );
+        }
+        let told = slow_causes(&fold.slowest(0.02), &fold.rest(0.02), &labels);
+        let parts: Vec<&str> = told.iter().map(|cause| cause.part.as_str()).collect();
+        // What they have less of than the others, and what is too little to speak of, is no cause.
+        assert_eq!(parts, ["wait_disk", "run"]);
+        for (cause, excess_ns) in told.iter().zip([8_000.0, 2_000.0]) {
+            assert!((cause.excess_ns - excess_ns).abs() < 1e-6, "{cause:?}");
+            assert!((cause.share - excess_ns / 10_000.0).abs() < 1e-9, "{cause:?}");
+        }
+        assert_eq!(told[0].who[0].0, "backup (12)", "whom the slow ones waited for, not the others");
+        assert!(told[0].text.starts_with("80 % of the difference "), "{}", told[0].text);
+        assert!(
+            told[0].text.contains(": 8.10 us against 100 ns (wait_disk); with backup (12) 100 %"),
+            "{}",
+            told[0].text
+        );
+        assert!(told[1].text.contains(": 2.80 us against 800 ns (run)"), "{}", told[1].text);
+    }
 }

@@ -46,7 +46,8 @@ faults:
                            request takes, 20 of each 25 ms; pthread: a thread has the mutex
   storage HOW              each request reads what is not in memory: by faults of a mapped file
                            (fault), or past the page cache (direct)
-  sleep [--ms N] [--poll]  each request sleeps 5 ms, or polls nothing for so long
+  sleep [--ms N] [--poll] [--each N]
+                           each request, or each Nth, sleeps 5 ms, or polls nothing for so long
   downstream [--ms N]      each request asks a process named weir-downstream, which takes 10 ms
   herd FILE [--processes N]
                            50 processes named weir-herd are all woken for each connection; FILE
