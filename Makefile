@@ -15,7 +15,7 @@ export CARGO PREFIX DESTDIR WEIR
 .PHONY: help deps build-deps build demo demo-apache python arm-clients test lint bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
 
 help: ## Lists the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## Installs all Debian packages that are missing (as root or by sudo), and says what each is for.
 	@scripts/deps
