@@ -66,8 +66,9 @@ fn a_load_reports_what_was_done_in_json() {
 #[test]
 fn two_signals_at_once_are_one_wish() {
     let _turn = alone();
-    // A request is always under way, which the load waits for at its end: so the second signal finds it running.
-    let server = Faulty::new("sleep").args(["--ms", "300"]).start().expect("the server starts");
+    // The load waits at its end for the request under way, so that the second signal finds it running. A request is
+    // some 100 ms or more from its end both when the signals come and when `timeout` sends them.
+    let server = Faulty::new("sleep").args(["--ms", "350"]).start().expect("the server starts");
     let options = ["load", "--json", "-c", "1", "-d", "60s", &server.url("/")];
     let load = start(weir().args(options));
     once_under_way();
