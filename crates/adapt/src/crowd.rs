@@ -412,12 +412,12 @@ mod tests {
     fn what_lasts_becomes_the_usual_thing() {
         for (idle, intervals) in [(1, 3), (20, 22), (REMEMBERED, REMEMBERED / 2 + 2), (1000, REMEMBERED / 2 + 2)] {
             let mut crowd = Crowd::default();
-            (0..idle).for_each(|_| drop(asks(&mut crowd, (0, 1, 1), false)));
+            (0..idle).for_each(|_| assert_eq!(asks(&mut crowd, (0, 1, 1), false), Kind::Calm));
             // Twenty requests a second.
             assert_eq!(until_calm(&mut crowd, (200, 20, 10)), intervals, "after {idle}");
         }
         let mut crowd = Crowd::default();
-        (0..100).for_each(|_| drop(asks(&mut crowd, (500, 100, 50), false)));
+        (0..100).for_each(|_| assert_eq!(asks(&mut crowd, (500, 100, 50), false), Kind::Calm));
         // It grows by a tenth an interval to ten times of what it was: for a while it is more than twice the usual.
         let mut surges = 0;
         for interval in 0..25 {

@@ -206,9 +206,8 @@ impl Rule {
             assert!(fired.iter().all(|at_ms| holds(*at_ms)), "{}", why());
         }
         if self.every_ms == 0 {
-            let is_true = |at_ms: &u64| {
-                (at_ms.saturating_sub(self.for_ms)..=*at_ms).step_by(STEP_MS as usize).all(|look_ms| holds(look_ms))
-            };
+            let is_true =
+                |at_ms: &u64| (at_ms.saturating_sub(self.for_ms)..=*at_ms).step_by(STEP_MS as usize).all(holds);
             assert!(fired.iter().all(|at_ms| *at_ms >= self.for_ms && is_true(at_ms)), "not for so long: {}", why());
         }
         let apart_ms = self.cooldown_ms.max(self.every_ms.saturating_sub(EARLY_MS)).max(self.hold_ms);
