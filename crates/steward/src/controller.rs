@@ -5,12 +5,12 @@ use crate::atoms::{AtomReading, Atoms};
 use crate::clerk::Failing;
 use crate::clients::{self, ClientReading, Clients};
 use crate::environment::{
-    AllDropped, CrowdNow, Environment, ForecastNow, ReadingNow, RuleInForce, RuleName, ServerNow, Work,
+    AllDropped, CrowdNow, Environment, ForecastNow, ReadingNow, RuleInForce, RuleName, ServerNow, WaitNow, Work,
 };
 use crate::errands::{Errand, Errands};
 use crate::hands::{Hands, Standing};
 use crate::ledger::{Dropped, Taken};
-use crate::monitor::{Monitor, Readings};
+use crate::monitor::{Monitor, Readings, Wait};
 use crate::passed::PassedSessions;
 use crate::remark;
 use crate::rulebook::Rulebook;
@@ -108,7 +108,7 @@ impl Controller {
             latest: VecDeque::new(),
         };
         let rules = wait_for(&controller.shared.rules);
-        controller.atoms.ask(&rules.engine, controller.setup.tick_ms());
+        controller.atoms.ask(&rules.engine, controller.setup.tick_ms(), controller.setup.is_recorded);
         controller.clients.ask(&rules.engine, controller.setup.tick_ms());
         drop(rules);
         controller.begin_recording();
@@ -160,7 +160,7 @@ impl Controller {
         let number = rules.number + 1;
         let now_ms = self.shared.now_ms();
         *rules = Rulebook::new(engine, &self.setup.here, number, self.setup.tick_ms(), now_ms, self.setup.is_recorded);
-        self.atoms.ask(&rules.engine, self.setup.tick_ms());
+        self.atoms.ask(&rules.engine, self.setup.tick_ms(), self.setup.is_recorded);
         self.clients.ask(&rules.engine, self.setup.tick_ms());
         drop(rules);
         // Until they are published loops begin no session, as the numbers differ: what is forgotten is none of theirs.
@@ -225,7 +225,7 @@ impl Controller {
         let mut dropped = Dropped { undecided: self.shared.undecided.load(Ordering::Relaxed), ..Dropped::default() };
         for (number, ledger) in ledgers.iter().enumerate() {
             let mut open = ledger.wait();
-            open.take(&mut self.taken);
+            open.take(&mut self.taken, self.atoms.is_full());
             dropped.add(open.dropped());
             // Its loop waits for nobody, so it is closed before anything is made of it.
             drop(open);
@@ -265,6 +265,10 @@ impl Controller {
         }
         self.atom_readings = readings;
         self.tell_clients(seconds);
+        let mut rules = wait_for(&self.shared.rules);
+        let now_ms = self.shared.now_ms();
+        self.atoms.make_room(|path| rules.forget_atom(now_ms, path));
+        drop(rules);
         let mut rules = wait_for(&self.shared.rules);
         let now_ms = self.shared.now_ms();
         for (resource, value) in node {
@@ -490,6 +494,7 @@ impl Controller {
         for (_, name, rate_per_s) in clients::most(&self.client_readings, CLIENTS_SHOWN) {
             readings.push(reading(Resource::Rate, &format!("client {name}"), *rate_per_s));
         }
+        self.shown.waits = self.monitor.waits().iter().map(wait_now).collect();
         let shown = &mut self.shown;
         (shown.readings, shown.popular, shown.here) = (readings, popular, here.clone());
         (shown.at_unix_ms, shown.refused) = (now_ms, self.atoms.refused);
@@ -535,6 +540,13 @@ fn reading(resource: Resource, of: &str, value: f64) -> ReadingNow {
         value,
         shown: dimension.show(value),
     }
+}
+
+fn wait_now(wait: &Wait) -> WaitNow {
+    let Wait { part, wait_s, queue } = *wait;
+    let (each, all) = (Resource::Wait.dimension().show(wait_s), Resource::Queue.dimension().show(queue));
+    let shown = format!("{each}, {all}");
+    WaitNow { part: part.name().to_owned(), words: part.words().to_owned(), wait_s, queue, shown }
 }
 
 fn forecast(now: weir_adapt::ForecastNow) -> ForecastNow {
