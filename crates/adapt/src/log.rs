@@ -15,6 +15,7 @@
 //! {"at_ms":9100,"begin":18,"atom":"/v/film","client":"192.0.2.7"}
 //! {"at_ms":9400,"gone":"192.0.2.7"}
 //! {"at_ms":9000,"read":"rate","unit":"rps","node":"n1","season":{...}}
+//! {"at_ms":9400,"atom":"/news/a.html","gone":"atom"}
 //! {"at_ms":9500,"down":"n2"}
 //! {"at_ms":9700,"up":"n2"}
 //! {"at_ms":10000,"passed":38,"atom":"/v/film","bandwidth":"900kbps"}
@@ -40,6 +41,8 @@ pub const LINE_BYTES_MAX: usize = 8192;
 /// Times are below this, some 8,900 years of milliseconds.
 const AT_MS_END: u64 = 1 << 48;
 const FORMAT: &str = "weir-readings";
+/// What is gone where it is no client: no address is this.
+const GONE_ATOM: &str = "atom";
 
 /// What holds for a part of a recording: from its line up to that of the next one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,6 +150,11 @@ pub enum Recorded {
     Gone {
         /// Its name.
         client: String,
+    },
+    /// An atom is forgotten, and begins anew if it is asked for again.
+    GoneAtom {
+        /// Its path.
+        atom: String,
     },
     /// So many sessions began and ended alike since the last tick, and nothing was decided for the first of them.
     Passed {
@@ -392,6 +400,9 @@ pub fn parse_entry(line: &str) -> Result<Entry, String> {
             (None, Some(session), None, None, None, None, None, (None, None)) => Recorded::Start { session },
             (None, None, Some(session), None, None, None, None, (None, None)) => Recorded::End { session },
             (None, None, None, Some(client), None, None, None, (None, None)) => Recorded::Gone { client },
+            (None, None, None, Some(gone), None, None, None, (Some(atom), None)) if gone == GONE_ATOM => {
+                Recorded::GoneAtom { atom }
+            }
             (None, None, None, None, Some(name), None, None, (None, None)) => Recorded::Node { name, up: false },
             (None, None, None, None, None, Some(name), None, (None, None)) => Recorded::Node { name, up: true },
             (None, None, None, None, None, None, Some(true), (None, None)) => Recorded::Tick,
@@ -472,6 +483,9 @@ impl Entry {
                 (line.begin, line.atom, line.client) = (Some(*session), Some(atom.clone()), client.clone());
             }
             Recorded::Gone { client } => line.gone = Some(client.clone()),
+            Recorded::GoneAtom { atom } => {
+                (line.gone, line.atom) = (Some(GONE_ATOM.to_owned()), Some(atom.clone()));
+            }
             Recorded::Passed { sessions, atom, bandwidth_bps, rtt_s } => {
                 (line.passed, line.atom) = (Some(*sessions), Some(atom.clone()));
                 line.bandwidth = bandwidth_bps.map(|value| in_unit(Resource::Bandwidth, value));
@@ -501,6 +515,7 @@ mod tests {
             r#"{"at_ms":1,"begin":17,"atom":"/v","client":"2001:db8::/64"}"#,
             r#"{"at_ms":1,"read":"rate","client":"192.0.2.7","value":"90.5rps"}"#,
             r#"{"at_ms":1,"gone":"192.0.2.7"}"#,
+            r#"{"at_ms":1,"atom":"/a","gone":"atom"}"#,
             r#"{"at_ms":1,"start":17}"#,
             r#"{"at_ms":1,"look":17}"#,
             r#"{"at_ms":1,"end":17}"#,
@@ -533,6 +548,7 @@ mod tests {
             (r#"{"at_ms":1,"read":"rate","client":"a","session":1,"value":"5rps"}"#, "one of node, atom, session"),
             (r#"{"at_ms":1,"end":5,"client":"a"}"#, "a line is one of"),
             (r#"{"at_ms":1,"gone":"a","client":"a"}"#, "a line is one of"),
+            (r#"{"at_ms":1,"gone":"a","atom":"/a"}"#, "a line is one of"),
             (r#"{"at_ms":1,"read":"cpu","node":"n"}"#, "no value"),
             (r#"{"at_ms":999999999999999,"tick":true}"#, "too large"),
             (r#"{"at_ms":1,"tock":true}"#, "unknown field"),

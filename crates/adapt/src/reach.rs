@@ -68,7 +68,11 @@ impl Policy {
     /// Rules that ask for more copies or nodes, or give nodes back.
     pub fn asks_for_nodes(&self) -> Vec<Elsewhere> {
         self.rules_that(|act| {
-            matches!(act, Act::Replicate { .. } | Act::Spread { .. } | Act::Grow { .. } | Act::Shrink { .. })
+            // One copy is here: it is kept in memory, and no other node is asked for.
+            matches!(
+                act,
+                Act::Replicate { copies: 2.., .. } | Act::Spread { .. } | Act::Grow { .. } | Act::Shrink { .. }
+            )
         })
     }
 
@@ -99,6 +103,14 @@ mod tests {
         assert!(!policy.decides_for_sessions(pattern("/c/d").expect("a pattern")));
         assert_eq!((pattern("/d"), policy.pool_nodes("main"), policy.pool_nodes("x")), (None, Some(2), None));
         assert!(policy.asks_for_nodes().is_empty());
+        let copies = |number: u32| {
+            let text = format!(
+                "pool main = {{ n1, n2 }};\natom \"/a\" {{ rule keep: every 5s if cpu > 90% then replicate to {number} on main hold 5s; }}"
+            );
+            let (policy, _) = Policy::read("x.policy", &text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+            policy.asks_for_nodes().len()
+        };
+        assert_eq!([copies(1), copies(2)], [0, 1], "one copy is here");
         assert!(policy.has_in_pools("n2") && !policy.has_in_pools("n3"));
     }
 }

@@ -173,6 +173,7 @@ impl Replay {
                 }
             }
             Recorded::Gone { client } => self.gone(*at_ms, client),
+            Recorded::GoneAtom { atom } => self.gone_atom(*at_ms, atom),
             Recorded::Start { session } => {
                 self.begun.retain(|begun| begun != session);
                 self.engine.start(*at_ms, *session, &mut self.state, decisions);
@@ -204,6 +205,19 @@ impl Replay {
         {
             let (resource, of) = (Resource::Rate, Of::Client(id));
             engine.read(at_ms, &[Reading { resource, of, value: 0.0, at_ms, valid_ms: GONE_VALID_MS }], state);
+        }
+    }
+
+    /// The same of an atom.
+    fn gone_atom(&mut self, at_ms: u64, path: &str) {
+        let Self { engine, state, .. } = self;
+        if !engine.forget_atom(state, path)
+            && let Some(id) = state.known_atom(path)
+        {
+            for resource in [Resource::Rate, Resource::Errors, Resource::ErrorShare, Resource::Active] {
+                let of = Of::Atom(id);
+                engine.read(at_ms, &[Reading { resource, of, value: 0.0, at_ms, valid_ms: GONE_VALID_MS }], state);
+            }
         }
     }
 

@@ -77,6 +77,11 @@ impl Sketch {
         self.order.iter().rev().take(count).map(|&(_, number)| self.held[number as usize].clone()).collect()
     }
 
+    /// How many times texts came, of all.
+    pub fn count(&self) -> u64 {
+        self.sum
+    }
+
     /// The largest error that a count can have.
     pub fn error_max(&self) -> u64 {
         self.sum / self.places as u64

@@ -31,6 +31,9 @@ pub struct State {
     /// Of each atom, when one of its rules is to be looked at next: beside the atoms, as each tick goes over all of them.
     pub(crate) atoms_due_ms: Vec<u64>,
     atom_numbers: FxHashMap<String, u32>,
+    /// Places of atoms that were forgotten.
+    #[serde(default)]
+    free_atoms: Vec<u32>,
     pub(crate) sessions: Vec<Option<Session>>,
     free_sessions: Vec<u32>,
     session_numbers: FxHashMap<u64, u32>,
@@ -103,6 +106,9 @@ pub(crate) struct Atom {
     pub(crate) path: String,
     pub(crate) block: Option<u32>,
     slots: Slots,
+    /// How many sessions are of it.
+    #[serde(default)]
+    sessions: u32,
     /// Of the block's rules for atoms, in their order.
     pub(crate) instances: Vec<Instance>,
     pub(crate) in_force: InForce,
@@ -179,6 +185,14 @@ pub(crate) struct Past {
     pub(crate) rest_ms: Option<u64>,
     /// Its firings within the time of its limit.
     pub(crate) fired: VecDeque<u64>,
+}
+
+impl Atom {
+    /// One of which nothing is known.
+    fn new(path: &str) -> Self {
+        let (slots, in_force) = (Slots::default(), InForce::default());
+        Self { path: path.to_owned(), block: None, slots, sessions: 0, instances: Vec::new(), in_force }
+    }
 }
 
 impl Past {
@@ -335,6 +349,7 @@ impl State {
             atoms: Vec::new(),
             atoms_due_ms: Vec::new(),
             atom_numbers: FxHashMap::default(),
+            free_atoms: Vec::new(),
             sessions: Vec::new(),
             free_sessions: Vec::new(),
             session_numbers: FxHashMap::default(),
@@ -378,7 +393,7 @@ impl State {
 
     /// How many atoms there are.
     pub fn atoms(&self) -> usize {
-        self.atoms.len()
+        self.atom_numbers.len()
     }
 
     pub(crate) fn node(&mut self, name: &str) -> Option<NodeId> {
@@ -399,17 +414,45 @@ impl State {
         if let Some(number) = self.atom_numbers.get(path) {
             return Some((AtomId(*number), false));
         }
-        if self.atoms.len() >= ATOMS_MAX {
+        if self.atom_numbers.len() >= ATOMS_MAX {
             self.counts.atoms_refused += 1;
             return None;
         }
-        let number = self.atoms.len() as u32;
-        let (slots, in_force) = (Slots::default(), InForce::default());
-        self.atoms.push(Atom { path: path.to_owned(), block: None, slots, instances: Vec::new(), in_force });
-        // Until it is known what rules there are for it.
-        self.atoms_due_ms.push(u64::MAX);
+        let atom = Atom::new(path);
+        // Until it is known what rules there are for it, it is never due.
+        let number = match self.free_atoms.pop() {
+            Some(number) => {
+                self.atoms[number as usize] = atom;
+                self.atoms_due_ms[number as usize] = u64::MAX;
+                number
+            }
+            None => {
+                self.atoms.push(atom);
+                self.atoms_due_ms.push(u64::MAX);
+                self.atoms.len() as u32 - 1
+            }
+        };
         self.atom_numbers.insert(path.to_owned(), number);
         Some((AtomId(number), true))
+    }
+
+    /// Forgets an atom; `false`: there is none of the path, or a rule is active for it, or a session is of it.
+    pub(crate) fn forget_atom(&mut self, path: &str) -> bool {
+        let Some(number) = self.atom_numbers.get(path).copied() else { return false };
+        let atom = &mut self.atoms[number as usize];
+        if atom.sessions > 0 || atom.in_force != InForce::default() || atom.instances.iter().any(Instance::is_active) {
+            return false;
+        }
+        let Atom { slots, .. } = std::mem::replace(atom, Atom::new(""));
+        self.store.remove(&slots);
+        self.atoms_due_ms[number as usize] = u64::MAX;
+        self.free_atoms.push(number);
+        self.atom_numbers.remove(path).is_some()
+    }
+
+    /// The number of an atom that is known.
+    pub(crate) fn known_atom(&self, path: &str) -> Option<AtomId> {
+        self.atom_numbers.get(path).copied().map(AtomId)
     }
 
     /// The number of a client by its name; a new one gets what `parts` makes.
@@ -474,6 +517,9 @@ impl State {
             }
         };
         self.session_numbers.insert(number, slot);
+        if let Some(atom) = self.atoms.get_mut(atom.0 as usize) {
+            atom.sessions += 1;
+        }
         true
     }
 
@@ -481,6 +527,9 @@ impl State {
         let Some(slot) = self.session_numbers.remove(&number) else { return };
         if let Some(session) = self.sessions[slot as usize].take() {
             self.store.remove(&session.slots);
+            if let Some(atom) = self.atoms.get_mut(session.atom.0 as usize) {
+                atom.sessions = atom.sessions.saturating_sub(1);
+            }
         }
         self.free_sessions.push(slot);
     }

@@ -186,6 +186,14 @@ fn in_words(environment: &Value, decisions: usize) -> String {
     }
     section(
         &mut out,
+        "waits",
+        list("/waits").iter().map(|wait| {
+            let (part, shown, words) = (text(wait, "/part"), text(wait, "/shown"), text(wait, "/words"));
+            format!("{part:<14} {shown:<24} {words}")
+        }),
+    );
+    section(
+        &mut out,
         "forecasts",
         list("/forecasts").iter().map(|forecast| {
             let of = forecast["atom"].as_str().map_or_else(String::new, |atom| format!(" of {atom}"));

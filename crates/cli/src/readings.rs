@@ -6,6 +6,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use weir_adapt::log;
 
+/// What a directory has them in.
+pub(crate) const READINGS: &str = "readings.jsonl";
+
 /// The whole lines of a file, each within its bound.
 pub(crate) struct Lines {
     pub(crate) path: PathBuf,
@@ -17,7 +20,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        let path = if path.is_dir() { path.join("readings.jsonl") } else { path.to_owned() };
+        let path = if path.is_dir() { path.join(READINGS) } else { path.to_owned() };
         let file = File::open(&path).with_context(|| path.display().to_string())?;
         Ok(Self { path, from: BufReader::new(file), number: 0, is_cut: false })
     }

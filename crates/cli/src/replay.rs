@@ -1,6 +1,7 @@
 //! The `weir replay` command: the decisions that rules would have made on recorded readings.
 
-use crate::readings::Lines;
+use crate::decisions::Meanwhile;
+use crate::readings::{Lines, READINGS};
 use crate::{check, output, units};
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -13,8 +14,11 @@ const EXAMPLES: &str = "\
 Examples:
   weir replay flood.policy readings.jsonl
       what these rules would have done, when, and on which readings
-  weir replay --all flood.policy weir-runs/0007
-      also when a rule did not fire, and why: of a run's directory
+  weir replay --all flood.policy readings.jsonl
+      also when a rule did not fire, and why
+  weir replay flood.policy weir-runs/0007 --decisions log.jsonl
+      what they would have done while that run was recorded, on what the server
+      wrote down meanwhile (weir serve --decisions log.jsonl)
   weir replay --forecast robust flood.policy readings.jsonl
       the same with forecasts that a few wild values do not turn
   weir replay --json flood.policy readings.jsonl | jq 'select(.rule)'
@@ -43,9 +47,15 @@ pub(crate) struct Args {
     #[arg(value_name = "POLICY")]
     policy: PathBuf,
 
-    /// The readings, or a directory with a readings.jsonl; of a recording in several files all of them, the oldest first
+    /// The readings, or a directory with a readings.jsonl; of a recording in several files all of them, the oldest first.
+    /// With --decisions a run's directory
     #[arg(value_name = "READINGS", required = true)]
     readings: Vec<PathBuf>,
+
+    /// What `weir serve --decisions FILE` wrote down while the run was recorded: of FILE, and of FILE.1 and older ones,
+    /// what it needs. The rules are told all of it up to the run's end; what they decide meanwhile is shown
+    #[arg(long, value_name = "FILE")]
+    decisions: Option<PathBuf>,
 
     /// The node that decides, in place of the one that the readings name
     #[arg(long, value_name = "NODE")]
@@ -137,8 +147,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let mut told = Telling::new(args, policy);
-    for path in &args.readings {
+    let meanwhile = match (&args.decisions, &args.readings[..]) {
+        (Some(log), [run]) => Some(Meanwhile::of(run, log)?),
+        (Some(_), _) => bail!("--decisions is for one run; give its directory alone"),
+        (None, all) => {
+            if let Some(run) = all.iter().find(|one| one.is_dir() && !one.join(READINGS).exists()) {
+                bail!(
+                    "{} has no {READINGS}; of a run say by --decisions FILE what the server wrote down meanwhile (weir \
+                     serve --decisions FILE)",
+                    run.display()
+                );
+            }
+            None
+        }
+    };
+    let files = meanwhile.as_ref().map_or(args.readings.clone(), |meanwhile| meanwhile.files.clone());
+    let mut told = Telling::new(args, policy, meanwhile);
+    for path in &files {
         if !told.file(path)? {
             return Ok(ExitCode::SUCCESS);
         }
@@ -152,6 +177,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// All parts of a recording, one after the other, and what is told of them.
 struct Telling<'a> {
     args: &'a Args,
+    /// The run whose time counts, where it is of one.
+    meanwhile: Option<Meanwhile>,
     policy: Policy,
     rules: Vec<OfRule>,
     /// The part that is told now, with its header.
@@ -171,10 +198,11 @@ struct Telling<'a> {
 }
 
 impl<'a> Telling<'a> {
-    fn new(args: &'a Args, policy: Policy) -> Self {
+    fn new(args: &'a Args, policy: Policy, meanwhile: Option<Meanwhile>) -> Self {
         let of = |(name, line): (&str, usize)| OfRule { name: name.to_owned(), line, ..OfRule::default() };
         Self {
             args,
+            meanwhile,
             rules: policy.names().map(of).collect(),
             policy,
             part: None,
@@ -203,7 +231,10 @@ impl<'a> Telling<'a> {
                 continue;
             }
             let entry = log::parse_entry(&line).map_err(|wrong| lines.wrong(&wrong))?;
-            let Some((replay, _)) = &mut self.part else { continue };
+            let Some((replay, header)) = &mut self.part else { continue };
+            if self.meanwhile.as_ref().is_some_and(|run| run.is_over(header.clock.as_ref(), entry.at_ms)) {
+                continue;
+            }
             replay.entry(&entry, &mut self.decisions).map_err(|wrong| lines.wrong(&wrong))?;
             if !self.tell()? {
                 return Ok(false);
@@ -276,7 +307,12 @@ impl<'a> Telling<'a> {
     /// Tells decisions as they come, so that any number of them takes no memory; `false` = nobody reads any more.
     fn tell(&mut self) -> anyhow::Result<bool> {
         let began_ms = self.part.as_ref().and_then(|(replay, _)| replay.told().first_ms).unwrap_or(0);
+        let clock = self.part.as_ref().and_then(|(_, header)| header.clock.as_ref());
         for decision in self.decisions.drain(..) {
+            // What came before it has made the rules what they were at its beginning.
+            if self.meanwhile.as_ref().is_some_and(|run| !run.holds(clock, decision.at_ms)) {
+                continue;
+            }
             let rule = |rule: &&mut OfRule| rule.line == decision.line && rule.name == decision.rule;
             if let Some(rule) = self.rules.iter_mut().find(rule) {
                 let count = match decision.outcome {
@@ -335,6 +371,10 @@ impl<'a> Telling<'a> {
             text += &format!(
                 "{name:<16}{line:>6}{fired:>9}{released:>10}{superseded:>12}{unknown:>9}{outranked:>11}{limited:>9}{cooling:>9}\n"
             );
+        }
+        if self.meanwhile.is_some() {
+            text +=
+                "decisions are those of the run's time; lines and ticks are told from the recording's beginning on\n";
         }
         text += &self.compared();
         for path in &self.cut {

@@ -18,7 +18,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("python", &["load", "measure"]),
     ("capture", &["trace", "wire"]),
     ("server", &["arm"]),
-    ("steward", &["adapt", "server", "store"]),
+    // What rules read is reckoned and named as what reports show.
+    ("steward", &["adapt", "measure", "server", "store"]),
     ("session", &[]),
     ("adapt", &[]),
     ("compare", &["measure", "report"]),

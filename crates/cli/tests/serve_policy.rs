@@ -349,6 +349,25 @@ fn more_copies_are_loops_of_the_reserve_until_they_are_given_back() {
 }
 
 #[test]
+fn one_copy_is_kept_in_memory_and_needs_no_reserve() {
+    let _turn = alone();
+    let policy = "pool main = { n1, n2 };\n\
+        atom \"/news/*\" { rule keep: during if rate@atom > 5rps then replicate to 1 on main until rate@atom < 1rps; }\n";
+    let (_kept, folder) = folder(policy);
+    let args = ["--policy", "flood.policy", "--node", "n1", "--loops", "1"];
+    let served = serve(&folder, &args, "site");
+    let pinned =
+        || metrics(&folder).lines().find_map(|line| line.strip_prefix("weir_cache_pinned_entries ")?.parse().ok());
+    wait_for(|| {
+        statuses(served.port, "/news/a.html", 40);
+        (pinned() == Some(1)).then_some(())
+    });
+    environment(&folder, |shown| in_force(shown) == 0 && shown["work"]["loops_more"] == 0);
+    wait_for(|| (pinned() == Some(0)).then_some(()));
+    end(served);
+}
+
+#[test]
 fn a_configuration_names_its_policy_which_is_checked_with_it() {
     let _turn = alone();
     let (_kept, folder) = folder(SHED);

@@ -1,8 +1,12 @@
 //! What a server counts: everything that it did, and everything that it dropped.
 
 use crate::census::{Board, Census, State};
+use crate::clock;
+use crate::rounds::{WaitCounters, Waits};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+const NS_PER_MS: u64 = 1_000_000;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -14,6 +18,8 @@ macro_rules! counters {
             $(pub(crate) $name: Counter,)*
             /// What there is at the moment.
             pub(crate) board: Board,
+            /// What requests have waited for.
+            pub(crate) waits: WaitCounters,
         }
 
         /// A sum over all loops, as of the moment it was read; every count only grows.
@@ -225,6 +231,20 @@ impl Counters {
         let connections = census.states[State::Sending as usize] + census.states[State::Password as usize];
         let streams = census.http2_streams + census.http3_streams;
         connections.max(streams)
+    }
+
+    /// What requests have waited for so far.
+    #[must_use]
+    pub fn waits(&self) -> Waits {
+        let now_ms = clock::now_ms();
+        let mut sum = Waits::default();
+        for of_loop in self.0.iter() {
+            let waits = &of_loop.waits;
+            sum.queued_ns = sum.queued_ns.saturating_add(waits.queued_ns.read());
+            sum.looked_ns = sum.looked_ns.saturating_add(waits.looked_ns.read());
+            sum.parked_ns = sum.parked_ns.saturating_add(waits.parked_ms(now_ms).saturating_mul(NS_PER_MS));
+        }
+        sum
     }
 
     /// What all loops have at the moment.

@@ -13,7 +13,8 @@ use crate::epoll::{self, Epoll, Interest, Readiness, Waker};
 use crate::listen::Listener;
 use crate::per_address::PerAddress;
 use crate::quic;
-use crate::ring::REQUESTS_BEFORE_JOINING;
+use crate::ring::{REQUESTS_BEFORE_JOINING, Ring};
+use crate::rounds::Rounds;
 use crate::slab::Slab;
 use crate::throttle::Asker;
 use crate::tls::Session;
@@ -83,6 +84,8 @@ pub(crate) struct EventLoop {
     is_counted: bool,
     stop_deadline_ms: u64,
     post: Post,
+    /// How long requests wait for a turn, where somebody may ask.
+    rounds: Option<Rounds>,
 }
 
 /// Whether there is room for a connection.
@@ -137,7 +140,7 @@ impl EventLoop {
         tls: Option<Arc<rustls::ServerConfig>>,
         bench: Workbench,
         open: Arc<Open>,
-        post: Post,
+        (post, rounds): (Post, Option<Rounds>),
     ) -> Self {
         Self {
             epoll,
@@ -156,6 +159,7 @@ impl EventLoop {
             is_counted: false,
             stop_deadline_ms: u64::MAX,
             post,
+            rounds,
         }
     }
 
@@ -174,8 +178,10 @@ impl EventLoop {
         let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         while !(self.bench.stopping && self.is_empty()) || self.post.is_leaving() {
             let timeout_ms = self.timeout_ms();
-            let count = self.wait(&mut events, timeout_ms)?;
-            let receptions = self.receptions();
+            let (count, receptions) = match self.rounds {
+                None => (self.wait(&mut events, timeout_ms)?, self.receptions()),
+                Some(_) => self.begin_round(&mut events, timeout_ms)?,
+            };
             self.bench.clock.tick();
             self.is_counted &= count + receptions == 0;
             // First of all: a listening socket that is still listed from before stands ahead of a change, and the
@@ -225,6 +231,42 @@ impl EventLoop {
             self.bench.counts().log_dropped.add_shared(log.finish());
         }
         Ok(())
+    }
+
+    /// Waits, and notes when the round begins.
+    #[inline]
+    fn begin_round(&mut self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<(usize, usize)> {
+        if let Some(throttles) = &self.bench.throttles {
+            self.bench.counts().waits.park(throttles.waiting(), self.bench.clock.now_ms);
+        }
+        let is_timed = self.rounds.as_ref().is_some_and(Rounds::is_timed);
+        let first = if is_timed { self.end_round(events, timeout_ms)? } else { None };
+        let found = first.is_some();
+        let count = match first {
+            Some(count) => count,
+            None => self.wait(events, timeout_ms)?,
+        };
+        let receptions = self.receptions();
+        if let Some(rounds) = &mut self.rounds
+            && !rounds.passes(count + receptions)
+        {
+            rounds.begin(count + receptions, found, &self.bench.counters.0[self.bench.index]);
+        }
+        Ok((count, receptions))
+    }
+
+    /// Notes when a round ends; how many events epoll has where something has come before that, and is not waited for.
+    #[inline(never)]
+    fn end_round(&mut self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<Option<usize>> {
+        let Some(rounds) = &mut self.rounds else { return Ok(None) };
+        rounds.end(&self.bench.counters.0[self.bench.index]);
+        if !rounds.asks_first() {
+            return Ok(None);
+        }
+        let count = self.wait(events, 0)?;
+        // What a socket did not take of what was sent is no request, and is gone on with first.
+        let has_news = self.bench.ring.as_ref().is_some_and(Ring::has_news);
+        Ok((count + self.receptions() > 0 || timeout_ms == 0 || has_news).then_some(count))
     }
 
     /// Takes up what other threads have for this loop.

@@ -103,6 +103,7 @@ mod response;
 mod resume;
 mod ring;
 mod root;
+mod rounds;
 mod send;
 mod server;
 mod shelf;
@@ -140,5 +141,6 @@ pub use options::{
 pub use reload::Reloader;
 pub use response::{AtomId, Digest, Part, Piece, Response, Variant};
 pub use resume::{Resumed, Resumer, Unfinished};
+pub use rounds::Waits;
 pub use server::Server;
 pub use throttle::Throttle;

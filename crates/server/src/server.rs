@@ -24,6 +24,7 @@ use crate::quic::{self, QuicSocket};
 use crate::reload::{Reloader, Reloads};
 use crate::ring::{self, Ring};
 use crate::root::Root;
+use crate::rounds::Rounds;
 use crate::shelf::Shelf;
 use crate::site::{Share, Site};
 use crate::throttle::Throttles;
@@ -518,7 +519,8 @@ impl Start {
         bench.ring = self.ring;
         let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, index, options.loops);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
-        let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, bench, Arc::clone(open), self.post);
+        let post = (self.post, options.adviser.is_some().then(Rounds::default));
+        let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, bench, Arc::clone(open), post);
         event_loop.run(&self.waker, stopping)
     }
 }

@@ -273,6 +273,11 @@ impl Throttles {
         turns
     }
 
+    /// Requests of this loop that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
     /// Whether somebody of this loop waits.
     pub(crate) fn has_waiting(&self) -> bool {
         self.waiting > 0 || !self.released.is_empty()

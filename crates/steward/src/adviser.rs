@@ -368,7 +368,7 @@ impl Shared {
         let Question { path, client, connection, remembered, link, .. } = *question;
         let find = || published.policy.pattern_of(path);
         let (place, pattern) = ledger.place(path, remembered, published.number, find);
-        advice.remember = Ledger::known(place);
+        advice.remember = ledger.known(place);
         let Some(pattern) = pattern else { return };
         let (client, network) = identity(client);
         let refused = published.refused(path, pattern, client);

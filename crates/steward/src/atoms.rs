@@ -9,7 +9,12 @@ use weir_adapt::{Engine, Resource, Sketch, Where};
 
 /// Atoms that are followed one by one, of all loops.
 const ATOMS_MAX: usize = PATHS_MAX;
+/// Quiet atoms that a tick looks at and forgets at most, where there is little room left for others.
+const SOUGHT_MAX: usize = 2048;
+const FREED_MAX: usize = 256;
 /// What is measured of an atom.
+/// What is told of an atom where it is written down, whoever asks: other rules may.
+const WRITTEN: [Resource; 4] = [Resource::Rate, Resource::Errors, Resource::Active, Resource::Wait];
 const MEASURED: [Resource; 6] =
     [Resource::Rate, Resource::Errors, Resource::ErrorShare, Resource::Active, Resource::Wait, Resource::Queue];
 /// Ticks for which an atom is told of after the last window that some rule has of it.
@@ -18,12 +23,17 @@ const TICKS_AFTER: u64 = 3;
 const QUIET_VALID_MS: u64 = 24 * 3600 * 1000;
 
 /// All atoms.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Atoms {
     all: Vec<Atom>,
     numbers: FxHashMap<Arc<str>, u32>,
-    /// Of each ledger, by its places: the number here, and what was under way.
-    places: Vec<Vec<(u32, u32)>>,
+    /// As many as there is room for.
+    atoms_max: usize,
+    /// Of each ledger, by its places.
+    places: Vec<Vec<Place>>,
+    /// Numbers that were given up, and where the next of them is looked for.
+    free: Vec<u32>,
+    hand: usize,
     /// Those that are told of at each tick.
     lively: Vec<u32>,
     /// What some rule asks for.
@@ -34,9 +44,21 @@ pub(crate) struct Atoms {
     pub(crate) dropped: u64,
 }
 
+/// A place of a ledger.
+#[derive(Debug)]
+struct Place {
+    path: Arc<str>,
+    /// The number here, and which of those that have had it; `u32::MAX`: there was no room.
+    atom: (u32, u32),
+    /// What was under way.
+    under_way: u32,
+}
+
 #[derive(Debug)]
 struct Atom {
     path: Arc<str>,
+    /// Which of those that have had this number.
+    generation: u32,
     requests: u64,
     refused: u64,
     failed: u64,
@@ -51,16 +73,41 @@ struct Atom {
 /// A reading of an atom: of which, what, the value, and how long it holds if not as others do.
 pub(crate) type AtomReading = (u32, Resource, f64, Option<u64>);
 
+impl Default for Atoms {
+    fn default() -> Self {
+        Self {
+            all: Vec::new(),
+            numbers: FxHashMap::default(),
+            atoms_max: ATOMS_MAX,
+            places: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            lively: Vec::new(),
+            asked: Vec::new(),
+            quiet_after: 0,
+            refused: 0,
+            dropped: 0,
+        }
+    }
+}
+
 impl Atoms {
     /// Other rules ask for other readings.
-    pub(crate) fn ask(&mut self, engine: &Engine, tick_ms: u64) {
+    pub(crate) fn ask(&mut self, engine: &Engine, tick_ms: u64, is_recorded: bool) {
         let asked = MEASURED.map(|resource| (resource, engine.window_ms(resource, Where::Atom)));
-        self.asked = asked.iter().filter_map(|(resource, window_ms)| window_ms.map(|_| *resource)).collect();
+        let is_told = |(resource, window_ms): &(Resource, Option<u64>)| {
+            (window_ms.is_some() || (is_recorded && WRITTEN.contains(resource))).then_some(*resource)
+        };
+        self.asked = asked.iter().filter_map(is_told).collect();
         let longest_ms = asked.iter().filter_map(|(_, window_ms)| *window_ms).max().unwrap_or(0);
         self.quiet_after = longest_ms.div_ceil(tick_ms) + TICKS_AFTER;
         // They are told of anew.
-        self.lively = (0..self.all.len() as u32).collect();
-        self.all.iter_mut().for_each(|atom| (atom.quiet_ticks, atom.is_lively) = (0, true));
+        self.lively = self.numbers.values().copied().collect();
+        self.lively.sort_unstable();
+        for number in &self.lively {
+            let atom = &mut self.all[*number as usize];
+            (atom.quiet_ticks, atom.is_lively) = (0, true);
+        }
     }
 
     /// Adds what a loop has seen: the one of this number.
@@ -68,16 +115,38 @@ impl Atoms {
         while self.places.len() <= number {
             self.places.push(Vec::new());
         }
-        for path in &taken.paths {
-            let atom = self.number_of(path);
-            self.places[number].push((atom, 0));
-        }
-        for (place, tally, under_way) in &taken.tallies {
-            let (atom, before) = &mut self.places[number][*place as usize];
-            if tally.requests > 0 {
-                crowd.asked(u64::from(*atom), tally.requests);
+        for (at, path) in &taken.paths {
+            let place = Place { path: Arc::clone(path), atom: self.number_of(path), under_way: 0 };
+            let places = &mut self.places[number];
+            // A new one is the next one, or another path had it.
+            match places.get_mut(*at as usize) {
+                Some(before) => *before = place,
+                None => places.push(place),
             }
-            let Some(known) = self.all.get_mut(*atom as usize) else { continue };
+        }
+        for (path, requests) in &taken.placeless {
+            popular.push(path, *requests);
+        }
+        for (at, tally, under_way) in &taken.tallies {
+            let Some(Place { path, atom: (atom, generation), .. }) = self.places[number].get(*at as usize) else {
+                continue;
+            };
+            let (mut atom, generation) = (*atom, *generation);
+            if self.all.get(atom as usize).is_none_or(|known| known.generation != generation) {
+                // There was no room for it, or it was forgotten meanwhile.
+                let path = Arc::clone(path);
+                let place = Place { atom: self.number_of(&path), under_way: 0, path };
+                atom = place.atom.0;
+                self.places[number][*at as usize] = place;
+            }
+            let before = &mut self.places[number][*at as usize].under_way;
+            if tally.requests > 0 {
+                crowd.asked(u64::from(atom), tally.requests);
+            }
+            let Some(known) = self.all.get_mut(atom as usize) else {
+                popular.push(&self.places[number][*at as usize].path, tally.requests);
+                continue;
+            };
             known.requests += tally.requests;
             known.refused += tally.refused;
             known.failed += tally.failed;
@@ -86,7 +155,7 @@ impl Atoms {
             known.under_way = (known.under_way + under_way).saturating_sub(std::mem::replace(before, *under_way));
             known.quiet_ticks = 0;
             if !std::mem::replace(&mut known.is_lively, true) {
-                self.lively.push(*atom);
+                self.lively.push(atom);
             }
             popular.push(&known.path, tally.requests);
         }
@@ -94,31 +163,77 @@ impl Atoms {
         crowd.passed_over(taken.fileless, taken.clientless);
     }
 
-    fn number_of(&mut self, path: &Arc<str>) -> u32 {
+    /// The number of an atom, and which of those that have had it; `u32::MAX`: there is no room for it.
+    fn number_of(&mut self, path: &Arc<str>) -> (u32, u32) {
         if let Some(number) = self.numbers.get(path) {
-            return *number;
+            return (*number, self.all[*number as usize].generation);
         }
-        if self.all.len() >= ATOMS_MAX {
+        if self.all.len() >= self.atoms_max && self.free.is_empty() {
             self.dropped += 1;
-            return u32::MAX;
+            return (u32::MAX, 0);
         }
-        let number = self.all.len() as u32;
-        let path = Arc::clone(path);
-        self.numbers.insert(Arc::clone(&path), number);
-        let (requests, refused, failed, waited_ns) = (0, 0, 0, 0);
-        self.all.push(Atom {
-            path,
-            requests,
-            refused,
-            failed,
-            waited_ns,
+        let mut atom = Atom {
+            path: Arc::clone(path),
+            generation: 0,
+            requests: 0,
+            refused: 0,
+            failed: 0,
+            waited_ns: 0,
             under_way: 0,
             quiet_ticks: 0,
             is_lively: true,
             rate_per_s: 0.0,
-        });
+        };
+        let number = match self.free.pop() {
+            Some(number) => {
+                let before = &mut self.all[number as usize];
+                atom.generation = before.generation.wrapping_add(1);
+                *before = atom;
+                number
+            }
+            None => {
+                self.all.push(atom);
+                self.all.len() as u32 - 1
+            }
+        };
+        self.numbers.insert(Arc::clone(path), number);
         self.lively.push(number);
-        number
+        (number, self.all[number as usize].generation)
+    }
+
+    /// Whether there is no room left for other paths.
+    pub(crate) fn is_full(&self) -> bool {
+        self.room() == 0
+    }
+
+    fn room(&self) -> usize {
+        self.atoms_max - self.all.len() + self.free.len()
+    }
+
+    /// Has quiet atoms make room for others, within what a tick may do: those that `forget` lets go, as no rule is active
+    /// for them.
+    pub(crate) fn make_room(&mut self, mut forget: impl FnMut(&str) -> bool) {
+        if self.room() >= FREED_MAX.min(self.atoms_max) || self.all.is_empty() {
+            return;
+        }
+        let mut freed = 0;
+        for _ in 0..SOUGHT_MAX.min(self.all.len()) {
+            self.hand = (self.hand + 1) % self.all.len();
+            let atom = &self.all[self.hand];
+            let is_known = self.numbers.get(&atom.path) == Some(&(self.hand as u32));
+            if !is_known || atom.is_lively || atom.under_way > 0 || !forget(&atom.path) {
+                continue;
+            }
+            self.numbers.remove(&atom.path);
+            // Who still has this number has it no more.
+            let atom = &mut self.all[self.hand];
+            atom.generation = atom.generation.wrapping_add(1);
+            self.free.push(self.hand as u32);
+            freed += 1;
+            if freed == FREED_MAX {
+                break;
+            }
+        }
     }
 
     /// The readings of a tick that took so many seconds.
@@ -171,7 +286,7 @@ impl Atoms {
 
     /// How many are followed.
     pub(crate) fn len(&self) -> usize {
-        self.all.len()
+        self.numbers.len()
     }
 
     /// How many requests a second came for an atom in the last tick.

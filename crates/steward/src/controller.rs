@@ -4,11 +4,13 @@ use crate::adviser::{Published, Shared, wait_for, with_better};
 use crate::atoms::{AtomReading, Atoms};
 use crate::clerk::Failing;
 use crate::clients::{self, ClientReading, Clients};
-use crate::environment::{AllDropped, CrowdNow, Environment, PopularNow, RuleInForce, RuleName, ServerNow, Work};
+use crate::environment::{
+    AllDropped, CrowdNow, Environment, PopularNow, RuleInForce, RuleName, ServerNow, WaitNow, Work,
+};
 use crate::errands::{Errand, Errands};
 use crate::hands::{Hands, Standing};
 use crate::ledger::{Dropped, Taken};
-use crate::monitor::{Monitor, Readings};
+use crate::monitor::{Monitor, Readings, Wait};
 use crate::passed::PassedSessions;
 use crate::remark;
 use crate::rulebook::Rulebook;
@@ -127,7 +129,7 @@ impl Controller {
             latest: VecDeque::new(),
         };
         let rules = wait_for(&controller.shared.rules);
-        controller.atoms.ask(&rules.engine, controller.setup.tick_ms());
+        controller.atoms.ask(&rules.engine, controller.setup.tick_ms(), controller.setup.is_recorded);
         controller.clients.ask(&rules.engine, controller.setup.tick_ms());
         drop(rules);
         controller.begin_recording();
@@ -183,7 +185,7 @@ impl Controller {
         let former = std::mem::replace(&mut *rules, next);
         let atoms: Vec<String> = self.popular.most(HANDED_ATOMS).into_iter().map(|one| one.text.to_string()).collect();
         rules.take_over(now_ms, former, &atoms);
-        self.atoms.ask(&rules.engine, self.setup.tick_ms());
+        self.atoms.ask(&rules.engine, self.setup.tick_ms(), self.setup.is_recorded);
         self.clients.ask(&rules.engine, self.setup.tick_ms());
         drop(rules);
         // Until they are published loops begin no session, as the numbers differ: what is forgotten is none of theirs.
@@ -248,7 +250,7 @@ impl Controller {
         let mut dropped = Dropped { undecided: self.shared.undecided.load(Ordering::Relaxed), ..Dropped::default() };
         for (number, ledger) in ledgers.iter().enumerate() {
             let mut open = ledger.wait();
-            open.take(&mut self.taken);
+            open.take(&mut self.taken, self.atoms.is_full());
             dropped.add(open.dropped());
             // Its loop waits for nobody, so it is closed before anything is made of it.
             drop(open);
@@ -288,6 +290,10 @@ impl Controller {
         }
         self.atom_readings = readings;
         self.tell_clients(seconds);
+        let mut rules = wait_for(&self.shared.rules);
+        let now_ms = self.shared.now_ms();
+        self.atoms.make_room(|path| rules.forget_atom(now_ms, path));
+        drop(rules);
         let mut rules = wait_for(&self.shared.rules);
         let now_ms = self.shared.now_ms();
         for (resource, value) in node {
@@ -520,6 +526,7 @@ impl Controller {
         for (_, name, rate_per_s) in clients::most(&self.client_readings, CLIENTS_SHOWN) {
             readings.push(reading(Resource::Rate, &format!("client {name}"), *rate_per_s));
         }
+        self.shown.waits = self.monitor.waits().iter().map(wait_now).collect();
         let shown = &mut self.shown;
         if let Some(insight) = &self.insight {
             insight.want(&popular.iter().map(|one| &*one.text).collect::<Vec<_>>());
@@ -589,4 +596,11 @@ impl Controller {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn wait_now(wait: &Wait) -> WaitNow {
+    let Wait { part, wait_s, queue } = *wait;
+    let (each, all) = (Resource::Wait.dimension().show(wait_s), Resource::Queue.dimension().show(queue));
+    let shown = format!("{each}, {all}");
+    WaitNow { part: part.name().to_owned(), words: part.words().to_owned(), wait_s, queue, shown }
 }

@@ -20,6 +20,9 @@ pub struct Environment {
     pub policy: PolicyNow,
     /// Readings of the node, of the most asked atoms, and of the clients that ask for most, where rules read these.
     pub readings: Vec<ReadingNow>,
+    /// What the node's requests waited for since the tick before, by part of a response; together they are its readings
+    /// `wait` and `queue`.
+    pub waits: Vec<WaitNow>,
     /// Forecasts of the node, of pools, and of the most asked atoms.
     pub forecasts: Vec<ForecastNow>,
     /// Rules that have fired and are not released.
@@ -116,6 +119,21 @@ pub struct ReadingNow {
     /// The value.
     pub value: f64,
     /// The value as people read it.
+    pub shown: String,
+}
+
+/// What requests waited for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WaitNow {
+    /// The part of a response, as reports name it.
+    pub part: String,
+    /// The same in words.
+    pub words: String,
+    /// The mean of each request, in seconds.
+    pub wait_s: f64,
+    /// How many waited on average.
+    pub queue: f64,
+    /// Both as people read them.
     pub shown: String,
 }
 
@@ -335,6 +353,21 @@ impl Environment {
             "gauge",
             "Readings that rules go by, of the node, the most asked atoms and the clients that ask for most.",
             readings.collect(),
+        );
+        let waits = |value: fn(&WaitNow) -> f64| -> Vec<_> {
+            self.waits.iter().map(|wait| (format!("part=\"{}\"", quoted(&wait.part)), value(wait))).collect()
+        };
+        family(
+            "weir_wait_seconds",
+            "gauge",
+            "The mean wait of a request since the tick before, by part of a response.",
+            waits(|wait| wait.wait_s),
+        );
+        family(
+            "weir_waiting",
+            "gauge",
+            "How many requests waited on average since the tick before, by part of a response.",
+            waits(|wait| wait.queue),
         );
         let decided = self.decided.iter().flat_map(|(rule, outcomes)| {
             let labels = |outcome| format!("rule=\"{}\",outcome=\"{}\"", quoted(rule), quoted(outcome));

@@ -7,10 +7,20 @@ use crate::passed::PassedSessions;
 use crate::ticket::Ticket;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use weir_adapt::Sketch;
 use weir_server::{Lease, Link};
 
-/// Paths in one loop's book; requests for others are counted by their pattern alone.
+/// Paths in one loop's book. Requests for others are counted by their pattern, and among the most asked, until there is
+/// room again.
 pub(crate) const PATHS_MAX: usize = 16_384;
+/// Ticks without a request after which a path gives its place to another one, where there is none left. Leases and
+/// tickets of earlier ones have ended by then.
+const QUIET_TICKS: u64 = 4;
+/// Places that a tick looks at to find quiet ones, and those that it takes: the book is open meanwhile.
+const SOUGHT_MAX: usize = 2048;
+const FREED_MAX: usize = 256;
+/// Paths without a place whose requests are counted, the most asked of them.
+const PLACELESS: usize = 256;
 /// Connections of one loop with responses under way whose sessions the rules know.
 const LIVE_MAX: usize = 65_536;
 /// Sessions that are kept between two responses until the next tick, as the next one may go on with them.
@@ -27,9 +37,18 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Ledger {
     places: FxHashMap<Arc<str>, u32>,
-    /// Atoms whose paths were handed out already.
-    told: usize,
     atoms: Vec<Atom>,
+    /// As many paths as there is room for.
+    paths_max: usize,
+    /// Places whose paths were not handed out yet.
+    fresh: Vec<u32>,
+    /// Places that quiet paths have given up, and where the next of them is looked for.
+    free: Vec<u32>,
+    hand: usize,
+    /// Times that this was handed out at a tick.
+    ticks: u64,
+    /// Requests for paths without a place.
+    placeless: Sketch,
     /// Places of the atoms that were asked for since the last look.
     touched: Vec<u32>,
     live: FxHashMap<u64, Live>,
@@ -75,6 +94,10 @@ struct Atom {
     /// Responses under way at the moment.
     under_way: u32,
     is_touched: bool,
+    /// Which of the paths it is that have had this place.
+    generation: u32,
+    /// The last tick at which it was touched.
+    seen_at: u64,
 }
 
 /// What became of requests since the last look.
@@ -139,8 +162,10 @@ pub(crate) struct Ruled {
 /// What the controller takes out of a book.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// Paths of the places that are new, in their order.
-    pub(crate) paths: Vec<Arc<str>>,
+    /// Places that are new, or another path's now.
+    pub(crate) paths: Vec<(u32, Arc<str>)>,
+    /// Paths without a place, and how often they were asked for, within the error of a sketch.
+    pub(crate) placeless: Vec<(Box<str>, u64)>,
     /// Places with what became of their requests, and responses under way now.
     pub(crate) tallies: Vec<(u32, Tally, u32)>,
     pub(crate) seen: Vec<Seen>,
@@ -170,10 +195,12 @@ impl Ledger {
         policy: u64,
         pattern: impl FnOnce() -> Option<usize>,
     ) -> (u32, Option<usize>) {
-        if let Some(atom) = self.atoms.get((known as usize).wrapping_sub(1))
+        let place = Self::place_of(known);
+        if let Some(atom) = self.atoms.get(place as usize)
             && atom.pattern.0 == policy
+            && atom.generation == (known >> 32) as u32
         {
-            return ((known - 1) as u32, atom.pattern.1.map(|pattern| pattern as usize));
+            return (place, atom.pattern.1.map(|pattern| pattern as usize));
         }
         self.search(path, policy, pattern)
     }
@@ -182,15 +209,10 @@ impl Ledger {
     fn search(&mut self, path: &str, policy: u64, pattern: impl FnOnce() -> Option<usize>) -> (u32, Option<usize>) {
         let place = match self.places.get(path) {
             Some(place) => *place,
-            None if self.atoms.len() < PATHS_MAX => {
-                let (place, path) = (self.atoms.len() as u32, Arc::<str>::from(path));
-                self.places.insert(Arc::clone(&path), place);
-                let (tally, pattern) = (Tally::default(), (u64::MAX, None));
-                self.atoms.push(Atom { path, pattern, tally, under_way: 0, is_touched: false });
-                place
-            }
+            None if self.atoms.len() < self.paths_max || !self.free.is_empty() => self.take_place(path.into()),
             None => {
                 self.dropped.paths += 1;
+                self.placeless.push(path, 1);
                 return (NOWHERE, pattern());
             }
         };
@@ -201,9 +223,54 @@ impl Ledger {
         (place, known.1.map(|pattern| pattern as usize))
     }
 
-    /// A place as a number for [`Self::place`]; 0 = none.
-    pub(crate) fn known(place: u32) -> u64 {
-        if place == NOWHERE { 0 } else { u64::from(place) + 1 }
+    /// Gives a path a place: one that was given up, or another one.
+    fn take_place(&mut self, path: Arc<str>) -> u32 {
+        let (tally, pattern, seen_at) = (Tally::default(), (u64::MAX, None), self.ticks);
+        let mut atom =
+            Atom { path: Arc::clone(&path), pattern, tally, under_way: 0, is_touched: false, generation: 0, seen_at };
+        let place = match self.free.pop() {
+            Some(place) => {
+                let before = &mut self.atoms[place as usize];
+                atom.generation = before.generation.wrapping_add(1);
+                *before = atom;
+                place
+            }
+            None => {
+                self.atoms.push(atom);
+                self.atoms.len() as u32 - 1
+            }
+        };
+        self.places.insert(path, place);
+        self.fresh.push(place);
+        place
+    }
+
+    /// Has quiet paths give up their places, within what a tick may do, where there are few left or `others` want some.
+    fn make_room(&mut self, others: bool) {
+        let left = self.paths_max - self.atoms.len() + self.free.len();
+        if self.atoms.is_empty() || (left >= FREED_MAX && !others) {
+            return;
+        }
+        let mut freed = 0;
+        for _ in 0..SOUGHT_MAX.min(self.atoms.len()) {
+            self.hand = (self.hand + 1) % self.atoms.len();
+            let atom = &self.atoms[self.hand];
+            let is_quiet = atom.under_way == 0 && !atom.is_touched && self.ticks - atom.seen_at > QUIET_TICKS;
+            // One that has been given up already is nobody's.
+            if is_quiet && self.places.remove(&atom.path).is_some() {
+                self.free.push(self.hand as u32);
+                freed += 1;
+                if freed == FREED_MAX {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// A place as a number for [`Self::place`], until another path has it; 0 = none.
+    #[inline]
+    pub(crate) fn known(&self, place: u32) -> u64 {
+        self.atoms.get(place as usize).map_or(0, |atom| u64::from(atom.generation) << 32 | (u64::from(place) + 1))
     }
 
     /// The place that such a number is of.
@@ -475,21 +542,30 @@ impl Ledger {
         self.dropped.undecided += 1;
     }
 
-    /// Hands out what has come since the last time, into room that was used before.
-    pub(crate) fn take(&mut self, taken: &mut Taken) {
+    /// Hands out what has come since the last time, into room that was used before. `is_full`: whoever takes it has no
+    /// room for other paths.
+    pub(crate) fn take(&mut self, taken: &mut Taken, is_full: bool) {
         self.count_leased(false);
         self.period += 1;
         self.may_idle = false;
         self.end_idle();
         taken.paths.clear();
-        taken.paths.extend(self.atoms[self.told..].iter().map(|atom| Arc::clone(&atom.path)));
-        self.told = self.atoms.len();
+        taken.paths.extend(self.fresh.drain(..).map(|place| (place, Arc::clone(&self.atoms[place as usize].path))));
+        self.ticks += 1;
         taken.tallies.clear();
         for place in self.touched.drain(..) {
             let atom = &mut self.atoms[place as usize];
-            atom.is_touched = false;
+            (atom.is_touched, atom.seen_at) = (false, self.ticks);
             taken.tallies.push((place, std::mem::take(&mut atom.tally), atom.under_way));
         }
+        taken.placeless.clear();
+        if self.placeless.count() > 0 {
+            let placeless = std::mem::replace(&mut self.placeless, Sketch::new(PLACELESS));
+            // At least so often: what it took over with the place of another is not its own.
+            let all = placeless.most(PLACELESS).into_iter().map(|one| (one.text, one.count - one.error));
+            taken.placeless.extend(all);
+        }
+        self.make_room(is_full);
         taken.seen.clear();
         std::mem::swap(&mut self.seen, &mut taken.seen);
         self.noted.clear();
@@ -513,8 +589,13 @@ impl Default for Ledger {
     fn default() -> Self {
         Self {
             places: FxHashMap::default(),
-            told: 0,
             atoms: Vec::new(),
+            paths_max: PATHS_MAX,
+            fresh: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            ticks: 0,
+            placeless: Sketch::new(PLACELESS),
             touched: Vec::new(),
             live: FxHashMap::default(),
             idle: Vec::new(),

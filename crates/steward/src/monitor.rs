@@ -1,12 +1,15 @@
-//! How this node is: its CPUs and memory by /proc, its requests by the server's own counts, the waits of its loops by
-//! the scheduler's account of each (schedstat).
+//! How this node is: its CPUs and memory by /proc, its requests by the server's own counts, what they wait for by its
+//! loops' timestamps and by the scheduler's account of each loop (schedstat).
 
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::Instant;
 use weir_adapt::Resource;
-use weir_server::{Counters, Counts};
+use weir_measure::part::Part;
+use weir_measure::queueing::at_once;
+use weir_server::{Counters, Counts, Waits};
 
 /// Where the threads of this process are told of.
 const TASKS: &str = "/proc/self/task";
@@ -25,6 +28,8 @@ pub(crate) struct Monitor {
     stat: Option<File>,
     meminfo: Option<File>,
     last: Option<Look>,
+    /// What requests waited for between the last two looks.
+    waits: Vec<Wait>,
     looks: u32,
     /// The loops' accounts by the number of their threads.
     accounts: FxHashMap<u64, Option<(File, u64)>>,
@@ -38,6 +43,17 @@ struct Look {
     /// Ticks of all CPUs: in use, and all.
     cpu: Option<(u64, u64)>,
     refused: u64,
+    waits: Waits,
+}
+
+/// What requests waited for, by the part of a response that it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Wait {
+    pub(crate) part: Part,
+    /// The mean of each request, in seconds.
+    pub(crate) wait_s: f64,
+    /// How many waited on average.
+    pub(crate) queue: f64,
 }
 
 /// The readings of a look, each with its resource.
@@ -47,7 +63,7 @@ impl Monitor {
     /// To be made before the server confines itself.
     pub(crate) fn open(counters: Counters) -> Self {
         let (stat, meminfo) = (File::open("/proc/stat").ok(), File::open("/proc/meminfo").ok());
-        Self { counters, stat, meminfo, last: None, looks: 0, accounts: FxHashMap::default() }
+        Self { counters, stat, meminfo, last: None, waits: Vec::new(), looks: 0, accounts: FxHashMap::default() }
     }
 
     /// Looks; `refused` are the requests that rules have refused so far, which are no errors of the server's. The first
@@ -55,12 +71,18 @@ impl Monitor {
     pub(crate) fn look(&mut self, refused: u64) -> Readings {
         let mut readings = Vec::with_capacity(Resource::ALL.len());
         let waited_ns = self.waited_ns();
-        let now = Look { at: Instant::now(), counts: self.counters.read(), cpu: self.cpu(), refused };
+        let now = Look {
+            at: Instant::now(),
+            counts: self.counters.read(),
+            cpu: self.cpu(),
+            refused,
+            waits: self.counters.waits(),
+        };
         if let Some((used, all)) = self.memory() {
             readings.push((Resource::Mem, used));
             readings.push((Resource::MemShare, 100.0 * used / all));
         }
-        readings.push((Resource::Active, self.counters.active() as f64));
+        let mut active = self.counters.active() as f64;
         if let Some(last) = self.last.replace(now)
             && let Some(now) = &self.last
         {
@@ -79,15 +101,29 @@ impl Monitor {
             readings.push((Resource::ErrorShare, 100.0 * errors / requests.max(1.0)));
             let bits = 8.0 * (now.counts.bytes_sent - last.counts.bytes_sent) as f64;
             readings.push((Resource::Bandwidth, bits / seconds));
-            if let Some(waited_ns) = waited_ns {
-                let waited_s = waited_ns as f64 / 1e9;
-                readings.push((Resource::Wait, waited_s / requests.max(1.0)));
-                // Those that wait are the rate times the wait of each (Little).
-                readings.push((Resource::Queue, waited_s / seconds));
-            }
+            let between = |now: u64, before: u64| now.saturating_sub(before);
+            let queued_ns = between(now.waits.queued_ns, last.waits.queued_ns);
+            let parked_ns = between(now.waits.parked_ns, last.waits.parked_ns);
+            let looked_ns = between(now.waits.looked_ns, last.waits.looked_ns);
+            let parts = [
+                (Part::WorkerQueue, Some(queued_ns.saturating_add(parked_ns))),
+                (Part::WaitCpu, waited_ns),
+                (Part::WaitDisk, Some(looked_ns)),
+            ];
+            self.waits = waits_of(&parts, requests, seconds);
+            readings.push((Resource::Wait, self.waits.iter().map(|wait| wait.wait_s).sum()));
+            readings.push((Resource::Queue, self.waits.iter().map(|wait| wait.queue).sum()));
+            // Who waits behind a bound is among those under way already.
+            active += queued_ns as f64 / 1e9 / seconds;
         }
+        readings.push((Resource::Active, active));
         self.looks = self.looks.wrapping_add(1);
         readings
+    }
+
+    /// What requests waited for between the last two looks.
+    pub(crate) fn waits(&self) -> &[Wait] {
+        &self.waits
     }
 
     /// Ticks of all CPUs together since the machine started: in use, and all.
@@ -124,16 +160,31 @@ impl Monitor {
     fn list(&mut self) {
         for entry in std::fs::read_dir(TASKS).into_iter().flatten().flatten() {
             let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            self.accounts.entry(number).or_insert_with(|| {
-                let folder = entry.path();
-                let name = std::fs::read_to_string(folder.join("comm")).ok()?;
-                let file = name.starts_with(LOOPS).then(|| File::open(folder.join("schedstat")).ok()).flatten()?;
-                // What it has waited before is no part of the next look.
-                let before = head(&file)?.split(' ').nth(1)?.trim().parse().ok()?;
-                Some((file, before))
-            });
+            let account = self.accounts.entry(number).or_default();
+            if account.is_some() {
+                continue;
+            }
+            // A thread gets its name when it has begun, so that one without may have it by now.
+            *account = account_of(&entry.path());
         }
     }
+}
+
+/// Waits by part, of nanoseconds that so many requests waited in so many seconds; what is not known is left out.
+fn waits_of(parts: &[(Part, Option<u64>)], requests: f64, seconds: f64) -> Vec<Wait> {
+    let all_s: f64 = parts.iter().filter_map(|(_, ns)| *ns).map(|ns| ns as f64 / 1e9).sum();
+    // Where more wait than were answered, as behind a bound, they are those whose mean it is.
+    let of = requests.max(all_s / seconds).max(1.0);
+    let known = parts.iter().filter_map(|(part, ns)| Some((*part, (*ns)? as f64)));
+    known.map(|(part, ns)| Wait { part, wait_s: ns / 1e9 / of, queue: at_once(of / seconds, ns / of) }).collect()
+}
+
+/// The account of a thread and what it has waited before, which is no part of the next look; `None`: it is no loop.
+fn account_of(folder: &Path) -> Option<(File, u64)> {
+    let name = std::fs::read_to_string(folder.join("comm")).ok()?;
+    let file = name.starts_with(LOOPS).then(|| File::open(folder.join("schedstat")).ok()).flatten()?;
+    let before = head(&file)?.split(' ').nth(1)?.trim().parse().ok()?;
+    Some((file, before))
 }
 
 fn head(file: &File) -> Option<String> {
@@ -164,6 +215,22 @@ fn memory_of(text: &str) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_is_that_of_each_and_a_queue_that_of_all() {
+        let parts = [(Part::WorkerQueue, Some(30_000_000_000)), (Part::WaitCpu, None), (Part::WaitDisk, Some(0))];
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
+        let waits = waits_of(&parts, 6000.0, 2.0);
+        assert_eq!(waits.iter().map(|wait| wait.part).collect::<Vec<_>>(), [Part::WorkerQueue, Part::WaitDisk]);
+        // 15 wait at any time: 3,000 a second for 5 ms each.
+        near(waits[0].wait_s, 0.005);
+        near(waits[0].queue, 15.0);
+        // None was answered: each of 15 has waited for those two seconds.
+        let waits = waits_of(&parts, 0.0, 2.0);
+        near(waits[0].wait_s, 2.0);
+        near(waits[0].queue, 15.0);
+        near(waits[1].wait_s + waits[1].queue, 0.0);
+    }
 
     #[test]
     fn the_systems_files_are_read() {

@@ -114,7 +114,9 @@ impl Rulebook {
     /// Tells a reading of this node.
     pub(crate) fn read_here(&mut self, at_ms: u64, resource: Resource, value: f64) {
         let (here, valid_ms) = (self.here, self.valid_ms());
-        if self.read(at_ms, resource, Of::Node(here), value, valid_ms) && self.is_recorded {
+        self.read(at_ms, resource, Of::Node(here), value, valid_ms);
+        // Also what these rules do not ask for: others may, when it is replayed.
+        if self.is_recorded {
             let of = Owner::Node(self.here_name.clone());
             self.note(at_ms, Recorded::Reading { resource, of, value, valid_ms: None });
         }
@@ -123,9 +125,20 @@ impl Rulebook {
     /// Tells a reading of an atom; `valid_ms` where it holds for another time than others.
     pub(crate) fn read_atom(&mut self, at_ms: u64, resource: Resource, path: &str, value: f64, valid_ms: Option<u64>) {
         let Some(atom) = self.atom(path) else { return };
-        if self.read(at_ms, resource, Of::Atom(atom), value, valid_ms.unwrap_or(self.valid_ms())) && self.is_recorded {
+        self.read(at_ms, resource, Of::Atom(atom), value, valid_ms.unwrap_or(self.valid_ms()));
+        if self.is_recorded {
             self.note(at_ms, Recorded::Reading { resource, of: Owner::Atom(path.to_owned()), value, valid_ms });
         }
+    }
+
+    /// An atom is not followed any more. `false`: it has to be, as a rule is active for it, or a session is of it.
+    pub(crate) fn forget_atom(&mut self, at_ms: u64, path: &str) -> bool {
+        let is_known = self.engine.knows_atom(&self.state, path);
+        let is_forgotten = is_known && self.engine.forget_atom(&mut self.state, path);
+        if is_forgotten {
+            self.note(at_ms, Recorded::GoneAtom { atom: path.to_owned() });
+        }
+        is_forgotten || !is_known
     }
 
     /// Tells how many requests a second a client makes, whom loops call by a number. `false`: there is no room for it.

@@ -129,6 +129,17 @@ impl Engine {
         Some(id)
     }
 
+    /// Whether there is an atom of this path.
+    pub fn knows_atom(&self, state: &State, path: &str) -> bool {
+        state.known_atom(path).is_some()
+    }
+
+    /// Forgets an atom and its readings, so that there is room for another one. `false`: none of this path is known, or a
+    /// rule is active for it, or a session is of it.
+    pub fn forget_atom(&self, state: &mut State, path: &str) -> bool {
+        state.forget_atom(path)
+    }
+
     /// The number of a client for its readings and sessions; `None` if there are too many (4,096).
     pub fn client(&self, state: &mut State, name: &str) -> Option<ClientId> {
         state.client(name, || {

@@ -7,7 +7,8 @@ mod written;
 
 use anyhow::Context;
 use known::Known;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use weir_adapt::log::ClockPair;
 use weir_trace::{Cost, Limits, Run, RunReader, Source};
 use weir_wire::probe::{ProbePoint, REMARK};
 use weir_wire::{Kind, Record};
@@ -25,6 +26,32 @@ pub(crate) fn check(log: &Path) -> anyhow::Result<()> {
 }
 
 const TAKES: &str = "--decisions takes the file that `weir serve --decisions FILE` writes";
+
+/// A run's time within a server's recording.
+pub(crate) struct Meanwhile {
+    /// The files that tell of it, the oldest first.
+    pub(crate) files: Vec<PathBuf>,
+    window: Window,
+}
+
+impl Meanwhile {
+    /// Of a run, by the recording that a server wrote meanwhile.
+    pub(crate) fn of(run: &Path, log: &Path) -> anyhow::Result<Self> {
+        check(log)?;
+        let window = Window::of(&RunReader::open(run)?)?;
+        Ok(Self { files: written::files(log, &window), window })
+    }
+
+    /// Whether a time of the recording is one of the run.
+    pub(crate) fn holds(&self, clock: Option<&ClockPair>, at_ms: u64) -> bool {
+        self.window.holds(self.window.place(clock, at_ms).0)
+    }
+
+    /// Whether the run was over by then.
+    pub(crate) fn is_over(&self, clock: Option<&ClockPair>, at_ms: u64) -> bool {
+        self.window.place(clock, at_ms).0 > self.window.to_ns
+    }
+}
 
 /// Puts on a run's time line what a server decided meanwhile and the run has not got yet; what there is to say of it.
 pub(crate) fn put(run: &Path, log: &Path) -> anyhow::Result<Vec<String>> {

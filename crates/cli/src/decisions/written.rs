@@ -62,19 +62,9 @@ fn first_header(lines: &mut Lines) -> anyhow::Result<Header> {
 
 /// Reads a recording, of several files those that the run needs.
 pub(super) fn read(path: &Path, window: &Window) -> anyhow::Result<Written> {
-    await_end(path, window.end_unix_ms());
-    let mut paths = vec![path.to_owned()];
-    for number in 1..=EARLIER_MAX {
-        let began_ns = paths.last().and_then(|path| began_ns(path, window));
-        let earlier = numbered(path, number);
-        // What bears such a name and is no recording is nobody's business.
-        if began_ns.is_none_or(|began_ns| began_ns <= window.from_ns) || check(&earlier).is_err() {
-            break;
-        }
-        paths.push(earlier);
-    }
+    let paths = files(path, window);
     let mut reading = Reading { window, written: Written::default(), part: None, notes_of: Vec::new() };
-    for path in paths.iter().rev() {
+    for path in &paths {
         reading.file(path)?;
     }
     let mut written = reading.written;
@@ -90,6 +80,23 @@ pub(super) fn read(path: &Path, window: &Window) -> anyhow::Result<Written> {
         ));
     }
     Ok(written)
+}
+
+/// The files of a recording that a run's time needs, the oldest first, once a server that writes has come to its end.
+pub(super) fn files(path: &Path, window: &Window) -> Vec<PathBuf> {
+    await_end(path, window.end_unix_ms());
+    let mut paths = vec![path.to_owned()];
+    for number in 1..=EARLIER_MAX {
+        let began_ns = paths.last().and_then(|path| began_ns(path, window));
+        let earlier = numbered(path, number);
+        // What bears such a name and is no recording is nobody's business.
+        if began_ns.is_none_or(|began_ns| began_ns <= window.from_ns) || check(&earlier).is_err() {
+            break;
+        }
+        paths.push(earlier);
+    }
+    paths.reverse();
+    paths
 }
 
 fn numbered(path: &Path, number: u32) -> PathBuf {

@@ -19,6 +19,7 @@ const ROOM: Readiness = Readiness { writable: true, ..NONE };
 
 impl EventLoop {
     /// Waits by the ring where anything is under way in it, else by epoll; how many events that has.
+    #[inline]
     pub(crate) fn wait(&mut self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
         let Some(ring) = self.bench.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
         // What the last call brought was dealt with.

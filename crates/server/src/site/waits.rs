@@ -28,6 +28,7 @@ impl Site {
         let found = self.look_now(path, stale, clock, counters);
         let took_ns = began.map_or(0, |began| u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
         self.looked_ns = self.looked_ns.saturating_add(took_ns);
+        counters.waits.looked_ns.add(took_ns);
         found
     }
 

@@ -22,7 +22,7 @@ fn a_client_is_told_once_and_a_place_that_is_known_is_that_of_its_path() {
         assert!(!ledger.again(1, (ledger.period(), 10), None), "of nobody");
         assert!(ledger.again(1, (ledger.period(), 1), None));
         (0..2).for_each(|_| assert!(!ledger.end(1, ticket, false)));
-        ledger.take(&mut taken);
+        ledger.take(&mut taken, false);
         let seen = taken.seen.iter().map(|seen| (seen.client, seen.network, seen.requests));
         let mut clients: Vec<_> = seen.collect();
         clients.sort_unstable();
@@ -32,10 +32,11 @@ fn a_client_is_told_once_and_a_place_that_is_known_is_that_of_its_path() {
     let mut ledger = Ledger::default();
     let never = || -> Option<usize> { panic!("it is known") };
     let (one, other) = (ledger.place("/a", 0, 1, || Some(3)).0, ledger.place("/b", 0, 1, || None).0);
-    assert_eq!(ledger.place("/a", Ledger::known(one), 1, never), (one, Some(3)));
-    assert_eq!(ledger.place("/b", Ledger::known(other), 1, never), (other, None));
-    assert_eq!(ledger.place("/a", Ledger::known(one), 2, || Some(4)), (one, Some(4)), "of another policy");
-    assert_eq!(Ledger::known(NOWHERE), 0);
+    let known = [ledger.known(one), ledger.known(other)];
+    assert_eq!(ledger.place("/a", known[0], 1, never), (one, Some(3)));
+    assert_eq!(ledger.place("/b", known[1], 1, never), (other, None));
+    assert_eq!(ledger.place("/a", known[0], 2, || Some(4)), (one, Some(4)), "of another policy");
+    assert_eq!(ledger.known(NOWHERE), 0);
 }
 
 #[test]
@@ -52,10 +53,10 @@ fn what_is_under_way_comes_back_to_zero_whatever_the_order() {
     assert!(!ledger.end(1, first, false), "one end too many is nobody's");
     assert_eq!(under_way(&ledger), [0, 0]);
     let mut taken = Taken::default();
-    ledger.take(&mut taken);
+    ledger.take(&mut taken, false);
     let tally = |requests, refused, failed| Tally { requests, refused, failed, waited_ns: 0 };
     assert_eq!(taken.tallies, [(0, tally(1, 0, 0), 0), (1, tally(2, 1, 1), 0)]);
-    ledger.take(&mut taken);
+    ledger.take(&mut taken, false);
     assert!(taken.tallies.is_empty() && ledger.live.is_empty());
 }
 
@@ -106,7 +107,7 @@ fn a_session_goes_on_until_the_rules_are_told_of_a_tick() {
         assert!(!ledger.end(1, ticket, false));
     }
     let under_way = session(&mut ledger, 2);
-    ledger.take(&mut taken);
+    ledger.take(&mut taken, false);
     assert_eq!((&taken.ended[..], ledger.live.len()), (&[1][..], 1), "only who has a response stays");
     let mut passed = PassedSessions::default();
     ledger.take_passed(&mut passed);
@@ -160,14 +161,14 @@ fn what_is_answered_by_leases_counts_as_if_it_had_been_asked() {
     let link = Link { bandwidth_bps: Some(1e6), rtt_s: None };
     let ticket = begin(&mut ledger, "/a", false);
     let kind = ledger.passed(ticket.place(), link);
-    let known = Ledger::known(ticket.place());
+    let known = ledger.known(ticket.place());
     let lease = |at| Arc::new(Lease::new(&clock, at, true));
     let first = lease(0);
     assert!(!ledger.lend(&first, known, 1, kind), "a client that nobody has seen");
     assert!(ledger.lend(&first, known, 0, kind));
     assert!((0..3).all(|_| first.begin()));
     first.end(true);
-    ledger.take(&mut taken);
+    ledger.take(&mut taken, false);
     let tally = |requests, failed| Tally { requests, refused: 0, failed, waited_ns: 0 };
     assert_eq!(taken.tallies, [(0, tally(4, 1), 3)]);
     assert_eq!(taken.seen.iter().map(|seen| (seen.client, seen.requests)).collect::<Vec<_>>(), [(1, 4)]);
@@ -180,15 +181,15 @@ fn what_is_answered_by_leases_counts_as_if_it_had_been_asked() {
     assert_eq!(sessions, [("/a".to_owned(), link, 5)]);
     first.end(false);
     ledger.end(1, ticket, false);
-    ledger.take(&mut taken);
+    ledger.take(&mut taken, false);
     assert_eq!(taken.tallies, [(0, tally(1, 0), 2)]);
     assert_eq!(taken.seen.iter().map(|seen| seen.requests).collect::<Vec<_>>(), [1]);
     (0..2).for_each(|_| first.end(false));
     // What the loop has given back is forgotten behind its last count.
     drop(first);
-    ledger.take(&mut taken);
+    ledger.take(&mut taken, false);
     assert_eq!(taken.tallies, [(0, tally(0, 0), 0)]);
-    ledger.take(&mut taken);
+    ledger.take(&mut taken, false);
     assert!(taken.tallies.is_empty());
     // There is a bound, and what has ended makes room.
     begin(&mut ledger, "/a", false);
@@ -197,11 +198,65 @@ fn what_is_answered_by_leases_counts_as_if_it_had_been_asked() {
     leases[7].begin();
     assert!((0..300).all(|_| !ledger.lend(&lease(1), known, 0, None)));
     clock.move_on();
-    ledger.take(&mut taken);
+    ledger.take(&mut taken, false);
     begin(&mut ledger, "/a", false);
     let let_now = (0..2000).map(|_| lease(2)).filter(|one| ledger.lend(one, known, 0, None)).collect::<Vec<_>>();
     assert_eq!(let_now.len(), 1023, "one has a response under way");
     leases[7].end(false);
-    ledger.take(&mut taken);
+    ledger.take(&mut taken, false);
     assert_eq!(taken.tallies, [(0, tally(1, 0), 2)], "two were never over");
+}
+
+#[test]
+fn quiet_paths_give_their_places_to_others_and_those_without_one_are_counted() {
+    let mut ledger = Ledger { paths_max: 1000, ..Ledger::default() };
+    let mut taken = Taken::default();
+    let tick = |ledger: &mut Ledger, taken: &mut Taken| ledger.take(taken, false);
+    let held = begin(&mut ledger, "/held", false);
+    for number in 1..1000 {
+        let ticket = begin(&mut ledger, &format!("/{number}"), false);
+        ledger.end(1, ticket, false);
+    }
+    let of_first = ledger.known(1);
+    tick(&mut ledger, &mut taken);
+    assert_eq!((taken.paths.len(), taken.tallies.len()), (1000, 1000));
+    // There is no room for another one while these may be asked for still, but its requests are counted.
+    for _ in 0..50 {
+        let ticket = begin(&mut ledger, "/late", false);
+        assert_eq!(ticket.place(), NOWHERE);
+    }
+    begin(&mut ledger, "/later", false);
+    tick(&mut ledger, &mut taken);
+    assert_eq!(taken.placeless, [(Box::from("/late"), 50), (Box::from("/later"), 1)]);
+    assert_eq!(ledger.dropped().paths, 51);
+    for _ in 0..=QUIET_TICKS {
+        let ticket = begin(&mut ledger, "/7", false);
+        ledger.end(1, ticket, false);
+        tick(&mut ledger, &mut taken);
+    }
+    assert_eq!((ledger.free.len(), ledger.places.len()), (FREED_MAX, 1000 - FREED_MAX), "not all at once");
+    let late = begin(&mut ledger, "/late", false);
+    assert_ne!(late.place(), NOWHERE);
+    tick(&mut ledger, &mut taken);
+    assert_eq!(
+        taken.paths.iter().map(|(place, path)| (*place, &**path)).collect::<Vec<_>>(),
+        [(late.place(), "/late")]
+    );
+    assert!(taken.placeless.is_empty());
+    // In the end the others are those that are asked for, and who is under way.
+    for _ in 0..20 {
+        let ticket = begin(&mut ledger, "/7", false);
+        ledger.end(1, ticket, false);
+        ledger.take(&mut taken, true);
+    }
+    let mut left: Vec<_> = ledger.places.keys().map(|path| path.to_string()).collect();
+    left.sort();
+    assert_eq!(left, ["/7", "/held", "/late"]);
+    // What was known of a place that is another path's now is known no more.
+    for number in 0..997 {
+        begin(&mut ledger, &format!("/new/{number}"), false);
+    }
+    let (place, pattern) = ledger.place("/1", of_first, 1, || Some(9));
+    assert_eq!((place, pattern), (NOWHERE, Some(9)));
+    assert!(!ledger.end(1, held, false) && ledger.atoms[held.place() as usize].under_way == 0);
 }

@@ -1,0 +1,186 @@
+//! How long requests wait for their loop to take them up, told by when its rounds begin and end: for whoever knows rules,
+//! and only where somebody does.
+//!
+//! A round begins when the loop comes back from its wait, and ends before the next one. What it finds is taken up one after
+//! the other, so that of `n` requests each waits for those before it: `(n - 1) / 2` of them on average. What is there
+//! already at the end of a round has come while that went on, at any time since it began: half of it is the mean. What
+//! comes while the loop sleeps does not wait.
+//!
+//! So a round takes two looks at a clock, however many requests it has. Those of few requests are timed one in
+//! [`EVERY`], for all of them, unless they take long.
+
+use crate::counters::{Counter, LoopCounters};
+use std::time::{Duration, Instant};
+
+/// Rounds with so many events are timed each,
+const EVENTS_TIMED: usize = 16;
+/// and of the others one in so many,
+const EVERY: u64 = 128;
+/// and those behind one that took so long: half of it is a wait that counts, and a look at what has come meanwhile costs
+/// less than a hundredth of it.
+const LONG: Duration = Duration::from_micros(100);
+
+/// The rounds of one loop.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    /// Requests answered before this round.
+    requests: u64,
+    /// When this round began, where it is timed, and for how many rounds that stands.
+    began: Option<(Instant, u64)>,
+    /// How long the round before took, where the requests of this one came meanwhile, and for how many that stands.
+    before: Option<(Duration, u64)>,
+    untimed: u64,
+    is_long: bool,
+}
+
+impl Rounds {
+    /// Whether it is to be looked what has come during the last round, before the loop sleeps.
+    #[inline]
+    pub(crate) fn asks_first(&self) -> bool {
+        self.is_long
+    }
+
+    /// Whether this round is timed.
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        self.began.is_some()
+    }
+
+    /// Whether a round that begins with so many events is not timed.
+    #[inline]
+    pub(crate) fn passes(&mut self, events: usize) -> bool {
+        if events >= EVENTS_TIMED || self.is_long {
+            return false;
+        }
+        self.untimed += 1;
+        self.untimed < EVERY
+    }
+
+    /// A round begins that is timed, with so many events; those were `found` when they were asked for first, without
+    /// sleeping.
+    #[inline(never)]
+    pub(crate) fn begin(&mut self, events: usize, found: bool, counters: &LoopCounters) {
+        let now = Instant::now();
+        let is_chosen = events >= EVENTS_TIMED || self.is_long;
+        self.before = self.began.take().filter(|_| found).map(|(began, rounds)| (now - began, rounds));
+        self.began = Some((now, if is_chosen { 1 } else { EVERY }));
+        self.requests = counters.requests.read();
+        if !is_chosen {
+            self.untimed = 0;
+        }
+    }
+
+    /// A round that is timed ends, and the loop is about to wait.
+    #[inline(never)]
+    pub(crate) fn end(&mut self, counters: &LoopCounters) {
+        let Some((began, rounds)) = self.began else { return };
+        let took = began.elapsed();
+        let requests = counters.requests.read().saturating_sub(self.requests);
+        let before =
+            self.before.take().map_or(0, |(before, rounds)| waited_ns(before, requests).saturating_mul(rounds));
+        let within = waited_ns(took, requests.saturating_sub(1)).saturating_mul(rounds);
+        counters.waits.queued_ns.add(within.saturating_add(before));
+        self.is_long = took >= LONG;
+        if !self.is_long {
+            // Nobody looks what comes meanwhile.
+            self.began = None;
+        }
+    }
+}
+
+/// Nanoseconds that so many requests wait together which come, or have their turn, evenly within a time.
+fn waited_ns(within: Duration, requests: u64) -> u64 {
+    u64::try_from(within.as_nanos()).unwrap_or(u64::MAX).saturating_mul(requests) / 2
+}
+
+/// What one loop counts of waiting; each only grows but for the last two.
+#[derive(Debug, Default)]
+pub(crate) struct WaitCounters {
+    /// Nanoseconds, of all requests together, that they waited to be taken up.
+    pub(crate) queued_ns: Counter,
+    /// The same that loops spent looking at files for them.
+    pub(crate) looked_ns: Counter,
+    /// Milliseconds, of all together, that some waited behind a bound, up to the time below.
+    pub(crate) parked_ms: Counter,
+    /// How many have waited so since this time of the loop's clock, milliseconds.
+    pub(crate) parked: Counter,
+    pub(crate) parked_since_ms: Counter,
+}
+
+impl WaitCounters {
+    /// So many wait behind a bound from now on, by the loop's clock.
+    pub(crate) fn park(&self, waiting: usize, now_ms: u64) {
+        let before = self.parked.read();
+        if before != waiting as u64 {
+            self.parked_ms.add(before * now_ms.saturating_sub(self.parked_since_ms.read()));
+            self.parked_since_ms.set(now_ms);
+            self.parked.set(waiting as u64);
+        }
+    }
+
+    /// Milliseconds that all who ever waited behind a bound have done so by now.
+    pub(crate) fn parked_ms(&self, now_ms: u64) -> u64 {
+        let since_ms = now_ms.saturating_sub(self.parked_since_ms.read());
+        self.parked_ms.read().saturating_add(self.parked.read().saturating_mul(since_ms))
+    }
+}
+
+/// What requests have waited for by a server's own timestamps, all of them together since its start, in nanoseconds.
+/// Counted only where an adviser is asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// For their loop, behind other requests of it.
+    pub queued_ns: u64,
+    /// For others to be over, behind a bound on how many may be under way.
+    pub parked_ns: u64,
+    /// For their files to be found and read.
+    pub looked_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has a round take so long and answer so many; what is counted for it, in nanoseconds.
+    fn round(rounds: &mut Rounds, counters: &LoopCounters, (events, found): (usize, bool), took: Duration) -> u64 {
+        let before = counters.waits.queued_ns.read();
+        if !rounds.passes(events) {
+            rounds.begin(events, found, counters);
+        }
+        counters.requests.add(events as u64);
+        std::thread::sleep(took);
+        rounds.end(counters);
+        counters.waits.queued_ns.read() - before
+    }
+
+    #[test]
+    fn those_behind_others_wait_and_those_of_quiet_rounds_do_not() {
+        let (counters, ms) = (LoopCounters::default(), Duration::from_millis);
+        let mut rounds = Rounds::default();
+        let took_ms = |ns: u64, low: u64, high: u64| {
+            assert!((low * 1_000_000..high * 1_000_000).contains(&ns), "{ns} ns, not {low} to {high} ms");
+        };
+        // 101 of one round: each waits for half of the others.
+        took_ms(round(&mut rounds, &counters, (101, false), ms(4)), 200, 600);
+        assert!(rounds.asks_first());
+        // One that came meanwhile waited for half of that, and one that came while the loop slept for nothing.
+        took_ms(round(&mut rounds, &counters, (1, true), ms(4)), 2, 6);
+        assert_eq!(round(&mut rounds, &counters, (1, false), Duration::ZERO), 0);
+        assert!(!rounds.asks_first());
+        // Of small rounds that are not long one in so many is looked at, for all of them.
+        let all: u64 = (0..EVERY).map(|_| round(&mut rounds, &counters, (3, false), ms(1))).sum();
+        took_ms(all, EVERY, 3 * EVERY);
+        assert!(rounds.asks_first(), "the last one was");
+    }
+
+    #[test]
+    fn who_waits_behind_a_bound_waits_from_the_first_moment_to_the_last() {
+        let waits = WaitCounters::default();
+        waits.park(2, 1000);
+        assert_eq!((waits.parked_ms(1000), waits.parked_ms(1500)), (0, 1000));
+        waits.park(2, 1700);
+        waits.park(1, 2000);
+        waits.park(0, 2100);
+        assert_eq!((waits.parked_ms(2100), waits.parked_ms(9000)), (2100, 2100));
+    }
+}
