@@ -142,7 +142,9 @@ fn other_rules_go_on_with_readings_seasons_and_errors_and_a_replay_does_too() {
     let next = engine(&other, method);
     let told = |handed: &[Entry]| {
         let mut state = next.state("n1");
-        next.node(&mut state, "n2").map(|n2| next.node_is_up(&mut state, n2, false));
+        if let Some(n2) = next.node(&mut state, "n2") {
+            next.node_is_up(&mut state, n2, false);
+        }
         next.take_handed(now_ms, handed, &mut state);
         next.take_errors(&world.engine, &world.state, &mut state);
         state
