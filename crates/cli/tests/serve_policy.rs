@@ -354,8 +354,7 @@ fn one_copy_is_kept_in_memory_and_needs_no_reserve() {
     let policy = "pool main = { n1, n2 };\n\
         atom \"/news/*\" { rule keep: during if rate@atom > 5rps then replicate to 1 on main until rate@atom < 1rps; }\n";
     let (_kept, folder) = folder(policy);
-    let args = ["--policy", "flood.policy", "--node", "n1", "--loops", "1"];
-    let served = serve(&folder, &args, "site");
+    let served = serve(&folder, &["--policy", "flood.policy", "--node", "n1", "--loops", "1"], "site");
     let pinned =
         || metrics(&folder).lines().find_map(|line| line.strip_prefix("weir_cache_pinned_entries ")?.parse().ok());
     wait_for(|| {

@@ -14,9 +14,9 @@ use support::{alone, output};
 
 /// Rules on tens of requests that wait, and on the wait of each.
 const POLICY: &str = "atom \"/**\" {\n\
-    rule many: during if queue@here > 20jobs then alert \"many wait\" until queue@here < 10jobs;\n\
-    rule long: during if wait@here > 500us then alert \"they wait long\" until wait@here < 200us;\n\
-    rule busy: during if active@here > 20jobs then alert \"many are there\" until active@here < 10jobs;\n}\n";
+    rule many: during if queue@here > 10jobs then alert \"many wait\" until queue@here < 5jobs;\n\
+    rule long: during if wait@here > 100us then alert \"they wait long\" until wait@here < 50us;\n\
+    rule busy: during if active@here > 10jobs then alert \"many are there\" until active@here < 5jobs;\n}\n";
 
 /// Connections that have a request under way each.
 const MANY: usize = 400;
@@ -105,7 +105,7 @@ fn rules_see_the_queue_of_a_loop_that_has_more_to_do_than_it_can() {
             ["many", "long", "busy"].iter().all(|rule| fired(shown, rule) > 0)
         });
         // Never more than there are, and the parts are the whole.
-        let full = shown(folder.path(), |shown| reading(shown, "queue") > 20.0);
+        let full = shown(folder.path(), |shown| reading(shown, "queue") > 10.0);
         let parts = ["worker_queue", "wait_cpu", "wait_disk"].map(|part| queue(&full, part).max(0.0));
         assert!((parts.iter().sum::<f64>() - reading(&full, "queue")).abs() < 1e-6, "{io}: {full}");
         assert!(parts[0] < 1.5 * MANY as f64, "{io}: {full}");

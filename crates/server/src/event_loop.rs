@@ -178,10 +178,19 @@ impl EventLoop {
         let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         while !(self.bench.stopping && self.is_empty()) || self.post.is_leaving() {
             let timeout_ms = self.timeout_ms();
-            let (count, receptions) = match self.rounds {
-                None => (self.wait(&mut events, timeout_ms)?, self.receptions()),
-                Some(_) => self.begin_round(&mut events, timeout_ms)?,
+            let mut asks_first = self.rounds.as_ref().is_some_and(Rounds::is_timed) && self.end_round();
+            let (count, receptions) = loop {
+                let count = self.wait(&mut events, if asks_first { 0 } else { timeout_ms })?;
+                let receptions = self.receptions();
+                if asks_first && count + receptions == 0 && self.may_wait(timeout_ms) {
+                    asks_first = false;
+                    continue;
+                }
+                break (count, receptions);
             };
+            if self.rounds.is_some() {
+                self.begin_round(count + receptions, asks_first);
+            }
             self.bench.clock.tick();
             self.is_counted &= count + receptions == 0;
             // First of all: a listening socket that is still listed from before stands ahead of a change, and the
@@ -233,40 +242,31 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Waits, and notes when the round begins.
+    /// Notes when a round begins, with so many events, which were `found` when they were asked for first.
     #[inline]
-    fn begin_round(&mut self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<(usize, usize)> {
+    fn begin_round(&mut self, events: usize, found: bool) {
         if let Some(throttles) = &self.bench.throttles {
             self.bench.counts().waits.park(throttles.waiting(), self.bench.clock.now_ms);
         }
-        let is_timed = self.rounds.as_ref().is_some_and(Rounds::is_timed);
-        let first = if is_timed { self.end_round(events, timeout_ms)? } else { None };
-        let found = first.is_some();
-        let count = match first {
-            Some(count) => count,
-            None => self.wait(events, timeout_ms)?,
-        };
-        let receptions = self.receptions();
         if let Some(rounds) = &mut self.rounds
-            && !rounds.passes(count + receptions)
+            && !rounds.passes(events)
         {
-            rounds.begin(count + receptions, found, &self.bench.counters.0[self.bench.index]);
+            rounds.begin(events, found, &self.bench.counters.0[self.bench.index]);
         }
-        Ok((count, receptions))
     }
 
-    /// Notes when a round ends; how many events epoll has where something has come before that, and is not waited for.
-    #[inline(never)]
-    fn end_round(&mut self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<Option<usize>> {
-        let Some(rounds) = &mut self.rounds else { return Ok(None) };
+    /// Notes when a round ends; whether it is to be looked what has come meanwhile before the loop sleeps.
+    #[cold]
+    fn end_round(&mut self) -> bool {
+        let Some(rounds) = &mut self.rounds else { return false };
         rounds.end(&self.bench.counters.0[self.bench.index]);
-        if !rounds.asks_first() {
-            return Ok(None);
-        }
-        let count = self.wait(events, 0)?;
-        // What a socket did not take of what was sent is no request, and is gone on with first.
-        let has_news = self.bench.ring.as_ref().is_some_and(Ring::has_news);
-        Ok((count + self.receptions() > 0 || timeout_ms == 0 || has_news).then_some(count))
+        rounds.asks_first()
+    }
+
+    /// Whether there is nothing to be gone on with: what a socket did not take of what was sent comes first.
+    #[cold]
+    fn may_wait(&self, timeout_ms: i32) -> bool {
+        timeout_ms != 0 && !self.bench.ring.as_ref().is_some_and(Ring::has_news)
     }
 
     /// Takes up what other threads have for this loop.

@@ -18,7 +18,7 @@ const EVENTS_TIMED: usize = 16;
 const EVERY: u64 = 128;
 /// and those behind one that took so long: half of it is a wait that counts, and a look at what has come meanwhile costs
 /// less than a hundredth of it.
-const LONG: Duration = Duration::from_micros(100);
+const LONG: Duration = Duration::from_micros(200);
 
 /// The rounds of one loop.
 #[derive(Debug, Default)]
