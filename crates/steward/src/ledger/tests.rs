@@ -225,7 +225,7 @@ fn quiet_paths_give_their_places_to_others_and_those_without_one_are_counted() {
         ledger.end(1, ticket, false);
         ledger.take(&mut taken, true);
     }
-    let mut left: Vec<_> = ledger.places.keys().map(|path| path.to_string()).collect();
+    let mut left: Vec<_> = ledger.places.keys().map(ToString::to_string).collect();
     left.sort();
     assert_eq!(left, ["/7", "/held", "/late"]);
     // What was known of a place that is another path's now is known no more.
