@@ -197,16 +197,17 @@ impl Links {
                 }
             }
             if probe.rtt_told_ms.is_none_or(|told_ms| now_ms.saturating_sub(told_ms) >= RTT_TOLD_MS) {
-                // Who takes small files only has a round trip, too.
-                priors.learn(client, Link { bandwidth_bps: None, ..probe.link }, now_ms);
+                // Who takes small files only has a round trip, too. A new connection from where others have lately been
+                // adds little to what they have shown: it is told of when it stays.
+                if probe.rtt_told_ms.is_some() || !priors.holds_rtt(client, now_ms) {
+                    priors.learn(client, Link { bandwidth_bps: None, ..probe.link }, now_ms);
+                }
                 probe.rtt_told_ms = Some(now_ms);
             }
         }
         probe.told = probe.link;
         if probe.link.bandwidth_bps.is_none() || probe.link.rtt_s.is_none() {
-            let prior = priors.of(client, now_ms);
-            probe.told.bandwidth_bps = probe.link.bandwidth_bps.or(prior.bandwidth_bps);
-            probe.told.rtt_s = probe.link.rtt_s.or(prior.rtt_s);
+            probe.told = priors.fill_up(client, probe.link, now_ms);
         }
         self.keep(connection, probe, now_ms);
         self.at_hand.resize(AT_HAND, AtHand::default());

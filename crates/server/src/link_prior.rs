@@ -128,12 +128,24 @@ impl Priors {
 
     /// What is expected of a client: by its address, else by its network.
     pub(crate) fn of(&self, client: IpAddr, now_ms: u64) -> Link {
+        self.fill_up(client, Link::default(), now_ms)
+    }
+
+    /// The same of what is not known of a link.
+    pub(crate) fn fill_up(&self, client: IpAddr, link: Link, now_ms: u64) -> Link {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = [client, network(client)].into_iter().zip(places.iter());
-        known.filter_map(|(place, places)| places.of.get(&place)).fold(Link::default(), |link, prior| Link {
+        known.filter_map(|(place, places)| places.of.get(&place)).fold(link, |link, prior| Link {
             bandwidth_bps: link.bandwidth_bps.or_else(|| prior.bandwidth_bps?.value(now_ms)),
             rtt_s: link.rtt_s.or_else(|| prior.rtt_s?.value(now_ms)),
         })
+    }
+
+    /// Whether a round trip of the client's address is known that still holds.
+    pub(crate) fn holds_rtt(&self, client: IpAddr, now_ms: u64) -> bool {
+        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rtt_s = places[0].of.get(&client).and_then(|prior| prior.rtt_s);
+        rtt_s.is_some_and(|mean| now_ms.saturating_sub(mean.at_ms) <= HOLD_MS)
     }
 
     /// Addresses and networks of which something is kept, and those that were given up for others.
