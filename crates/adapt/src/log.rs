@@ -15,7 +15,7 @@
 //! {"at_ms":9100,"begin":18,"atom":"/v/film","client":"192.0.2.7"}
 //! {"at_ms":9400,"gone":"192.0.2.7"}
 //! {"at_ms":9000,"read":"rate","unit":"rps","node":"n1","season":{...}}
-//! {"at_ms":9400,"atom":"/news/a.html","gone":"atom"}
+//! {"at_ms":9400,"gone":"atom","atom":"/news/a.html"}
 //! {"at_ms":9500,"down":"n2"}
 //! {"at_ms":9700,"up":"n2"}
 //! {"at_ms":10000,"passed":38,"atom":"/v/film","bandwidth":"900kbps"}
@@ -515,7 +515,7 @@ mod tests {
             r#"{"at_ms":1,"begin":17,"atom":"/v","client":"2001:db8::/64"}"#,
             r#"{"at_ms":1,"read":"rate","client":"192.0.2.7","value":"90.5rps"}"#,
             r#"{"at_ms":1,"gone":"192.0.2.7"}"#,
-            r#"{"at_ms":1,"atom":"/a","gone":"atom"}"#,
+            r#"{"at_ms":1,"gone":"atom","atom":"/a"}"#,
             r#"{"at_ms":1,"start":17}"#,
             r#"{"at_ms":1,"look":17}"#,
             r#"{"at_ms":1,"end":17}"#,

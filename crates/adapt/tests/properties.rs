@@ -40,8 +40,8 @@ const RELEASED: &str = "atom \"/**\" {\n\
 const OF_LINKS: &str = "atom \"/v/*\" { variants full > half > small;\n\
     rule hot priority 3: during if cpu > 80% then use half until cpu < 40% hold 2s;\n\
     rule drop: during if avg bandwidth@client over 500ms < 400kbps then next down limit 2 per 5s;\n\
-    rule back: during if bandwidth@client > 800kbps then next up for 300ms cooldown 1s;\n\
-    rule far: every 2s if rtt@client > 200ms then use small hold 3s; }";
+    rule back: during if bandwidth@client > 800kbps and rtt@client < 100ms then next up for 300ms cooldown 1s;\n\
+    rule far: every 2s if rtt@client > 200ms then next down hold 3s; }";
 
 /// A step of sessions with links: milliseconds since the last, whose link is read, what of it, and whether a tick follows.
 type Read = (u64, u64, f64, f64, bool);

@@ -184,30 +184,30 @@ impl Links {
         // A new connection has no past, so its first reading is of all that it has.
         let mut probe = self.probes.get(&connection).copied().unwrap_or_default();
         probe.looked_ms = now_ms;
+        let known = priors.known(client);
         if let Some(counted) = look() {
             if let Some(bandwidth_bps) = probe.take(counted) {
                 priors.learn(client, Link { bandwidth_bps: Some(bandwidth_bps), ..probe.link }, now_ms);
                 probe.rtt_told_ms = Some(now_ms);
             } else if let Some(bound_bps) = probe.bound(counted) {
                 // Of whom nothing is known nothing is known by it either, but who is expected to be slower is not.
-                let expected_bps = probe.link.bandwidth_bps.or_else(|| priors.of(client, now_ms).bandwidth_bps);
+                let without_rtt = Link { rtt_s: Some(0.0), ..probe.link };
+                let expected_bps = known.fill_up(without_rtt, now_ms).bandwidth_bps;
                 if expected_bps.is_some_and(|expected_bps| expected_bps < bound_bps) {
                     probe.link.bandwidth_bps = Some(bound_bps);
                     priors.raise(client, bound_bps, now_ms);
                 }
             }
             if probe.rtt_told_ms.is_none_or(|told_ms| now_ms.saturating_sub(told_ms) >= RTT_TOLD_MS) {
-                // Who takes small files only has a round trip, too.
-                priors.learn(client, Link { bandwidth_bps: None, ..probe.link }, now_ms);
+                // Who takes small files only has a round trip, too. A new connection from where others have lately been
+                // adds little to what they have shown: it is told of when it stays.
+                if probe.rtt_told_ms.is_some() || !known.holds_rtt(now_ms) {
+                    priors.learn(client, Link { bandwidth_bps: None, ..probe.link }, now_ms);
+                }
                 probe.rtt_told_ms = Some(now_ms);
             }
         }
-        probe.told = probe.link;
-        if probe.link.bandwidth_bps.is_none() || probe.link.rtt_s.is_none() {
-            let prior = priors.of(client, now_ms);
-            probe.told.bandwidth_bps = probe.link.bandwidth_bps.or(prior.bandwidth_bps);
-            probe.told.rtt_s = probe.link.rtt_s.or(prior.rtt_s);
-        }
+        probe.told = known.fill_up(probe.link, now_ms);
         self.keep(connection, probe, now_ms);
         self.at_hand.resize(AT_HAND, AtHand::default());
         let until_ms = now_ms.saturating_add(LOOK_MS);

@@ -2,6 +2,7 @@
 
 use crate::advice::Link;
 use crate::front::access::masked;
+use foldhash::quality::RandomState;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +25,8 @@ pub(crate) struct Priors(Mutex<[Places; 2]>);
 
 #[derive(Debug, Default)]
 struct Places {
-    of: HashMap<IpAddr, Prior>,
+    /// By a hash that is seeded anew with each start, and takes a third of SipHash's time; how many there are is bounded.
+    of: HashMap<IpAddr, Prior, RandomState>,
     evicted: u64,
 }
 
@@ -99,6 +101,26 @@ pub struct ExpectedOf {
     pub age_ms: u64,
 }
 
+/// What is kept of a client's address and of its network, looked up once for all that is asked of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known([Option<Prior>; 2]);
+
+impl Known {
+    /// What is expected where the link itself has not shown it: by the address, else by the network.
+    pub(crate) fn fill_up(&self, link: Link, now_ms: u64) -> Link {
+        self.0.iter().flatten().fold(link, |link, prior| Link {
+            bandwidth_bps: link.bandwidth_bps.or_else(|| prior.bandwidth_bps?.value(now_ms)),
+            rtt_s: link.rtt_s.or_else(|| prior.rtt_s?.value(now_ms)),
+        })
+    }
+
+    /// Whether a round trip of the address is known that still holds.
+    pub(crate) fn holds_rtt(&self, now_ms: u64) -> bool {
+        let rtt_s = self.0[0].and_then(|prior| prior.rtt_s);
+        rtt_s.is_some_and(|mean| now_ms.saturating_sub(mean.at_ms) <= HOLD_MS)
+    }
+}
+
 impl Priors {
     /// Takes note of what a client's connection showed: either by itself, as who takes small files only shows no
     /// bandwidth.
@@ -126,14 +148,10 @@ impl Priors {
         }
     }
 
-    /// What is expected of a client: by its address, else by its network.
-    pub(crate) fn of(&self, client: IpAddr, now_ms: u64) -> Link {
+    /// What is known of a client's address and of its network.
+    pub(crate) fn known(&self, client: IpAddr) -> Known {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = [client, network(client)].into_iter().zip(places.iter());
-        known.filter_map(|(place, places)| places.of.get(&place)).fold(Link::default(), |link, prior| Link {
-            bandwidth_bps: link.bandwidth_bps.or_else(|| prior.bandwidth_bps?.value(now_ms)),
-            rtt_s: link.rtt_s.or_else(|| prior.rtt_s?.value(now_ms)),
-        })
+        Known([places[0].of.get(&client).copied(), places[1].of.get(&network(client)).copied()])
     }
 
     /// Addresses and networks of which something is kept, and those that were given up for others.
@@ -189,7 +207,7 @@ impl Places {
     fn learn(&mut self, place: IpAddr, bandwidth_bps: Option<f64>, rtt_s: Option<f64>, now_ms: u64) {
         if self.of.len() >= PLACES_MAX && !self.of.contains_key(&place) {
             // The one that says least, among some: to look for the least of all would hold the others up.
-            let least = |some: &HashMap<IpAddr, Prior>| {
+            let least = |some: &HashMap<IpAddr, Prior, RandomState>| {
                 let some = some.iter().take(32);
                 some.min_by(|a, b| a.1.weight(now_ms).total_cmp(&b.1.weight(now_ms))).map(|(place, _)| *place)
             };
@@ -223,7 +241,8 @@ mod tests {
         let client = |text: &str| -> IpAddr { text.parse().expect("an address") };
         priors.learn(client("10.0.0.1"), of(1e5), 0);
         priors.learn(client("10.0.0.2"), of(1e7), 0);
-        let bps = |text, now_ms| priors.of(client(text), now_ms).bandwidth_bps.map(f64::round);
+        let bps =
+            |text, now_ms| priors.known(client(text)).fill_up(Link::default(), now_ms).bandwidth_bps.map(f64::round);
         assert_eq!(bps("10.0.0.1", 0), Some(1e5));
         assert_eq!(bps("10.0.0.9", 0), Some(1e6), "the mean of factors");
         assert_eq!(bps("10.0.1.1", 0), None);
@@ -248,7 +267,7 @@ mod tests {
         let rtt = |rtt_s| Link { bandwidth_bps: None, rtt_s: Some(rtt_s) };
         priors.learn(client("10.0.0.1"), rtt(0.02), 0);
         priors.learn(client("10.0.0.2"), rtt(0.08), 0);
-        let of = |text, now_ms| priors.of(client(text), now_ms);
+        let of = |text, now_ms| priors.known(client(text)).fill_up(Link::default(), now_ms);
         let close = |link: Link, wanted: f64| link.rtt_s.is_some_and(|rtt_s| (rtt_s - wanted).abs() < 1e-9);
         assert!(close(of("10.0.0.1", 0), 0.02) && of("10.0.0.1", 0).bandwidth_bps.is_none());
         assert!(close(of("10.0.0.9", 0), 0.04), "the mean of factors: {:?}", of("10.0.0.9", 0));

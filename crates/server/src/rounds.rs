@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Rounds with so many events are timed each,
 const EVENTS_TIMED: usize = 16;
 /// and of the others one in so many,
-const EVERY: u64 = 128;
+const EVERY: u64 = 256;
 /// and those behind one that took so long: half of it is a wait that counts, and a look at what has come meanwhile costs
 /// less than a hundredth of it.
 const LONG: Duration = Duration::from_micros(200);

@@ -4,17 +4,15 @@ use crate::adviser::{Published, Shared, wait_for, with_better};
 use crate::atoms::{AtomReading, Atoms};
 use crate::clerk::Failing;
 use crate::clients::{self, ClientReading, Clients};
-use crate::environment::{
-    AllDropped, CrowdNow, Environment, PopularNow, RuleInForce, RuleName, ServerNow, WaitNow, Work,
-};
+use crate::environment::{AllDropped, CrowdNow, Environment, PopularNow, RuleInForce, RuleName, ServerNow, Work};
 use crate::errands::{Errand, Errands};
 use crate::hands::{Hands, Standing};
 use crate::ledger::{Dropped, Taken};
-use crate::monitor::{Monitor, Readings, Wait};
+use crate::monitor::{Monitor, Readings};
 use crate::passed::PassedSessions;
 use crate::remark;
 use crate::rulebook::Rulebook;
-use crate::shown::{forecast, links, outcome_name, reading};
+use crate::shown::{forecast, links, outcome_name, reading, wait_now};
 use crate::steward::{Board, Mail};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
@@ -596,11 +594,4 @@ impl Controller {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn wait_now(wait: &Wait) -> WaitNow {
-    let Wait { part, wait_s, queue } = *wait;
-    let (each, all) = (Resource::Wait.dimension().show(wait_s), Resource::Queue.dimension().show(queue));
-    let shown = format!("{each}, {all}");
-    WaitNow { part: part.name().to_owned(), words: part.words().to_owned(), wait_s, queue, shown }
 }

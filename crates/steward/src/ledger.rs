@@ -1,6 +1,12 @@
 //! What one event loop has seen of governed requests since it was last asked: a book of its own for each loop, which
 //! only that loop and, once a tick, the controller open.
 
+mod dropped;
+mod taken;
+
+pub use dropped::Dropped;
+pub(crate) use taken::Taken;
+
 use crate::leases::{Leases, Tenant};
 use crate::noted::Noted;
 use crate::passed::PassedSessions;
@@ -68,20 +74,6 @@ pub(crate) struct Ledger {
     /// Sessions that are over, and of which the rules could not be told at once.
     ended: Vec<u64>,
     dropped: Dropped,
-}
-
-/// What there was no room for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Dropped {
-    /// Requests for paths beyond those that are followed one by one.
-    pub paths: u64,
-    /// Sessions beyond those that are followed.
-    pub connections: u64,
-    /// Requests whose client was not looked at.
-    pub clients: u64,
-    /// Requests that found the book open, or the rules at work, and were answered without advice, or of whose waiting
-    /// nothing was noted.
-    pub undecided: u64,
 }
 
 /// An atom as one loop has seen it.
@@ -157,25 +149,6 @@ pub(crate) struct Ruled {
     pub(crate) looks: Option<usize>,
     /// The number of the last decision when it began.
     pub(crate) decided: u64,
-}
-
-/// What the controller takes out of a book.
-#[derive(Debug, Default)]
-pub(crate) struct Taken {
-    /// Places that are new, or another path's now.
-    pub(crate) paths: Vec<(u32, Arc<str>)>,
-    /// Paths without a place, and how often they were asked for, within the error of a sketch.
-    pub(crate) placeless: Vec<(Box<str>, u64)>,
-    /// Places with what became of their requests, and responses under way now.
-    pub(crate) tallies: Vec<(u32, Tally, u32)>,
-    pub(crate) seen: Vec<Seen>,
-    /// Requests for paths that are not in the book, and those of clients that are not among the seen.
-    pub(crate) fileless: u64,
-    pub(crate) clientless: u64,
-    /// Sessions with what was measured of their links last.
-    pub(crate) links: Vec<(u64, Link)>,
-    /// Sessions that are over.
-    pub(crate) ended: Vec<u64>,
 }
 
 impl Ledger {
@@ -610,15 +583,6 @@ impl Default for Ledger {
             ended: Vec::new(),
             dropped: Dropped::default(),
         }
-    }
-}
-
-impl Dropped {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.paths += other.paths;
-        self.connections += other.connections;
-        self.clients += other.clients;
-        self.undecided += other.undecided;
     }
 }
 

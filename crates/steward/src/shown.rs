@@ -1,6 +1,7 @@
 //! What rules and the server know, in the form in which the environment has it.
 
-use crate::environment::{ForecastNow, LinkOf, LinksNow, LinksOf, MethodNow, ReadingNow, Shares};
+use crate::environment::{ForecastNow, LinkOf, LinksNow, LinksOf, MethodNow, ReadingNow, Shares, WaitNow};
+use crate::monitor::Wait;
 use weir_adapt::forecast::{Errors, Said};
 use weir_adapt::{Contests, Outcome, Resource};
 use weir_server::{Expected, Insight};
@@ -93,4 +94,11 @@ pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Limited => "limited",
         Outcome::Cooling => "cooling",
     }
+}
+
+pub(crate) fn wait_now(wait: &Wait) -> WaitNow {
+    let Wait { part, wait_s, queue } = *wait;
+    let (each, all) = (Resource::Wait.dimension().show(wait_s), Resource::Queue.dimension().show(queue));
+    let shown = format!("{each}, {all}");
+    WaitNow { part: part.name().to_owned(), words: part.words().to_owned(), wait_s, queue, shown }
 }

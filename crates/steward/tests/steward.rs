@@ -1,38 +1,14 @@
 //! The steward as event loops and the system know it: shares that are refused, sessions, what is bounded.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weir_adapt::Policy;
 use weir_adapt::forecast::Method;
 use weir_server::{Counters, Link, Options, Question, Server};
 use weir_steward::{Ready, Setup, Steward};
 
-/// The system's allocator, which knows how much is in use.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: everything is handed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps to the contract of this function, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: likewise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static GLOBAL: Counting = Counting;
-
-/// Tests take turns, as one of them counts what all have allocated.
+/// Tests take turns, as what was told goes to one place.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn alone() -> std::sync::MutexGuard<'static, ()> {
@@ -585,35 +561,4 @@ fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
     // As many clients as ever, of networks that nobody knows, ask for everything.
     let (kind, alerts) = ask(6000, &|number| 0x5000_0000 + number % 300 * 256, &pages);
     assert_eq!((kind.as_str(), alerts.len()), ("attack", 1), "{alerts:?}");
-}
-
-#[test]
-fn ten_thousand_atoms_and_a_thousand_sessions_take_less_than_20_mb() {
-    let _turn = alone();
-    let before = IN_USE.load(Ordering::Relaxed);
-    let mut policy = String::from("atom \"/**\" { variants full > small;\n");
-    policy += "rule fit: at start if bandwidth@client < 100kbps then use small else use full;\n";
-    policy += "rule drop: during if avg bandwidth@client over 4s < 80kbps then next down limit 3 per 60s;\n";
-    policy +=
-        "rule hot: every 5s if rate@atom predicted in 30s fit >= 0.8 > 500rps then shed 5% until rate@atom < 200rps; }";
-    let (steward, mut ready) = steward(&policy);
-    let adviser = steward.adviser();
-    let begin = |path: &str, number| (number, adviser.begin(&question(path, number, Some(900e3))).ticket);
-    let end = |(number, ticket)| adviser.end(number, ticket, 100, false);
-    for _ in 0..20 {
-        let page = |number| format!("/folder/page-{number}.html");
-        // A thousand go on, the others are over.
-        let going_on: Vec<_> = (0..1000).map(|number| begin(&page(number), 10_000 + number)).collect();
-        (1000..10_000).for_each(|number| end(begin(&page(number), 10_000 + number)));
-        ready.tick();
-        going_on.into_iter().for_each(end);
-        let going_on: Vec<_> = (0..1000).map(|number| begin(&page(1), 30_000 + number)).collect();
-        ready.tick();
-        let shown = environment(&steward);
-        assert_eq!((&shown["work"]["atoms"], &shown["work"]["sessions"]), (&10_000.into(), &1000.into()));
-        going_on.into_iter().for_each(end);
-    }
-    let taken = IN_USE.load(Ordering::Relaxed) - before;
-    println!("{taken} bytes");
-    assert!(taken < 20_000_000, "{taken} bytes");
 }

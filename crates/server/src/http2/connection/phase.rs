@@ -1,0 +1,34 @@
+//! What a connection waits for, and until when.
+
+use super::super::stream::Stream;
+use super::{Connection, Phase};
+use crate::workbench::Workbench;
+use std::time::Duration;
+
+impl Connection {
+    /// Finds out what the connection waits for now, and until when.
+    pub(super) fn settle_phase(&mut self, has_moved: bool, bench: &Workbench) {
+        let timeouts = &bench.timeouts;
+        let (phase, timeout) = if self.is_failed || self.is_done {
+            (Phase::Linger, timeouts.linger)
+        } else if self.streams.iter().any(|stream| !stream.is_held && !stream.waits()) || self.is_blocked() {
+            (Phase::Stall, timeouts.stall)
+        } else if !self.has_settings || self.continued.is_some() || !self.saved.is_empty() {
+            (Phase::Head, timeouts.head)
+        } else if self.streams.iter().any(Stream::waits) {
+            (Phase::Queue, Duration::MAX)
+        } else {
+            (Phase::Idle, timeouts.idle)
+        };
+        let after = |start_ms: u64, timeout: Duration| {
+            start_ms.saturating_add(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
+        };
+        let is_new = std::mem::take(&mut self.is_new);
+        if phase != self.phase || (phase == Phase::Stall && has_moved) || (phase == Phase::Idle && is_new) {
+            self.phase = phase;
+            self.phase_deadline_ms = after(bench.clock.now_ms, timeout);
+        }
+        let held = self.streams.iter().filter(|stream| stream.is_held).map(|stream| stream.since_ms).min();
+        self.deadline_ms = held.map_or(u64::MAX, |since_ms| after(since_ms, timeouts.body)).min(self.phase_deadline_ms);
+    }
+}
