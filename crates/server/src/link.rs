@@ -191,6 +191,7 @@ impl Links {
                 probe.rtt_told_ms = Some(now_ms);
             } else if let Some(bound_bps) = probe.bound(counted) {
                 // Of whom nothing is known nothing is known by it either, but who is expected to be slower is not.
+                // Only the bandwidth is asked for: no round trip has to be made of what is kept.
                 let without_rtt = Link { rtt_s: Some(0.0), ..probe.link };
                 let expected_bps = known.fill_up(without_rtt, now_ms).bandwidth_bps;
                 if expected_bps.is_some_and(|expected_bps| expected_bps < bound_bps) {
