@@ -35,9 +35,10 @@ fn sources() -> PathBuf {
 
 /// The layout of the memory, for programs that listen to themselves.
 fn layout() -> Vec<String> {
-    let numbers: [(&str, u64); 34] = [
+    let numbers: [(&str, u64); 35] = [
         ("MAGIC", arm::MAGIC),
         ("LANES", arm::LANES as u64),
+        ("SHARED_LANES", arm::SHARED_LANES as u64),
         ("LANE_SLOTS", arm::LANE_SLOTS as u64),
         ("HEAD_MAGIC", arm::HEAD_MAGIC as u64),
         ("HEAD_PID", arm::HEAD_PID as u64),

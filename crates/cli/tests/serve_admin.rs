@@ -329,8 +329,9 @@ fn the_page_shows_the_figures_and_asks_for_the_token() {
     browser.type_in(TOKEN);
     browser.value("document.querySelector('dialog button').click()");
     browser.wait_for("document.getElementById('live').textContent === 'live'");
-    // A response is counted when it has been sent, which its client may see earlier.
+    // A response is counted when it has been sent, which its client may see earlier; connections twice a second.
     browser.wait_for("status.requests.count >= 500");
+    browser.wait_for("document.getElementById('cards').innerText.includes('idle 1')");
     let count = browser.value("status.requests.count");
     let shown = browser.value("document.getElementById('tiles').innerText").to_string();
     assert!(shown.contains("Requests a second") && shown.contains(&format!("{count} since the start")), "{shown}");

@@ -5,7 +5,7 @@
 use crate::epoll::Waker;
 use crate::front::pattern::Pattern;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Globs that can be pinned; one more is refused.
@@ -23,6 +23,7 @@ pub(crate) struct Controls {
     generation: AtomicU64,
     orders: Mutex<Orders>,
     wakers: Mutex<Vec<Arc<Waker>>>,
+    is_over: AtomicBool,
 }
 
 /// What is ordered.
@@ -86,6 +87,15 @@ impl Control {
 }
 
 impl Controls {
+    /// The server's end cuts off what is under way: whoever waits for that gets no turn any more.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
     fn orders(&self) -> MutexGuard<'_, Orders> {
         // Whoever panicked meanwhile has left whole orders.
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)

@@ -501,6 +501,9 @@ impl EventLoop {
             }
             self.close(token);
         }
+        if self.stop_deadline_ms <= now_ms {
+            self.bench.controls.end();
+        }
         for endpoint in &mut self.quic {
             endpoint.sweep(&mut self.bench, &self.open);
             if self.stop_deadline_ms <= now_ms {

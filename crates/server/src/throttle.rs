@@ -187,7 +187,7 @@ impl Throttles {
         let Bounds { running_max, queue_max, wait_ms } = state.bounds;
         let place = state.waiting.iter().position(|waiter| waiter.asker == asker);
         // Whoever came before has its turn first.
-        if state.running < running_max && place.unwrap_or(state.waiting.len()) == 0 {
+        if state.running < running_max && place.unwrap_or(state.waiting.len()) == 0 && !self.controls.is_over() {
             state.running += 1;
             let waited_ms = state.waiting.pop_front().map_or(0, |waiter| {
                 self.waiting -= 1;
@@ -261,9 +261,10 @@ impl Throttles {
         if self.waiting == 0 {
             return turns;
         }
+        let is_over = self.controls.is_over();
         for Throttle(of) in &self.all {
             let state = of.state();
-            let free = state.bounds.running_max.saturating_sub(state.running);
+            let free = if is_over { 0 } else { state.bounds.running_max.saturating_sub(state.running) };
             // They stand in the order of time, so that behind one who may still wait nobody has waited long enough.
             let first = state.waiting.iter().enumerate().take_while(|(place, waiter)| {
                 *place < free || now_ms.saturating_sub(waiter.since_ms) >= state.bounds.wait_ms

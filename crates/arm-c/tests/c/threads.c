@@ -126,7 +126,8 @@ int main(void)
         ends += record.kind == ARM_STOP;
     }
     uint64_t lost = word(HEAD_LANELESS) + sum_of(LANE_DROPPED);
-    CHECK(word(HEAD_LANES_USED) == LANES && owned() == 1);
+    /* Which of the shared lanes are used depends on the threads' numbers, between which other programs take some. */
+    CHECK(word(HEAD_LANES_USED) > LANES - SHARED_LANES && owned() == 1);
     /* A start that is lost has no stop; so each loss costs one record or two. */
     CHECK(starts + lost >= MANY * 41 && starts <= MANY * 41 && ends <= starts);
     CHECK(starts + ends + 2 * lost >= MANY * 81);
