@@ -54,7 +54,7 @@ study-arm: deps build ## Repeats the paper on ARM in Apache and PHP, under 30 mi
 	@$(MAKE) --no-print-directory -C native/php
 	@QUICK="$(QUICK)" studies/arm/run
 
-study-monitors: deps build ## What watching itself costs a server, with readings told every 0.5 to 30 s: writes its page, eight minutes, as root.
+study-monitors: deps build ## What watching itself costs a server, with readings told every 0.5 to 30 s: writes its page, 15 minutes, as root.
 	@studies/patia/monitors
 
 study-patia: ## Simulates the Patia paper's placement of a site's documents again, and writes its page: a minute; fails where a real node that study-patia-node measured is not as simulated.

@@ -1,8 +1,9 @@
 //! The `weir serve` command.
 
 use crate::serve_policy::{Adapting, PolicyArgs};
+use crate::stop::Stop;
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
@@ -285,12 +286,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Err(error) => return Err(error.into()),
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the second signal finds the flag set and ends the process at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop)).context("handling signals")?;
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("handling signals")?;
-    }
+    let stop = Stop::on_signals().context("handling signals")?;
     for signal in [SIGHUP, SIGUSR1] {
         signal_hook::flag::register(signal, server.reopen_log_flag()).context("handling signals")?;
     }
@@ -301,7 +297,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     announce(&greeting(&server), log_is_stdout);
     let reloader = server.reloader();
-    let counts = server.run_with(&stop, || {
+    let counts = server.run_with(stop.flag(), || {
         // Here the server has confined itself, and with it what is started from here.
         adapting.iter_mut().for_each(Adapting::start);
         if hung_up.swap(false, Ordering::Relaxed) {

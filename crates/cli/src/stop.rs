@@ -4,7 +4,7 @@
 //! program that its shell signals, too. What comes within a moment of the first signal is the same wish.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Signals so soon after the first are the same wish: longer than one sender takes for two, shorter than a user takes.
@@ -19,24 +19,32 @@ const NEVER: u64 = 0;
 pub(crate) struct Stop {
     /// When the first signal came, in nanoseconds of CLOCK_MONOTONIC.
     first_ns: Arc<AtomicU64>,
+    /// Set with it, for who looks at a flag.
+    asked: Arc<AtomicBool>,
 }
 
 impl Stop {
     /// Listens for SIGINT and SIGTERM.
     pub(crate) fn on_signals() -> anyhow::Result<Self> {
-        let first_ns = Arc::new(AtomicU64::new(NEVER));
+        let (first_ns, asked) = (Arc::new(AtomicU64::new(NEVER)), Arc::new(AtomicBool::new(false)));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            let first_ns = Arc::clone(&first_ns);
+            let (first_ns, asked) = (Arc::clone(&first_ns), Arc::clone(&asked));
             let action = move || {
                 if is_another_wish(&first_ns, monotonic_ns()) {
                     signal_hook::low_level::exit(ENDED_BY_SIGINT);
                 }
+                asked.store(true, Ordering::Release);
             };
-            // SAFETY: the action reads the clock, changes a number and may call _exit, all of which are
+            // SAFETY: the action reads the clock, changes two atomics and may call _exit, all of which are
             // async-signal-safe; it neither allocates nor locks nor panics.
             unsafe { signal_hook::low_level::register(signal, action) }?;
         }
-        Ok(Self { first_ns })
+        Ok(Self { first_ns, asked })
+    }
+
+    /// Set when an end is asked for.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.asked
     }
 
     /// Whether an end was asked for.

@@ -1,10 +1,13 @@
-//! Ctrl-C ends a load with its report, once or twice within a moment; a second one later ends it at once.
+//! Ctrl-C ends a load with its report, and a server with what it owes, once or twice within a moment; a second one later
+//! ends either at once.
 
 mod support;
 
 use serde_json::Value;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::{alone, number, weir};
@@ -14,6 +17,8 @@ use weir_testkit::{Faulty, require};
 const AT_ONCE: Duration = Duration::from_millis(10);
 /// A load that waits for an answer gives up a second after it was asked to end, so this is before its end.
 const LATER: Duration = Duration::from_millis(500);
+/// More than the kernel holds for a client that takes nothing.
+const LARGE: usize = 64 << 20;
 
 /// Starts the command with its output kept, in a group of its own as a shell does it.
 fn start(command: &mut Command) -> Child {
@@ -95,6 +100,53 @@ fn a_second_signal_later_ends_a_load_at_once() {
     let output = ended(load);
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "no report");
+}
+
+/// A server with a client that has begun to take something large and takes no more.
+fn server_under_way(folder: &Path) -> (Child, TcpStream) {
+    std::fs::write(folder.join("large.bin"), vec![1; LARGE]).expect("writes");
+    let port = weir_testkit::free_port();
+    let server = start(weir().args(["serve", "--listen", &format!("127.0.0.1:{port}")]).arg(folder));
+    let begin = Instant::now();
+    let mut client = loop {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(client) => break client,
+            Err(error) => assert!(begin.elapsed() < Duration::from_secs(20), "{error}"),
+        }
+        std::thread::sleep(AT_ONCE);
+    };
+    client.write_all(b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sends");
+    client.read_exact(&mut [0; 1000]).expect("it is answered");
+    (server, client)
+}
+
+#[test]
+fn two_signals_at_once_let_a_server_finish_what_it_owes() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (server, mut client) = server_under_way(folder.path());
+    interrupt(&server);
+    std::thread::sleep(AT_ONCE);
+    interrupt(&server);
+    std::thread::sleep(LATER);
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).expect("the rest comes");
+    assert!(rest.len() > LARGE - 1000, "{} bytes", rest.len());
+    assert_eq!(ended(server).status.code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_later_ends_a_server_at_once() {
+    let _turn = alone();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (server, _client) = server_under_way(folder.path());
+    interrupt(&server);
+    std::thread::sleep(LATER);
+    let begin = Instant::now();
+    interrupt(&server);
+    assert_eq!(ended(server).status.code(), Some(130));
+    // Else it waits for the client for 30 s.
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
 }
 
 #[test]

@@ -43,8 +43,8 @@ pub(crate) fn day(requests: u32) -> String {
     log
 }
 
-/// Half a minute for a real node: Poisson, for files `/s/BYTES` of 1 to 80 kB. The times are whole seconds: anywhere within
-/// them is Poisson again, of the sender and of the simulation.
+/// Half a minute for a real node: Poisson, for files `/s/BYTES` of 1 to 80 kB. The times have nanoseconds, so that the
+/// sender and the simulation have the same arrivals.
 pub(crate) fn short_log(rate_per_s: f64) -> String {
     let mut random = fastrand::Rng::with_seed(SEED);
     let (mut at_s, mut log) = (0.0, String::new());
@@ -56,8 +56,7 @@ pub(crate) fn short_log(rate_per_s: f64) -> String {
         let bytes = short_bytes(&mut random);
         let _ = writeln!(
             log,
-            "host - - [12/Mar/2003:12:00:{:02} +0000] \"GET /s/{bytes} HTTP/1.1\" 200 {bytes}",
-            at_s as u32
+            r#"{{"time":"2003-03-12T12:00:{at_s:012.9}Z","method":"GET","target":"/s/{bytes}","status":200,"bytes":{bytes}}}"#
         );
     }
 }
