@@ -3,7 +3,9 @@
 mod support;
 
 use support::World;
-use weir_adapt::{Outcome, Resource, Subject, Unknown};
+use weir_adapt::forecast::Method;
+use weir_adapt::log::{Entry, Header, Owner, Recorded};
+use weir_adapt::{Engine, Outcome, Policy, Replay, Resource, Subject, Unknown};
 
 const EXAMPLE: &str = include_str!("example.policy");
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
@@ -437,4 +439,43 @@ fn a_client_for_which_a_rule_is_active_is_not_forgotten() {
     }
     assert_eq!(world.engine.client(&mut world.state, "one too many"), None);
     assert_eq!((world.state.clients(), world.state.counts().clients_refused), (weir_adapt::CLIENTS_MAX, 1));
+}
+
+/// Whoever recorded had other rules, none of which was active for them: else it would not have forgotten them.
+#[test]
+fn a_replay_lets_go_of_clients_and_atoms_that_were_forgotten() {
+    const RULES: &str = "atom \"/**\" {
+        rule greedy: during if rate@client > 50rps then shed 90% until rate@client < 20rps;
+        rule busy: during if rate@atom > 50rps then shed 50% until rate@atom < 20rps; }";
+    let (client, atom) = ("192.0.2.7".to_owned(), "/a".to_owned());
+    let replayed = |forgotten: Vec<Recorded>| {
+        let (policy, _) = Policy::read("test.policy", RULES).expect("well-formed");
+        let engine = Engine::new(policy, "n1", Method::default());
+        let mut replay = Replay::new(engine, "n1", Header::new("n1", 5_000));
+        let mut decisions = Vec::new();
+        let mut tell = |at_ms, what| replay.entry(&Entry { at_ms, what }, &mut decisions).expect("in order");
+        for of in [Owner::Client(client.clone()), Owner::Atom(atom.clone())] {
+            tell(0, Recorded::Reading { resource: Resource::Rate, of, value: 90.0, valid_ms: None });
+        }
+        tell(0, Recorded::Tick);
+        forgotten.into_iter().for_each(|what| tell(500, what));
+        tell(1_000, Recorded::Tick);
+        // By then what was read is too old.
+        tell(9_000, Recorded::Tick);
+        let of = |what: &Outcome| {
+            let these = decisions.iter().filter(|decision| decision.outcome == *what);
+            these.map(|decision| (decision.at_ms, decision.rule.clone())).collect::<Vec<_>>()
+        };
+        (of(&Outcome::Fired), of(&Outcome::Released))
+    };
+    let at = |at_ms: u64, rules: [&str; 2]| rules.map(|rule| (at_ms, rule.to_owned())).to_vec();
+    let fired = at(0, ["busy", "greedy"]);
+    let sorted = |(mut fired, mut released): (Vec<_>, Vec<_>)| {
+        fired.sort();
+        released.sort();
+        (fired, released)
+    };
+    assert_eq!(sorted(replayed(vec![])), (fired.clone(), vec![]), "of what is too old nothing is concluded");
+    let gone = vec![Recorded::Gone { client: client.clone() }, Recorded::GoneAtom { atom: atom.clone() }];
+    assert_eq!(sorted(replayed(gone)), (fired, at(1_000, ["busy", "greedy"])));
 }

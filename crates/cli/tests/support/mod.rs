@@ -1,6 +1,7 @@
 //! What the command's tests share: running it, and one at a time on these few CPUs.
 #![allow(dead_code, reason = "each test binary uses its share")]
 
+pub(crate) mod adapting;
 pub(crate) mod advice;
 pub(crate) mod files;
 pub(crate) mod planted;
