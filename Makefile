@@ -66,7 +66,7 @@ study-flood: deps build ## A flash crowd behind a narrow link, with a policy and
 study-flood-ticks: deps build ## The same with the policy's readings told every 0.5 to 30 s: how soon it acts, and writes its page: 13 minutes, as root; QUICK=1: a minute, for trying.
 	@QUICK="$(QUICK)" studies/patia/flood ticks
 
-study-patia-node: deps build ## A real node beside the simulated one, three runs at each of two loads, for the page of study-patia: four minutes, Apache and PHP; fails where they are not within 15 %.
+study-patia-node: deps build ## A real node beside the simulated one, three runs at each of two loads, for the page of study-patia: four minutes, Apache and PHP; fails where most runs are not within 15 %.
 	@studies/patia/measured
 
 study-wasd: deps build ## Repeats the WASD server's performance paper, under 30 minutes, and writes its page; QUICK=1: two minutes, for trying.

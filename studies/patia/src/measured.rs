@@ -6,6 +6,8 @@ use std::path::Path;
 
 /// The two, nanoseconds.
 pub(crate) struct Measured {
+    /// The runs of one load have the same.
+    pub(crate) load: String,
     /// When and on what, a line.
     pub(crate) surroundings: String,
     pub(crate) requests: u64,
@@ -64,7 +66,10 @@ fn read(folder: &Path) -> anyhow::Result<Measured> {
     // The quantiles of weir load are named by their percentages.
     let p95 = load["latency_curve_ns"].as_array().into_iter().flatten().find(|pair| pair[0] == 95.0);
     let p95 = p95.and_then(|pair| pair[1].as_f64()).context("no 95th percentile")?;
+    // A folder is LOAD-RUN.
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     Ok(Measured {
+        load: name.split_once('-').map_or(name, |(load, _)| load).to_owned(),
         surroundings: text("surroundings")?.trim().to_owned(),
         requests,
         failures: errors + load["dropped"].as_u64().unwrap_or(0),
