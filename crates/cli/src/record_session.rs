@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let stop = Stop::on_signals()?;
-    let recorder = Recorder::start(Options {
+    let mut recorder = Recorder::start(Options {
         listen: args.listen.clone(),
         to: args.to.clone(),
         session_cookie: args.session_cookie.clone(),

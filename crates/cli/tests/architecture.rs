@@ -20,7 +20,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("server", &["arm"]),
     // What rules read is reckoned and named as what reports show.
     ("steward", &["adapt", "measure", "server", "store"]),
-    ("session", &[]),
+    ("endpoint", &[]),
+    ("session", &["endpoint"]),
     ("adapt", &[]),
     ("compare", &["measure", "report"]),
     ("report", &["measure"]),
@@ -34,8 +35,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "adapt", "agent", "arm", "capture", "compare", "load", "measure", "plan", "report", "server", "session",
-            "steward", "store", "tiles", "timeline", "trace", "wire",
+            "adapt", "agent", "arm", "capture", "compare", "endpoint", "load", "measure", "plan", "report", "server",
+            "session", "steward", "store", "tiles", "timeline", "trace", "wire",
         ],
     ),
 ];

@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 use support::served::Served;
 use support::{alone, number, output, weir};
 use tempfile::TempDir;
@@ -181,6 +182,38 @@ fn the_viewer_answers_only_this_host_and_only_who_knows_the_word() {
     }
     assert!(viewing.get("/", &own).starts_with("HTTP/1.1 404"));
     assert!(viewing.get("/whole.json", &own).starts_with("HTTP/1.1 404"));
+}
+
+/// Browsers open several connections at the same moment, keep them, and open more that they may need later.
+#[test]
+fn each_of_many_connections_that_stay_is_answered() {
+    let Some(run) = recorded() else { return };
+    let viewing = Viewing::of(run);
+    let request = format!("GET {}page.css HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", viewing.path(), viewing.port());
+    let connect = || TcpStream::connect(("127.0.0.1", viewing.port())).expect("it listens");
+    let mut kept: Vec<TcpStream> = (0..24).map(|_| connect()).collect();
+    for round in 0..3 {
+        for (place, stream) in kept.iter_mut().enumerate().skip(8) {
+            stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a connection");
+            stream.write_all(request.as_bytes()).expect("a request");
+            let mut rest = BufReader::new(stream);
+            let mut status = String::new();
+            rest.read_line(&mut status).unwrap_or_else(|error| panic!("round {round}, {place}: {error}"));
+            assert_eq!(status, "HTTP/1.1 200 OK\r\n");
+            let mut length = 0;
+            loop {
+                let mut line = String::new();
+                rest.read_line(&mut line).expect("a line");
+                if let Some(told) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = told.trim().parse().expect("a length");
+                }
+                if line == "\r\n" {
+                    break;
+                }
+            }
+            rest.read_exact(&mut vec![0; length]).expect("the whole body");
+        }
+    }
 }
 
 #[test]

@@ -7,13 +7,16 @@ use crate::recording::{Entry, Recording};
 use crate::secrets::Masks;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 use url::Url;
+use weir_endpoint::{Endpoint, Limits};
 
-/// Requests that are passed on at the same time; more wait.
-const WORKERS: usize = 32;
+/// What it takes on: requests that are passed on at the same time are as many as handlers, more wait.
+const LIMITS: Limits = Limits { connections: 1024, handlers: 32, body_bytes: 64 << 20, head: Duration::from_secs(60) };
+/// How long requests that are under way may take at the end.
+const AT_THE_END: Duration = Duration::from_secs(2);
 
 /// What is recorded, and how much of it.
 #[derive(Debug, Clone)]
@@ -40,13 +43,8 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The address.
-    #[error("{address}: cannot listen: {cause}")]
-    Listen {
-        /// The address.
-        address: String,
-        /// Why.
-        cause: String,
-    },
+    #[error(transparent)]
+    Listen(#[from] weir_endpoint::StartError),
     /// The file of certificates.
     #[error(transparent)]
     Trust(#[from] TrustError),
@@ -84,21 +82,19 @@ struct Store {
 struct Shared {
     options: Options,
     agent: ureq::Agent,
-    /// What a browser calls us.
-    own: Url,
+    /// The origin by which a browser that names no host knows us: told once somebody listens.
+    own: OnceLock<String>,
     store: Mutex<Store>,
     dropped: AtomicU64,
     refused: AtomicU64,
     failed: AtomicU64,
-    stop: AtomicBool,
 }
 
 /// A proxy that runs.
 #[derive(Debug)]
 pub struct Recorder {
     shared: Arc<Shared>,
-    address: SocketAddr,
-    workers: Vec<JoinHandle<()>>,
+    endpoint: Endpoint,
 }
 
 impl Recorder {
@@ -107,33 +103,28 @@ impl Recorder {
     /// # Errors
     /// An address that cannot be listened at, a file of certificates that is none.
     pub fn start(options: Options) -> Result<Self, StartError> {
-        let refused = |cause: String| StartError::Listen { address: options.listen.clone(), cause };
-        let server = tiny_http::Server::http(&*options.listen).map_err(|error| refused(error.to_string()))?;
-        let address = server.server_addr().to_ip().ok_or_else(|| refused("it is not HOST:PORT".to_owned()))?;
-        let own = Url::parse(&format!("http://{address}/")).map_err(|error| refused(error.to_string()))?;
         let agent = passing::agent(&options.trust)?;
+        let listen = options.listen.clone();
         let shared = Arc::new(Shared {
             options,
             agent,
-            own,
+            own: OnceLock::new(),
             store: Mutex::default(),
             dropped: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             failed: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
         });
-        let server = Arc::new(server);
-        let workers = (0..WORKERS).map(|_| {
-            let (server, shared) = (Arc::clone(&server), Arc::clone(&shared));
-            std::thread::spawn(move || passing::work(&server, &shared))
-        });
-        Ok(Self { workers: workers.collect(), shared, address })
+        let passed_on = Arc::clone(&shared);
+        let handler = Arc::new(move |request| passing::pass(request, &passed_on));
+        let endpoint = Endpoint::start(&listen, LIMITS, handler)?;
+        shared.own.get_or_init(|| format!("http://{}", endpoint.address()));
+        Ok(Self { shared, endpoint })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.endpoint.address()
     }
 
     /// A number that changes with the recording.
@@ -170,12 +161,8 @@ impl Recorder {
     }
 
     /// Ends it: requests that are under way get a moment.
-    pub fn stop(&self) {
-        self.shared.stop.store(true, Ordering::Release);
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(2);
-        while self.workers.iter().any(|worker| !worker.is_finished()) && std::time::Instant::now() < deadline {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+    pub fn stop(&mut self) {
+        self.endpoint.stop(AT_THE_END);
     }
 }
 

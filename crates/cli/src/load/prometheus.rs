@@ -1,12 +1,13 @@
 //! The figures of a run for Prometheus, in the text exposition format 0.0.4: in a file, or over HTTP while it runs.
 
 use crate::load::outputs::write_whole;
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use weir_endpoint::{Answer, Endpoint, Limits, Request};
 use weir_load::{Control, Counts, Histogram, LoadReport};
 use weir_wire::client::Outcome;
 
@@ -24,8 +25,8 @@ const BOUNDS_US: [u64; 18] = [
 #[derive(Debug)]
 pub(crate) struct Exporter {
     file: Option<PathBuf>,
-    /// What is answered over HTTP.
-    answer: Option<Arc<Mutex<String>>>,
+    /// What is answered over HTTP, and who answers.
+    answer: Option<(Endpoint, Arc<Mutex<String>>)>,
     url: String,
     next: Cell<Duration>,
     complained: Cell<bool>,
@@ -67,36 +68,27 @@ impl Exporter {
         if let Some(file) = &self.file {
             write_whole(file, &text).with_context(|| format!("--prometheus: cannot write {}", file.display()))?;
         }
-        if let Some(answer) = &self.answer {
+        if let Some((_, answer)) = &self.answer {
             *answer.lock().unwrap_or_else(PoisonError::into_inner) = text;
         }
         Ok(())
     }
 }
 
-/// Answers requests at an address with the newest figures, as long as the process lives.
-fn answering(address: SocketAddr) -> anyhow::Result<Arc<Mutex<String>>> {
-    let server = tiny_http::Server::http(address)
-        .map_err(|error| anyhow!("--prometheus-listen: cannot listen on {address}: {error}"))?;
+/// Answers requests at an address with the newest figures.
+fn answering(address: SocketAddr) -> anyhow::Result<(Endpoint, Arc<Mutex<String>>)> {
     let answer = Arc::new(Mutex::new(String::new()));
     let shared = Arc::clone(&answer);
-    std::thread::Builder::new().name("weir-metrics".to_owned()).spawn(move || {
-        for request in server.incoming_requests() {
-            let known = request.url() == "/metrics" || request.url() == "/";
-            let text = if known {
-                shared.lock().unwrap_or_else(PoisonError::into_inner).clone()
-            } else {
-                "the figures are at /metrics\n".to_owned()
-            };
-            let mut response = tiny_http::Response::from_string(text).with_status_code(if known { 200 } else { 404 });
-            if let Ok(header) = tiny_http::Header::from_bytes("Content-Type", CONTENT_TYPE) {
-                response.add_header(header);
-            }
-            // Who asked may have gone.
-            let _ = request.respond(response);
+    let handler = move |request: Request| match request.target.split('?').next() {
+        Some("/metrics" | "/") => {
+            let text = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            Answer::whole(200, CONTENT_TYPE, text)
         }
-    })?;
-    Ok(answer)
+        _ => Answer::line(404, "the figures are at /metrics"),
+    };
+    let endpoint =
+        Endpoint::start(&address.to_string(), Limits::default(), Arc::new(handler)).context("--prometheus-listen")?;
+    Ok((endpoint, answer))
 }
 
 /// The text itself.

@@ -2,12 +2,13 @@
 
 mod server;
 
-use anyhow::Context;
-use server::{Answer, Site};
+use server::Site;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use weir_capture::Rung;
+use weir_endpoint::{Answer, Endpoint, Limits, Request};
 use weir_tiles::{OpenError, RunTiles};
 
 const EXAMPLES: &str = "\
@@ -47,8 +48,10 @@ pub(crate) struct Args {
     port: u16,
 }
 
-/// How long a look for a request lasts before it is looked at whether to end.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often it is looked at whether to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long an answer that is under way may take at the end.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Serves the page until a signal says stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -68,33 +71,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     drop(line);
-    let listener = tiny_http::Server::http(("127.0.0.1", args.port))
-        .map_err(|error| anyhow::anyhow!("{error}"))
-        .with_context(|| format!("cannot listen on 127.0.0.1:{}; --port names another one", args.port))?;
-    let port = listener.server_addr().to_ip().map_or(args.port, |address| address.port());
-    let mut site = Site::new(tiles, port, &args.run.display().to_string())?;
-    crate::output::print(&format!(
-        "{} at http://127.0.0.1:{port}{} (Ctrl-C ends it)\n",
-        args.run.display(),
-        site.path()
-    ))?;
+    // The page tells its own address, which is known once somebody listens: until then nobody knows its word.
+    let site: Arc<OnceLock<Mutex<Site<RunTiles>>>> = Arc::default();
+    let shared = Arc::clone(&site);
+    let handler = move |request: Request| {
+        let Some(site) = shared.get() else { return Answer::line(503, "weir view is about to begin") };
+        // A request that failed has changed nothing that the next one needs.
+        let mut site = site.lock().unwrap_or_else(PoisonError::into_inner);
+        with_policy(site.answer(&request.method, &request.target, request.header("host")))
+    };
+    let mut endpoint = Endpoint::start(&format!("127.0.0.1:{}", args.port), Limits::default(), Arc::new(handler))
+        .map_err(|error| anyhow::anyhow!("{error}; --port names another one"))?;
+    let port = endpoint.address().port();
+    let page = Site::new(tiles, port, &args.run.display().to_string())?;
+    let address = format!("http://127.0.0.1:{port}{}", page.path());
+    let _first = site.set(Mutex::new(page));
+    crate::output::print(&format!("{} at {address} (Ctrl-C ends it)\n", args.run.display()))?;
     while !stop.asked() {
-        let Some(request) = listener.recv_timeout(LOOK).context("taking a request")? else { continue };
-        let header = |name: &'static str| {
-            let found = request.headers().iter().find(|header| header.field.equiv(name));
-            found.map(|header| header.value.as_str().to_owned())
-        };
-        let answer = site.answer(request.method().as_str(), request.url(), header("Host").as_deref());
-        // A browser that went away is no reason to end.
-        let _gone = request.respond(response(answer));
+        std::thread::sleep(LOOK);
     }
+    endpoint.stop(PATIENCE);
     Ok(ExitCode::SUCCESS)
 }
 
-fn response(answer: Answer) -> tiny_http::Response<std::io::Cursor<Vec<u8>>> {
-    let mut response = tiny_http::Response::from_data(answer.body).with_status_code(answer.status);
+fn with_policy(mut answer: Answer) -> Answer {
     let fixed = [
-        ("Content-Type", answer.content_type),
         // What a page may load is itself; nobody else may frame or read it.
         ("Content-Security-Policy", server::POLICY),
         ("Cross-Origin-Resource-Policy", "same-origin"),
@@ -102,11 +103,6 @@ fn response(answer: Answer) -> tiny_http::Response<std::io::Cursor<Vec<u8>>> {
         ("X-Content-Type-Options", "nosniff"),
         ("Cache-Control", "no-store"),
     ];
-    for (name, value) in fixed {
-        // Names and values are ours, in plain letters.
-        if let Ok(header) = tiny_http::Header::from_bytes(name, value) {
-            response.add_header(header);
-        }
-    }
-    response
+    answer.headers.extend(fixed.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    answer
 }

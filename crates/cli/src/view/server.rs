@@ -4,6 +4,7 @@ use anyhow::Context;
 use std::fmt::Write;
 use std::io::Read;
 use std::sync::Arc;
+use weir_endpoint::Answer;
 use weir_measure::part::Part;
 use weir_tiles::{RunTiles, TileError};
 
@@ -20,24 +21,6 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("tiles.js", include_str!("tiles.js")),
     ("panel.js", include_str!("panel.js")),
 ];
-
-/// An answer to a request.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) content_type: &'static str,
-    pub(super) body: Vec<u8>,
-}
-
-impl Answer {
-    fn text(status: u16, text: &str) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body: format!("{text}\n").into_bytes() }
-    }
-
-    fn found(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status: 200, content_type, body: body.into() }
-    }
-}
 
 /// Where the tiles come from.
 pub(super) trait Source {
@@ -90,37 +73,37 @@ impl<S: Source> Site<S> {
     /// Answers a request by its method, target and Host header.
     pub(super) fn answer(&mut self, method: &str, target: &str, host: Option<&str>) -> Answer {
         if !host.is_some_and(|host| self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host))) {
-            return Answer::text(403, "weir view answers to 127.0.0.1 and localhost only, with its port");
+            return Answer::line(403, "weir view answers to 127.0.0.1 and localhost only, with its port");
         }
         if !["GET", "HEAD"].contains(&method) {
-            return Answer::text(405, "only GET and HEAD");
+            return Answer::line(405, "only GET and HEAD");
         }
         let path = target.split('?').next().unwrap_or(target);
         let Some(name) = path.strip_prefix(self.path.as_str()) else {
-            return Answer::text(
+            return Answer::line(
                 404,
                 "not here: the address that `weir view` printed has a word in it that is missing",
             );
         };
         if let Some((_, script)) = SCRIPTS.iter().find(|(script, _)| *script == name) {
-            return Answer::found("text/javascript; charset=utf-8", *script);
+            return Answer::whole(200, "text/javascript; charset=utf-8", *script);
         }
         match name {
-            "" => Answer::found("text/html; charset=utf-8", self.page.as_str()),
-            "page.css" => Answer::found("text/css; charset=utf-8", colours() + STYLE),
-            "whole.json" => Answer::found("application/json", self.tiles.whole_json()),
+            "" => Answer::whole(200, "text/html; charset=utf-8", self.page.as_str()),
+            "page.css" => Answer::whole(200, "text/css; charset=utf-8", colours() + STYLE),
+            "whole.json" => Answer::whole(200, "application/json", self.tiles.whole_json()),
             name => match tile_of(name) {
                 Some((level, index)) => self.tile(level, index),
-                None => Answer::text(404, "no such page"),
+                None => Answer::line(404, "no such page"),
             },
         }
     }
 
     fn tile(&mut self, level: i32, index: u64) -> Answer {
         match self.tiles.tile(level, index) {
-            Ok(json) => Answer::found("application/json", &*json),
-            Err(error @ TileError::Missing { .. }) => Answer::text(404, &error.to_string()),
-            Err(error) => Answer::text(500, &error.to_string()),
+            Ok(json) => Answer::whole(200, "application/json", &*json),
+            Err(error @ TileError::Missing { .. }) => Answer::line(404, &error.to_string()),
+            Err(error) => Answer::line(500, &error.to_string()),
         }
     }
 }
@@ -157,6 +140,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_endpoint::Content;
 
     /// Tiles that are numbers.
     struct Numbers;
@@ -204,6 +188,13 @@ mod tests {
         assert_eq!(site().path().len(), 26);
     }
 
+    fn body(answer: Answer) -> Vec<u8> {
+        match answer.content {
+            Content::Whole(bytes) => bytes,
+            Content::Stream { .. } => panic!("pages are whole"),
+        }
+    }
+
     #[test]
     fn pages_and_tiles_are_found() {
         let mut site = site();
@@ -212,15 +203,15 @@ mod tests {
         for (name, _) in SCRIPTS {
             assert_eq!(get(name).status, 200, "{name}");
         }
-        assert_eq!(get("tile/-2/7").body, b"[-2,7]");
+        assert_eq!(body(get("tile/-2/7")), b"[-2,7]");
         assert_eq!(get("tile/0/10").status, 404);
         for name in ["tile/0", "tile/x/1", "tile/0/-1", "tile/0/1/2", "tile/99999999999/0", "../whole.json", "page.rs"]
         {
             assert_eq!(get(name).status, 404, "{name}");
         }
-        let page = String::from_utf8(get("").body).expect("text");
+        let page = String::from_utf8(body(get(""))).expect("text");
         assert!(page.contains("&lt;b&gt;run") && !page.contains("<b>run"));
-        let style = String::from_utf8(get("page.css").body).expect("text");
+        let style = String::from_utf8(body(get("page.css"))).expect("text");
         assert!(Part::ALL.iter().all(|part| style.contains(&format!("--{}: #", part.name()))));
     }
 

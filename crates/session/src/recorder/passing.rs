@@ -1,21 +1,17 @@
 //! One request: taken, passed on, its response passed back, both kept.
 
-use super::Shared;
+use super::{LIMITS, Shared};
 use crate::client::{Trust, TrustError, tls};
 use crate::recording::{Answered, Asked, Body, Entry, header, now_us};
 use std::io::{self, Cursor, Read};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tiny_http::{Header, Request, Response, Server, StatusCode};
 use url::Url;
+use weir_endpoint::{Answer, BodyError, Content, Request};
 
-/// A request's body may be so large.
-const UPLOAD_BYTES_MAX: u64 = 64 << 20;
 /// How long the server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How often a worker looks whether it shall end.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Fields that belong to one connection (RFC 9110, section 7.6.1).
 const OF_ONE_CONNECTION: &[&str] = &[
@@ -51,61 +47,42 @@ pub(super) fn agent(trust: &Trust) -> Result<ureq::Agent, TrustError> {
     Ok(config.new_agent())
 }
 
-pub(super) fn work(server: &Server, shared: &Arc<Shared>) {
-    while !shared.stop.load(Ordering::Acquire) {
-        if let Ok(Some(request)) = server.recv_timeout(LOOK) {
-            pass(request, shared);
-        }
-    }
-}
-
-fn refuse(request: Request, shared: &Shared, status: u16, why: &str) {
+fn refuse(shared: &Shared, status: u16, why: &str) -> Answer {
     shared.refused.fetch_add(1, Ordering::Relaxed);
-    answer(request, status, why);
+    answer(status, why)
 }
 
-fn answer(request: Request, status: u16, why: &str) {
-    let kind = Header::from_bytes("Content-Type", "text/plain; charset=utf-8");
-    let response = Response::from_string(format!("weir record-session: {why}\n")).with_status_code(status);
-    // Whoever has gone needs no answer.
-    let _gone = match kind {
-        Ok(kind) => request.respond(response.with_header(kind)),
-        Err(()) => request.respond(response),
-    };
+fn answer(status: u16, why: &str) -> Answer {
+    Answer::line(status, &format!("weir record-session: {why}"))
 }
 
-fn pass(mut request: Request, shared: &Arc<Shared>) {
-    let told: Vec<(String, String)> = request
-        .headers()
-        .iter()
-        .map(|field| (field.field.as_str().as_str().to_owned(), field.value.as_str().to_owned()))
-        .collect();
+/// Passes a request on; its response goes back while it comes.
+pub(super) fn pass(request: Request, shared: &Arc<Shared>) -> Answer {
+    let Request { method, target: asked, headers: told, body: sent } = request;
     if let Some(protocol) = header(&told, "upgrade").filter(|protocol| !protocol.eq_ignore_ascii_case("h2c")) {
         let why =
             format!("a change of the protocol to {protocol} is not passed on: only HTTP/1.1 requests can be recorded");
-        return refuse(request, shared, 501, &why);
+        return refuse(shared, 501, &why);
     }
-    let Some(url) = target(&shared.options.to, request.url()) else {
-        return refuse(request, shared, 400, "the request's target is not a path");
+    let Some(url) = target(&shared.options.to, &asked) else {
+        return refuse(shared, 400, "the request's target is not a path");
     };
-    let mut sent = Vec::new();
-    let read = request.as_reader().take(UPLOAD_BYTES_MAX + 1).read_to_end(&mut sent);
-    if read.is_err() {
-        return refuse(request, shared, 400, "the request's body broke off");
-    }
-    if sent.len() as u64 > UPLOAD_BYTES_MAX {
-        let why = format!("the request's body is larger than {} MiB", UPLOAD_BYTES_MAX >> 20);
-        return refuse(request, shared, 413, &why);
-    }
-    let method = request.method().as_str().to_owned();
-    let (own, to) = (&shared.own, &shared.options.to);
+    let sent = match sent {
+        Ok(sent) => sent,
+        Err(BodyError::BrokenOff) => return refuse(shared, 400, "the request's body broke off"),
+        Err(BodyError::TooLarge) => {
+            let why = format!("the request's body is larger than {} MiB", LIMITS.body_bytes >> 20);
+            return refuse(shared, 413, &why);
+        }
+    };
+    let to = &shared.options.to;
     let mut headers: Vec<(String, String)> = Vec::new();
     for (name, value) in &told {
         let small = name.to_ascii_lowercase();
         if !OF_ONE_CONNECTION.contains(&small.as_str()) {
             // A server that compares these with its own name must find it.
             let here = ["origin", "referer"].contains(&small.as_str());
-            headers.push((name.clone(), if here { elsewhere(value, own, to, &told) } else { value.clone() }));
+            headers.push((name.clone(), if here { elsewhere(value, shared, &told) } else { value.clone() }));
         }
     }
     // What is compressed could not be read in the recording.
@@ -146,7 +123,7 @@ fn pass(mut request: Request, shared: &Arc<Shared>) {
             shared.failed.fetch_add(1, Ordering::Relaxed);
             entry.seconds = begin.elapsed().as_secs_f64();
             shared.keep(entry);
-            return answer(request, 502, &format!("{to} gave no response: {error}"));
+            return answer(502, &format!("{to} gave no response: {error}"));
         }
     };
     let status = answered.status().as_u16();
@@ -155,7 +132,7 @@ fn pass(mut request: Request, shared: &Arc<Shared>) {
         .iter()
         .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
         .collect();
-    let length = header(&received, "content-length").and_then(|length| length.parse::<usize>().ok());
+    let length = header(&received, "content-length").and_then(|length| length.parse().ok());
     let fields = received.iter().filter_map(|(name, value)| back(name, value, shared, &told)).collect();
     let tee = Arc::new(Mutex::new(Tee { bytes: Vec::new(), size: 0, most: kept }));
     let reader: Box<dyn Read + Send> = if method == "HEAD" || status == 204 || status == 304 {
@@ -164,19 +141,19 @@ fn pass(mut request: Request, shared: &Arc<Shared>) {
         let from = answered.into_body().into_with_config().limit(u64::MAX).reader();
         Box::new(Copying { from, tee: Arc::clone(&tee) })
     };
-    let response = Response::new(StatusCode(status), fields, reader, length, None);
-    // Whoever goes before the end has seen what is kept.
-    let passed = request.respond(response.with_chunked_threshold(usize::MAX));
-    entry.seconds = begin.elapsed().as_secs_f64();
-    let tee = tee.lock().unwrap_or_else(PoisonError::into_inner);
-    let kind = header(&received, "content-type").unwrap_or_default().to_owned();
-    let encoding = header(&received, "content-encoding").map(str::to_owned);
-    let mut content = body(kind, tee.size, &tee.bytes, kept, encoding);
-    if passed.is_err() {
-        content.note = Some("the client went before the end".to_owned());
-    }
-    entry.response = Some(Answered { status, headers: received, body: content });
-    shared.keep(entry);
+    let passed_on = Arc::clone(shared);
+    let done = move |passed: io::Result<()>| {
+        let shared = passed_on;
+        entry.seconds = begin.elapsed().as_secs_f64();
+        let tee = tee.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = header(&received, "content-type").unwrap_or_default().to_owned();
+        let encoding = header(&received, "content-encoding").map(str::to_owned);
+        let mut content = body(kind, tee.size, &tee.bytes, kept, encoding);
+        content.note = passed.err().map(|error| error.to_string()).or(content.note);
+        entry.response = Some(Answered { status, headers: received, body: content });
+        shared.keep(entry);
+    };
+    Answer { status, headers: fields, content: Content::Stream { reader, length, done: Box::new(done) } }
 }
 
 /// The address at the recorded server of a request's target.
@@ -193,11 +170,16 @@ fn target(to: &Url, target: &str) -> Option<Url> {
     Some(url)
 }
 
-/// An address of ours as the recorded server's; the browser may know us by another name.
-fn elsewhere(value: &str, own: &Url, to: &Url, told: &[(String, String)]) -> String {
-    let origin = to.origin().ascii_serialization();
-    let ours = header(told, "host").map(|host| format!("http://{host}"));
-    for ours in ours.into_iter().chain([own.origin().ascii_serialization()]) {
+/// The origins by which a browser knows us.
+fn ours(shared: &Shared, told: &[(String, String)]) -> impl Iterator<Item = String> {
+    let named = header(told, "host").map(|host| format!("http://{host}"));
+    named.into_iter().chain(shared.own.get().cloned())
+}
+
+/// An address of ours as the recorded server's.
+fn elsewhere(value: &str, shared: &Shared, told: &[(String, String)]) -> String {
+    let origin = shared.options.to.origin().ascii_serialization();
+    for ours in ours(shared, told) {
         if let Some(rest) = value.strip_prefix(ours.as_str()).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
             return format!("{origin}{rest}");
         }
@@ -206,7 +188,7 @@ fn elsewhere(value: &str, own: &Url, to: &Url, told: &[(String, String)]) -> Str
 }
 
 /// A header field of the response as the browser shall see it.
-fn back(name: &str, value: &str, shared: &Shared, told: &[(String, String)]) -> Option<Header> {
+fn back(name: &str, value: &str, shared: &Shared, told: &[(String, String)]) -> Option<(String, String)> {
     let value = match name {
         "connection" | "keep-alive" | "transfer-encoding" | "upgrade" | "trailer" => return None,
         // The browser stays with us when the server names itself.
@@ -214,9 +196,8 @@ fn back(name: &str, value: &str, shared: &Shared, told: &[(String, String)]) -> 
             let origin = shared.options.to.origin().ascii_serialization();
             match value.strip_prefix(origin.as_str()).filter(|rest| rest.is_empty() || rest.starts_with(['/', '?'])) {
                 Some(rest) => {
-                    let own = shared.own.origin().ascii_serialization();
-                    let host = header(told, "host").map_or(own, |host| format!("http://{host}"));
-                    format!("{host}{rest}")
+                    let ours = ours(shared, told).next().unwrap_or_default();
+                    format!("{ours}{rest}")
                 }
                 None => value.to_owned(),
             }
@@ -235,7 +216,7 @@ fn back(name: &str, value: &str, shared: &Shared, told: &[(String, String)]) -> 
         "strict-transport-security" => return None,
         _ => value.to_owned(),
     };
-    Header::from_bytes(name, value).ok()
+    Some((name.to_owned(), value))
 }
 
 /// What is kept of a body.
