@@ -278,7 +278,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             | BindError::LinksOutOfReach
             | BindError::NotForQuic { .. }
             | BindError::NothingTaken { .. }
-            | BindError::QuicTakenOver
+            | BindError::QuicTakenOver { .. }
+            | BindError::TooManyForQuic { .. }
             | BindError::QuicWithoutTls),
         ) => {
             eprintln!("weir serve: {error}");

@@ -1,5 +1,8 @@
 //! `weir serve --take-over`: one server follows another at the same addresses, and no client notices.
 
+#[path = "../../server/tests/harness/python.rs"]
+mod python;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -7,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use weir_testkit::Certificate;
 
 /// A server, ended with the test.
 struct Server(Child);
@@ -23,7 +27,11 @@ impl Server {
             .expect("weir starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it says where it serves");
-        assert!(line.starts_with("serving "), "{line}");
+        if !line.starts_with("serving ") {
+            let mut told = line;
+            child.stderr.take().expect("piped").read_to_string(&mut told).expect("is text");
+            panic!("it does not serve: {told}");
+        }
         (Self(child), line)
     }
 
@@ -170,9 +178,104 @@ fn what_cannot_be_taken_over_is_told_and_the_other_server_goes_on() {
     let told = String::from_utf8_lossy(&nobody.stderr);
     assert_eq!(nobody.status.code(), Some(1), "{told}");
     assert!(told.contains("from process 4194305: No such process"), "{told}");
-    let quic = refused(site.path(), &["--listen", &addr.to_string(), "--http3", "--take-over", &pid]);
-    let told = String::from_utf8_lossy(&quic.stderr);
-    assert_eq!(quic.status.code(), Some(2), "{told}");
-    assert!(told.contains("HTTP/3 cannot be taken over"), "{told}");
     assert!(ask(TcpStream::connect(addr).expect("connects")).expect("answers").ends_with("hello"));
+}
+
+/// A site with what HTTP/3 needs: options that name a certificate beside it.
+fn secure_site() -> (tempfile::TempDir, Certificate, Vec<String>) {
+    let site = site();
+    std::fs::write(site.path().join("huge.bin"), vec![b'x'; 2 << 20]).expect("writes");
+    let certificate = Certificate::self_signed().expect("a certificate");
+    let path = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let options =
+        vec!["--tls-cert".into(), path(&certificate.certificate()), "--tls-key".into(), path(&certificate.key())];
+    (site, certificate, options)
+}
+
+fn quic_port(line: &str) -> u16 {
+    let before = line.split("/ (HTTP/3)").next().expect("HTTP/3");
+    before.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("no port in {line:?}"))
+}
+
+/// Clients of HTTP/3 by another implementation, which end with an error where one notices anything.
+struct Clients(Child, BufReader<std::process::ChildStdout>);
+
+impl Clients {
+    fn start(python: &Path, port: u16, site: &Path) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/http3_cases/successions.py");
+        let mut child = Command::new(python)
+            .arg(script)
+            .args([&port.to_string(), site.to_str().expect("UTF-8")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Python starts");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        Self(child, stdout)
+    }
+
+    /// Waits until so many more answers have come.
+    fn wait_for(&mut self, more: u32) {
+        writeln!(self.0.stdin.as_mut().expect("piped"), "{more}").expect("it reads");
+        let mut line = String::new();
+        self.1.read_line(&mut line).expect("it says");
+        assert_eq!(line, "so many\n", "a client noticed");
+    }
+
+    /// Ends them, and says what they have seen: numbers of answers, connections, and ends that they were told of.
+    fn end(mut self) -> Vec<u32> {
+        drop(self.0.stdin.take());
+        let mut said = String::new();
+        self.1.read_to_string(&mut said).expect("it says");
+        assert!(self.0.wait().expect("it ends").success(), "a client noticed: {said}");
+        said.split(' ').filter_map(|word| word.parse().ok()).collect()
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn clients_of_http3_stay_with_whom_they_have_begun_with() {
+    let Some(python) = python::with_aioquic() else { return };
+    let (site, _certificate, secure) = secure_site();
+    let with = |listen: &str, more: &[&str], loops: &str| {
+        let options = [&["--listen", listen, "--http3", "--loops", loops], more].concat();
+        let secure: Vec<&str> = secure.iter().map(String::as_str).collect();
+        Server::start(site.path(), &[secure, options].concat())
+    };
+    let (mut serving, line) = with("127.0.0.1:0", &[], "2");
+    let port = quic_port(&line);
+    let mut clients = Clients::start(&python, port, site.path());
+    let mut handed_on = 0;
+    // More loops than sockets, fewer, and as many.
+    for loops in ["3", "1", "2", "2", "4", "2"] {
+        clients.wait_for(60);
+        let former = serving.0.id().to_string();
+        let (next, line) = with(&format!("127.0.0.1:{port}"), &["--take-over", &former], loops);
+        assert_eq!(quic_port(&line), port);
+        std::mem::replace(&mut serving, next).ended();
+        handed_on += 1;
+    }
+    clients.wait_for(60);
+    let [answers, connections, told] = clients.end()[..] else { panic!("three numbers") };
+    assert!(answers >= 7 * 60 && connections > 60, "{answers} answers over {connections} connections");
+    // Three clients stay, and each server tells them of its end.
+    assert!(told >= 2 * handed_on, "{told} were told of an end");
+}
+
+#[test]
+fn http3_of_another_program_is_not_taken_over() {
+    let (site, _certificate, secure) = secure_site();
+    let foreign = std::net::UdpSocket::bind("127.0.0.1:0").expect("binds");
+    let (listen, pid) = (foreign.local_addr().expect("bound").to_string(), std::process::id().to_string());
+    let options = [&secure.iter().map(String::as_str).collect::<Vec<_>>()[..], &["--http3", "--take-over", &pid]];
+    let refused = refused(site.path(), &[&options.concat()[..], &["--listen", &listen]].concat());
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains(&format!("HTTP/3 at {listen} cannot be taken over from process {pid}")), "{told}");
 }

@@ -95,6 +95,8 @@ counters! {
     quic_retries,
     /// Datagrams of QUIC that the system refused to send, or had no room for where nobody waits for them.
     quic_unsent,
+    /// Datagrams of QUIC that were handed on to the server whose sockets were taken over.
+    quic_handed_on,
     /// Responses of HTTP/2 that were cut off, because their file changed under way or could not be read.
     http2_streams_broken,
     /// Connections lost to an error, or closed by the client in the middle of a response.

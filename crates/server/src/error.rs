@@ -74,11 +74,26 @@ pub enum BindError {
         /// Where it listens, in words.
         listens: String,
     },
-    /// HTTP/3 cannot be taken over.
+    /// HTTP/3 cannot be taken over from a process that has no way for the datagrams of its connections.
     #[error(
-        "HTTP/3 cannot be taken over, as its datagrams go to whoever has begun the connection; leave it out, or end the other server first"
+        "HTTP/3 at {addr} cannot be taken over from process {pid}, which is no weir that datagrams can be handed on to; leave HTTP/3 out, or end that process first"
     )]
-    QuicTakenOver,
+    QuicTakenOver {
+        /// The process.
+        pid: u32,
+        /// Where both would speak it.
+        addr: SocketAddr,
+    },
+    /// More sockets of UDP than the loops can have.
+    #[error(
+        "process {pid} has more sockets of UDP than the {most} that so few loops can have; give more --loops, or fewer addresses"
+    )]
+    TooManyForQuic {
+        /// The process.
+        pid: u32,
+        /// How many there may be.
+        most: usize,
+    },
     /// A descriptor that was given to this process is no listening socket.
     #[error("cannot listen on descriptor {fd}: {source}; give the number of a listening socket")]
     Inherited {

@@ -48,6 +48,8 @@ const WAKER: u64 = u64::MAX;
 const WATCHES: u64 = u64::MAX - 4095;
 /// The token of the first socket of QUIC; those of the others are above it, far below those of listening sockets.
 const QUIC: u64 = WATCHES + 1;
+/// The token of what is handed on to the first socket of QUIC; those of the others are above it.
+const HANDED: u64 = QUIC + QUIC_MAX as u64;
 /// Sockets of QUIC that a loop can have.
 pub(crate) const QUIC_MAX: usize = 1024;
 /// Tokens from here up are not connections.
@@ -171,6 +173,7 @@ impl EventLoop {
         }
         for (i, endpoint) in self.quic.iter().enumerate() {
             self.epoll.add(endpoint.fd(), QUIC + i as u64, Interest::Level)?;
+            self.epoll.add(endpoint.handover_fd(), HANDED + i as u64, Interest::Level)?;
         }
         if let Some(fd) = self.bench.watcher.fd() {
             self.epoll.add(fd, WATCHES, Interest::Level)?;
@@ -214,9 +217,10 @@ impl EventLoop {
                 match token {
                     WATCHES => {}
                     WAKER => self.take_news(),
-                    _ if token > RESERVED => match quic_index(token) {
-                        Some(i) => self.turn_quic(i, Readiness::of(event)),
-                        None => self.accept(token),
+                    _ if token > RESERVED => match (index_of(token, QUIC), index_of(token, HANDED)) {
+                        (Some(i), _) => self.turn_quic(i, Readiness::of(event)),
+                        (_, Some(i)) => self.turn_handed(i),
+                        _ => self.accept(token),
                     },
                     _ => self.turn(token, Readiness::of(event)),
                 }
@@ -333,6 +337,15 @@ impl EventLoop {
         }
         if readiness.readable {
             endpoint.receive(&mut self.bench, &self.open);
+        }
+    }
+
+    /// Takes in what a server that has taken the sockets of QUIC over hands on.
+    fn turn_handed(&mut self, index: usize) {
+        let Some(endpoint) = self.quic.get_mut(index) else { return };
+        if endpoint.receive_handed(&mut self.bench, &self.open) {
+            // It would be told of as long as the other one has the socket.
+            let _ = self.epoll.remove(endpoint.fd());
         }
     }
 
@@ -564,9 +577,9 @@ impl EventLoop {
     }
 }
 
-/// Which socket of QUIC a token is of.
-fn quic_index(token: u64) -> Option<usize> {
-    usize::try_from(token.checked_sub(QUIC)?).ok().filter(|&index| index < QUIC_MAX)
+/// Which socket of QUIC a token is of, counted from the first one.
+fn index_of(token: u64, first: u64) -> Option<usize> {
+    usize::try_from(token.checked_sub(first)?).ok().filter(|&index| index < QUIC_MAX)
 }
 
 fn listener_token(index: usize) -> u64 {

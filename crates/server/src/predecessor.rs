@@ -1,11 +1,13 @@
 //! Listening sockets of another process, taken over while it serves (pidfd_getfd(2), Linux 5.6).
 //!
+//! Those of UDP go with them, and what leads the datagrams of connections that are under way back (`quic/handover.rs`).
 //! Both processes then have the same sockets with all who wait there, so that neither the end of the one nor the start of
 //! the other refuses anybody; sockets of one's own at the same port would not do: the kernel resets who waits at one that
 //! is closed.
 
 use crate::epoll::check;
 use crate::error::BindError;
+use crate::quic::{Estate, Former};
 use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
@@ -22,11 +24,12 @@ pub(crate) struct Predecessor {
     process: OwnedFd,
     /// Its listening sockets that nobody has taken yet.
     listening: Vec<Socket>,
+    datagrams: Estate,
     taken: usize,
 }
 
 impl Predecessor {
-    /// Gets a copy of every stream socket that the process listens at.
+    /// Gets a copy of every socket that the process listens at.
     ///
     /// # Errors
     ///
@@ -37,17 +40,17 @@ impl Predecessor {
         let number = i32::try_from(pid).map_err(|_| failed(io::ErrorKind::NotFound.into()))?;
         // SAFETY: the call takes no pointers.
         let process = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) }).map_err(failed)?;
-        let mut listening = Vec::new();
+        let (mut listening, mut datagrams) = (Vec::new(), Estate::default());
         for fd in sockets(pid).map_err(failed)? {
             // SAFETY: the call takes no pointers.
             match owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) }) {
-                Ok(socket) => listening.extend(Some(Socket::from(socket)).filter(listens)),
+                Ok(socket) => listening.extend(datagrams.note(Socket::from(socket)).filter(listens)),
                 // It was closed since the list was read.
                 Err(error) if error.raw_os_error() == Some(libc::EBADF) => {}
                 Err(error) => return Err(failed(error)),
             }
         }
-        Ok(Self { pid, process, listening, taken: 0 })
+        Ok(Self { pid, process, listening, datagrams, taken: 0 })
     }
 
     /// Its sockets at an address and port.
@@ -58,6 +61,22 @@ impl Predecessor {
     /// Its Unix socket of this path, as it has named it.
     pub(crate) fn at_path(&mut self, path: &Path) -> Option<Socket> {
         self.take(|socket| socket.local_addr().is_ok_and(|local| local.as_pathname() == Some(path))).pop()
+    }
+
+    /// Its sockets of UDP at an address and port, in the order in which they were bound.
+    ///
+    /// # Errors
+    ///
+    /// [`BindError::QuicTakenOver`]: it cannot be told what is for it.
+    pub(crate) fn datagrams_at(&mut self, addr: SocketAddr) -> Result<Option<Vec<Socket>>, BindError> {
+        let taken = self.datagrams.at(addr).map_err(|_| BindError::QuicTakenOver { pid: self.pid, addr })?;
+        self.taken += taken.as_ref().map_or(0, Vec::len);
+        Ok(taken)
+    }
+
+    /// Who gets datagrams of connections that are under way at the sockets of UDP that were taken.
+    pub(crate) fn former(&mut self) -> Former {
+        self.datagrams.former()
     }
 
     fn take(&mut self, is_wanted: impl Fn(&Socket) -> bool) -> Vec<Socket> {
@@ -79,6 +98,7 @@ impl Predecessor {
             addr.as_socket().map(|addr| addr.to_string()).or(path)
         };
         let mut left: Vec<String> = self.listening.drain(..).filter_map(|socket| at(&socket)).collect();
+        left.extend(self.datagrams.left().map(|addr| format!("{addr} (UDP)")));
         left.sort_unstable();
         left.dedup();
         let (pid, taken) = (self.pid, self.taken);

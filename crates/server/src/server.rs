@@ -20,7 +20,7 @@ use crate::listen::{self, ListenAddr, Listener, Local, LocalAddr};
 use crate::options::{Io, Limits, Options};
 use crate::per_address::PerAddress;
 use crate::predecessor::Predecessor;
-use crate::quic::{self, QuicSocket};
+use crate::quic::{self, Former, Opened, QuicSocket};
 use crate::reload::{Reloader, Reloads};
 use crate::ring::{self, Ring};
 use crate::root::Root;
@@ -57,6 +57,7 @@ pub struct Server {
     log: Option<LogWriter>,
     admin: Option<AdminServer>,
     predecessor: Option<Predecessor>,
+    former: Arc<Former>,
     user: Option<User>,
     started: (Instant, SystemTime),
     counters: Counters,
@@ -109,22 +110,28 @@ impl Server {
         let certificates = is_secure.then(|| Certificates::load(&options.certificates)).transpose()?;
         let tls = certificates.as_ref().map(|certificates| certificates.config().map(Arc::new)).transpose();
         let tls = tls.map_err(|source| TlsError::Setup { source })?;
-        if options.take_over.is_some() && (options.http3 || !options.listen_quic.is_empty()) {
-            return Err(BindError::QuicTakenOver);
-        }
         let mut predecessor = options.take_over.map(Predecessor::of).transpose()?;
         let listen = options.listen.iter().map(|addr| (addr, is_secure));
         let listen = listen.chain(options.listen_clear.iter().map(|addr| (addr, false)));
         let sockets = listen::open(&listen.collect::<Vec<_>>(), options.loops, &mut predecessor)?;
         let admin = options.admin.as_ref().map(|admin| AdminServer::bind(admin, predecessor.as_mut())).transpose()?;
+        let mut locals: Vec<Local> = Vec::new();
+        // A loop may have several sockets of one address.
+        let know = |locals: &mut Vec<Local>, local: Local| {
+            if !locals.contains(&local) {
+                locals.push(local);
+            }
+        };
+        let of_tcp = sockets.first().into_iter().flatten().filter_map(Listener::local_addr);
+        of_tcp.for_each(|local| know(&mut locals, local));
+        let Opened { of_loops: quic_sockets, former } =
+            quic::open(&quic_addresses(&options, &locals)?, options.loops, &mut predecessor)?;
         if let Some(predecessor) = &mut predecessor {
             (options.notice)(&predecessor.settle()?);
         }
-        let mut locals: Vec<Local> = sockets.first().into_iter().flatten().filter_map(Listener::local_addr).collect();
-        let quic_sockets = quic::open(&quic_addresses(&options, &locals)?, options.loops)?;
-        let addr = |socket: &QuicSocket| socket.local_addr().map(LocalAddr::Tcp);
-        let of_quic = quic_sockets.first().into_iter().flatten().filter_map(addr);
-        locals.extend(of_quic.map(|addr| Local { addr, is_secure: true, is_quic: true }));
+        let of_quic = quic_sockets.first().into_iter().flatten().filter_map(QuicSocket::local_addr);
+        let local = |addr| Local { addr: LocalAddr::Tcp(addr), is_secure: true, is_quic: true };
+        of_quic.map(local).for_each(|local| know(&mut locals, local));
         let speaks_quic = locals.iter().any(|local| local.is_quic);
         let quic = match certificates.as_ref().filter(|_| speaks_quic) {
             Some(certificates) => {
@@ -184,6 +191,7 @@ impl Server {
             log,
             admin,
             predecessor,
+            former: Arc::new(former),
             user,
             started: (Instant::now(), SystemTime::now()),
             counters,
@@ -294,6 +302,7 @@ impl Server {
             // sockets that both have.
             let refused = |source| RunError::Predecessor { pid: predecessor.pid(), source };
             predecessor.end().map_err(refused)?;
+            self.former.tell();
         }
         // Before ARM, which says whose memory it is that it tells from.
         let mut confinement = Confinement::default();
@@ -336,7 +345,7 @@ impl Server {
             let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
             let reloads = Arc::clone(&reloader.0);
             let (tls, shelf) = (tls.clone(), Arc::clone(&shelf));
-            let quic = (quic_sockets, quic.clone(), alt_svc.clone());
+            let quic = (quic_sockets, quic.clone(), Arc::clone(&self.former), alt_svc.clone());
             let hosts = HostLedger { table: Arc::clone(&hosts), index };
             let (priors, contents) = (Arc::clone(&priors), Arc::clone(&contents));
             threads.push(Start {
@@ -473,7 +482,7 @@ struct Start {
     waker: Arc<Waker>,
     listeners: Vec<Listener>,
     /// Sockets, what they need, and what is said of them elsewhere.
-    quic: (Vec<QuicSocket>, Option<Arc<quinn_proto::ServerConfig>>, Fields),
+    quic: (Vec<QuicSocket>, Option<Arc<quinn_proto::ServerConfig>>, Arc<Former>, Fields),
     root: Root,
     tls: Option<Arc<rustls::ServerConfig>>,
     log: Option<LogBuffer>,
@@ -511,13 +520,13 @@ impl Start {
         };
         let mut bench =
             Workbench::new(front, self.log, self.arm, options, counters.clone(), index, (self.reloads, watcher));
-        let (sockets, config, alt_svc) = self.quic;
+        let (sockets, config, former, alt_svc) = self.quic;
         bench.alt_svc = alt_svc;
         bench.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), index);
         bench.controls = self.controls;
         self.ring.as_ref().map_or(Ok(()), Ring::enable)?;
         bench.ring = self.ring;
-        let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, index, options.loops);
+        let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, &former);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
         let post = (self.post, options.adviser.is_some().then(Rounds::default));
         let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, bench, Arc::clone(open), post);

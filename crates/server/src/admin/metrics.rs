@@ -199,6 +199,7 @@ fn encrypted(out: &mut Families, status: &Status) {
         ("weir_http3_streams_broken_total", "Responses cut off because their file changed.", http3.streams_broken),
         ("weir_quic_retries_total", "Clients that had to show first that their address is theirs.", http3.retries),
         ("weir_quic_unsent_total", "Datagrams that the system did not take.", http3.datagrams_unsent),
+        ("weir_quic_handed_on_total", "Datagrams for the server before this one.", http3.datagrams_handed_on),
     ] {
         out.one(name, Counter, help, count);
     }

@@ -155,6 +155,7 @@ pub(super) struct Http3 {
     /// Clients that had to show first that their address is their own.
     pub(super) retries: u64,
     pub(super) datagrams_unsent: u64,
+    pub(super) datagrams_handed_on: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -281,6 +282,7 @@ impl View {
                 streams_broken: counts.http3_streams_broken,
                 retries: counts.quic_retries,
                 datagrams_unsent: counts.quic_unsent,
+                datagrams_handed_on: counts.quic_handed_on,
             },
             cache: Cache {
                 hits: counts.cache_hits,

@@ -1,5 +1,6 @@
 //! One UDP socket of a loop with its connections: datagrams in, turns, datagrams out, timers.
 
+use super::handover::{Former, Handed, HandedOn};
 use super::ids::LoopIds;
 use super::socket::{QuicSocket, RECEPTION_BYTES, RECEPTIONS};
 use crate::census::Census;
@@ -46,6 +47,10 @@ pub(crate) struct Endpoint {
     blocked: Option<Transmit>,
     /// The event queue tells of room.
     waits_for_room: bool,
+    /// Whose sockets these were.
+    former: Option<Arc<Former>>,
+    /// Another server reads from the socket, and hands on what is for this one.
+    is_succeeded: bool,
 }
 
 /// A connection with what the loop knows of it.
@@ -59,11 +64,12 @@ struct Slot {
 }
 
 impl Endpoint {
-    /// Begins with the socket of the loop `index` of `loops`.
-    pub(crate) fn new(socket: QuicSocket, config: &Arc<ServerConfig>, index: usize, loops: usize) -> Self {
+    /// Begins with a socket of the loop.
+    pub(crate) fn new(socket: QuicSocket, config: &Arc<ServerConfig>, former: &Arc<Former>) -> Self {
         // A key of this loop's own for resets without state: a datagram that was led astray must end no connection.
         let mut own = EndpointConfig::default();
-        own.cid_generator(move || Box::new(LoopIds::new(index, loops)));
+        let place = socket.place;
+        own.cid_generator(move || Box::new(LoopIds::new(place)));
         let quic = quinn_proto::Endpoint::new(Arc::new(own), Some(Arc::clone(config)), socket.finds_size(), None);
         Self {
             socket,
@@ -78,11 +84,18 @@ impl Endpoint {
             output: Vec::new(),
             blocked: None,
             waits_for_room: false,
+            former: Some(Arc::clone(former)).filter(|former| !former.is_empty()),
+            is_succeeded: false,
         }
     }
 
     pub(crate) fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+
+    /// Where comes what a successor hands on.
+    pub(crate) fn handover_fd(&self) -> RawFd {
+        self.socket.handover.fd()
     }
 
     /// Whether there are no connections.
@@ -92,7 +105,7 @@ impl Endpoint {
 
     /// What the event queue is to tell of the socket, if that has changed.
     pub(crate) fn new_interest(&mut self) -> Option<Interest> {
-        let waits = self.blocked.is_some();
+        let waits = self.blocked.is_some() && !self.is_succeeded;
         let has_changed = std::mem::replace(&mut self.waits_for_room, waits) != waits;
         has_changed.then_some(if waits { Interest::LevelAndRoom } else { Interest::Level })
     }
@@ -108,6 +121,9 @@ impl Endpoint {
     /// Takes in what has come, and lets the connections that it is for do what they can.
     pub(crate) fn receive(&mut self, bench: &mut Workbench, open: &Open) {
         for _ in 0..CALLS_MAX {
+            if self.is_succeeded {
+                return;
+            }
             let mut what = [RecvMeta::default(); RECEPTIONS];
             let mut input = std::mem::take(&mut self.input);
             let mut buffers = input.chunks_exact_mut(RECEPTION_BYTES).map(IoSliceMut::new);
@@ -132,11 +148,49 @@ impl Endpoint {
         }
     }
 
+    /// Takes in what a successor hands on; whether it is the first that is heard of it.
+    pub(crate) fn receive_handed(&mut self, bench: &mut Workbench, open: &Open) -> bool {
+        let mut input = std::mem::take(&mut self.input);
+        let now = Instant::now();
+        let mut is_first = false;
+        for _ in 0..CALLS_MAX * RECEPTIONS {
+            let Some(handed) = self.socket.handover.receive(&mut input) else { break };
+            is_first |= !std::mem::replace(&mut self.is_succeeded, true);
+            match handed {
+                Handed::Hello => {}
+                Handed::Datagram(what, datagram) => {
+                    bench.hear();
+                    self.take_in(&what, datagram, now, bench, open);
+                }
+            }
+        }
+        self.input = input;
+        if is_first && self.blocked.take().is_some() {
+            // Nobody tells of room any more. As if they were lost on their way.
+            bench.counts().quic_unsent.add(1);
+        }
+        self.work(bench, open);
+        is_first
+    }
+
     fn take_in(&mut self, what: &RecvMeta, datagrams: &[u8], now: Instant, bench: &mut Workbench, open: &Open) {
         let ecn = what.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
         let mut rest = BytesMut::from(datagrams);
         while !rest.is_empty() {
             let datagram = rest.split_to(what.stride.clamp(1, rest.len()));
+            if let Some(former) = &self.former {
+                match former.hand_on(what, &datagram) {
+                    HandedOn::Yes => {
+                        bench.counts().quic_handed_on.add(1);
+                        continue;
+                    }
+                    HandedOn::Dropped => {
+                        bench.counts().quic_unsent.add(1);
+                        continue;
+                    }
+                    HandedOn::No => {}
+                }
+            }
             let mut answer = Vec::new();
             match self.quic.handle(now, what.addr, what.dst_ip, ecn, datagram, &mut answer) {
                 Some(DatagramEvent::ConnectionEvent(handle, event)) => {
@@ -157,7 +211,13 @@ impl Endpoint {
         let peer = incoming.remote_address();
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let mut answer = Vec::new();
-        if bench.stopping {
+        // Who was asked to show its address can come to nobody else.
+        let has_come_back = self.is_succeeded && incoming.remote_address_validated();
+        if bench.stopping && !has_come_back {
+            if self.is_succeeded {
+                // It asks again, and the successor hears it then.
+                return self.quic.ignore(incoming);
+            }
             let transmit = self.quic.refuse(incoming, &mut answer);
             return self.answer(&transmit, &answer, bench);
         }
@@ -323,7 +383,9 @@ impl Endpoint {
     fn send(&mut self, transmit: Transmit, bench: &Workbench) {
         match self.socket.send(&transmit, &self.output) {
             Ok(()) => bench.counts().bytes_sent.add(transmit.size as u64),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = Some(transmit),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && !self.is_succeeded => {
+                self.blocked = Some(transmit);
+            }
             // As if they were lost on their way: QUIC sends again what was in them.
             Err(_) => bench.counts().quic_unsent.add(1),
         }

@@ -3,9 +3,11 @@
 //! The kernel chooses among the sockets of an address by the client's address and port, so a client that moves, or whose
 //! router gives it another port, would come to another loop. So the first two bytes of each id, as a number, leave the
 //! loop's number when they are divided by the count of loops, and a filter at the sockets goes by that. Everything else in
-//! an id is random. Packets of the handshake are left to the kernel: they carry ids that the client has made up, and a
-//! client may not move before it is over (RFC 9000 section 9).
+//! Packets of the handshake are left to the kernel: they carry ids that the client has made up, and a client may not move
+//! before it is over (RFC 9000 section 9). The three bytes that follow are the server's tag, by which another server that
+//! has taken its sockets over knows what is for it. Everything else in an id is random.
 
+use super::handover::Place;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
@@ -22,17 +24,19 @@ const IDS_AT_ONCE: usize = 32;
 pub(super) struct LoopIds {
     index: u16,
     loops: u16,
+    /// Its lower three bytes.
+    tag: u32,
     random: SystemRandom,
     pool: [u8; IDS_AT_ONCE * ID_BYTES],
     used: usize,
 }
 
 impl LoopIds {
-    /// Those of the loop `index` of `loops`; there are at most 1024.
-    pub(super) fn new(index: usize, loops: usize) -> Self {
-        let narrow = |number: usize| u16::try_from(number).unwrap_or(0);
+    /// Those that lead to a socket.
+    pub(super) fn new(place: Place) -> Self {
+        let Place { tag, index, count } = place;
         let pool = [0; IDS_AT_ONCE * ID_BYTES];
-        Self { index: narrow(index), loops: narrow(loops).max(1), random: SystemRandom::new(), pool, used: pool.len() }
+        Self { index, loops: count.max(1), tag, random: SystemRandom::new(), pool, used: pool.len() }
     }
 }
 
@@ -50,6 +54,7 @@ impl ConnectionIdGenerator for LoopIds {
         // The largest numbers have no whole row of loops.
         let row = (number / self.loops).min(u16::MAX / self.loops - 1);
         id[..2].copy_from_slice(&(row * self.loops + self.index).to_be_bytes());
+        id[2..5].copy_from_slice(&self.tag.to_be_bytes()[1..]);
         ConnectionId::new(&id)
     }
 
@@ -60,6 +65,20 @@ impl ConnectionIdGenerator for LoopIds {
     fn cid_lifetime(&self) -> Option<Duration> {
         None
     }
+}
+
+/// Which server's connection a datagram is for, by its first packet, and which of that server's sockets: the tag, and a
+/// number that leaves the socket's when it is divided by the count of sockets. What an id of a client's own would be means
+/// something else by chance once in 16 million times.
+pub(super) fn address_of(datagram: &[u8]) -> Option<(u32, u16)> {
+    // RFC 9000, 17.3.1: the id is at once behind the first byte; 17.2: behind the version and its own length.
+    let at = match datagram.first()? & 0x80 {
+        0 => 1,
+        _ if *datagram.get(5)? as usize == ID_BYTES => 6,
+        _ => return None,
+    };
+    let id = datagram.get(at..at + ID_BYTES)?;
+    Some((u32::from_be_bytes([0, id[2], id[3], id[4]]), u16::from_be_bytes([id[0], id[1]])))
 }
 
 /// Has the kernel lead datagrams to the sockets of an address by their ids. The sockets were bound in the order of the
@@ -96,14 +115,29 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
+    fn what_is_too_short_or_has_another_ids_length_is_nobodys() {
+        for datagram in [&[][..], &[0x40], &[0x40; 8], &[0xc0; 5], &[0xc0, 0, 0, 0, 1, 7, 1, 2, 3, 4, 5, 6, 7, 8, 9]] {
+            assert_eq!(address_of(datagram), None);
+        }
+    }
+
+    #[test]
     fn ids_lead_to_their_loop_and_do_not_repeat() {
         for loops in [1, 2, 3, 7, 64, 1000, 1024] {
             for index in [0, loops / 2, loops - 1] {
-                let mut ids = LoopIds::new(index, loops);
+                let narrow = |number: usize| u16::try_from(number).expect("few");
+                let mut ids = LoopIds::new(Place { tag: 0x00_ab_cd, index: narrow(index), count: narrow(loops) });
                 let made: HashSet<ConnectionId> = (0..1000).map(|_| ids.generate_cid()).collect();
                 assert_eq!(made.len(), 1000);
                 let leads = |id: &ConnectionId| usize::from(u16::from_be_bytes([id[0], id[1]])) % loops == index;
                 assert!(made.iter().all(leads));
+                for id in &made {
+                    let short = [&[0x40], &id[..], &[1, 2, 3]].concat();
+                    let long = [&[0xc0, 0, 0, 0, 1, 8], &id[..], &[0]].concat();
+                    let (tag, number) = address_of(&short).expect("is there");
+                    assert_eq!((tag, usize::from(number) % loops), (0x00_ab_cd, index));
+                    assert_eq!(address_of(&long), address_of(&short));
+                }
             }
         }
     }

@@ -2,14 +2,17 @@
 //!
 //! `socket.rs` has a UDP socket for each loop and address, `ids.rs` leads a connection's datagrams back to its loop, and
 //! `endpoint.rs` is what a loop does with one such socket: datagrams in, turns of the connections of `http3/`, datagrams
-//! out, timers. No thread is beside the loops, and no datagram goes from one to another.
+//! out, timers. No thread is beside the loops, and no datagram goes from one to another. `handover.rs` is for a server that
+//! follows another one at its sockets: what is the other one's is handed on to it.
 
 mod endpoint;
+mod handover;
 mod ids;
 mod socket;
 
 pub(crate) use endpoint::Endpoint;
-pub(crate) use socket::{QuicSocket, open};
+pub(crate) use handover::{Estate, Former};
+pub(crate) use socket::{Opened, QuicSocket, open};
 
 use crate::options::Options;
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};

@@ -1,8 +1,11 @@
 //! UDP sockets that listen: one for each loop and address.
 
+use super::handover::{Former, Handover, Place};
 use super::ids;
 use crate::error::BindError;
+use crate::event_loop::QUIC_MAX;
 use crate::listen::{ListenAddr, failure, join};
+use crate::predecessor::Predecessor;
 use quinn_proto::Transmit;
 use quinn_udp::{RecvMeta, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -23,6 +26,8 @@ pub(super) const RECEPTION_BYTES: usize = 64 << 10;
 pub(crate) struct QuicSocket {
     socket: Socket,
     state: UdpSocketState,
+    pub(super) place: Place,
+    pub(super) handover: Handover,
 }
 
 impl QuicSocket {
@@ -70,55 +75,111 @@ impl AsRawFd for QuicSocket {
     }
 }
 
-/// Opens the sockets of `loops` loops; the result has a list for each loop, in the order of `listen`.
-pub(crate) fn open(listen: &[ListenAddr], loops: usize) -> Result<Vec<Vec<QuicSocket>>, BindError> {
-    let mut opened: Vec<Vec<QuicSocket>> = (0..loops).map(|_| Vec::new()).collect();
+/// The sockets of `loops` loops, a list for each, and who had them before.
+pub(crate) struct Opened {
+    pub(crate) of_loops: Vec<Vec<QuicSocket>>,
+    pub(crate) former: Former,
+}
+
+/// Opens the sockets of `loops` loops in the order of `listen`, or takes those that another server has there. A loop has
+/// several of an address where that server had more loops.
+pub(crate) fn open(
+    listen: &[ListenAddr],
+    loops: usize,
+    predecessor: &mut Option<Predecessor>,
+) -> Result<Opened, BindError> {
+    let mut of_loops: Vec<Vec<QuicSocket>> = (0..loops).map(|_| Vec::new()).collect();
     for wanted in listen {
-        let sockets = match wanted {
+        let addresses = match wanted {
             ListenAddr::Every { port } => {
                 let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-                vec![match open_each(both, loops) {
-                    // A machine without IPv6 says one of these; then IPv4 alone is every interface.
-                    Err(BindError::Listen { .. } | BindError::AddressNotHere { .. }) => {
-                        open_each(SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port)), loops)?
-                    }
-                    outcome => outcome?,
+                let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
+                vec![match take(both, loops, predecessor)? {
+                    Some(taken) => taken,
+                    None => match take(v4, loops, predecessor)? {
+                        Some(taken) => taken,
+                        None => match open_each(both, loops) {
+                            // A machine without IPv6 says one of these; then IPv4 alone is every interface.
+                            Err(BindError::Listen { .. } | BindError::AddressNotHere { .. }) => open_each(v4, loops)?,
+                            outcome => outcome?,
+                        },
+                    },
                 }]
             }
             ListenAddr::Each(addrs) => {
-                addrs.iter().map(|addr| open_each(*addr, loops)).collect::<Result<Vec<_>, _>>()?
+                let sockets = addrs.iter().map(|addr| match take(*addr, loops, predecessor)? {
+                    Some(taken) => Ok(taken),
+                    None => open_each(*addr, loops),
+                });
+                sockets.collect::<Result<Vec<_>, _>>()?
             }
             ListenAddr::Unix(_) | ListenAddr::Inherited(_) => {
                 return Err(BindError::NotForQuic { addr: wanted.to_string() });
             }
         };
-        for of_address in sockets {
-            for (of_loop, socket) in opened.iter_mut().zip(of_address) {
-                of_loop.push(socket);
+        for of_address in addresses {
+            for (place, socket) in of_address.into_iter().enumerate() {
+                of_loops[place % loops].push(socket);
             }
         }
     }
-    Ok(opened)
+    if let Some(predecessor) = predecessor.as_ref().filter(|_| of_loops.iter().any(|of| of.len() > QUIC_MAX)) {
+        return Err(BindError::TooManyForQuic { pid: predecessor.pid(), most: QUIC_MAX * loops });
+    }
+    let former = predecessor.as_mut().map(Predecessor::former).unwrap_or_default();
+    Ok(Opened { of_loops, former })
 }
 
 /// A socket for each loop at one address.
 fn open_each(addr: SocketAddr, loops: usize) -> Result<Vec<QuicSocket>, BindError> {
     let failed = |source| failure(addr, source);
     let mut bound = addr;
-    let mut sockets: Vec<QuicSocket> = Vec::new();
+    let mut sockets: Vec<Socket> = Vec::new();
     for _ in 0..loops {
         let socket = open_socket(bound, sockets.is_empty()).map_err(failed)?;
         if sockets.is_empty() {
             // Port 0 is resolved once; the other loops share the port that the system chose.
             bound = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(addr);
         }
-        let state = UdpSocketState::new((&socket).into()).map_err(failed)?;
-        sockets.push(QuicSocket { socket, state });
+        sockets.push(socket);
     }
     if let [first, _, ..] = sockets.as_slice() {
         ids::lead_to_loops(first, loops).map_err(failed)?;
     }
-    Ok(sockets)
+    with_places(sockets).map_err(failed)
+}
+
+/// What another server has at an address, and more where this one has more loops. None if there is nothing.
+fn take(
+    addr: SocketAddr,
+    loops: usize,
+    predecessor: &mut Option<Predecessor>,
+) -> Result<Option<Vec<QuicSocket>>, BindError> {
+    let failed = |source| failure(addr, source);
+    let Some(mut sockets) = predecessor.as_mut().map(|other| other.datagrams_at(addr)).transpose()?.flatten() else {
+        return Ok(None);
+    };
+    let taken = sockets.len();
+    // Those that are bound later have their places behind the others. A user who may not share the port, as only its owner
+    // may, does with what is there.
+    sockets.extend((taken..loops).map_while(|_| open_socket(addr, false).ok()));
+    if sockets.len() > taken {
+        ids::lead_to_loops(&sockets[0], sockets.len()).map_err(failed)?;
+    }
+    with_places(sockets).map(Some).map_err(failed)
+}
+
+fn with_places(sockets: Vec<Socket>) -> io::Result<Vec<QuicSocket>> {
+    let (tag, pairs) = Handover::for_each(&sockets)?;
+    // As many as there are pairs, whose numbers are as narrow.
+    let count = sockets.len() as u16;
+    let places = (0..count).map(|index| Place { tag, index, count });
+    let parts = sockets.into_iter().zip(pairs).zip(places);
+    let with_state = parts.map(|((socket, handover), place)| {
+        let state = UdpSocketState::new((&socket).into())?;
+        Ok(QuicSocket { socket, state, place, handover })
+    });
+    with_state.collect()
 }
 
 fn open_socket(addr: SocketAddr, first: bool) -> io::Result<Socket> {
