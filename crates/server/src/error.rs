@@ -236,6 +236,12 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
+    /// The kernel does not lead clients of HTTP/3 to their loops.
+    #[error("cannot lead clients of HTTP/3 to their loops: {source}; give one loop (--loops 1), or leave HTTP/3 out")]
+    Quic {
+        /// What the system said.
+        source: io::Error,
+    },
     /// Root's rights could not be given up.
     #[error("cannot run as the user that was asked for: {source}; start it as root, or without --user")]
     Rights {

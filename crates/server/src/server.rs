@@ -304,6 +304,9 @@ impl Server {
             predecessor.end().map_err(refused)?;
             self.former.tell();
         }
+        for socket in parts.iter().flat_map(|part| &part.quic) {
+            socket.lead().map_err(|source| RunError::Quic { source })?;
+        }
         // Before ARM, which says whose memory it is that it tells from.
         let mut confinement = Confinement::default();
         confine::make_arm_folder(&options);

@@ -81,16 +81,16 @@ pub(super) fn address_of(datagram: &[u8]) -> Option<(u32, u16)> {
     Some((u32::from_be_bytes([0, id[2], id[3], id[4]]), u16::from_be_bytes([id[0], id[1]])))
 }
 
-/// Has the kernel lead datagrams to the sockets of an address by their ids. The sockets were bound in the order of the
-/// loops; any of them stands for all.
-pub(super) fn lead_to_loops(socket: &impl AsRawFd, loops: usize) -> io::Result<()> {
+/// Has the kernel lead datagrams to the sockets of an address by their ids. The sockets have the numbers in which they were
+/// bound; any of them stands for all.
+pub(super) fn lead_to_sockets(socket: &impl AsRawFd, count: u16) -> io::Result<()> {
     let ld = |size: u32, at: u32| filter(libc::BPF_LD | size | libc::BPF_ABS, 0, 0, at);
     let mut program = [
         // A packet with a long header is left to the kernel, by a number that no socket has.
         ld(libc::BPF_B, 0),
         filter(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 3, 0, 0x80),
         ld(libc::BPF_H, 1),
-        filter(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, 0, 0, loops as u32),
+        filter(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, 0, 0, u32::from(count)),
         filter(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
         filter(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
     ];

@@ -35,6 +35,15 @@ impl QuicSocket {
         self.socket.local_addr().ok()?.as_socket()
     }
 
+    /// Has the kernel go by the ids of this server, if this is the first of several sockets of its address. Not before the
+    /// server that had them is told: it has other ids, and it goes on should this one fail to start.
+    pub(crate) fn lead(&self) -> io::Result<()> {
+        match self.place {
+            Place { index: 0, count: 2.., .. } => ids::lead_to_sockets(&self.socket, self.place.count),
+            _ => Ok(()),
+        }
+    }
+
     /// The same socket once more, which keeps its place among those of its address.
     pub(crate) fn keep(&self) -> io::Result<Socket> {
         self.socket.try_clone()
@@ -143,9 +152,6 @@ fn open_each(addr: SocketAddr, loops: usize) -> Result<Vec<QuicSocket>, BindErro
         }
         sockets.push(socket);
     }
-    if let [first, _, ..] = sockets.as_slice() {
-        ids::lead_to_loops(first, loops).map_err(failed)?;
-    }
     with_places(sockets).map_err(failed)
 }
 
@@ -159,13 +165,9 @@ fn take(
     let Some(mut sockets) = predecessor.as_mut().map(|other| other.datagrams_at(addr)).transpose()?.flatten() else {
         return Ok(None);
     };
-    let taken = sockets.len();
     // Those that are bound later have their places behind the others. A user who may not share the port, as only its owner
     // may, does with what is there.
-    sockets.extend((taken..loops).map_while(|_| open_socket(addr, false).ok()));
-    if sockets.len() > taken {
-        ids::lead_to_loops(&sockets[0], sockets.len()).map_err(failed)?;
-    }
+    sockets.extend((sockets.len()..loops).map_while(|_| open_socket(addr, false).ok()));
     with_places(sockets).map(Some).map_err(failed)
 }
 
