@@ -13,13 +13,17 @@ pub(crate) struct Told {
 
 pub(crate) fn page(told: &[Told], policy: &str, surroundings: &str) -> String {
     let seeds = told.iter().map(|told| told.runs.len()).max().unwrap_or(0);
+    let of_seeds = match seeds {
+        1 => "of one seed".to_owned(),
+        _ => format!("of {seeds} seeds the middle one, and behind it the smallest and the largest where they differ"),
+    };
     let mut out = String::from("# What the freshness of readings gives: the Patia paper's open question\n\n");
     let _ = write!(
         out,
         "{}\n\n`make study-flood-ticks` repeats it, as root, and writes this page.\n\n\
          The flash crowd of [FLOOD.md](FLOOD.md), with the policy, whose readings come and whose rules for all are looked at once in each interval (`--tick`); sessions are decided for as they begin, by the last readings.\n\
          What such readings cost is in [MONITORS.md](MONITORS.md).\n\
-         Seconds count from the onset; of {seeds} seeds the middle one, and behind it the smallest and the largest where they differ.\n\
+         Seconds count from the onset, {of_seeds}.\n\
          A forecast takes five readings of the last 20 s, so that there is none where readings come each 5 s or less often, and only the plain threshold is left.\n\n```text\n{}\n```\n\n\
          | readings told every | to the first decision | of them by the forecast | to the first effective action (smaller answers) | to the first second that misses | useful answers |\n\
          |---|---|---|---|---|---|\n",
