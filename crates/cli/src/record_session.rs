@@ -118,8 +118,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     recorder.stop();
-    let files = write(&recorder, args)?;
+    // A handler whose client is still there may add to it: what is told is what is written, at least.
     let counts = recorder.counts();
+    let files = write(&recorder, args)?;
     for (count, what) in [
         (counts.dropped, "not kept: the limit of --requests-max or --memory-mib was reached"),
         (counts.refused, "refused: another protocol, or too large"),

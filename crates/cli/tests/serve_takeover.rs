@@ -263,10 +263,44 @@ fn clients_of_http3_stay_with_whom_they_have_begun_with() {
         handed_on += 1;
     }
     clients.wait_for(60);
+    // Ways lead to itself and to the one before it, and to none that are gone: so many tags.
+    let pid = serving.0.id();
+    let sockets = std::fs::read_to_string("/proc/net/unix").expect("a list");
+    let held: std::collections::BTreeSet<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .expect("it runs")
+        .filter_map(|entry| Some(std::fs::read_link(entry.ok()?.path()).ok()?.to_string_lossy().into_owned()))
+        .filter_map(|link| Some(link.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect();
+    let tags: std::collections::BTreeSet<&str> = sockets
+        .lines()
+        .filter(|line| line.split_whitespace().nth(6).is_some_and(|inode| held.contains(inode)))
+        .filter_map(|line| line.split("@weir-quic/").nth(1)?.split('/').next())
+        .collect();
+    assert_eq!(tags.len(), 2, "{tags:?}");
     let [answers, connections, told] = clients.end()[..] else { panic!("three numbers") };
     assert!(answers >= 7 * 60 && connections > 60, "{answers} answers over {connections} connections");
     // Three clients stay, and each server tells them of its end.
     assert!(told >= 2 * handed_on, "{told} were told of an end");
+}
+
+#[test]
+fn sockets_of_http3_that_nobody_wants_are_free_again() {
+    let (site, _certificate, secure) = secure_site();
+    let secure: Vec<&str> = secure.iter().map(String::as_str).collect();
+    let (first, line) = Server::start(site.path(), &[&secure[..], &["--listen", "127.0.0.1:0", "--http3"]].concat());
+    let (port, pid) = (quic_port(&line), first.0.id().to_string());
+    let listen = format!("127.0.0.1:{port}");
+    let (second, line) =
+        Server::start(site.path(), &[&secure[..], &["--listen", &listen, "--take-over", &pid]].concat());
+    assert!(!line.contains("HTTP/3"), "{line}");
+    first.ended();
+    std::net::UdpSocket::bind(&listen).expect("nobody has it");
+    // And a third one begins with it anew.
+    let pid = second.0.id().to_string();
+    let options = [&secure[..], &["--listen", &listen, "--http3", "--take-over", &pid]].concat();
+    let (_third, line) = Server::start(site.path(), &options);
+    assert_eq!(quic_port(&line), port);
+    second.ended();
 }
 
 #[test]

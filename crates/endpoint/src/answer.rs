@@ -96,31 +96,40 @@ impl Answer {
     }
 }
 
+/// A piece of a body, none at its end.
+type Piece = io::Result<Option<Bytes>>;
+
 /// What reads the body of an answer, in a thread that may block.
 pub(crate) struct Pump {
     reader: Box<dyn Read + Send>,
-    sender: Sender<io::Result<Bytes>>,
+    sender: Sender<Piece>,
     done: Done,
 }
 
 impl Pump {
     /// Reads to the end, as fast as the client takes it.
     pub(crate) fn run(mut self) {
-        let mut piece = vec![0; PIECE];
+        let mut buffer = vec![0; PIECE];
         let ended = loop {
-            let read = match self.reader.read(&mut piece) {
-                Ok(0) => break Ok(()),
-                Ok(length) => Ok(Bytes::copy_from_slice(&piece[..length])),
+            let read = match self.reader.read(&mut buffer) {
+                Ok(0) => Ok(None),
+                Ok(length) => Ok(Some(Bytes::copy_from_slice(&buffer[..length]))),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => Err(error),
             };
-            // A body that breaks off must not look like one that has ended.
-            let failed = read.as_ref().err().map(|error| io::Error::new(error.kind(), error.to_string()));
-            if self.sender.blocking_send(read).is_err() {
-                break Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client went before the end"));
-            }
-            if let Some(error) = failed {
-                break Err(error);
+            let last = match &read {
+                Ok(Some(_)) => None,
+                Ok(None) => Some(Ok(())),
+                Err(error) => Some(Err(io::Error::new(error.kind(), error.to_string()))),
+            };
+            let has_gone = self.sender.blocking_send(read).is_err();
+            match last {
+                // Who has all that it was told of need not hear of the end.
+                Some(ended) => break ended,
+                None if has_gone => {
+                    break Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client went before the end"));
+                }
+                None => {}
             }
         };
         (self.done)(ended);
@@ -130,7 +139,7 @@ impl Pump {
 /// A body on its way.
 pub(crate) enum Pieces {
     Whole(Option<Bytes>),
-    Stream { receiver: Receiver<io::Result<Bytes>>, left: Option<u64> },
+    Stream { receiver: Receiver<Piece>, left: Option<u64> },
 }
 
 impl Body for Pieces {
@@ -140,12 +149,17 @@ impl Body for Pieces {
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Stream { receiver, left } => receiver.poll_recv(context).map(|piece| {
-                let piece = piece?;
-                if let (Ok(piece), Some(left)) = (&piece, left) {
-                    *left = left.saturating_sub(piece.len() as u64);
+            Self::Stream { receiver, left } => receiver.poll_recv(context).map(|piece| match piece {
+                Some(Ok(Some(bytes))) => {
+                    if let Some(left) = left {
+                        *left = left.saturating_sub(bytes.len() as u64);
+                    }
+                    Some(Ok(Frame::data(bytes)))
                 }
-                Some(piece.map(Frame::data))
+                Some(Ok(None)) => None,
+                Some(Err(error)) => Some(Err(error)),
+                // Whoever read has ended without a word: what breaks off must not look whole.
+                None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
             }),
         }
     }

@@ -1,9 +1,9 @@
 //! The endpoint itself: one thread for all connections, a bounded number of others for handlers.
 
 use crate::answer::{Answer, Pieces};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use hyper::Response;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -15,7 +15,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
 
+/// So long may a body that is too large take until it is answered so: who still sends when the connection is closed would
+/// not hear of it.
+const TOO_LARGE: Duration = Duration::from_secs(20);
+/// So long are handlers waited for whose clients were cut off at the end, so that they can say what they know.
+const CUT_OFF: Duration = Duration::from_millis(200);
 /// After an error of accept (no descriptors left, say) it is tried again so much later.
 const AFTER_ERROR: Duration = Duration::from_millis(50);
 
@@ -55,7 +61,7 @@ pub enum BodyError {
 pub struct Request {
     /// GET, POST and so on, as it was sent.
     pub method: String,
-    /// The request's target (RFC 9112, 3.2), as it was sent.
+    /// The request's target (RFC 9112, 3.2).
     pub target: String,
     /// Header fields in their order, names in small letters; what is not UTF-8 in a value is replaced.
     pub headers: Vec<(String, String)>,
@@ -182,7 +188,9 @@ async fn listen(
     mut ended: oneshot::Receiver<Duration>,
 ) -> Duration {
     let places = Arc::new(Semaphore::new(limits.connections));
-    let open = GracefulShutdown::new();
+    // Who sends a body holds one of these while it is taken in, so that memory for bodies has a bound.
+    let desks = Arc::new(Semaphore::new(limits.handlers));
+    let (open, mut connections) = (GracefulShutdown::new(), JoinSet::new());
     let patience = loop {
         let place = tokio::select! {
             patience = &mut ended => break patience.unwrap_or_default(),
@@ -198,12 +206,15 @@ async fn listen(
         };
         // A client that is gone needs no delay switched off.
         let _gone = stream.set_nodelay(true);
-        let (handler, watcher) = (Arc::clone(&handler), open.watcher());
-        tokio::spawn(async move {
-            let service = service_fn(|request| answered(request, limits, Arc::clone(&handler)));
+        let (handler, desks, watcher) = (Arc::clone(&handler), Arc::clone(&desks), open.watcher());
+        while connections.try_join_next().is_some() {}
+        connections.spawn(async move {
+            let service = service_fn(|request| answered(request, limits, Arc::clone(&handler), Arc::clone(&desks)));
             let mut builder = http1::Builder::new();
             // As most servers write them, and as old programs look for them.
             builder.timer(TokioTimer::new()).header_read_timeout(limits.head).title_case_headers(true);
+            // Who has said all that it wants may still wait for the answer.
+            builder.half_close(true);
             // Who breaks off or sends no HTTP has got its answer from the library.
             let _broken = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await;
             drop(place);
@@ -212,21 +223,20 @@ async fn listen(
     drop(listener);
     let begin = Instant::now();
     // Idle connections are closed at once, others after their answer.
-    let _late = tokio::time::timeout(patience, open.shutdown()).await;
-    patience.saturating_sub(begin.elapsed())
+    let is_late = tokio::time::timeout(patience, open.shutdown()).await.is_err();
+    connections.shutdown().await;
+    patience.saturating_sub(begin.elapsed()).max(if is_late { CUT_OFF } else { Duration::ZERO })
 }
 
 async fn answered(
     request: hyper::Request<Incoming>,
     limits: Limits,
     handler: Handler,
+    desks: Arc<Semaphore>,
 ) -> Result<Response<Pieces>, std::convert::Infallible> {
     let (head, body) = request.into_parts();
-    let body = match Limited::new(body, limits.body_bytes).collect().await {
-        Ok(whole) => Ok(whole.to_bytes().to_vec()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(BodyError::TooLarge),
-        Err(_) => Err(BodyError::BrokenOff),
-    };
+    let desk = if body.is_end_stream() { None } else { desks.acquire_owned().await.ok() };
+    let body = taken_in(body, limits.body_bytes).await;
     let fields = head.headers.iter();
     let fields =
         fields.map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
@@ -239,6 +249,7 @@ async fn answered(
     let (sender, receiver) = oneshot::channel();
     tokio::task::spawn_blocking(move || {
         let (response, pump) = handler(asked).into_response();
+        drop(desk);
         // Nobody waits any more if the client has gone, which the pump finds, too.
         let _gone = sender.send(response);
         if let Some(pump) = pump {
@@ -252,4 +263,20 @@ async fn answered(
             .0
     });
     Ok(response)
+}
+
+/// A whole body of at most so many bytes. One that is larger is read past for a while.
+async fn taken_in(mut body: Incoming, most: usize) -> Result<Vec<u8>, BodyError> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyError::BrokenOff)?.into_data() else { continue };
+        if bytes.len() + data.len() > most {
+            drop(bytes);
+            let rest = async { while body.frame().await.is_some_and(|frame| frame.is_ok()) {} };
+            let _late = tokio::time::timeout(TOO_LARGE, rest).await;
+            return Err(BodyError::TooLarge);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
 }

@@ -93,6 +93,34 @@ fn what_is_too_large_or_no_http_is_told() {
     );
 }
 
+#[test]
+fn who_sends_too_much_hears_so_although_it_still_sends() {
+    let endpoint = start(Limits { body_bytes: 100_000, ..Limits::default() }, echo);
+    let mut stream = connect(endpoint.address());
+    let head = format!("POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", 30 << 20);
+    stream.write_all(head.as_bytes()).expect("the head");
+    for _ in 0..30 {
+        stream.write_all(&vec![b'a'; 1 << 20]).expect("it is read past");
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
+
+#[test]
+fn who_says_no_more_than_its_request_gets_the_answer() {
+    let endpoint = start(Limits::default(), |_| {
+        std::thread::sleep(Duration::from_millis(200));
+        Answer::line(200, "well")
+    });
+    let mut stream = connect(endpoint.address());
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("a request");
+    stream.shutdown(std::net::Shutdown::Write).expect("half of it");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.ends_with("well\n"), "{answer}");
+}
+
 /// Browsers open several connections at one moment and keep them, used or not: none of them takes a thread.
 #[test]
 fn connections_that_stay_hold_up_nobody() {
@@ -183,28 +211,34 @@ fn a_body_is_streamed_with_and_without_a_length() {
     assert_eq!(unknown.end(), Ok(()));
 }
 
-/// Fails after what is before it.
-struct Broken;
+/// Fails after what is before it, in one of two ways.
+struct Broken(bool);
 
 impl Read for Broken {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        assert!(!self.0, "wanted");
         Err(io::Error::new(io::ErrorKind::ConnectionReset, "the source broke"))
     }
 }
 
 #[test]
 fn a_body_that_breaks_off_does_not_look_whole() {
-    for length in [None, Some(10)] {
-        let streamed = streaming(length, || Box::new(io::Cursor::new(b"abc").chain(Broken)));
+    let readers: [fn() -> Box<dyn Read + Send>; 2] = [
+        || Box::new(io::Cursor::new(b"abc").chain(Broken(false))),
+        || Box::new(io::Cursor::new(b"abc").chain(Broken(true))),
+    ];
+    for (length, panics) in [(None, false), (Some(10), false), (None, true), (Some(10), true)] {
+        let streamed = streaming(length, readers[usize::from(panics)]);
         let mut stream = connect(streamed.endpoint.address());
         stream.write_all(GET.as_bytes()).expect("a request");
         let mut answer = Vec::new();
-        // Reset or closed: either way neither the last chunk nor ten bytes have come.
+        // Reset or closed, before or behind what was read: the last chunk has not come, and ten bytes there are not.
         let _end = stream.read_to_end(&mut answer);
         let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("abc"), "{answer}");
         assert!(!answer.ends_with("0\r\n\r\n"), "{answer}");
-        assert_eq!(streamed.end(), Err("the source broke".to_owned()));
+        if !panics {
+            assert_eq!(streamed.end(), Err("the source broke".to_owned()));
+        }
     }
 }
 
@@ -269,6 +303,20 @@ fn a_stop_lets_an_answer_end_and_waits_for_nobody_else() {
     assert!(client.join().expect("an answer").ends_with("well\n"));
     assert!(TcpStream::connect(address).is_err());
     drop(idle);
+}
+
+#[test]
+fn a_stop_cuts_off_who_does_not_take_its_answer_and_says_so() {
+    let mut streamed = streaming(None, || Box::new(io::repeat(b'x')));
+    let mut stream = connect(streamed.endpoint.address());
+    stream.write_all(GET.as_bytes()).expect("a request");
+    stream.read_exact(&mut [0; 1000]).expect("the begin");
+    let begin = Instant::now();
+    streamed.endpoint.stop(Duration::from_millis(300));
+    assert!(begin.elapsed() < PATIENCE / 2);
+    // Before the stop is over, not some time later.
+    let ended = streamed.ended.lock().expect("a list").clone();
+    assert_eq!(ended, [Err("the client went before the end".to_owned())]);
 }
 
 #[test]

@@ -74,6 +74,11 @@ impl Predecessor {
         Ok(taken)
     }
 
+    /// Tags that its sockets of UDP, or those of the servers before it, have.
+    pub(crate) fn tags(&self) -> Vec<u32> {
+        self.datagrams.tags()
+    }
+
     /// Who gets datagrams of connections that are under way at the sockets of UDP that were taken.
     pub(crate) fn former(&mut self) -> Former {
         self.datagrams.former()
@@ -98,7 +103,7 @@ impl Predecessor {
             addr.as_socket().map(|addr| addr.to_string()).or(path)
         };
         let mut left: Vec<String> = self.listening.drain(..).filter_map(|socket| at(&socket)).collect();
-        left.extend(self.datagrams.left().map(|addr| format!("{addr} (UDP)")));
+        left.extend(self.datagrams.give_back().map(|addr| format!("{addr} (UDP)")));
         left.sort_unstable();
         left.dedup();
         let (pid, taken) = (self.pid, self.taken);
@@ -111,6 +116,15 @@ impl Predecessor {
         Ok(format!("took {taken} {sockets} over from process {pid}, which is asked to end{rest}"))
     }
 
+    /// Whether it may be asked to end; that it has ended already is no reason against it.
+    ///
+    /// # Errors
+    ///
+    /// The system's refusal.
+    pub(crate) fn may_end(&self) -> io::Result<()> {
+        self.signal(0)
+    }
+
     /// Asks it to end as a server does (SIGTERM). It has just been looked at by what is no number that another process
     /// could have got meanwhile.
     ///
@@ -118,9 +132,13 @@ impl Predecessor {
     ///
     /// The system's refusal; that it has ended already is none.
     pub(crate) fn end(&self) -> io::Result<()> {
+        self.signal(libc::SIGTERM)
+    }
+
+    fn signal(&self, signal: libc::c_int) -> io::Result<()> {
         let (fd, no_info) = (self.process.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
         // SAFETY: the kernel makes the information itself where it is given none.
-        let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, libc::SIGTERM, no_info, 0) };
+        let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, no_info, 0) };
         match owned_or_nothing(sent) {
             Err(error) if error.raw_os_error() != Some(libc::ESRCH) => Err(error),
             _ => Ok(()),

@@ -297,12 +297,15 @@ impl Server {
         let Self { options, parts, mut certificates, tls, quic, mut log, admin, counters, reopen, reloader, .. } = self;
         let Insight { priors, contents, .. } = self.insight;
         let (connections_max, files_max) = (self.connections_max, self.files_max);
-        if let Some(predecessor) = &self.predecessor {
+        if let Some(predecessor) = self.predecessor {
             // Before rights are given away with which it could not be told any more. Whoever comes from here on waits in
             // sockets that both have.
-            let refused = |source| RunError::Predecessor { pid: predecessor.pid(), source };
-            predecessor.end().map_err(refused)?;
+            let pid = predecessor.pid();
+            let refused = |source| RunError::Predecessor { pid, source };
+            predecessor.may_end().map_err(refused)?;
+            // First of all, so that who comes from here on is nobody's whom a server turns away that is about to end.
             self.former.tell();
+            predecessor.end().map_err(refused)?;
         }
         for socket in parts.iter().flat_map(|part| &part.quic) {
             socket.lead().map_err(|source| RunError::Quic { source })?;

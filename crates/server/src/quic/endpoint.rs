@@ -105,9 +105,19 @@ impl Endpoint {
 
     /// What the event queue is to tell of the socket, if that has changed.
     pub(crate) fn new_interest(&mut self) -> Option<Interest> {
-        let waits = self.blocked.is_some() && !self.is_succeeded;
+        let waits = self.blocked.is_some();
         let has_changed = std::mem::replace(&mut self.waits_for_room, waits) != waits;
-        has_changed.then_some(if waits { Interest::LevelAndRoom } else { Interest::Level })
+        has_changed.then(|| self.interest())
+    }
+
+    /// What the event queue is to tell of the socket.
+    pub(crate) fn interest(&self) -> Interest {
+        match (self.is_succeeded, self.waits_for_room) {
+            (false, false) => Interest::Level,
+            (false, true) => Interest::LevelAndRoom,
+            (true, false) => Interest::Paused,
+            (true, true) => Interest::Room,
+        }
     }
 
     /// When there is something to do without a datagram; none = never.
@@ -165,10 +175,6 @@ impl Endpoint {
             }
         }
         self.input = input;
-        if is_first && self.blocked.take().is_some() {
-            // Nobody tells of room any more. As if they were lost on their way.
-            bench.counts().quic_unsent.add(1);
-        }
         self.work(bench, open);
         is_first
     }
@@ -383,9 +389,7 @@ impl Endpoint {
     fn send(&mut self, transmit: Transmit, bench: &Workbench) {
         match self.socket.send(&transmit, &self.output) {
             Ok(()) => bench.counts().bytes_sent.add(transmit.size as u64),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && !self.is_succeeded => {
-                self.blocked = Some(transmit);
-            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = Some(transmit),
             // As if they were lost on their way: QUIC sends again what was in them.
             Err(_) => bench.counts().quic_unsent.add(1),
         }

@@ -24,8 +24,8 @@ const HEAD_BYTES: usize = 41;
 const HELLO: &[u8] = &[0];
 /// The kind of a message that is a datagram.
 const DATAGRAM: u8 = 1;
-/// Names of pairs that may be taken before it is given up.
-const NAMES_MAX: usize = 16;
+/// Tags that may be others' before it is given up.
+const TAGS_MAX: usize = 64;
 
 /// Which of the sockets of an address somebody has, and the tag of the ids that lead there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +77,9 @@ impl Name {
 }
 
 /// A tag that is most likely nobody's.
-pub(super) fn new_tag() -> u32 {
+fn new_tag() -> u32 {
     let mut bytes = [0; 4];
-    // Linux has randomness from the start; a tag that another server has, too, is found by the name that is taken.
+    // Linux has randomness from the start.
     let _ = SystemRandom::new().fill(&mut bytes);
     u32::from_be_bytes(bytes) >> 8
 }
@@ -110,22 +110,21 @@ pub(super) struct Handover {
 }
 
 impl Handover {
-    /// Makes the pairs of all sockets of an address, and chooses the tag.
-    pub(super) fn for_each(sockets: &[Socket]) -> io::Result<(u32, Vec<Self>)> {
-        let mut tries = 0;
-        loop {
+    /// Makes the pairs of all sockets of an address, and chooses a tag that is none of those that are known.
+    pub(super) fn for_each(sockets: &[Socket], known: &[u32]) -> io::Result<(u32, Vec<Self>)> {
+        let narrow = |number: usize| u16::try_from(number).map_err(|_| io::ErrorKind::InvalidInput);
+        for _ in 0..TAGS_MAX {
             let tag = new_tag();
-            let pairs = sockets.iter().enumerate().map(|(index, socket)| {
-                let narrow = |number: usize| u16::try_from(number).map_err(|_| io::ErrorKind::InvalidInput);
-                let place = Place { tag, index: narrow(index)?, count: narrow(sockets.len())? };
-                Self::new(socket, place)
-            });
-            match pairs.collect::<io::Result<Vec<_>>>() {
-                Ok(pairs) => return Ok((tag, pairs)),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < NAMES_MAX => tries += 1,
-                Err(error) => return Err(error),
+            if known.contains(&tag) {
+                continue;
             }
+            let pairs = sockets.iter().enumerate().map(|(index, socket)| {
+                Self::new(socket, Place { tag, index: narrow(index)?, count: narrow(sockets.len())? })
+            });
+            return pairs.collect::<io::Result<Vec<_>>>().map(|pairs| (tag, pairs));
         }
+        // Without randomness.
+        Err(io::ErrorKind::AddrInUse.into())
     }
 
     fn new(socket: &Socket, place: Place) -> io::Result<Self> {
@@ -217,6 +216,11 @@ fn head(what: &RecvMeta) -> [u8; HEAD_BYTES] {
     head
 }
 
+/// Whether too much waits at the other end; anything else is that nobody is there.
+fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
 /// What became of a datagram of somebody else's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HandedOn {
@@ -263,7 +267,7 @@ impl Former {
         let Some(end) = &group.ends[usize::from(number) % group.ends.len()] else { return HandedOn::No };
         match end.send_vectored(&[IoSlice::new(&head(what)), IoSlice::new(datagram)]) {
             Ok(_) => HandedOn::Yes,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => HandedOn::Dropped,
+            Err(error) if is_full(&error) => HandedOn::Dropped,
             Err(_) => HandedOn::No,
         }
     }
@@ -322,14 +326,21 @@ impl Estate {
         Ok(Some(placed.into_iter().map(|(_, socket)| socket).collect()))
     }
 
-    /// All who are to get what is theirs, once every address was asked for.
+    /// Tags that somebody has.
+    pub(crate) fn tags(&self) -> Vec<u32> {
+        self.ends.iter().map(|(name, _)| name.place.tag).collect()
+    }
+
+    /// All who are to get what is theirs and are still there, once every address was asked for.
     pub(crate) fn former(&mut self) -> Former {
         let own: Vec<u32> = self.ends.iter().filter(|(name, _)| name.is_own).map(|(name, _)| name.place.tag).collect();
         let mut groups: Vec<Group> = Vec::new();
         for (name, socket) in self.ends.drain(..).filter(|(name, _)| !name.is_own) {
             let Place { tag, index, count } = name.place;
             let is_taken = self.taken.contains(&tag);
-            if own.contains(&tag) && !is_taken {
+            // Who was before the process itself knows already that it was followed: so it is seen whether it is there.
+            let is_gone = || !own.contains(&tag) && socket.send(HELLO).is_err_and(|error| !is_full(&error));
+            if (own.contains(&tag) && !is_taken) || is_gone() {
                 continue;
             }
             let known = groups.iter().position(|group| group.tag == tag).unwrap_or_else(|| {
@@ -344,9 +355,11 @@ impl Estate {
         Former(groups)
     }
 
-    /// Where it has sockets that nobody wanted.
-    pub(crate) fn left(&self) -> impl Iterator<Item = SocketAddr> {
-        self.sockets.iter().filter_map(|socket| socket.local_addr().ok()?.as_socket()).filter(|addr| addr.port() != 0)
+    /// Gives back the sockets that nobody wanted; where they were bound.
+    pub(crate) fn give_back(&mut self) -> impl Iterator<Item = SocketAddr> {
+        let left = std::mem::take(&mut self.sockets);
+        let addrs = left.into_iter().filter_map(|socket| socket.local_addr().ok()?.as_socket());
+        addrs.filter(|addr| addr.port() != 0).collect::<Vec<_>>().into_iter()
     }
 }
 
@@ -403,7 +416,7 @@ mod tests {
         sockets[0].bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("binds");
         let addr = sockets[0].local_addr().expect("bound").as_socket().expect("of UDP");
         sockets[1..].iter().for_each(|socket| socket.bind(&addr.into()).expect("binds"));
-        let (tag, pairs) = Handover::for_each(&sockets).expect("pairs");
+        let (tag, pairs) = Handover::for_each(&sockets, &[]).expect("pairs");
         let mut estate = Estate::default();
         let copy = |socket: &Socket| socket.try_clone().expect("copies");
         // In another order than that of their making.
@@ -439,15 +452,20 @@ mod tests {
         let addr = socket.local_addr().expect("bound").as_socket().expect("of UDP");
         let mut estate = Estate::default();
         assert!(estate.note(socket).is_none());
-        assert_eq!(estate.left().collect::<Vec<_>>(), [addr]);
         assert!(estate.at(addr).is_err());
+        let again = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+        again.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("binds");
+        let addr = again.local_addr().expect("bound").as_socket().expect("of UDP");
+        assert!(estate.note(again).is_none());
+        assert_eq!(estate.give_back().collect::<Vec<_>>(), [addr]);
+        std::net::UdpSocket::bind(addr).expect("it was given back");
     }
 
     #[test]
     fn too_much_that_waits_is_dropped_and_said() {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
         socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("binds");
-        let (tag, pairs) = Handover::for_each(std::slice::from_ref(&socket)).expect("pairs");
+        let (tag, pairs) = Handover::for_each(std::slice::from_ref(&socket), &[]).expect("pairs");
         let end = pairs[0]._next.try_clone().expect("copies");
         let former = Former(vec![Group { tag, ends: vec![Some(end)], is_to_be_told: true }]);
         let [_, high, middle, low] = tag.to_be_bytes();

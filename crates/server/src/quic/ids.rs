@@ -2,7 +2,7 @@
 //!
 //! The kernel chooses among the sockets of an address by the client's address and port, so a client that moves, or whose
 //! router gives it another port, would come to another loop. So the first two bytes of each id, as a number, leave the
-//! loop's number when they are divided by the count of loops, and a filter at the sockets goes by that. Everything else in
+//! loop's number when they are divided by the count of loops, and a filter at the sockets goes by that.
 //! Packets of the handshake are left to the kernel: they carry ids that the client has made up, and a client may not move
 //! before it is over (RFC 9000 section 9). The three bytes that follow are the server's tag, by which another server that
 //! has taken its sockets over knows what is for it. Everything else in an id is random.

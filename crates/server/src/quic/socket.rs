@@ -97,28 +97,31 @@ pub(crate) fn open(
     loops: usize,
     predecessor: &mut Option<Predecessor>,
 ) -> Result<Opened, BindError> {
+    let mut known = predecessor.as_ref().map(Predecessor::tags).unwrap_or_default();
     let mut of_loops: Vec<Vec<QuicSocket>> = (0..loops).map(|_| Vec::new()).collect();
     for wanted in listen {
         let addresses = match wanted {
             ListenAddr::Every { port } => {
                 let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
                 let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
-                vec![match take(both, loops, predecessor)? {
+                vec![match take(both, loops, predecessor, &mut known)? {
                     Some(taken) => taken,
-                    None => match take(v4, loops, predecessor)? {
+                    None => match take(v4, loops, predecessor, &mut known)? {
                         Some(taken) => taken,
-                        None => match open_each(both, loops) {
+                        None => match open_each(both, loops, &mut known) {
                             // A machine without IPv6 says one of these; then IPv4 alone is every interface.
-                            Err(BindError::Listen { .. } | BindError::AddressNotHere { .. }) => open_each(v4, loops)?,
+                            Err(BindError::Listen { .. } | BindError::AddressNotHere { .. }) => {
+                                open_each(v4, loops, &mut known)?
+                            }
                             outcome => outcome?,
                         },
                     },
                 }]
             }
             ListenAddr::Each(addrs) => {
-                let sockets = addrs.iter().map(|addr| match take(*addr, loops, predecessor)? {
+                let sockets = addrs.iter().map(|addr| match take(*addr, loops, predecessor, &mut known)? {
                     Some(taken) => Ok(taken),
-                    None => open_each(*addr, loops),
+                    None => open_each(*addr, loops, &mut known),
                 });
                 sockets.collect::<Result<Vec<_>, _>>()?
             }
@@ -140,7 +143,7 @@ pub(crate) fn open(
 }
 
 /// A socket for each loop at one address.
-fn open_each(addr: SocketAddr, loops: usize) -> Result<Vec<QuicSocket>, BindError> {
+fn open_each(addr: SocketAddr, loops: usize, known: &mut Vec<u32>) -> Result<Vec<QuicSocket>, BindError> {
     let failed = |source| failure(addr, source);
     let mut bound = addr;
     let mut sockets: Vec<Socket> = Vec::new();
@@ -152,7 +155,7 @@ fn open_each(addr: SocketAddr, loops: usize) -> Result<Vec<QuicSocket>, BindErro
         }
         sockets.push(socket);
     }
-    with_places(sockets).map_err(failed)
+    with_places(sockets, known).map_err(failed)
 }
 
 /// What another server has at an address, and more where this one has more loops. None if there is nothing.
@@ -160,6 +163,7 @@ fn take(
     addr: SocketAddr,
     loops: usize,
     predecessor: &mut Option<Predecessor>,
+    known: &mut Vec<u32>,
 ) -> Result<Option<Vec<QuicSocket>>, BindError> {
     let failed = |source| failure(addr, source);
     let Some(mut sockets) = predecessor.as_mut().map(|other| other.datagrams_at(addr)).transpose()?.flatten() else {
@@ -168,11 +172,12 @@ fn take(
     // Those that are bound later have their places behind the others. A user who may not share the port, as only its owner
     // may, does with what is there.
     sockets.extend((sockets.len()..loops).map_while(|_| open_socket(addr, false).ok()));
-    with_places(sockets).map(Some).map_err(failed)
+    with_places(sockets, known).map(Some).map_err(failed)
 }
 
-fn with_places(sockets: Vec<Socket>) -> io::Result<Vec<QuicSocket>> {
-    let (tag, pairs) = Handover::for_each(&sockets)?;
+fn with_places(sockets: Vec<Socket>, known: &mut Vec<u32>) -> io::Result<Vec<QuicSocket>> {
+    let (tag, pairs) = Handover::for_each(&sockets, known)?;
+    known.push(tag);
     // As many as there are pairs, whose numbers are as narrow.
     let count = sockets.len() as u16;
     let places = (0..count).map(|index| Place { tag, index, count });
