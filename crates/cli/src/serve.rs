@@ -54,8 +54,8 @@ Examples:
 A changed file is served from the moment of its change.
 Text is sent compressed (br, zstd, gzip) to clients that take it.
 Symbolic links that leave DIR are refused, unless --symlinks says otherwise.
-SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second one,
-200 ms later or more, ends at once.
+SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second
+one, 200 ms later or more, ends at once.
 HTTP/2 is spoken over TLS where the client agrees, and in the clear with clients
 that begin with it; HTTP/3 where --http3 or --listen-quic has it.
 Changed files of certificates are used within a second.

@@ -279,6 +279,7 @@ impl Client {
     }
 
     /// Logs what was sent of unfinished responses, before the connection is closed.
+    #[inline]
     pub(crate) fn give_up(&mut self, bench: &mut Workbench) {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.give_up(bench),

@@ -52,6 +52,8 @@ const QUIC: u64 = WATCHES + 1;
 const HANDED: u64 = QUIC + QUIC_MAX as u64;
 /// Sockets of QUIC that a loop can have.
 pub(crate) const QUIC_MAX: usize = 1024;
+/// Tokens from here up are listening sockets, of which there can be as many as these leave.
+const LISTENERS: u64 = HANDED + QUIC_MAX as u64 - 1;
 /// Tokens from here up are not connections.
 const RESERVED: u64 = u64::MAX - 4096;
 /// What a client is told for whom there is no room.
@@ -215,14 +217,11 @@ impl EventLoop {
                 // The structure is packed, so the token is copied out before it is compared.
                 let token = event.u64;
                 match token {
+                    _ if token <= RESERVED => self.turn(token, Readiness::of(event)),
                     WATCHES => {}
                     WAKER => self.take_news(),
-                    _ if token > RESERVED => match (index_of(token, QUIC), index_of(token, HANDED)) {
-                        (Some(i), _) => self.turn_quic(i, Readiness::of(event)),
-                        (_, Some(i)) => self.turn_handed(i),
-                        _ => self.accept(token),
-                    },
-                    _ => self.turn(token, Readiness::of(event)),
+                    _ if token > LISTENERS => self.accept(token),
+                    _ => self.turn_datagrams(token, Readiness::of(event)),
                 }
             }
             if !self.again.is_empty() {
@@ -329,6 +328,15 @@ impl EventLoop {
         i32::try_from(sweep_ms.min(quic_ms)).unwrap_or(1)
     }
 
+    /// Lets what a token of QUIC is of do what it can.
+    #[inline(never)]
+    fn turn_datagrams(&mut self, token: u64, readiness: Readiness) {
+        match index_of(token, QUIC) {
+            Some(index) => self.turn_quic(index, readiness),
+            None => self.turn_handed(token),
+        }
+    }
+
     /// Lets a socket of QUIC do what it can.
     fn turn_quic(&mut self, index: usize, readiness: Readiness) {
         let Some(endpoint) = self.quic.get_mut(index) else { return };
@@ -341,7 +349,9 @@ impl EventLoop {
     }
 
     /// Takes in what a server that has taken the sockets of QUIC over hands on.
-    fn turn_handed(&mut self, index: usize) {
+    #[cold]
+    fn turn_handed(&mut self, token: u64) {
+        let Some(index) = index_of(token, HANDED) else { return };
         let Some(endpoint) = self.quic.get_mut(index) else { return };
         if endpoint.receive_handed(&mut self.bench, &self.open) {
             // Modifying what is registered allocates nothing, so it does not fail.

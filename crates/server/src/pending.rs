@@ -34,6 +34,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    #[inline]
     pub(crate) fn reset(&mut self) {
         self.response.reset();
         self.atom = None;
