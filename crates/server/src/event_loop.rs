@@ -22,7 +22,7 @@ use crate::transport::{Lane, Transport};
 use crate::workbench::Workbench;
 use room::Room;
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -56,9 +56,6 @@ pub(crate) const QUIC_MAX: usize = 1024;
 const LISTENERS: u64 = HANDED + QUIC_MAX as u64 - 1;
 /// Tokens from here up are not connections.
 const RESERVED: u64 = u64::MAX - 4096;
-/// What a client is told for whom there is no room.
-const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nRetry-After: 1\r\n\
-    Content-Length: 0\r\nConnection: close\r\n\r\n";
 /// An event without one: for a connection that was not finished in its turn.
 pub(crate) const NONE: Readiness = Readiness { readable: false, ended: false, writable: false };
 /// A hint that a new connection brings its first bytes along.
@@ -455,7 +452,7 @@ impl EventLoop {
                     if entry != Entry::Counted {
                         self.bench.counts().connections_refused.add(1);
                         if !is_secure {
-                            refuse(socket.into());
+                            room::refuse(socket.into());
                         }
                         continue;
                     }
@@ -598,12 +595,4 @@ fn listener_token(index: usize) -> u64 {
 
 fn listener_index(token: u64) -> usize {
     usize::try_from(WAKER - 1 - token).unwrap_or(usize::MAX)
-}
-
-/// Tells a client that there is no room. What it has sent is read first, because closing on unread bytes would
-/// take the answer away from it. Both calls are best effort: the socket does not block.
-fn refuse(mut socket: std::net::TcpStream) {
-    let mut ignored = [0; 4096];
-    let _ = socket.read(&mut ignored);
-    let _ = socket.write(NO_ROOM);
 }

@@ -4,7 +4,11 @@
 use super::EventLoop;
 use crate::client::Client;
 use std::cmp::Ordering;
+use std::io::{Read, Write};
 
+/// What a client is told for whom there is no room.
+const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nRetry-After: 1\r\n\
+    Content-Length: 0\r\nConnection: close\r\n\r\n";
 /// Places looked for at once: one look at all connections in so many of them that are closed.
 const AT_ONCE: std::ops::Range<usize> = 16..1024;
 const AT_ONCE_SHARE: usize = 16;
@@ -16,6 +20,14 @@ const PAUSE_MS: u64 = 10;
 const IDLE_MS: u64 = 1000;
 /// The same for one whose client sends its body slowly, or takes nothing of its response.
 const STALLED_MS: u64 = 2000;
+
+/// Tells a client that there is no room. What it has sent is read first, because closing on unread bytes would
+/// take the answer away from it. Both calls are best effort: the socket does not block.
+pub(super) fn refuse(mut socket: std::net::TcpStream) {
+    let mut ignored = [0; 4096];
+    let _ = socket.read(&mut ignored);
+    let _ = socket.write(NO_ROOM);
+}
 
 /// A connection that may be closed for another one; the first in their order first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
