@@ -412,17 +412,19 @@ impl EventLoop {
     }
 
     pub(crate) fn close(&mut self, token: u64) {
-        if let Some(mut connection) = self.connections.remove(token) {
-            if !self.waiting.is_empty()
-                && let Some(number) = connection.number()
-            {
-                self.waiting.remove(&number);
-            }
-            connection.give_up(&mut self.bench);
-            self.open.leave(connection.peer.ip());
-            if connection.lane() != Lane::Socket || connection.is_staged(&self.bench.ring) {
-                self.close_in_ring(token, connection);
-            }
+        let Some(connection) = self.connections.get(token) else { return };
+        if !self.waiting.is_empty()
+            && let Some(number) = connection.number()
+        {
+            self.waiting.remove(&number);
+        }
+        connection.give_up(&mut self.bench);
+        self.open.leave(connection.peer.ip());
+        if connection.lane() == Lane::Socket && !connection.is_staged(&self.bench.ring) {
+            // Where it is: to move it out first would cost more than all else here.
+            self.connections.discard(token);
+        } else if let Some(connection) = self.connections.remove(token) {
+            self.close_in_ring(token, connection);
         }
     }
 

@@ -35,6 +35,17 @@ impl Slab {
         self.slot(token)?.connection.as_mut()
     }
 
+    /// Drops a connection.
+    pub(crate) fn discard(&mut self, token: u64) {
+        let Some(slot) = self.slot(token) else { return };
+        if slot.connection.is_some() {
+            slot.connection = None;
+            // The lower half is the index.
+            self.free.push(token as u32);
+            self.count -= 1;
+        }
+    }
+
     pub(crate) fn remove(&mut self, token: u64) -> Option<Client> {
         let connection = self.slot(token)?.connection.take()?;
         // The lower half is the index.
