@@ -1,7 +1,8 @@
 //! What a tick of the adaptive server's rules costs: 1,000 rules, 10,000 atoms, 1,000 sessions.
 //!
-//! `adapt-tick [TICKS]` tells readings as they would come each second, and prints the time of each part; for counts of
-//! instructions, `tick` is what callgrind is to collect.
+//! `adapt-tick [TICKS [MIB]]` tells readings as they would come each second, and prints the time of each part; for counts
+//! of instructions, `tick` is what callgrind is to collect. With MIB, so much memory is written before each part, as a
+//! server that is at work all the second has the caches for itself: 0 if it is left out, 256 to have none left.
 
 use std::time::{Duration, Instant};
 use weir_adapt::forecast::Method;
@@ -30,8 +31,16 @@ fn tick(engine: &Engine, at_ms: u64, state: &mut State, decisions: &mut Vec<Deci
     engine.tick(at_ms, &[], state, decisions);
 }
 
+/// Writes each line of the cache that lies in it.
+fn work_on(other: &mut [u8]) {
+    other.iter_mut().step_by(64).for_each(|byte| *byte = byte.wrapping_add(1));
+    std::hint::black_box(other);
+}
+
 fn main() {
     let ticks: u64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(200);
+    let mib: usize = std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let mut other = vec![0u8; mib << 20];
     let (policy, _) = Policy::read("bench.policy", &policy()).expect("well-formed");
     let rules = policy.rules();
     let engine = Engine::new(policy, "n1", Method::default());
@@ -53,9 +62,11 @@ fn main() {
         let some = atoms.iter().skip((second % 10) as usize).step_by(10);
         some.for_each(|atom| tell(Resource::Rate, Of::Atom(*atom), 20.0));
         (0..1000).for_each(|session| tell(Resource::Bandwidth, Of::Session(session), 900e3));
+        work_on(&mut other);
         let begin = Instant::now();
         engine.read(at_ms, &readings, &mut state);
         read.push(begin.elapsed());
+        work_on(&mut other);
         let begin = Instant::now();
         tick(&engine, at_ms, &mut state, &mut decisions);
         looked.push(begin.elapsed());

@@ -109,6 +109,11 @@ impl Series {
         self.samples.iter().copied()
     }
 
+    /// The same, as they lie in memory.
+    pub(crate) fn parts(&self) -> (&[Sample], &[Sample]) {
+        self.samples.as_slices()
+    }
+
     pub(crate) fn valid_ms(&self) -> u64 {
         self.valid_ms
     }

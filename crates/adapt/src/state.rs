@@ -1,5 +1,6 @@
 //! What an engine remembers between ticks: readings, who is there, and how far each rule is.
 
+mod ahead;
 mod seen;
 
 pub(crate) use seen::Seen;

@@ -8,6 +8,7 @@ mod comparison;
 mod configuration;
 mod dropin;
 mod exporters;
+mod handed_on;
 mod http;
 mod load;
 mod plan;
@@ -25,6 +26,7 @@ pub use comparison::{comparison_history, comparison_plan};
 pub use configuration::{arm_directives, server_configuration, sql, weir_configuration};
 pub use dropin::dropin_arguments;
 pub use exporters::exporter_answers;
+pub use handed_on::handed_on;
 pub use http::{
     accept_encoding, certificate_staple, certificate_validity, http_request, http_response, http2_frames,
     page_template, ranges, url, url_file,
@@ -54,6 +56,9 @@ mod coding;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/drain.rs"]
 mod drain;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/quic/handed.rs"]
+mod handed;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/range.rs"]
 mod range;

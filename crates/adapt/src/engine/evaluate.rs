@@ -58,6 +58,8 @@ pub(crate) struct Desk {
     room: Vec<f64>,
     /// Atoms and sessions that were looked at since the tick began.
     pub(crate) looks: u64,
+    /// Room for the numbers of the atoms that are due.
+    pub(super) due: Vec<u32>,
     /// Room for the classes that are taken of each block.
     pub(super) taken: Vec<u8>,
 }

@@ -241,10 +241,14 @@ impl Engine {
 
     fn look_at_atoms(&self, look: &mut Look<'_>) {
         let now_ms = look.state.now_ms;
-        for at in 0..look.state.atoms.len() {
-            if now_ms < look.state.atoms_due_ms[at] {
-                continue;
-            }
+        let mut due = std::mem::take(&mut look.state.desk.due);
+        due.clear();
+        // No look at one atom changes when another is due.
+        let numbered = look.state.atoms_due_ms.iter().enumerate();
+        due.extend(numbered.filter(|(_, due_ms)| **due_ms <= now_ms).map(|(at, _)| at as u32));
+        for next in 0..due.len() {
+            look.state.expect_atoms(&due[next..]);
+            let at = due[next] as usize;
             let State { atoms, store, nodes, tracks, desk, .. } = &mut *look.state;
             let atom = &mut atoms[at];
             // Those that no rule is for are never due.
@@ -256,10 +260,11 @@ impl Engine {
             if !eye.stays_at_rest(rules, &mut atom.instances) {
                 self.look_at_atom(look, at, rules, &seen);
             }
-            let due = |instance: &Instance| if instance.active().is_some() { 0 } else { instance.due_ms };
-            let due_ms = look.state.atoms[at].instances.iter().map(due).min();
+            let until_ms = |instance: &Instance| if instance.active().is_some() { 0 } else { instance.due_ms };
+            let due_ms = look.state.atoms[at].instances.iter().map(until_ms).min();
             look.state.atoms_due_ms[at] = due_ms.unwrap_or(u64::MAX);
         }
+        look.state.desk.due = due;
     }
 
     fn look_at_atom(&self, look: &mut Look<'_>, at: usize, rules: &[usize], seen: &Seen) {
@@ -302,6 +307,7 @@ impl Engine {
 
     fn look_at_sessions(&self, look: &mut Look<'_>) {
         for slot in 0..look.state.sessions.len() {
+            look.state.expect_sessions(slot);
             self.look_at_slot(look, slot);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::planted::wait_for;
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -33,6 +34,11 @@ impl Served {
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
         let served = Self { child, port, said };
         wait_for(|| Connection::open(port).ok());
+        // The socket at which it tells of itself is opened after those of clients.
+        let admin = args.windows(2).find(|pair| pair[0] == "--admin").and_then(|pair| pair[1].strip_prefix("unix:"));
+        if let Some(path) = admin {
+            wait_for(|| UnixStream::connect(folder.join(path)).ok());
+        }
         served
     }
 

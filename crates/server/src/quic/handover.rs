@@ -7,68 +7,25 @@
 //! sockets. The names of the pairs tell a successor what it has to know: which socket of UDP each belongs to, and the tag
 //! in the ids of its connections. Nobody else can send into a pair, as both ends are connected.
 
+use super::handed::{HELLO, Handed, Name, Place, head};
 use crate::epoll::check;
-use quinn_udp::{EcnCodepoint, RecvMeta};
+use quinn_udp::RecvMeta;
 use ring::rand::{SecureRandom, SystemRandom};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, IoSlice, Read};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 
 /// Bytes that may wait for the former server, of one socket.
 const WAITING_BYTES: usize = 2 << 20;
-/// What stands in front of a datagram that is handed on.
-const HEAD_BYTES: usize = 41;
-/// What says that somebody has taken the sockets over, and hands datagrams on from now on.
-const HELLO: &[u8] = &[0];
-/// The kind of a message that is a datagram.
-const DATAGRAM: u8 = 1;
 /// Tags that may be others' before it is given up.
 const TAGS_MAX: usize = 64;
-
-/// Which of the sockets of an address somebody has, and the tag of the ids that lead there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    /// 24 bits in each id of this server's connections at the address.
-    pub(super) tag: u32,
-    /// The socket's number among those of its address, in the order in which they were bound.
-    pub(super) index: u16,
-    /// How many there are.
-    pub(super) count: u16,
-}
-
-/// What the name of an end of a pair tells.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Name {
-    place: Place,
-    /// The socket of UDP, as the kernel numbers sockets (SO_COOKIE).
-    cookie: u64,
-    /// It is the end that the server itself reads from.
-    is_own: bool,
-}
 
 impl Name {
     /// As the name of a socket in the abstract namespace (unix(7)).
     fn addr(&self) -> io::Result<SockAddr> {
-        let Place { tag, index, count } = self.place;
-        let end = if self.is_own { "own" } else { "next" };
-        SockAddr::unix(Path::new(&format!("\0weir-quic/{tag:06x}/{index}/{count}/{:016x}/{end}", self.cookie)))
-    }
-
-    fn parse(name: &[u8]) -> Option<Self> {
-        let mut words = std::str::from_utf8(name).ok()?.strip_prefix("weir-quic/")?.split('/');
-        let mut next = || words.next();
-        let tag = u32::from_str_radix(next()?, 16).ok()?;
-        let (index, count) = (next()?.parse().ok()?, next()?.parse().ok()?);
-        let cookie = u64::from_str_radix(next()?, 16).ok()?;
-        let is_own = match next()? {
-            "own" => true,
-            "next" => false,
-            _ => return None,
-        };
-        let is_whole = next().is_none() && index < count && tag < 1 << 24;
-        is_whole.then_some(Self { place: Place { tag, index, count }, cookie, is_own })
+        SockAddr::unix(Path::new(&format!("\0{self}")))
     }
 
     fn of(socket: &Socket) -> Option<Self> {
@@ -149,73 +106,6 @@ impl Handover {
     }
 }
 
-/// What comes from a successor.
-#[derive(Debug)]
-pub(super) enum Handed<'a> {
-    /// It has the sockets now.
-    Hello,
-    /// A datagram, as from the socket.
-    Datagram(RecvMeta, &'a [u8]),
-}
-
-impl<'a> Handed<'a> {
-    /// A message in its form; whatever has none says no more than that there is a successor.
-    fn read(message: &'a [u8]) -> Self {
-        let Some((head, datagram)) = message.split_first_chunk::<HEAD_BYTES>() else { return Self::Hello };
-        if head[0] != DATAGRAM {
-            return Self::Hello;
-        }
-        let ip = |at: usize| {
-            let mut octets = [0; 16];
-            octets.copy_from_slice(&head[at..at + 16]);
-            Ipv6Addr::from(octets)
-        };
-        let port = u16::from_be_bytes([head[3], head[4]]);
-        let scope = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        let family_of = |ip: Ipv6Addr, is_v4: bool| match ip.to_ipv4_mapped().filter(|_| is_v4) {
-            Some(v4) => IpAddr::V4(v4),
-            None => IpAddr::V6(ip),
-        };
-        let addr = match family_of(ip(9), head[1] & FROM_V4 != 0) {
-            IpAddr::V4(v4) => SocketAddr::from((v4, port)),
-            IpAddr::V6(v6) => SocketAddr::V6(SocketAddrV6::new(v6, port, 0, scope)),
-        };
-        let dst_ip = (head[1] & HAS_TO != 0).then(|| family_of(ip(25), head[1] & TO_V4 != 0));
-        let (len, ecn) = (datagram.len(), EcnCodepoint::from_bits(head[2]));
-        let what = RecvMeta { addr, dst_ip, ecn, len, stride: len };
-        Self::Datagram(what, datagram)
-    }
-}
-
-/// The client's address is one of IPv4, and not one of IPv6 that stands for it.
-const FROM_V4: u8 = 1;
-/// It is known which of our addresses was meant.
-const HAS_TO: u8 = 2;
-/// That one is of IPv4.
-const TO_V4: u8 = 4;
-
-/// What stands in front of a datagram.
-fn head(what: &RecvMeta) -> [u8; HEAD_BYTES] {
-    let mut head = [0; HEAD_BYTES];
-    let octets = |ip: IpAddr| match ip {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    };
-    head[0] = DATAGRAM;
-    head[1] = u8::from(what.addr.is_ipv4()) * FROM_V4;
-    head[2] = what.ecn.map_or(0, |ecn| ecn as u8);
-    head[3..5].copy_from_slice(&what.addr.port().to_be_bytes());
-    if let SocketAddr::V6(addr) = what.addr {
-        head[5..9].copy_from_slice(&addr.scope_id().to_be_bytes());
-    }
-    head[9..25].copy_from_slice(&octets(what.addr.ip()));
-    if let Some(to) = what.dst_ip {
-        head[1] |= HAS_TO | (u8::from(to.is_ipv4()) * TO_V4);
-        head[25..41].copy_from_slice(&octets(to));
-    }
-    head
-}
-
 /// Whether too much waits at the other end; anything else is that nobody is there.
 fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
@@ -262,7 +152,7 @@ impl Former {
 
     /// Hands a datagram on if a former server has given out the id that it is for.
     pub(super) fn hand_on(&self, what: &RecvMeta, datagram: &[u8]) -> HandedOn {
-        let Some((tag, number)) = super::ids::address_of(datagram) else { return HandedOn::No };
+        let Some((tag, number)) = super::handed::address_of(datagram) else { return HandedOn::No };
         let Some(group) = self.0.iter().find(|group| group.tag == tag) else { return HandedOn::No };
         let Some(end) = &group.ends[usize::from(number) % group.ends.len()] else { return HandedOn::No };
         match end.send_vectored(&[IoSlice::new(&head(what)), IoSlice::new(datagram)]) {
@@ -366,42 +256,10 @@ impl Estate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use quinn_udp::EcnCodepoint;
 
     fn some_meta(addr: SocketAddr, dst_ip: Option<IpAddr>, ecn: u8) -> RecvMeta {
         RecvMeta { addr, dst_ip, ecn: EcnCodepoint::from_bits(ecn), ..RecvMeta::default() }
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_handed_on_arrives_as_it_was(
-            ip: IpAddr, port: u16, scope in 0_u32..9, to: Option<IpAddr>, ecn in 0_u8..4, datagram in proptest::collection::vec(any::<u8>(), 0..300),
-        ) {
-            let mut addr = SocketAddr::new(ip, port);
-            if let SocketAddr::V6(v6) = &mut addr {
-                v6.set_scope_id(scope);
-            }
-            let what = some_meta(addr, to, ecn);
-            let message = [head(&what).as_slice(), &datagram].concat();
-            let Handed::Datagram(read, bytes) = Handed::read(&message) else { panic!("it is a datagram") };
-            prop_assert_eq!((read.addr, read.dst_ip, read.ecn, bytes), (addr, to, what.ecn, datagram.as_slice()));
-            prop_assert_eq!((read.len, read.stride), (datagram.len(), datagram.len()));
-        }
-
-        #[test]
-        fn no_message_and_no_name_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = Handed::read(&bytes);
-            let _ = Handed::read(&[&[DATAGRAM], &bytes[..]].concat());
-            let _ = Name::parse(&bytes);
-            let _ = Name::parse(&[b"weir-quic/".as_slice(), &bytes].concat());
-        }
-
-        #[test]
-        fn names_tell_what_they_were_made_of(tag in 0_u32..1 << 24, index in 0_u16..1024, more in 1_u16..1024, cookie: u64, is_own: bool) {
-            let name = Name { place: Place { tag, index, count: index + more }, cookie, is_own };
-            let addr = name.addr().expect("short enough");
-            prop_assert_eq!(Name::parse(addr.as_abstract_namespace().expect("abstract")), Some(name));
-        }
     }
 
     #[test]

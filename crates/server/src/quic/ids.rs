@@ -7,15 +7,13 @@
 //! before it is over (RFC 9000 section 9). The three bytes that follow are the server's tag, by which another server that
 //! has taken its sockets over knows what is for it. Everything else in an id is random.
 
-use super::handover::Place;
+use super::handed::{ID_BYTES, Place};
 use quinn_proto::{ConnectionId, ConnectionIdGenerator};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-/// Bytes of an id.
-const ID_BYTES: usize = 8;
 /// Ids that are made of one call for randomness.
 const IDS_AT_ONCE: usize = 32;
 
@@ -67,20 +65,6 @@ impl ConnectionIdGenerator for LoopIds {
     }
 }
 
-/// Which server's connection a datagram is for, by its first packet, and which of that server's sockets: the tag, and a
-/// number that leaves the socket's when it is divided by the count of sockets. What an id of a client's own would be means
-/// something else by chance once in 16 million times.
-pub(super) fn address_of(datagram: &[u8]) -> Option<(u32, u16)> {
-    // RFC 9000, 17.3.1: the id is at once behind the first byte; 17.2: behind the version and its own length.
-    let at = match datagram.first()? & 0x80 {
-        0 => 1,
-        _ if *datagram.get(5)? as usize == ID_BYTES => 6,
-        _ => return None,
-    };
-    let id = datagram.get(at..at + ID_BYTES)?;
-    Some((u32::from_be_bytes([0, id[2], id[3], id[4]]), u16::from_be_bytes([id[0], id[1]])))
-}
-
 /// Has the kernel lead datagrams to the sockets of an address by their ids. The sockets have the numbers in which they were
 /// bound; any of them stands for all.
 pub(super) fn lead_to_sockets(socket: &impl AsRawFd, count: u16) -> io::Result<()> {
@@ -111,6 +95,7 @@ fn attach(fd: RawFd, program: &libc::sock_fprog) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::handed::address_of;
     use super::*;
     use std::collections::HashSet;
 

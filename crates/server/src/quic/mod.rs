@@ -6,6 +6,7 @@
 //! follows another one at its sockets: what is the other one's is handed on to it.
 
 mod endpoint;
+mod handed;
 mod handover;
 mod ids;
 mod socket;
