@@ -104,7 +104,7 @@ fn at_least(least: usize, count: usize, success: f64) -> f64 {
 /// tell.
 ///
 /// Real noise comes in spells, and a recording of it knows only its own: of recorded slices such a difference was found in
-/// 70 to 94 of 100 experiments (`crates/compare/tests/recorded.rs`).
+/// 70 to 94 of 100 experiments (`crates/compare/tests/comparisons/recorded.rs`).
 #[must_use]
 pub fn smallest_found(noise: &[f64], power: &Power) -> Option<f64> {
     if noise.len() < BLOCKS_FOR_A_VERDICT || power.blocks < BLOCKS_FOR_A_VERDICT {

@@ -1,6 +1,7 @@
 //! One UDP socket of a loop with its connections: datagrams in, turns, datagrams out, timers.
 
-use super::handover::{Former, Handed, HandedOn};
+use super::handed::Handed;
+use super::handover::{Former, HandedOn};
 use super::ids::LoopIds;
 use super::socket::{QuicSocket, RECEPTION_BYTES, RECEPTIONS};
 use crate::census::Census;

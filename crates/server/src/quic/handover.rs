@@ -257,6 +257,7 @@ impl Estate {
 mod tests {
     use super::*;
     use quinn_udp::EcnCodepoint;
+    use std::net::IpAddr;
 
     fn some_meta(addr: SocketAddr, dst_ip: Option<IpAddr>, ecn: u8) -> RecvMeta {
         RecvMeta { addr, dst_ip, ecn: EcnCodepoint::from_bits(ecn), ..RecvMeta::default() }

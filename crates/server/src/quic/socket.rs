@@ -1,6 +1,7 @@
 //! UDP sockets that listen: one for each loop and address.
 
-use super::handover::{Former, Handover, Place};
+use super::handed::Place;
+use super::handover::{Former, Handover};
 use super::ids;
 use crate::error::BindError;
 use crate::event_loop::QUIC_MAX;

@@ -1,0 +1,7 @@
+//! `weir advise` on servers that people run.
+
+mod advice;
+mod advice_behind;
+mod advice_connections;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,20 @@
+//! Commands that ask little of the clock.
+
+mod always_full_disk;
+mod architecture;
+mod plan;
+mod policies;
+mod record_session;
+mod recordings;
+mod retried;
+mod serve_admin;
+mod serve_confined;
+mod serve_kept;
+mod serve_log_disk;
+mod serve_policy;
+mod serve_sockets;
+#[path = "../support/mod.rs"]
+mod support;
+mod trace_files;
+mod view;
+mod webtest;

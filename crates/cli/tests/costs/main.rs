@@ -1,0 +1,8 @@
+//! What a request takes, counted.
+
+mod load_cost;
+mod serve_cost;
+mod serve_extras_cost;
+mod serve_policy_cost;
+#[path = "../support/mod.rs"]
+mod support;

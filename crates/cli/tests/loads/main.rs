@@ -1,0 +1,13 @@
+//! `weir load`, and what it says of servers that fail.
+
+mod faults;
+mod http2;
+mod interrupted;
+mod load_failures;
+mod load_http2;
+mod load_many;
+mod load_outputs;
+mod load_reach;
+mod load_workloads;
+#[path = "../support/mod.rs"]
+mod support;

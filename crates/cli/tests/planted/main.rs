@@ -1,0 +1,15 @@
+//! Faults that were planted are named first.
+
+mod planted_accept_mutex;
+mod planted_children;
+mod planted_client;
+mod planted_database;
+mod planted_herd;
+mod planted_locks;
+mod planted_neighbour;
+mod planted_network;
+mod planted_quota;
+mod planted_reads;
+mod planted_storage;
+#[path = "../support/mod.rs"]
+mod support;

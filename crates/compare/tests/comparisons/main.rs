@@ -1,0 +1,10 @@
+//! Comparisons as people ask for them, their endings and their reports.
+
+mod endings;
+mod failures;
+mod history;
+mod recorded;
+mod reports;
+mod subjects;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,21 @@
+//! Files, hosts, protocols and limits, as clients meet them.
+
+mod clients;
+mod codec_swap;
+mod codings;
+mod confinement;
+mod control;
+#[path = "../harness/mod.rs"]
+mod harness;
+mod hosts;
+mod http2_hosts;
+mod listeners;
+mod page_rules;
+mod ranges;
+mod resume;
+mod shape;
+mod stale;
+mod throttle;
+mod throttle_streams;
+mod tls;
+mod watches;

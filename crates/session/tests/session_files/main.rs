@@ -1,0 +1,4 @@
+//! Sessions that were recorded.
+
+mod report;
+mod web_tests;

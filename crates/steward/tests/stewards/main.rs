@@ -1,0 +1,5 @@
+//! The steward beside a server.
+
+mod leases;
+mod newcomers;
+mod steward;

@@ -1,0 +1,5 @@
+//! What tests stand on.
+
+mod backends;
+mod faults;
+mod launchers;

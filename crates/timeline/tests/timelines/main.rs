@@ -1,0 +1,13 @@
+//! Runs that were made up or recorded, joined and divided into parts.
+
+mod client_word;
+mod fork;
+mod garbage;
+mod golden;
+mod older;
+mod online;
+mod served;
+mod truth;
+mod wakeups;
+#[path = "../world/mod.rs"]
+mod world;
