@@ -9,9 +9,9 @@ use support::{alone, becomes_silent, command, plain_load, plan, role, run};
 use weir_compare::{CpuAccountingChoice, Ending, Experiment, ExperimentError, Interrupt, Pair, Plan};
 use weir_testkit::free_port;
 
-#[test]
-fn helper() {
-    support::play_role(|words| match words {
+/// Plays a role of these tests' own; whether it is one.
+pub(crate) fn play(words: &[&str]) -> bool {
+    match words {
         // experiment PORT MARK cgroup|tree: runs one until it is killed.
         ["experiment", port, mark, accounting] => {
             let mut planned = leaving(port.parse().expect("a port"), mark);
@@ -31,8 +31,9 @@ fn helper() {
             }
             run(planned).expect("it is killed before it ends");
         }
-        _ => panic!("unknown role {words:?}"),
-    });
+        _ => return false,
+    }
+    true
 }
 
 /// A server that leaves a child behind which ignores polite signals; the child's command line has

@@ -9,11 +9,6 @@ use weir_compare::{
 };
 use weir_testkit::free_port;
 
-#[test]
-fn helper() {
-    support::play_role(|words| panic!("unknown role {words:?}"));
-}
-
 fn failure(server: CommandLine, load: &CommandLine, port: u16) -> ExperimentError {
     let _alone = alone();
     let mut planned = plan(Pair::of_one_server(server, load), port, port);

@@ -11,11 +11,6 @@ use weir_compare::{
     Role, Slice, Trends, junit_report, verdicts,
 };
 
-#[test]
-fn helper() {
-    support::play_role(|words| panic!("unknown role {words:?}"));
-}
-
 const DAY_S: u64 = 86_400;
 
 fn slice(cpu_ns_per_request: f64) -> Slice {

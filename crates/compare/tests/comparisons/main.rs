@@ -8,3 +8,8 @@ mod reports;
 mod subjects;
 #[path = "../support/mod.rs"]
 mod support;
+
+#[test]
+fn helper() {
+    support::play_role(|words| assert!(endings::play(words) || subjects::play(words), "unknown role {words:?}"));
+}

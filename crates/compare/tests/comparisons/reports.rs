@@ -10,11 +10,6 @@ use weir_compare::{
 use weir_measure::comparison::Verdict;
 use weir_measure::part::Part;
 
-#[test]
-fn helper() {
-    support::play_role(|words| panic!("unknown role {words:?}"));
-}
-
 /// A slice of a second at 10,000 requests for factor 1.
 fn slice(cpu_factor: f64, rate_factor: f64, generator_cpu_share: f64) -> Slice {
     Slice {

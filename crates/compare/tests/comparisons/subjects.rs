@@ -14,9 +14,9 @@ use weir_compare::{CpuSet, Defaults, Pinning, ReadyMade, SAMPLE_FILES, read_plan
 use weir_testkit::client::Connection;
 use weir_testkit::require;
 
-#[test]
-fn helper() {
-    support::play_role(|words| match words {
+/// Plays a role of these tests' own; whether it is one.
+pub(crate) fn play(words: &[&str]) -> bool {
+    match words {
         // experiment NAME PORT LOAD SECONDS: one with a single ready-made server.
         ["experiment", name, port, load, seconds] => experiment(name, port, load, seconds),
         // check URL NAME: looks at all that the server should serve, and prints what wrk does.
@@ -29,8 +29,9 @@ fn helper() {
             assert_eq!(to_the_end(port.parse().expect("a port"), "/index.html"), b"found");
             println!("\n  1 requests in 0.10s, 0.00MB read\nRequests/sec: 10.00");
         }
-        _ => panic!("unknown role {words:?}"),
-    });
+        _ => return false,
+    }
+    true
 }
 
 fn experiment(name: &str, port: &str, load: &str, seconds: &str) {

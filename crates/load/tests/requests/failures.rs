@@ -206,5 +206,5 @@ fn options_that_contradict_each_other_are_refused() {
 
 #[test]
 fn the_same_through_epoll() {
-    server::again_through_epoll("the_same_through_epoll");
+    server::again_through_epoll(module_path!(), "the_same_through_epoll");
 }

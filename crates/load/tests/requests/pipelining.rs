@@ -86,5 +86,5 @@ fn what_a_closing_server_left_unanswered_is_asked_again() {
 
 #[test]
 fn the_same_through_epoll() {
-    server::again_through_epoll("the_same_through_epoll");
+    server::again_through_epoll(module_path!(), "the_same_through_epoll");
 }

@@ -180,5 +180,5 @@ fn long_responses_go_another_way() {
 
 #[test]
 fn the_same_through_epoll() {
-    server::again_through_epoll("the_same_through_epoll");
+    server::again_through_epoll(module_path!(), "the_same_through_epoll");
 }

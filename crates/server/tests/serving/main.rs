@@ -18,4 +18,3 @@ mod stale;
 mod throttle;
 mod throttle_streams;
 mod tls;
-mod watches;

@@ -45,7 +45,7 @@ fn other_process() {
 fn elsewhere(root: &Path, unfinished: &Unfinished, socket: TcpStream) {
     let value = serde_json::to_string(unfinished).expect("serialises");
     let status = Command::new(std::env::current_exe().expect("a path"))
-        .args(["--exact", "other_process", "--nocapture"])
+        .args(["--exact", "resume::other_process", "--nocapture"])
         .env("WEIR_RESUME", format!("{}\n{value}", root.display()))
         .stdin(Stdio::from(OwnedFd::from(socket)))
         .stdout(Stdio::null())

@@ -1,6 +1,6 @@
 //! What is watched for changes of files, counted as the kernel does: alone in its process, so that nothing else counts.
 
-use crate::harness;
+mod harness;
 
 use harness::{Reply, Site};
 use std::time::{Duration, Instant};
