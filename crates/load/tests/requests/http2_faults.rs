@@ -390,11 +390,13 @@ fn slow_requests_time_out_and_silent_connections_are_given_up() {
         peer.greet(&[]);
         while peer.frame().is_some() {}
     });
-    let mut options = options(&silent, 6, 3);
+    let mut options = options(&silent, 9, 3);
     options.timeout = Duration::from_millis(200);
     let report = load(options);
-    assert_eq!((report.requests, report.errors), (0, vec![(Outcome::TimedOut, 6)]));
-    assert_eq!(report.connect.len(), 2);
+    assert_eq!((report.requests, report.errors), (0, vec![(Outcome::TimedOut, 9)]));
+    // Where its greeting came some time after the first three requests had gone, it has said something within their
+    // time-out, and is given up with the next three.
+    assert!((2..=3).contains(&report.connect.len()), "{}", report.connect.len());
 }
 
 /// A server that answers nothing for a while: arrivals go on, and their latencies count from their own times.

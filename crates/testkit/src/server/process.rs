@@ -153,18 +153,47 @@ fn pin_to(cpu: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-type Order = (Command, Sender<io::Result<Child>>);
+/// How the kernel schedules a thread, and what it starts.
+#[derive(Clone, Copy)]
+struct Scheduling {
+    policy: libc::c_int,
+    parameters: libc::sched_param,
+}
+
+impl Scheduling {
+    /// That of the calling thread.
+    fn current() -> io::Result<Self> {
+        let mut parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: 0 is the calling thread; the kernel writes the structure, which lives through the call.
+        let (policy, result) = unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &raw mut parameters)) };
+        if policy < 0 || result != 0 { Err(io::Error::last_os_error()) } else { Ok(Self { policy, parameters }) }
+    }
+
+    /// Makes it that of the calling thread.
+    fn apply(&self) -> io::Result<()> {
+        // SAFETY: 0 is the calling thread; the kernel reads the structure, which lives through the call.
+        let result = unsafe { libc::sched_setscheduler(0, self.policy, &raw const self.parameters) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+struct Order {
+    command: Command,
+    scheduling: Scheduling,
+    reply: Sender<io::Result<Child>>,
+}
 
 /// Spawns from a thread that lives as long as the process: the signal that the kernel sends at the
-/// parent's death is bound to the spawning thread, and a test's thread may well end earlier.
+/// parent's death is bound to the spawning thread, and a test's thread may well end earlier. What is
+/// started is scheduled like whoever asks for it, and not like the one who was the first to ask.
 fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
     static ORDERS: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
     let orders = ORDERS.get_or_init(|| {
         let (sender, receiver) = channel::<Order>();
         std::thread::spawn(move || {
-            for (mut command, reply) in receiver {
+            for Order { mut command, scheduling, reply } in receiver {
                 // The one who asked waits for the reply.
-                let _ = reply.send(command.spawn());
+                let _ = reply.send(scheduling.apply().and_then(|()| command.spawn()));
             }
         });
         Mutex::new(sender)
@@ -173,7 +202,39 @@ fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
     let gone = |_| io::Error::other("the spawning thread is gone");
     {
         let orders = orders.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        orders.send((command, reply)).map_err(|_| io::Error::other("the spawning thread is gone"))?;
+        let order = Order { command, scheduling: Scheduling::current()?, reply };
+        orders.send(order).map_err(|_| io::Error::other("the spawning thread is gone"))?;
     }
     result.recv().map_err(gone)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How a process is scheduled that a thread starts after it has asked for a policy of its own.
+    fn started_by_one_with(policy: libc::c_int, priority: libc::c_int) -> Option<libc::c_int> {
+        std::thread::spawn(move || {
+            let parameters = libc::sched_param { sched_priority: priority };
+            // It may not be allowed.
+            Scheduling { policy, parameters }.apply().ok()?;
+            let mut command = Command::new("sleep");
+            command.arg("30");
+            let process = Process::spawn(command, None, libc::SIGTERM).expect("it starts");
+            // SAFETY: the call takes a number only.
+            Some(unsafe { libc::sched_getscheduler(process.child.id().cast_signed()) })
+        })
+        .join()
+        .expect("no panic")
+    }
+
+    #[test]
+    fn what_is_started_is_scheduled_like_the_one_who_asked() {
+        // By turns, as whoever came first once decided for all.
+        for _ in 0..2 {
+            assert_eq!(started_by_one_with(libc::SCHED_OTHER, 0), Some(libc::SCHED_OTHER));
+            assert_eq!(started_by_one_with(libc::SCHED_BATCH, 0), Some(libc::SCHED_BATCH));
+            assert!(started_by_one_with(libc::SCHED_RR, 1).is_none_or(|policy| policy == libc::SCHED_RR));
+        }
+    }
 }
