@@ -6,7 +6,7 @@ use crate::support;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use support::{alone, planted::wait_for};
-use weir_testkit::counts::{settled, total, within};
+use weir_testkit::counts::{Least, settled, total, within};
 use weir_testkit::{free_port, require};
 
 /// Requests of the shorter run, and how many more the longer one has.
@@ -35,6 +35,8 @@ const BY_CLIENT: &str = "atom \"/**\" {\n    variants full > small;\n\
 /// is among them.
 const MOST: f64 = 218.0;
 const MOST_RECORDED: f64 = 237.0;
+/// Less than this is no count of requests that rules are for.
+const LEAST: f64 = 50.0;
 /// Where the rules are asked for each request: 3,296 measured before answers were given again.
 const MOST_BY_CLIENT: f64 = 3_500.0;
 /// For the first request of a connection, with a first look at its link: 1,493 and, on a busy machine, 1,648 measured.
@@ -49,18 +51,24 @@ fn rules_add_few_instructions_to_a_request() {
     for io in ["epoll", "auto"] {
         for (name, bytes) in [("an empty file", 0), ("64 KiB", 64 << 10)] {
             settled(|least| {
-                let mut each = |rules: Rules| {
+                let each = |least: &mut Least, rules: Rules| {
                     least.each(format!("{rules:?}"), (FEW, MORE), |requests| counted(io, bytes, rules, (requests, &[])))
                 };
-                let without = each(Rules::None);
+                let without = each(least, Rules::None);
                 for (rules, most) in [(Rules::Alone, MOST), (Rules::Recorded, MOST_RECORDED)] {
-                    let more = each(rules) - without;
+                    let more = each(least, rules) - without;
                     eprintln!("{io}, {name}, {rules:?}: {more:.0} instructions more than {without:.0}");
-                    within(&format!("{io}, {name}, {rules:?}"), more, 50.0, most)?;
+                    let found = within(&format!("{io}, {name}, {rules:?}"), more, LEAST, most);
+                    if more <= LEAST {
+                        // Seen once, where others wanted the CPU: a longer run of a tenth less than without rules. As
+                        // the least of all it would stand; so all are counted anew, which finds what is less each time.
+                        *least = Least::default();
+                    }
+                    found?;
                 }
                 if (io, bytes) == ("epoll", 0) {
                     for (rules, most) in [(Rules::Readings, MOST), (Rules::ByClient, MOST_BY_CLIENT)] {
-                        let more = each(rules) - without;
+                        let more = each(least, rules) - without;
                         eprintln!("{io}, {name}, {rules:?}: {more:.0} instructions more than {without:.0}");
                         within(&format!("{io}, {name}, {rules:?}"), more, f64::MIN, most)?;
                     }
@@ -86,7 +94,7 @@ fn rules_add_few_instructions_to_the_first_request_of_a_connection() {
         let without = each(Rules::None);
         let more = each(Rules::Alone) - without;
         eprintln!("a new connection: {more:.0} instructions more than {without:.0}");
-        within("a new connection", more, 50.0, MOST_AT_FIRST)
+        within("a new connection", more, LEAST, MOST_AT_FIRST)
     });
 }
 
