@@ -18,7 +18,7 @@ const LINES_MAX: usize = 8;
 impl State {
     /// Looks at these atoms follow, in this order.
     pub(crate) fn expect_atoms(&self, due: &[u32]) {
-        let atom = |ahead: usize| due.get(ahead).map(|at| &self.atoms[*at as usize]);
+        let atom = |ahead: usize| self.atoms.get(*due.get(ahead)? as usize);
         if let Some(atom) = atom(ITSELF) {
             ask_for(atom);
         }
@@ -37,7 +37,7 @@ impl State {
         if let Some(Session { instances, slots, atom, .. }) = session(SERIES) {
             ask_for_some(instances);
             self.store.expect(slots);
-            ask_for(&self.atoms[atom.0 as usize]);
+            self.atoms.get(atom.0 as usize).into_iter().for_each(ask_for);
         }
         if let Some(session) = session(VALUES) {
             self.store.expect_values(&session.slots);
@@ -49,8 +49,11 @@ impl Store {
     #[inline]
     fn expect(&self, slots: &Slots) {
         for &slot in slots {
-            if slot != 0 {
-                ask_for(&self.series[slot as usize]);
+            // A state that was read from elsewhere may have any number here.
+            if slot != 0
+                && let Some(series) = self.series.get(slot as usize)
+            {
+                ask_for(series);
             }
         }
     }
@@ -59,7 +62,7 @@ impl Store {
     fn expect_values(&self, slots: &Slots) {
         for &slot in slots {
             if slot != 0
-                && let Some(series) = &self.series[slot as usize]
+                && let Some(Some(series)) = self.series.get(slot as usize)
             {
                 let (earlier, later) = series.parts();
                 ask_for_some(earlier);
