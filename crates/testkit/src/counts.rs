@@ -9,24 +9,34 @@ const LOOKS: u32 = 4;
 ///
 /// What runs by the clock beside what is counted, and a turn of a loop that finds nothing yet, is more of it where others
 /// want the CPU, too: never less. So one count over the bound says little, and the least of several is the nearest to the
-/// truth.
+/// truth. A count below what is asked is of something else, and would stand as the least: all are taken anew then.
 ///
 /// # Panics
 ///
 /// With what the last look found.
-pub fn settled(mut look: impl FnMut(&mut Least) -> Result<(), String>) {
+pub fn settled(mut look: impl FnMut(&mut Least) -> Result<(), Fault>) {
     let mut least = Least::default();
-    let mut fault = String::new();
+    let mut text = String::new();
     for _ in 0..LOOKS {
         match look(&mut least) {
             Ok(()) => return,
-            Err(found) => {
-                eprintln!("counted again: {found}");
-                fault = found;
+            Err(fault) => {
+                eprintln!("counted again: {}", fault.text);
+                if fault.is_too_few {
+                    least = Least::default();
+                }
+                text = fault.text;
             }
         }
     }
-    panic!("after {LOOKS} looks: {fault}");
+    panic!("after {LOOKS} looks: {text}");
+}
+
+/// What is wrong with a count.
+#[derive(Debug)]
+pub struct Fault {
+    text: String,
+    is_too_few: bool,
 }
 
 /// The least of what was counted so far, by what and for how many requests.
@@ -64,10 +74,13 @@ pub fn total(text: &str) -> u64 {
 /// # Errors
 ///
 /// `what` with the count.
-pub fn within(what: &str, each: f64, least: f64, most: f64) -> Result<(), String> {
+pub fn within(what: &str, each: f64, least: f64, most: f64) -> Result<(), Fault> {
     match each > least && each < most {
         true => Ok(()),
-        false => Err(format!("{what}: {each:.3}, asked are {least:.1} to {most:.1}")),
+        false => Err(Fault {
+            text: format!("{what}: {each:.3}, asked are {least:.1} to {most:.1}"),
+            is_too_few: each <= least,
+        }),
     }
 }
 
@@ -86,6 +99,18 @@ mod tests {
             within("long", each, 6.0, 8.0)
         });
         assert_eq!(noise.get(), 0, "it was looked at three times");
+    }
+
+    #[test]
+    fn a_count_that_is_too_low_does_not_stand() {
+        let looks = std::cell::Cell::new(0);
+        settled(|least| {
+            looks.set(looks.get() + 1);
+            let lacks = if looks.get() == 1 { 500 } else { 0 };
+            let each = least.each("all", (10, 100), |requests| 7 * requests - (requests / 100) * lacks);
+            within("all", each, 6.0, 8.0)
+        });
+        assert_eq!(looks.get(), 2);
     }
 
     #[test]
