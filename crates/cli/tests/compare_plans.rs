@@ -313,7 +313,7 @@ fn a_full_disk_and_a_report_that_cannot_be_written_cost_no_result() {
     let ended = child.wait_with_output().expect("our child");
     let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
     assert_eq!(ended.status.code(), Some(1), "{stderr}");
-    assert!(stdout.contains("it failed after 1 blocks") && stdout.contains("No space left"), "{stdout}");
+    assert!(stdout.contains("it failed after 1 block") && stdout.contains("No space left"), "{stdout}");
     assert!(stdout.contains("CPU per request"), "{stdout}");
     assert!(planned.is_silent());
 }

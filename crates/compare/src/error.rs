@@ -202,7 +202,7 @@ pub enum LoadError {
     },
     /// It did not end when it should have.
     #[error(
-        "the load command still ran after {limit_s:.1} s: {command}; give it {{seconds}} as its duration, or more time to end with --load-timeout"
+        "the load command still ran after {limit_s:.1} s: {command}; give it {{seconds}} as its duration, or more time to end with --load-timeout (load_timeout of a plan)"
     )]
     Overran {
         /// The command.

@@ -2,6 +2,7 @@
 use serde_json::{Value, json};
 
 use crate::facts::subject_facts;
+use crate::gate::{errors, gate};
 use crate::outcome::Outcome;
 use crate::reasons::reasons;
 use crate::verdict::{Judgement, verdicts};
@@ -12,13 +13,14 @@ use crate::warning::warnings_of;
 /// against the baseline. `subjects` of a case are what each did and used ([`SubjectFacts`](crate::SubjectFacts)).
 /// `command` repeats the experiment.
 ///
-/// The form `weir-compare-3` has the keys of `weir-compare-2`, and more: `subjects` and `reasons` of a case, `observed`, `unobserved`, and in a
-/// slice of a block `failures`, `statuses`, `curve`, `fairness` and `involuntary_switches`.
+/// The form `weir-compare-4` has the keys of `weir-compare-3`, and more: `gate` with the reasons for which
+/// `--fail-if-worse` fails, `errors` of a case, and in a result `errors_differ` and `blocks_needed`.
 ///
 /// # Errors
 /// None that an outcome of this crate can cause: its numbers are finite and its keys are texts.
 pub fn json_report(outcome: &Outcome, command: &str) -> serde_json::Result<Value> {
     let judgements = verdicts(outcome);
+    let errors = errors(outcome);
     let result = |judgement: &Judgement| -> serde_json::Result<Value> {
         let mut value = serde_json::to_value(judgement)?;
         value["subject"] = json!(outcome.plan.subject_name(judgement.subject));
@@ -30,12 +32,15 @@ pub fn json_report(outcome: &Outcome, command: &str) -> serde_json::Result<Value
         Ok(json!({
             "name": case.name,
             "results": of_case.map(result).collect::<serde_json::Result<Vec<_>>>()?,
+            "errors": errors.iter().filter(|found| found.case == index).collect::<Vec<_>>(),
             "subjects": serde_json::to_value(subject_facts(outcome, index))?,
             "reasons": serde_json::to_value(reasons(outcome, index))?,
         }))
     });
+    let reasons = gate(outcome, &judgements);
     Ok(json!({
-        "format": "weir-compare-3",
+        "gate": { "is_open": reasons.is_empty(), "reasons": reasons },
+        "format": "weir-compare-4",
         "cases": cases.collect::<serde_json::Result<Vec<_>>>()?,
         "warnings": warnings_of(outcome, &judgements),
         "accounting": outcome.accounting,

@@ -30,6 +30,7 @@ mod error;
 mod experiment;
 mod facts;
 mod fairness;
+mod gate;
 mod guardian;
 mod history;
 mod host;
@@ -55,6 +56,7 @@ mod ports;
 mod process;
 mod process_tree;
 mod program;
+mod quantity;
 mod ready_made;
 mod reasons;
 mod resources;
@@ -79,6 +81,7 @@ pub use error::{ExperimentError, LoadError, MissingPrograms, PlanError, ServerEr
 pub use experiment::{Complete, Experiment, Progress};
 pub use facts::{CurvePoints, SubjectFacts, subject_facts};
 pub use fairness::{Fairness, TypicalFairness};
+pub use gate::{Errors, GateKind, GateReason, errors, gate};
 pub use guardian::Guardian;
 pub use history::{Figure, Fingerprint, History, HistoryError, KeptResult, Trend, TrendPoint, Trends};
 pub use host::Host;
@@ -95,10 +98,11 @@ pub use page::{PageContext, html_report};
 pub use pair::Pair;
 pub use plan::{
     Asked, Case, CpuAccountingChoice, LOAD_TIMEOUT_S, Measured, Need, PartsChoice, Pinning, Plan, Readiness,
-    Repetitions, SUBJECTS_MAX, ServerSpec, Subject,
+    Repetitions, SUBJECTS_MAX, ServerSpec, Subject, UNTIMED_LOAD_TIMEOUT_S,
 };
-pub use plan_file::{CpuWord, Defaults, Fraction, PlanFileError, Seconds, read_plan};
+pub use plan_file::{Defaults, PlanFileError, read_plan};
 pub use ports::Ports;
+pub use quantity::{CpuWord, Fraction, Seconds};
 pub use ready_made::{Filling, ReadyMade, ready_made};
 pub use reasons::{PartDifference, Reasons, ResponseDifference, reasons};
 pub use results::{Results, ResultsError, Resumed};

@@ -7,7 +7,7 @@ use crate::details::rows;
 use crate::facts::subject_facts;
 use crate::outcome::Outcome;
 use crate::plan::Measured;
-use crate::terminal::{in_words, why};
+use crate::terminal::{counted, in_words, why};
 use crate::verdict::{Judgement, verdicts};
 use crate::warning::{error_warnings, other_warnings};
 
@@ -42,8 +42,9 @@ pub fn markdown_report(outcome: &Outcome, command: &str) -> String {
         line(
             &mut text,
             format_args!(
-                "\n## {name}\n\n{} connections; {blocks} blocks, {} twice in {repeated} of them; {slice_s} s a slice after {warm_up_s} s of warm-up.\n",
-                case.connections,
+                "\n## {name}\n\n{}; {}, {} twice in {repeated} of them; {slice_s} s a slice after {warm_up_s} s of warm-up.\n",
+                counted(case.connections as usize, "connection"),
+                counted(blocks, "block"),
                 cell(&baseline)
             ),
         );

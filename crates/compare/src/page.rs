@@ -8,7 +8,7 @@ use crate::metric::Metric;
 use crate::outcome::{Outcome, Slice};
 use crate::plan::{Measured, Plan};
 use crate::schedule::Role;
-use crate::terminal::{in_words, why};
+use crate::terminal::{counted, in_words, why};
 use crate::verdict::{Judgement, verdicts};
 use crate::warning::warnings_of;
 
@@ -112,8 +112,11 @@ fn case(outcome: &Outcome, judgements: &[Judgement], index: usize) -> ComparedCa
         why: whys.filter(|(_, whys)| !whys.is_empty()).collect(),
         name: if plan.cases.len() > 1 { case.name.clone() } else { String::new() },
         manner: format!(
-            "{} connections{options}; {blocks} blocks, {baseline} twice in {repeated} of them; {} s a slice after {} s of warm-up.",
-            case.connections, plan.repetitions.block_s, plan.repetitions.warm_up_s
+            "{}{options}; {}, {baseline} twice in {repeated} of them; {} s a slice after {} s of warm-up.",
+            counted(case.connections as usize, "connection"),
+            counted(blocks, "block"),
+            plan.repetitions.block_s,
+            plan.repetitions.warm_up_s
         ),
         smallest_effect: plan.smallest_effect,
         results: of_case.map(|judgement| result(outcome, judgement, &baseline)).collect(),

@@ -36,9 +36,10 @@ pub struct Plan {
     pub restart: bool,
     /// How long a server may take until its port answers, in seconds; above 0, at most 3600.
     pub start_timeout_s: f64,
-    /// How much longer than its slice a load that is told how long to run may take, in seconds; above 0, at most 3600.
-    #[serde(default = "load_timeout_s")]
-    pub load_timeout_s: f64,
+    /// How much longer than its slice a load may take, in seconds; above 0, at most 3600. `None`: [`LOAD_TIMEOUT_S`] for a
+    /// load that is told how long to run, and [`UNTIMED_LOAD_TIMEOUT_S`] for one that is not.
+    #[serde(default)]
+    pub load_timeout_s: Option<f64>,
     /// The smallest difference that interests, as a fraction: 0.05 is 5 %; 0 to 10.
     pub smallest_effect: f64,
     /// Seed of the order of the blocks and of the bootstrap.
@@ -242,9 +243,8 @@ pub struct Asked {
 /// How much longer than its slice a load may take where nothing is said, in seconds.
 pub const LOAD_TIMEOUT_S: f64 = 30.0;
 
-fn load_timeout_s() -> f64 {
-    LOAD_TIMEOUT_S
-}
+/// The same of a load that is not told how long to run, such as `ab -n 10000`, in seconds.
+pub const UNTIMED_LOAD_TIMEOUT_S: f64 = 600.0;
 
 /// What a slice takes beside its load and the warm-up, at least: reading the clocks, and letting things settle.
 const SETTLE_S: f64 = 0.03;
@@ -326,7 +326,7 @@ impl Plan {
         within("width of the interval", repetitions.until.unwrap_or(1.0), 1e-6, 10.0)?;
         within("budget in seconds", repetitions.budget_s.unwrap_or(1.0), 1e-3, 1e9)?;
         within("start timeout seconds", self.start_timeout_s, 0.001, 3600.0)?;
-        within("load timeout seconds", self.load_timeout_s, 0.001, 3600.0)?;
+        within("load timeout seconds", self.load_timeout_s.unwrap_or(LOAD_TIMEOUT_S), 0.001, 3600.0)?;
         if let PartsChoice::Slices(slices) = self.parts {
             within("observed slices", f64::from(slices), 1.0, 100.0)?;
         }

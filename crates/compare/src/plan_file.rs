@@ -1,20 +1,17 @@
 //! Plans as people write them: TOML, with units, names in place of numbers, and as little as can be.
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
 
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
 use crate::plan::{
-    Asked, Case, CpuAccountingChoice, LOAD_TIMEOUT_S, Measured, PartsChoice, Pinning, Plan, Repetitions, ServerSpec,
-    Subject,
+    Asked, Case, CpuAccountingChoice, Measured, PartsChoice, Pinning, Plan, Repetitions, ServerSpec, Subject,
 };
 use crate::plan_subject::SubjectEntry;
 use crate::ports::Ports;
+use crate::quantity::{CpuWord, Fraction, Seconds};
 use crate::target::Target;
 
 /// Why a text is no plan.
@@ -261,7 +258,7 @@ impl File {
             },
             restart: self.restart,
             start_timeout_s: seconds(self.start_timeout, 10.0),
-            load_timeout_s: seconds(self.load_timeout, LOAD_TIMEOUT_S),
+            load_timeout_s: self.load_timeout.map(|value| value.0),
             smallest_effect: self.smallest_effect.map_or(crate::SMALLEST_EFFECT, |fraction| fraction.0),
             seed: self.seed.unwrap_or(defaults.seed),
             accounting: if self.cgroup == Some(false) {
@@ -323,104 +320,6 @@ impl CaseEntry {
             options: self.load.map_or_else(Vec::new, |words| words.words().to_vec()),
             name: self.name,
         })
-    }
-}
-
-/// CPUs, or `any`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CpuWord(pub Option<CpuSet>);
-
-impl FromStr for CpuWord {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "any" {
-            return Ok(Self(None));
-        }
-        text.parse().map(|set| Self(Some(set))).map_err(|error: crate::cpus::CpuSetError| error.to_string())
-    }
-}
-
-impl<'de> Deserialize<'de> for CpuWord {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "CPUs such as 0, \"0,2\", \"1-3\" or \"any\"";
-        deserializer.deserialize_any(Words { expected, read: str::parse })
-    }
-}
-
-/// A length of time in seconds: `1.5`, `"300ms"`, `"2s"`, `"10m"` or `"1h"`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seconds(pub f64);
-
-impl FromStr for Seconds {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let units = [("ms", 0.001), ("min", 60.0), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-        let text = text.trim();
-        let (number, scale) =
-            units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale))).unwrap_or((text, 1.0));
-        match number.trim_end().parse::<f64>() {
-            Ok(number) if number.is_finite() && number >= 0.0 => Ok(Self(number * scale)),
-            _ => Err(format!("{text:?} is no length of time; write for instance 2s, 300ms or 10m")),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Seconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Words { expected: "a length of time such as \"2s\" or seconds", read: str::parse })
-    }
-}
-
-/// A fraction: `0.05` or `"5%"`. A bare `5` would be 500 %, which nobody means.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fraction(pub f64);
-
-impl FromStr for Fraction {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (number, scale, most) = match text.trim().strip_suffix('%') {
-            Some(percent) => (percent.trim_end(), 0.01, 1000.0),
-            None => (text.trim(), 1.0, 1.0),
-        };
-        match number.parse::<f64>() {
-            Ok(number) if (0.0..=most).contains(&number) => Ok(Self(number * scale)),
-            _ => Err(format!("{text:?} is no fraction; write for instance 5% or 0.05")),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Fraction {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Words { expected: "a fraction such as \"5%\" or 0.05", read: str::parse })
-    }
-}
-
-/// What may be written as a text or as a number.
-struct Words<F> {
-    expected: &'static str,
-    read: F,
-}
-
-impl<T, F: FnOnce(&str) -> Result<T, String>> Visitor<'_> for Words<F> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.expected)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        (self.read)(text).map_err(E::custom)
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
-        self.visit_str(&number.to_string())
     }
 }
 
@@ -585,15 +484,6 @@ mod tests {
         #[test]
         fn no_text_breaks_it(text in "(?s)(\\[\\[?(subject|case|repeat|cpus)\\]\\]?\n|(name|url|command|server|from|blocks|slice) = |'(nginx|weir|[a-z/:%]{0,6})'\n|[0-9.]{1,3}\n|\\PC|\n){0,40}") {
             let _plan_or_not = read(&text);
-        }
-
-        #[test]
-        fn times_and_fractions_come_back(value in 0.0..1000.0_f64) {
-            let near = |found: f64| (found - value).abs() <= 1e-9 * value.max(1.0);
-            let (seconds, milliseconds, percent) = (format!("{value}s"), format!("{}ms", value * 1000.0), format!("{value}%"));
-            prop_assert!(near(seconds.parse::<Seconds>().expect("seconds").0));
-            prop_assert!(near(milliseconds.parse::<Seconds>().expect("milliseconds").0));
-            prop_assert!(near(percent.parse::<Fraction>().expect("percent").0 * 100.0));
         }
     }
 }

@@ -6,8 +6,9 @@ use serde::Deserialize;
 
 use crate::command_line::CommandLine;
 use crate::plan::{Readiness, ServerSpec};
-use crate::plan_file::{CpuWord, Reached, Surroundings};
+use crate::plan_file::{Reached, Surroundings};
 use crate::ports::Ports;
+use crate::quantity::CpuWord;
 use crate::ready_made::{Filling, ReadyMade, ready_made};
 
 #[derive(Deserialize)]

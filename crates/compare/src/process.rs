@@ -112,12 +112,23 @@ impl Process {
 
     /// Waits until it ends, but no longer than `patience` and not beyond an urgent interrupt.
     pub(crate) fn wait(&mut self, patience: Duration, interrupt: &Interrupt) -> Option<Ended> {
-        let deadline = Instant::now() + patience;
+        self.wait_unless_stopped(patience, patience, interrupt)
+    }
+
+    /// The same, and no longer than `stopped` from now on where the experiment is asked to stop.
+    pub(crate) fn wait_unless_stopped(
+        &mut self,
+        patience: Duration,
+        stopped: Duration,
+        interrupt: &Interrupt,
+    ) -> Option<Ended> {
+        let began = Instant::now();
         loop {
             if let Some(ended) = self.try_wait() {
                 return Some(ended);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let limit = if interrupt.is_requested() { patience.min(stopped) } else { patience };
+            let left = limit.saturating_sub(began.elapsed());
             if left.is_zero() || interrupt.is_urgent() {
                 return None;
             }

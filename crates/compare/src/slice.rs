@@ -1,4 +1,5 @@
 //! One slice: a load on a server, with CPU times read before and after.
+use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -6,10 +7,10 @@ use crate::bench::Bench;
 use crate::control_group::ControlGroup;
 use crate::cpus::CpuSet;
 use crate::error::{ExperimentError, LoadError, PlanError};
-use crate::load_output::{LoadCounts, parse_load_output};
+use crate::load_output::{LoadCounts, LoadOutputError, LoadTool, parse_load_output};
 use crate::machine;
 use crate::outcome::Slice;
-use crate::plan::{Case, Measured, Plan, Subject};
+use crate::plan::{Case, LOAD_TIMEOUT_S, Measured, Plan, Subject, UNTIMED_LOAD_TIMEOUT_S};
 use crate::process::{Launch, Process};
 use crate::resources::{self, MemoryWatch};
 use crate::server::Server;
@@ -18,8 +19,13 @@ use crate::target::Target;
 /// Before CPU times are read: what a server still does for connections just closed, and a last
 /// tick that a running thread has not been charged for, belong to the slice before.
 const SETTLE: Duration = Duration::from_millis(10);
-/// How long a load may take that does not let us say for how long.
-const LOAD_MAX: Duration = Duration::from_secs(600);
+/// How long a load may go on beyond its slice once the experiment is asked to stop: less than people wait before they
+/// ask again, and enough for a load that is about to end.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+/// The exit status of `weir load` where no request succeeded: its report is whole, and what is compared.
+const NOTHING_SUCCEEDED: i32 = 1;
+/// The exit status of `weir load` where an objective is missed, likewise.
+const OBJECTIVE_MISSED: i32 = 3;
 /// What runs beside a server is told to end in this order.
 const BESIDE_SIGNALS: [(libc::c_int, Duration); 2] =
     [(libc::SIGINT, Duration::from_secs(10)), (libc::SIGTERM, Duration::from_secs(3))];
@@ -157,11 +163,13 @@ impl<'a> LoadRun<'a> {
             ("seconds", seconds.to_string()),
             ("connections", self.case.connections.to_string()),
         ]);
-        let limit = if template.mentions("seconds") {
-            Duration::from_secs_f64(seconds + self.plan.load_timeout_s)
+        let patience_s = self.plan.load_timeout_s.unwrap_or(if template.mentions("seconds") {
+            LOAD_TIMEOUT_S
         } else {
-            LOAD_MAX
-        };
+            UNTIMED_LOAD_TIMEOUT_S
+        });
+        let slice = Duration::from_secs_f64(seconds);
+        let limit = slice + Duration::from_secs_f64(patience_s);
 
         let group = self.bench.load_group();
         let group_before = group.map(ControlGroup::cpu).transpose().map_err(LoadError::CpuTime)?;
@@ -169,11 +177,11 @@ impl<'a> LoadRun<'a> {
         let began = Instant::now();
         let mut process = Process::start(&launch, &self.bench.guardian)
             .map_err(|source| LoadError::Spawn { command: command.to_string(), source })?;
-        let ended = process.wait(limit, &self.bench.interrupt);
+        let ended = process.wait_unless_stopped(limit, slice + STOP_GRACE, &self.bench.interrupt);
         let wall = began.elapsed();
         let text = command.to_string();
         let Some(ended) = ended else {
-            return Err(if self.bench.interrupt.is_urgent() {
+            return Err(if self.bench.interrupt.is_requested() {
                 ExperimentError::Interrupted
             } else {
                 LoadError::Overran { command: text, limit_s: limit.as_secs_f64() }.into()
@@ -184,14 +192,22 @@ impl<'a> LoadRun<'a> {
             _ => ended.cpu_ns,
         };
         let output = process.last_lines();
-        if !ended.status.success() {
+        let counts = parse_load_output(&process.stdout());
+        if !ended.status.success() && !tells_of_failures(&counts, ended.status) {
             return Err(LoadError::Failed { command: text, status: ended.status, output }.into());
         }
-        match parse_load_output(&process.stdout()) {
+        match counts {
             Ok(counts) => Ok(LoadDone { command: text, counts, output, wall, cpu_ns }),
             Err(source) => Err(LoadError::Output { command: text, source, output }.into()),
         }
     }
+}
+
+/// Whether a load that ended with an exit status other than 0 did all that it was to do, and says by it what it found:
+/// answers that are no success are a result, which a comparison must not leave out.
+fn tells_of_failures(counts: &Result<LoadCounts, LoadOutputError>, status: ExitStatus) -> bool {
+    let is_weir = counts.as_ref().is_ok_and(|counts| counts.tool == LoadTool::Weir && counts.requests > 0);
+    is_weir && [NOTHING_SUCCEEDED, OBJECTIVE_MISSED].map(Some).contains(&status.code())
 }
 
 /// What to say of a load that failed: a server that died explains more than the errors that followed from it.

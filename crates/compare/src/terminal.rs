@@ -28,8 +28,11 @@ pub fn terminal_report(outcome: &Outcome, command: &str, colours: bool) -> Strin
         line(
             &mut text,
             format_args!(
-                "\n{name}{blocks} blocks, {baseline} twice in {repeated} of them, {} s a slice after {} s of warm-up, {} connections",
-                plan.repetitions.block_s, plan.repetitions.warm_up_s, case.connections
+                "\n{name}{}, {baseline} twice in {repeated} of them, {} s a slice after {} s of warm-up, {}",
+                counted(blocks, "block"),
+                plan.repetitions.block_s,
+                plan.repetitions.warm_up_s,
+                counted(case.connections as usize, "connection")
             ),
         );
         for subject in case.subjects().skip(1) {
@@ -78,6 +81,11 @@ pub(crate) fn why(outcome: &Outcome, of_subject: &[&Judgement]) -> Vec<String> {
     let response = found.of_response().filter(|_| of_response);
     let cpu = found.of_cpu().filter(|_| of_cpu);
     response.into_iter().chain(cpu).collect()
+}
+
+/// `1 block`, `2 blocks`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
@@ -180,6 +188,9 @@ pub(crate) fn in_words(judgement: &Judgement, subject: &str, baseline: &str, sma
     let Some(ratio) = judgement.ratio else {
         return "cannot tell: no block has a ratio".to_owned();
     };
+    if judgement.errors_differ && judgement.verdict == Verdict::CannotTell {
+        return format!("no verdict: {subject} and {baseline} differ in errors, so these are figures of unlike work");
+    }
     let difference = format!("{subject} {}", judgement.metric.difference(ratio.point));
     let smallest = smallest_effect * 100.0;
     let at_least = if judgement.generator_limited { ", or more: the load generator was the limit" } else { "" };
@@ -191,18 +202,38 @@ pub(crate) fn in_words(judgement: &Judgement, subject: &str, baseline: &str, sma
             "cannot tell: the load generator was the limit".to_owned()
         }
         Verdict::CannotTell => {
-            let noise = judgement.noise.map_or(1.0, |noise| noise.interval.reach());
-            let by_chance = judgement.corrected_probability.is_none_or(|probability| probability > FALSE_VERDICTS);
-            let reason = if noise > 1.0 + smallest_effect {
-                format!("{baseline} differs from itself by up to {:.1} %", (noise - 1.0) * 100.0)
-            } else if by_chance && !ratio.interval.contains(1.0) {
-                "among so many comparisons chance does as much".to_owned()
-            } else {
-                "the blocks do not decide it".to_owned()
-            };
+            let reason = undecided(judgement, &ratio, baseline, smallest_effect);
             format!("cannot tell: {difference}, but {reason}; take more or longer blocks")
         }
     }
+}
+
+/// Why there is no verdict: the first condition of [`weir_measure::comparison::verdict`] that does not hold.
+fn undecided(judgement: &Judgement, ratio: &Estimate, baseline: &str, smallest_effect: f64) -> String {
+    let interesting = 1.0 + smallest_effect;
+    let noise = judgement.noise.map_or(1.0, |noise| noise.interval.reach());
+    let size = ratio.point.max(1.0 / ratio.point);
+    let is_clear = !ratio.interval.contains(1.0);
+    let itself = || format!("{baseline} differs from itself by up to {:.1} %", (noise - 1.0) * 100.0);
+    if ratio.blocks < judgement.blocks_needed {
+        let needed = judgement.blocks_needed;
+        let are = if ratio.blocks == 1 { "is" } else { "are" };
+        return format!("{} {are} too few for a verdict, which takes {needed}", counted(ratio.blocks, "block"));
+    }
+    if is_clear && size >= interesting {
+        let by_chance = judgement.corrected_probability.is_none_or(|probability| probability > FALSE_VERDICTS);
+        return match size > noise {
+            false => itself(),
+            true if by_chance => "among so many comparisons chance does as much".to_owned(),
+            true => "the blocks do not decide it".to_owned(),
+        };
+    }
+    // Too small to interest, or none at all: "the same" would need intervals within the smallest effect.
+    if ratio.interval.reach() <= interesting && noise > interesting {
+        return itself();
+    }
+    let (low, high) = (ratio.interval.low, ratio.interval.high);
+    format!("the ratio may be anything from {low:.3} to {high:.3}")
 }
 
 fn colour(verdict: Verdict, colours: bool) -> (&'static str, &'static str) {

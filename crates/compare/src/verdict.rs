@@ -7,6 +7,7 @@ use weir_measure::family::holm;
 use weir_measure::power::{Power, smallest_found};
 use weir_measure::signed_rank;
 
+use crate::gate::{Errors, errors};
 use crate::metric::Metric;
 use crate::outcome::{Block, BlockSlice, Outcome, Slice};
 use crate::plan::{Case, Measured, Plan};
@@ -55,6 +56,11 @@ pub struct Judgement {
     /// In every slice of the subject or of the baseline all requests failed or had an error status: nothing is said of
     /// it.
     pub only_failures: bool,
+    /// The shares of requests that failed or had an error status differ by more than the smallest effect: a figure of
+    /// unlike work says nothing for the side that does less of it, and such a verdict becomes `cannot_tell`.
+    pub errors_differ: bool,
+    /// The fewest blocks with which this comparison can have a verdict of better or worse among all of the experiment.
+    pub blocks_needed: usize,
 }
 
 /// Judges every metric of every subject but the baseline of every case, in the order of cases, subjects and metrics. A
@@ -91,6 +97,19 @@ pub fn judged(outcome: &Outcome, bootstrap: &Bootstrap) -> Vec<Judgement> {
         for subject in planned.subjects().skip(1) {
             let judged = Metric::concerning(outcome.plan.measured).iter();
             judgements.extend(judged.filter_map(|metric| judge(outcome, case, subject, *metric, bootstrap)));
+        }
+    }
+    let needed = blocks_for_a_verdict(judgements.len());
+    let errors = errors(outcome);
+    for judgement in &mut judgements {
+        judgement.blocks_needed = needed;
+        let found = errors.iter().find(|found| (found.case, found.index) == (judgement.case, judgement.subject));
+        let Some((own, baseline)) = found.map(Errors::shares) else { continue };
+        judgement.errors_differ = (own - baseline).abs() > outcome.plan.smallest_effect;
+        let unfair: &[Verdict] =
+            if own > baseline { &[Verdict::Better, Verdict::TheSame] } else { &[Verdict::Worse, Verdict::TheSame] };
+        if judgement.errors_differ && unfair.contains(&judgement.verdict) {
+            judgement.verdict = Verdict::CannotTell;
         }
     }
     let probabilities: Vec<Option<f64>> = judgements.iter().map(|judgement| judgement.probability).collect();
@@ -161,6 +180,8 @@ fn judge(outcome: &Outcome, case: usize, subject: usize, metric: Metric, bootstr
         verdict,
         generator_limited: concerned && limited.contains(&true),
         only_failures,
+        errors_differ: false,
+        blocks_needed: BLOCKS_FOR_A_VERDICT,
     })
 }
 

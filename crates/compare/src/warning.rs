@@ -8,6 +8,7 @@ use crate::metric::Metric;
 use crate::outcome::{Ending, FailedSlice, Outcome, Slice};
 use crate::plan::Measured;
 use crate::schedule::Role;
+use crate::terminal::counted;
 use crate::verdict::{GENERATOR_LIMIT, Judgement, blocks_for_a_verdict, generator_was_limit, verdicts};
 
 /// Above this part of the CPUs used by others, in the median, the reader is told.
@@ -77,14 +78,14 @@ pub(crate) fn other_warnings(outcome: &Outcome, judgements: &[Judgement]) -> Vec
                 .to_owned(),
         );
     }
-    let done = outcome.blocks.len();
+    let done = counted(outcome.blocks.len(), "block");
     match &outcome.ending {
         Ending::Done => {}
-        Ending::Budget => warnings.push(format!("the budget of time ended it: the report is of {done} blocks")),
+        Ending::Budget => warnings.push(format!("the budget of time ended it: the report is of {done}")),
         Ending::Interrupted => {
-            warnings.push(format!("it was interrupted: {done} blocks were complete, the report is of those"));
+            warnings.push(format!("it was interrupted with {done} complete: the report is of what was done"));
         }
-        Ending::Failed(why) => warnings.push(format!("it failed after {done} blocks, the report is of those: {why}")),
+        Ending::Failed(why) => warnings.push(format!("it failed after {done}, the report is of what was done: {why}")),
     }
     warnings
 }
@@ -99,14 +100,15 @@ fn about_case(outcome: &Outcome, judgements: &[Judgement], case: usize) -> Vec<S
     if blocks < fewest {
         let among =
             if judgements.len() > 1 { format!(" among {} comparisons", judgements.len()) } else { String::new() };
-        warnings.push(format!("{blocks} blocks are too few for a verdict{among}; at least {fewest} are needed"));
+        let are = if blocks == 1 { "1 block is".to_owned() } else { format!("{blocks} blocks are") };
+        warnings.push(format!("{are} too few for a verdict{among}; at least {fewest} are needed"));
     }
     if repeated.len() < BLOCKS_FOR_A_VERDICT {
         let baseline = plan.subject_name(plan.cases[case].baseline());
         warnings.push(format!(
-            "the noise floor rests on {} blocks of {baseline} against itself; at least {BLOCKS_FOR_A_VERDICT} tell \
+            "the noise floor rests on {} of {baseline} against itself; at least {BLOCKS_FOR_A_VERDICT} tell \
              something (--aa)",
-            repeated.len()
+            counted(repeated.len(), "block")
         ));
     }
     for judgement in judgements.iter().filter(|judgement| judgement.case == case) {

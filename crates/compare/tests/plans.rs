@@ -235,7 +235,7 @@ fn a_slice_that_fails_is_told_and_its_block_measured_again() {
     let (mut planned, _) = same();
     planned.subjects.iter_mut().for_each(|subject| subject.load = load.clone());
     planned.repetitions = Repetitions { blocks: 5, aa_blocks: 5, ..support::REPETITIONS };
-    planned.load_timeout_s = 2.0;
+    planned.load_timeout_s = Some(2.0);
     let whole = weir_compare::Schedule::new(&planned);
     let mut told: Vec<String> = Vec::new();
     let mut slices = Vec::new();

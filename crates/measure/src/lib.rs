@@ -5,6 +5,7 @@
 //! This crate knows no file, socket or clock.
 
 pub mod account;
+pub mod binomial;
 pub mod burn;
 pub mod capacity;
 pub mod class;

@@ -9,10 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use weir_compare::{
-    Block, CommandLine, Complete, Conclusion, Ending, Experiment, ExperimentError, Interrupt, Observed, Plan, Results,
-    Resumed,
+    Block, CommandLine, Complete, Conclusion, Ending, Experiment, ExperimentError, Interrupt, Observed, Outcome, Plan,
+    Results, Resumed,
 };
-use weir_measure::comparison::Verdict;
 
 use anyhow::Context;
 use options::Options;
@@ -86,8 +85,9 @@ A plan:
   connections = 10
 
 Exit status: 0 if it was measured, 1 if not or not to the end, 2 for wrong
-usage, 3 if something is worse than the first subject (--fail-if-worse), 4 if
-something has shifted for the worse for good (--history).";
+usage, 3 if something is worse than the first subject, has more errors, or has
+no verdict at all (--fail-if-worse), 4 if something has shifted for the worse
+for good (--history).";
 
 /// Hold two servers, configurations or load generators against each other, so that the answer holds on a noisy
 /// machine.
@@ -138,13 +138,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Ending::Failed(_) = outcome.ending {
         return Ok(ExitCode::FAILURE);
     }
-    let is_worse = weir_compare::verdicts(outcome).iter().any(|judgement| judgement.verdict == Verdict::Worse);
-    let has_shifted = trends.is_some_and(|trends| trends.is_worse);
-    Ok(match (fail_if_worse && is_worse, has_shifted) {
-        (true, _) => ExitCode::from(WORSE),
-        (false, true) => ExitCode::from(SHIFTED),
-        (false, false) => ExitCode::SUCCESS,
-    })
+    if fail_if_worse && gate_is_closed(outcome) {
+        return Ok(ExitCode::from(WORSE));
+    }
+    Ok(if trends.is_some_and(|trends| trends.is_worse) { ExitCode::from(SHIFTED) } else { ExitCode::SUCCESS })
+}
+
+/// Whether `--fail-if-worse` fails; says why on standard error.
+fn gate_is_closed(outcome: &Outcome) -> bool {
+    let reasons = weir_compare::gate(outcome, &weir_compare::verdicts(outcome));
+    for reason in &reasons {
+        let case = if outcome.plan.cases.len() > 1 { format!("{}: ", reason.case) } else { String::new() };
+        eprintln!("weir compare: --fail-if-worse: {case}{}", reason.words);
+    }
+    !reasons.is_empty()
 }
 
 /// The end of an experiment and the folder of its results, if it has one; or the exit code of one that was refused.

@@ -53,8 +53,8 @@ pub(super) struct Options {
     #[arg(short, long, value_name = "N", default_value_t = 10, requires = "a")]
     connections: u32,
     /// Length of a slice; a block has one of each subject [default: 0.3; with --generators 1].
-    #[arg(long, value_name = "SECONDS")]
-    block_seconds: Option<f64>,
+    #[arg(long, value_name = "TIME")]
+    block_seconds: Option<Seconds>,
     /// Blocks of each case, at most [default: 100, or as many as --budget has room for].
     #[arg(long, value_name = "N")]
     blocks: Option<usize>,
@@ -63,8 +63,8 @@ pub(super) struct Options {
     aa: Option<usize>,
     /// Load before each slice that is not counted (with --generators, once) [default: 0.1; with
     /// --generators 1].
-    #[arg(long, value_name = "SECONDS")]
-    warm_up: Option<f64>,
+    #[arg(long, value_name = "TIME")]
+    warm_up: Option<Seconds>,
     /// End a case once the interval of its CPU time per request reaches no further than this to either side, such as 1%.
     #[arg(long, value_name = "FRACTION")]
     until: Option<Fraction>,
@@ -136,11 +136,12 @@ pub(super) struct Options {
     #[arg(long, value_name = "CMD", requires = "generators")]
     server: Option<CommandLine>,
     /// How long a server may take until its port answers.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "a")]
-    start_timeout: f64,
-    /// How much longer than its slice a load may take; then it is ended, and its block measured again.
-    #[arg(long, value_name = "SECONDS", default_value_t = weir_compare::LOAD_TIMEOUT_S, requires = "a")]
-    load_timeout: f64,
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "a")]
+    start_timeout: Seconds,
+    /// How much longer than its slice a load may take; then it is ended, and its block measured again. Default: 30s, and
+    /// 10m for a load command without {seconds}, which takes as long as it takes.
+    #[arg(long, value_name = "TIME", requires = "a")]
+    load_timeout: Option<Seconds>,
     /// The smallest difference that interests you, such as 5% or 0.05. State it before you look.
     #[arg(long, value_name = "FRACTION", default_value = "2%", requires = "a")]
     smallest_effect: Fraction,
@@ -156,7 +157,7 @@ pub(super) struct Options {
     no_parts: bool,
     #[command(flatten)]
     pub(super) shape: Shape,
-    /// Exit with 3 when B is worse in something.
+    /// Exit with 3 when B is worse in something, has more errors than A, or when no metric has a verdict.
     #[arg(long)]
     pub(super) fail_if_worse: bool,
 }
@@ -224,8 +225,8 @@ impl Options {
             repetitions.aa_blocks = repetitions.aa_blocks.min(blocks);
         }
         repetitions.aa_blocks = self.aa.unwrap_or(repetitions.aa_blocks);
-        repetitions.block_s = self.block_seconds.unwrap_or(repetitions.block_s);
-        repetitions.warm_up_s = self.warm_up.unwrap_or(repetitions.warm_up_s);
+        repetitions.block_s = self.block_seconds.map_or(repetitions.block_s, |time| time.0);
+        repetitions.warm_up_s = self.warm_up.map_or(repetitions.warm_up_s, |time| time.0);
         repetitions.starts = self.starts.or(repetitions.starts);
         repetitions.until = self.until.map(|until| until.0).or(repetitions.until);
         repetitions.budget_s = self.budget.map(|budget| budget.0).or(repetitions.budget_s);
@@ -239,8 +240,8 @@ impl Options {
         let asked = Asked {
             blocks: self.blocks,
             aa_blocks: self.aa,
-            block_s: self.block_seconds,
-            warm_up_s: self.warm_up,
+            block_s: self.block_seconds.map(|time| time.0),
+            warm_up_s: self.warm_up.map(|time| time.0),
             until: self.until.map(|until| until.0),
             budget_s: self.budget.map(|budget| budget.0),
             starts: self.starts,
@@ -258,8 +259,8 @@ impl Options {
             repetitions: Repetitions::asked(&asked, pair.measured, 2, 1),
             pinning,
             restart: self.restart,
-            start_timeout_s: self.start_timeout,
-            load_timeout_s: self.load_timeout,
+            start_timeout_s: self.start_timeout.0,
+            load_timeout_s: self.load_timeout.map(|time| time.0),
             smallest_effect: self.smallest_effect.0,
             seed: self.seed.unwrap_or_else(drawn_seed),
             parts,

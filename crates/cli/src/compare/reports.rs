@@ -22,6 +22,16 @@ struct Kept {
     accepted: bool,
 }
 
+/// A result beside its history.
+struct LookedBack {
+    /// The result that is to be kept; `None` where it is there already.
+    result: Option<KeptResult>,
+    /// What the history says with it.
+    trends: Trends,
+    /// Why nothing should rest on the history: most of it could not be read.
+    damaged: Option<anyhow::Error>,
+}
+
 impl Reports {
     /// What the options ask for.
     pub(super) fn asked(options: &Options) -> anyhow::Result<Self> {
@@ -41,7 +51,11 @@ impl Reports {
     pub(super) fn tell(&self, conclusion: &Conclusion, folder: Option<&Path>) -> anyhow::Result<Option<Trends>> {
         let mut failures: Vec<anyhow::Error> = Vec::new();
         let (result, trends) = match self.looked_back(conclusion) {
-            Ok(looked) => looked.unzip(),
+            Ok(Some(LookedBack { result, trends, damaged })) => {
+                failures.extend(damaged);
+                (result, Some(trends))
+            }
+            Ok(None) => (None, None),
             Err(error) => {
                 failures.push(error);
                 (None, None)
@@ -52,7 +66,7 @@ impl Reports {
         if let Some(folder) = folder {
             attempt(conclusion.keep(folder).context("keeping the end of the experiment"));
         }
-        if let (Some(kept), Some(Some(result))) = (&self.history, &result) {
+        if let (Some(kept), Some(result)) = (&self.history, &result) {
             let written = result.keep(&kept.folder).map(|_path| ());
             attempt(written.with_context(|| not_kept(folder, &kept.folder)));
         }
@@ -69,9 +83,8 @@ impl Reports {
         Ok(trends)
     }
 
-    /// The result that is to be kept (`None` where it is there already), and what the history says with it; nothing where
-    /// none was asked for, or where the experiment did not come to its end.
-    fn looked_back(&self, conclusion: &Conclusion) -> anyhow::Result<Option<(Option<KeptResult>, Trends)>> {
+    /// The result beside the history; nothing where none was asked for, or where the experiment did not come to its end.
+    fn looked_back(&self, conclusion: &Conclusion) -> anyhow::Result<Option<LookedBack>> {
         let Some(kept) = &self.history else { return Ok(None) };
         let outcome = &conclusion.outcome;
         if !matches!(outcome.ending, Ending::Done | Ending::Budget) {
@@ -83,9 +96,14 @@ impl Reports {
         let result =
             KeptResult::of(outcome, &judgements, &conclusion.host, conclusion.at_s, label).accepted(kept.accepted);
         let mut history = History::read(&kept.folder, &result).context("reading the history")?;
+        let (damaged, read) = (history.damaged.len(), history.results.len() + history.others);
+        let damaged = (damaged > read).then(|| {
+            let folder = kept.folder.display();
+            anyhow::anyhow!("most of the history could not be read: {damaged} of {} files of {folder}", damaged + read)
+        });
         let is_new = history.add(result.clone());
         let trends = history.trends(&result, outcome.plan.smallest_effect);
-        Ok(Some((is_new.then_some(result), trends)))
+        Ok(Some(LookedBack { result: is_new.then_some(result), trends, damaged }))
     }
 
     fn print(&self, conclusion: &Conclusion, trends: Option<&Trends>) -> anyhow::Result<()> {

@@ -123,7 +123,7 @@ fn a_shift_for_the_worse_is_told_with_since_when_until_it_is_accepted() {
     assert!(found.markdown().contains("- CPU per request, B over A: worse by 6.0 %"), "{}", found.markdown());
     let junit = |found: &Trends| junit_report(&outcome(1.113), Some(found));
     let text = junit(&found);
-    assert!(text.contains("tests=\"6\" failures=\"2\" errors=\"0\""), "{text}");
+    assert!(text.contains("tests=\"8\" failures=\"2\" errors=\"0\""), "{text}");
     for part in [
         "name=\"CPU per request, B over A: lasting shift\">\n    <failure message=\"worse by 6.0 % since 1970-02-01",
         "name=\"CPU per request of A: lasting shift\">\n    <system-out>has not shifted for good in 41 results</system-out>",

@@ -2,6 +2,7 @@
 
 mod endings;
 mod failures;
+mod gates;
 mod history;
 mod recorded;
 mod reports;

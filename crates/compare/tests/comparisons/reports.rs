@@ -11,7 +11,7 @@ use weir_measure::comparison::Verdict;
 use weir_measure::part::Part;
 
 /// A slice of a second at 10,000 requests for factor 1.
-fn slice(cpu_factor: f64, rate_factor: f64, generator_cpu_share: f64) -> Slice {
+pub(crate) fn slice(cpu_factor: f64, rate_factor: f64, generator_cpu_share: f64) -> Slice {
     Slice {
         tool: LoadTool::Wrk,
         requests: (10_000.0 * rate_factor) as u64,
@@ -36,7 +36,7 @@ fn slice(cpu_factor: f64, rate_factor: f64, generator_cpu_share: f64) -> Slice {
 
 /// Ten blocks of these two, eight of them with A once more, each swinging by up to 1 %.
 #[expect(clippy::needless_pass_by_value, reason = "made where it is given")]
-fn outcome(a: Slice, b: Slice) -> Outcome {
+pub(crate) fn outcome(a: Slice, b: Slice) -> Outcome {
     let pair = Pair::of_servers(command("old"), command("new 'x y'"), &plain_load());
     let mut planned = plan(pair, 8081, 8082);
     planned.pinning.server = "0".parse().ok();
@@ -110,7 +110,7 @@ fn what_a_reader_must_know_is_said() {
         |found| found.blocks.iter_mut().for_each(|block| block.slices[0].slice.foreign_cpu_share = Some(0.4)),
         "others used 20 % of the CPUs",
     );
-    warned(|found| found.ending = Ending::Interrupted, "10 blocks were complete");
+    warned(|found| found.ending = Ending::Interrupted, "10 blocks complete");
     warned(|found| found.ending = Ending::Budget, "the budget of time ended it");
     warned(|found| found.ending = Ending::Failed("server B died".to_owned()), "server B died");
     warned(|found| found.accounting = CpuAccounting::ProcessTree, "process tree");
@@ -327,7 +327,7 @@ fn markdown_has_a_row_for_each_metric_and_escapes_what_is_not_ours() {
 fn junit_fails_where_something_is_worse() {
     let mut found = outcome(slice(1.0, 1.0, 0.5), slice(1.3, 1.0, 0.97));
     let text = junit_report(&found, None);
-    assert!(text.contains("tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{text}");
+    assert!(text.contains("tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{text}");
     assert!(
         text.contains("name=\"B against A: CPU per request\">\n    <failure message=\"worse: B takes 30."),
         "{text}"

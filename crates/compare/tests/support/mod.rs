@@ -98,7 +98,7 @@ pub(crate) fn plan(pair: Pair, port_a: u16, port_b: u16) -> Plan {
             beside: None,
         },
         start_timeout_s: 20.0,
-        load_timeout_s: 30.0,
+        load_timeout_s: None,
         smallest_effect: 0.05,
         seed: 7,
         site: None,

@@ -177,7 +177,7 @@ fn plan(copies: &Copies, url: &Url, connections: u32, options: &Options) -> anyh
         // As the user's server runs: a pinned one could not use what more workers would.
         pinning: Pinning { server: None, load: None, beside: None },
         start_timeout_s: 15.0,
-        load_timeout_s: weir_compare::LOAD_TIMEOUT_S,
+        load_timeout_s: None,
         smallest_effect: options.smallest_effect,
         seed: u64::from(std::process::id()),
         accounting: CpuAccountingChoice::Best,
