@@ -4,6 +4,7 @@ import math
 import os
 import time
 import unittest
+import urllib.parse
 
 import weir
 
@@ -17,7 +18,11 @@ class Numbers(unittest.TestCase):
         done = [sample for sample in samples if sample.outcome == "done"]
         self.assertEqual(len(done), result.requests)
         self.assertEqual(len(samples) - len(done), result.failures)
-        self.assertEqual(len(result.latency), len(done))
+        good = [sample for sample in done if 200 <= sample.status < 400]
+        self.assertEqual((result.successes, result.unexpected), (len(good), len(done) - len(good)))
+        self.assertEqual(len(result.latency), len(good))
+        self.assertEqual(len(result.latency_unexpected), result.unexpected)
+        self.assertEqual(len(result.latency_failed), result.failures)
         self.assertEqual(sum(sample.bytes for sample in samples), result.bytes)
         statuses = {}
         for sample in done:
@@ -25,9 +30,9 @@ class Numbers(unittest.TestCase):
         self.assertEqual(statuses, result.status)
         opened = [sample for sample in done if sample.opened]
         for times, values in [
-            (result.latency, [sample.latency_us for sample in done]),
-            (result.total, [sample.total_us for sample in done]),
-            (result.first_byte, [sample.first_byte_us for sample in done]),
+            (result.latency, [sample.latency_us for sample in good]),
+            (result.total, [sample.total_us for sample in good]),
+            (result.first_byte, [sample.first_byte_us for sample in good]),
             (result.connect, [sample.connect_us for sample in opened]),
         ]:
             self.assertEqual(times.count, len(values))
@@ -40,6 +45,7 @@ class Numbers(unittest.TestCase):
                 value = values[math.ceil(len(values) * percent / 100) - 1]
                 self.assertAlmostEqual(times.percentile(percent), value, delta=value / 500)
         self.assertEqual(sum(point.requests for point in result.series), result.requests)
+        self.assertEqual(sum(point.successes for point in result.series), result.successes)
         for sample in samples:
             self.assertLessEqual(sample.connect_us + sample.first_byte_us, sample.total_us + 0.001)
             self.assertLessEqual(sample.total_us, sample.latency_us + 0.001)
@@ -51,6 +57,18 @@ class Numbers(unittest.TestCase):
         result = weir.load(URL, connections=20, threads=2, requests=5000)
         self.assertEqual((result.requests, result.failures, result.left_out), (5000, 0, 0))
         self.check(result)
+
+    def test_times_are_those_of_successes(self):
+        missing = urllib.parse.urljoin(URL, "/no/such/file")
+        result = weir.load([URL, missing], connections=1, requests=40)
+        self.assertEqual((result.successes, result.unexpected, result.success_rate), (20, 20, 0.5))
+        self.check(result)
+        self.assertIn("50.00 %", str(result))
+        nothing = weir.load(missing, requests=10)
+        self.assertEqual((nothing.success_rate, nothing.latency.count, nothing.latency_unexpected.count), (0.0, 0, 10))
+        self.assertEqual(weir.load(missing, requests=10, ok="2xx,404").successes, 10)
+        with self.assertRaisesRegex(ValueError, "ok: "):
+            weir.load(URL, requests=1, ok="fine")
 
     def test_a_connection_for_each_request(self):
         result = weir.load(URL, connections=5, requests=500, keepalive=False)

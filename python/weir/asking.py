@@ -60,6 +60,8 @@ class Options(TypedDict, total=False):
     streams: int
     #: Give up on a connection or a response after this time (30).
     timeout: float
+    #: Statuses that are a success: "200-299,404" ("200-399"). Latencies are those of successes.
+    ok: str
     #: The CPU that the first thread is pinned to; further threads take those behind it.
     cpu: int
     #: How bytes come and go: "auto", "epoll" or "io_uring".

@@ -79,13 +79,15 @@ def execute(runs: Iterable[Run], **common: Unpack[Options]) -> list[Result]:
 class Progress(NamedTuple):
     """How far a run is, as of the last tenth of a second."""
 
-    #: Whole responses.
+    #: Whole responses, whatever their status.
     requests: int
     failures: int
     #: Arrivals that found the generator's queue full.
     dropped: int
     #: Connections that are open now.
     connections: int
+    #: Whole responses so far with a status that is no success.
+    unexpected: int
 
 
 class Running:

@@ -4,7 +4,9 @@ mod asked;
 mod blocks;
 mod find_max;
 mod find_max_words;
+mod heading;
 mod json;
+mod judge;
 mod live;
 mod outputs;
 mod page;
@@ -25,13 +27,14 @@ use crate::units::duration;
 use anyhow::Context;
 use clap::parser::ValueSource;
 use find_max::FindMaxArgs;
+use heading::Heading;
 use json::as_json;
+use judge::JudgeArgs;
 use outputs::OutputArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_load::workload::Mix;
-use weir_load::{Io, LoadError, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
+use weir_load::{Io, LoadError, Options, Request, Schedule, StopRule, Trust, Url};
 use weir_trace::Run;
 
 pub(crate) use live::{Watch, watched};
@@ -84,6 +87,8 @@ Examples:
       figures for a program
   weir load -d 10m --csv times.csv --html report.html http://localhost:8080/
       rate, errors and percentiles of each second, as a table and as a page
+  weir load --rate 500 --slo 'p99<50ms' --ok 200-399,404 URL
+      judge the run, 404 being a success: exit status 3 if it misses
   weir load --find-max --slo 'p99<50ms' http://localhost:8080/
       the highest rate that holds the objective
 
@@ -92,8 +97,12 @@ the schedule), so a server that stalls cannot hide it by holding the generator
 back. `uncorrected` counts from when the request was really sent, or from the
 connect call where it opened its connection.
 
-Exit status: 0 if any request was answered, 1 if none was or the server cannot
-be reached, 2 for wrong usage.";
+A success is a whole response of status 2xx or 3xx, or of those that --ok names.
+Latencies and percentiles are of successes; those of other statuses and of
+failed requests stand apart.
+
+Exit status: 0 if any request succeeded, 1 if none did or the server cannot be
+reached, 2 for wrong usage, 3 if the run missed the objective of --slo.";
 
 /// Load a web server over HTTP/1.1 or HTTP/2 and report what its users feel.
 #[derive(Debug, clap::Args)]
@@ -114,6 +123,8 @@ pub(crate) struct Args {
     outputs: OutputArgs,
     #[command(flatten)]
     find_max: FindMaxArgs,
+    #[command(flatten)]
+    judge: JudgeArgs,
     /// Report as JSON (times in nanoseconds)
     #[arg(long)]
     json: bool,
@@ -332,66 +343,6 @@ impl LoadArgs {
     }
 }
 
-/// What the report says of how the load was made.
-#[derive(Debug)]
-struct Heading {
-    url: String,
-    /// The kind of load in words.
-    manner: String,
-    connections: u32,
-    /// Requests at a time on a connection, where it carries several.
-    streams: Option<u32>,
-    rate_wanted_per_s: Option<f64>,
-}
-
-impl Heading {
-    fn of(options: &Options) -> Self {
-        let schedule = asked::manner(&options.schedule);
-        let plural = |count: u32, name: &str| format!("{count} {name}{}", if count == 1 { "" } else { "s" });
-        let mut manner = format!("{}, {schedule}", plural(options.connections, "connection"));
-        if !options.keep_alive {
-            manner.push_str(", a new one for each request");
-        }
-        if options.pipeline > 1 {
-            manner.push_str(&format!(", {} requests in a pipeline", options.pipeline));
-        }
-        if options.asks.mix.as_ref().is_some_and(Mix::has_users) {
-            manner = manner.replacen("connection", "user", 1);
-            if let Some(crowd) = options.asks.mix.as_ref().and_then(|mix| mix.crowd.as_ref()) {
-                manner = format!("a flash crowd of at most {manner}, {} requests each", crowd.requests);
-            }
-        }
-        if let Some(sessions) = &options.asks.sessions {
-            manner = manner.replacen("connection", "session", 1);
-            if sessions.list.len() == 1 {
-                manner.push_str(&format!(", {} requests each", sessions.list[0].requests()));
-            }
-        }
-        let streams = match options.protocol {
-            Protocol::Http1 => None,
-            Protocol::Http2 { streams } => Some(streams),
-        };
-        if let Some(streams) = streams {
-            manner.push_str(&format!(" of HTTP/2 with {}", plural(streams, "stream")));
-        }
-        if options.threads > 1 {
-            manner.push_str(&format!(", {}", plural(options.threads, "thread")));
-        }
-        let way = reach::words(&options.reach);
-        // A client of a flash crowd comes from a network by chance.
-        let by_chance = options.asks.mix.as_ref().is_some_and(|mix| mix.crowd.is_some());
-        manner.push_str(&if by_chance { way.replace(" in turn", " by chance") } else { way });
-        manner.push_str(&slow::words(&options.slow));
-        Self {
-            url: asked::title(options),
-            manner,
-            connections: options.connections,
-            streams,
-            rate_wanted_per_s: options.schedule.rate_per_s(),
-        }
-    }
-}
-
 /// Runs the command.
 #[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -410,10 +361,11 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.find_max.wanted() {
         let url = args.url.as_deref();
-        return find_max::run(&args.find_max, &args.load, url, &args.outputs, args.json, args.quiet);
+        return find_max::run(&args.find_max, &args.judge, &args.load, url, &args.outputs, args.json, args.quiet);
     }
     let options = args.load.options(args.url.as_deref()).and_then(|mut options| {
         args.outputs.apply(&mut options);
+        args.judge.apply(&mut options);
         options.check()?;
         args.outputs.check()?;
         Ok(options)
@@ -437,13 +389,15 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(exporter) = &watch.exporter {
         exporter.finish(&report)?;
     }
-    args.outputs.write(&report, &heading)?;
+    let verdict = args.judge.verdict(&report);
+    args.outputs.write(&report, &heading, verdict.as_ref())?;
     if args.json {
-        crate::output::print(&format!("{:#}\n", as_json(&report, &heading)))?;
+        crate::output::print(&format!("{:#}\n", as_json(&report, &heading, verdict.as_ref())))?;
     } else {
-        crate::output::print(&screen::text(&report, &heading, args.verbose, screen::Colours::of_stdout()))?;
+        let colours = screen::Colours::of_stdout();
+        crate::output::print(&screen::text(&report, &heading, verdict.as_ref(), args.verbose, colours))?;
     }
-    Ok(if report.requests > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(judge::exit_code(&report, verdict.as_ref()))
 }
 
 fn io(word: &str) -> Result<Io, String> {
@@ -510,9 +464,25 @@ mod tests {
         let heading = Heading::of(&options);
         let report = weir_load::run(options, &Control::default()).expect("a run");
         server.join().expect("no panic");
-        let value = as_json(&report, &heading);
+        let value = as_json(&report, &heading, None);
         let keys: Vec<_> = value.as_object().expect("an object").keys().map(String::as_str).collect();
         let mut expected = vec![
+            "ok",
+            "success_rate",
+            "successes",
+            "successes_per_s",
+            "successes_in_time",
+            "unexpected",
+            "objective",
+            "requests_in_time",
+            "abandoned",
+            "interrupted",
+            "took_s",
+            "bytes_in_time",
+            "bytes_per_s",
+            "latency_unexpected_ns",
+            "latency_failed_ns",
+            "resent",
             "requests",
             "dropped",
             "errors",
@@ -553,7 +523,7 @@ mod tests {
         assert_eq!(value["latency_curve_ns"][0], json!([0.0, latency["min"]]));
         assert!(latency["p99_9"].is_u64() && latency["mean"].is_number());
         assert_eq!(summary(&weir_load::Histogram::new(3).expect("three digits")), Value::Null);
-        let screen = screen::text(&report, &heading, true, screen::Colours::of_stdout());
+        let screen = screen::text(&report, &heading, None, true, screen::Colours::of_stdout());
         assert!(screen.contains("errors     timeout: 1") && screen.contains("closed loop"), "{screen}");
     }
 }

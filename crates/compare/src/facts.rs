@@ -112,7 +112,9 @@ fn of_subject(outcome: &Outcome, case: usize, subject: usize) -> SubjectFacts {
         system_ns_per_request: of_request(&|slice| slice.server_system_ns),
         switches_per_request: of_request(&|slice| slice.switches),
         involuntary_switches_per_request: of_request(&|slice| slice.involuntary_switches),
-        bytes_per_s: typical(&|slice| Some(slice.bytes? as f64 / slice.duration_s)),
+        bytes_per_s: typical(&|slice| {
+            slice.details.bytes_told_per_s.or_else(|| Some(slice.bytes? as f64 / slice.duration_s))
+        }),
         bytes_per_request: of_request(&|slice| slice.bytes),
         memory_bytes: typical(&|slice| Some(slice.memory?.mean_bytes)),
         peak_memory_bytes: slices.iter().filter_map(|slice| Some(slice.memory?.peak_bytes)).max(),

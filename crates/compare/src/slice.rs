@@ -80,7 +80,8 @@ pub(crate) fn measure(
         errors: done.counts.errors,
         duration_s,
         wall_s,
-        rate_per_s: requests as f64 / duration_s,
+        // What came after the tool's time is in its count, and not in its rate.
+        rate_per_s: done.counts.details.rate_told_per_s.unwrap_or(requests as f64 / duration_s),
         server_cpu_ns: server_cpu.ns,
         server_system_ns: server_cpu.system_ns,
         generator_cpu_ns: done.cpu_ns,

@@ -29,7 +29,7 @@ impl Engine<'_> {
             uncorrected_ns: over.done_ns.saturating_sub(from_ns),
             first_byte_ns: batch.first_byte_ns.saturating_sub(batch.sent_ns),
         };
-        self.tally.success(over.status, over.done_ns <= self.end_ns, durations);
+        self.tally.answered(over.status, over.done_ns <= self.end_ns, durations);
         self.tally.last_done_ns = over.done_ns;
         if self.events.wanted() {
             self.tell(over, Outcome::Done);
@@ -52,7 +52,7 @@ impl Engine<'_> {
             encrypted: connection.encrypted,
         };
         self.outstanding -= u64::from(batch.left);
-        self.tally.errors[outcome as usize] += u64::from(batch.left);
+        self.tally.failed(outcome, u64::from(batch.left), self.now_ns.saturating_sub(batch.intended_ns));
         self.tally.last_done_ns = self.now_ns;
         while self.events.wanted() && over.batch.left > 0 {
             if over.batch.first_byte_ns == 0 {

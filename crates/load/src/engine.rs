@@ -85,8 +85,9 @@ pub(crate) struct Engine<'a> {
     pub(crate) next_sweep_ns: u64,
     /// Until when no connection is opened, because this host has run out of something.
     pub(crate) hold_until_ns: u64,
-    /// When waiting for what is under way is given up.
+    /// When waiting for what is under way is given up, and whether it was.
     pub(crate) give_up_ns: u64,
+    pub(crate) gave_up: bool,
     pub(crate) stopped: bool,
     /// What the shared counters hold of this loop.
     pub(crate) published: Published,
@@ -182,11 +183,12 @@ impl<'a> Engine<'a> {
             next_sweep_ns: 0,
             hold_until_ns: 0,
             give_up_ns: share.end_ns.saturating_add(plan.timeout_ns),
+            gave_up: false,
             stopped: false,
             published: Published::default(),
             fatal: None,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            tally: Tally { clients, ..Tally::new() },
+            tally: Tally { clients, ..Tally::new(plan.expected.clone()) },
             events: Events::new(share.events, share.observer, share.lane),
             slices: share.slices,
         })
@@ -434,7 +436,7 @@ impl<'a> Engine<'a> {
     #[inline]
     pub(crate) fn take(&mut self, slot: usize, before: u64, bytes: &[u8]) -> bool {
         let generation = self.connections[slot].generation;
-        self.tally.bytes += bytes.len() as u64;
+        self.tally.received(bytes.len() as u64, self.now_ns <= self.end_ns);
         let mut at = 0;
         while at < bytes.len() {
             let connection = &mut self.connections[slot];
@@ -490,12 +492,13 @@ impl<'a> Engine<'a> {
             connection.keep_cookies(self.plan);
             if let Some(files) = &self.plan.asks.files {
                 let (ask, bytes) = (over.batch.ask, connection.parser.body_bytes());
-                self.tally.mix.count(files, ask, self.plan.asks.entry(ask), over.status, bytes);
+                let is_expected = self.plan.expected.contains(over.status);
+                self.tally.mix.count(files, ask, self.plan.asks.entry(ask), (over.status, is_expected), bytes);
             }
         }
         if over.batch.session != 0
             && let Some(courses) = &mut self.courses
-            && courses.count_answer(&over)
+            && courses.count_answer(&over, self.plan.expected.contains(over.status))
         {
             // Each response of a director's has a time of its own to come.
             connection.batch.started_ns = self.now_ns;

@@ -291,7 +291,8 @@ impl Engine<'_> {
         }
         self.close(slot);
         if repeat {
-            self.tally.reconnects += u64::from(batch.left);
+            self.tally.reconnects += 1;
+            self.tally.resent += u64::from(batch.left);
             self.open(Batch { retried: true, ..batch });
         } else {
             self.session_failed(batch.session, outcome);
@@ -431,13 +432,17 @@ impl Engine<'_> {
         self.slices.hand_out(&mut self.tally, self.live, now_ns);
         self.next_sweep_ns = (now_ns + SWEEP_NS.min(self.plan.timeout_ns.min(self.plan.connect_timeout_ns) / 10 + 1))
             .min(self.slices.next_ns());
+        if now_ns < self.give_up_ns {
+            self.next_sweep_ns = self.next_sweep_ns.min(self.give_up_ns);
+        }
         if self.control.is_stopped() && !self.stopped {
             self.stopped = true;
             self.end_ns = self.end_ns.min(now_ns);
             self.limit = self.issued;
             self.next_arrival_ns = NEVER;
             self.abandon_queues();
-            self.give_up_ns = now_ns + STOP_GRACE_NS.min(self.plan.timeout_ns);
+            // An end that was said before is kept.
+            self.give_up_ns = self.give_up_ns.min(now_ns + STOP_GRACE_NS.min(self.plan.timeout_ns));
         }
         if now_ns >= self.give_up_ns {
             self.abandon_queues();
@@ -445,9 +450,9 @@ impl Engine<'_> {
         for slot in 0..self.connections.len() {
             let connection = &self.connections[slot];
             let waits_ns = now_ns.saturating_sub(connection.batch.started_ns);
-            let overdue = waits_ns > self.plan.timeout_ns;
+            let overdue = waits_ns >= self.plan.timeout_ns;
             match connection.phase {
-                Phase::Connecting | Phase::Handshaking if waits_ns > self.plan.connect_timeout_ns => {
+                Phase::Connecting | Phase::Handshaking if waits_ns >= self.plan.connect_timeout_ns => {
                     self.connect_timed_out(slot);
                 }
                 Phase::Connecting if connection.stream.is_none() => self.connect_again(slot),
@@ -467,6 +472,8 @@ impl Engine<'_> {
                 self.replace(host as u32);
             }
         }
+        // What began in time was given its time above: what is left began too late for it.
+        self.gave_up = now_ns >= self.give_up_ns;
         self.control.add(&mut self.published, self.tally.published(self.live));
     }
 
@@ -489,9 +496,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether nothing is under way and nothing more will be.
+    /// Whether nothing is under way and nothing more will be, or is waited for.
     pub(crate) fn is_over(&self) -> bool {
-        if self.stopped && self.now_ns >= self.give_up_ns {
+        if self.gave_up {
             return true;
         }
         let exhausted = match self.arrivals {
@@ -525,6 +532,7 @@ impl Engine<'_> {
             }
         }
         self.slices.close(&mut self.tally, self.now_ns);
+        self.tally.over_ns = self.now_ns;
         self.tally.events_lost = self.events.lost;
         self.tally.calls = self.kernel.calls;
         Ok((self.tally, self.end_ns))

@@ -5,7 +5,7 @@ use crate::protocol::Protocol;
 use crate::reach::Reach;
 use crate::series::{Sampling, Series};
 use crate::slices::locked;
-use crate::{Asks, LoadError, Observer, Request, Schedule, SlowClient, Sockets, StopRule, Url};
+use crate::{Asks, LoadError, Observer, Request, Schedule, SlowClient, Sockets, Statuses, StopRule, Url};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,6 +36,8 @@ pub struct Options {
     pub pipeline: u32,
     /// How long a connection or a response may take from the moment the generator began with it.
     pub timeout: Duration,
+    /// Which statuses count as success: the times that are reported are those of successes.
+    pub expected: Statuses,
     /// The most arrivals of an open loop that wait in the generator for a connection, over all threads.
     pub queue: usize,
     /// The CPU that the first thread is pinned to; further threads take the CPUs behind it.
@@ -121,6 +123,7 @@ impl Options {
             keep_alive: true,
             pipeline: 1,
             timeout: Duration::from_secs(30),
+            expected: Statuses::default(),
             queue: 100_000,
             cpu: None,
             trust: Trust::System,
@@ -233,16 +236,17 @@ pub struct Control {
     pub(crate) errors: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) connections: AtomicU64,
+    pub(crate) unexpected: AtomicU64,
     pub(crate) series: Mutex<Series>,
 }
 
-/// What one loop has of the shared counters: requests, errors, drops, connections.
-pub(crate) type Published = [u64; 4];
+/// What one loop has of the shared counters: requests, errors, drops, connections, unexpected statuses.
+pub(crate) type Published = [u64; 5];
 
 impl Control {
     /// Brings the shared counters up to date with one loop, of which they hold `published`.
     pub(crate) fn add(&self, published: &mut Published, now: Published) {
-        let counters = [&self.requests, &self.errors, &self.dropped, &self.connections];
+        let counters = [&self.requests, &self.errors, &self.dropped, &self.connections, &self.unexpected];
         for ((counter, now), before) in counters.into_iter().zip(now).zip(published) {
             counter.fetch_add(now.wrapping_sub(*before), Ordering::Relaxed);
             *before = now;
@@ -260,10 +264,16 @@ impl Control {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whole responses so far.
+    /// Whole responses so far, whatever their status.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Whole responses so far whose status is not expected.
+    #[must_use]
+    pub fn unexpected(&self) -> u64 {
+        self.unexpected.load(Ordering::Relaxed)
     }
 
     /// Failed requests so far.

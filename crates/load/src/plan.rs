@@ -8,7 +8,7 @@ use crate::schedule::{Arrivals, StopRule};
 use crate::sessions::{Session, Sessions};
 use crate::slices::Slices;
 use crate::workload::Mix;
-use crate::{LoadError, Observer, Protocol, SlowClient, Sockets, Url};
+use crate::{LoadError, Observer, Protocol, SlowClient, Sockets, Statuses, Url};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weir_wire::Producer;
@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) ring: bool,
     pub(crate) ring_or_nothing: bool,
     pub(crate) timeout_ns: u64,
+    /// Which statuses count as success.
+    pub(crate) expected: Statuses,
     pub(crate) slow: SlowClient,
     /// Whether connections that are done with are closed by this side.
     pub(crate) hang_up: bool,
@@ -119,6 +121,7 @@ impl Plan {
             pipeline: options.pipeline,
             slow: options.slow,
             timeout_ns: ns(options.timeout),
+            expected: options.expected.clone(),
             connect_timeout_ns: ns(options.sockets.connect_timeout.unwrap_or(options.timeout)),
             directed: options.directed.is_some(),
             sockets: options.sockets.clone(),

@@ -9,20 +9,31 @@ use crate::reach::Reason;
 use crate::schedule::StopRule;
 use crate::series::Series;
 use crate::sessions::SessionReport;
+use crate::statuses::Statuses;
 use crate::tally::{Handshakes, Tally};
 use crate::workload::MixReport;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 use weir_wire::client::Outcome;
 
-/// What a run found; durations are in nanoseconds, of successful exchanges only.
+/// What a run found; durations are in nanoseconds.
+///
+/// A success is a whole response whose status is expected ([`Options::expected`]). What is said of latencies is said of
+/// successes, where it is not named otherwise.
 #[derive(Debug, Clone)]
 pub struct LoadReport {
     /// Whole responses, whatever their status.
     pub requests: u64,
+    /// Those of them whose status is expected.
+    pub successes: u64,
+    /// Those of them whose status is another one.
+    pub unexpected: u64,
+    /// Which statuses are expected.
+    pub expected: Statuses,
     /// Arrivals that found the generator's queue full, and were never sent.
     pub dropped: u64,
-    /// Requests that were queued or under way when the run ended for good.
+    /// Requests that were queued or under way when the run ended for good: the end of the duration that was asked for and
+    /// one timeout, or a second after the user ended it.
     pub abandoned: u64,
     /// Requests whose users did not wait for the whole response ([`crate::SlowClient::patience`]).
     pub stopped: u64,
@@ -32,19 +43,38 @@ pub struct LoadReport {
     pub status: Vec<(u16, u64)>,
     /// Bytes received: heads and bodies, decrypted.
     pub bytes: u64,
+    /// Those of them that came within `duration`.
+    pub bytes_in_time: u64,
+    /// Whole responses that came within `duration`, whatever their status.
+    pub requests_in_time: u64,
+    /// Those of them whose status is expected.
+    pub successes_in_time: u64,
     /// From the start to the end of the duration that was asked for, or to the last response of a number of requests.
     pub duration: Duration,
-    /// Whole responses within `duration`, a second.
+    /// From the start until nothing was under way any more, or was given up.
+    pub took: Duration,
+    /// Whole responses within `duration`, a second, whatever their status.
     pub rate_per_s: f64,
-    /// Requests sent again on a fresh connection, because the server had closed the kept-alive one.
+    /// Successes within `duration`, a second.
+    pub successes_per_s: f64,
+    /// Bytes within `duration`, a second.
+    pub bytes_per_s: f64,
+    /// Kept-alive connections that the server closed under requests, which went out again over another.
     pub reconnects: u64,
+    /// Requests that were sent again: of such connections, and those that a server of HTTP/2 refused unseen.
+    pub resent: u64,
     /// Arrivals that waited in the generator for a connection.
     pub queued: u64,
-    /// From the intended time to the last byte of the response.
+    /// From the intended time to the last byte of the response, of successes.
     pub latency: Histogram<u64>,
-    /// From just before the request was written (for the first on a connection: from the connect call) to the last byte.
+    /// The same of the responses whose status is not expected.
+    pub unexpected_latency: Histogram<u64>,
+    /// From the intended time until the request failed, of those that did.
+    pub failure_time: Histogram<u64>,
+    /// From just before the request was written (for the first on a connection: from the connect call) to the last byte,
+    /// of successes.
     pub latency_uncorrected: Histogram<u64>,
-    /// From just before the request was written to the first byte of its response.
+    /// From just before the request was written to the first byte of its response, of successes.
     pub first_byte: Histogram<u64>,
     /// From the connect call until the connection could carry a request, the TLS handshake included.
     pub connect: Histogram<u64>,
@@ -97,6 +127,10 @@ const BUSY_SHARE: f64 = 0.9;
 const CONTENDED_SHARE: f64 = 0.05;
 /// The share of late arrivals that bends the figures.
 const LATE_SHARE: f64 = 0.01;
+/// Fewer late arrivals are accidents, whatever their share.
+const LATE_MIN: u64 = 5;
+/// The part of the latencies that lateness may be before it bends them.
+const LATE_PART: f64 = 0.1;
 /// A clock that takes longer is no longer read by the CPU alone.
 const SLOW_CLOCK_NS: f64 = 200.0;
 
@@ -117,17 +151,20 @@ impl LoadReport {
         let busiest = health.iter().max_by(|one, other| one.demand().total_cmp(&other.demand()));
         let (cpu_share, runnable_share) =
             busiest.map_or((0.0, 0.0), |health| (health.cpu_share, health.runnable_share));
-        let late_share = tally.late as f64 / tally.schedule_lag.len().max(1) as f64;
+        let is_late = is_late(&tally);
         let generator = Generator {
             cpu_share,
             runnable_share,
             late: tally.late,
-            bottleneck: cpu_share + runnable_share > BUSY_SHARE || late_share > LATE_SHARE,
+            bottleneck: cpu_share + runnable_share > BUSY_SHARE || is_late,
             io: if tally.through_ring { Io::Uring } else { Io::Epoll },
         };
         let streams_allowed = tally.streams_allowed;
         let mut report = Self {
-            requests: tally.requests,
+            requests: tally.requests(),
+            successes: tally.successes,
+            unexpected: tally.unexpected,
+            expected: options.expected.clone(),
             dropped: tally.dropped,
             abandoned: tally.abandoned,
             stopped: tally.stopped(),
@@ -138,11 +175,20 @@ impl LoadReport {
                 .collect(),
             status: (0..).zip(tally.status.iter().copied()).filter(|(_, count)| *count > 0).collect(),
             bytes: tally.bytes,
+            bytes_in_time: tally.bytes_in_time,
+            requests_in_time: tally.requests_in_time(),
+            successes_in_time: tally.successes_in_time,
             duration,
-            rate_per_s: tally.requests_in_time as f64 / duration.as_secs_f64(),
+            took: Duration::from_nanos(tally.over_ns.saturating_sub(start_ns)).max(duration),
+            rate_per_s: tally.requests_in_time() as f64 / duration.as_secs_f64(),
+            successes_per_s: tally.successes_in_time as f64 / duration.as_secs_f64(),
+            bytes_per_s: tally.bytes_in_time as f64 / duration.as_secs_f64(),
             reconnects: tally.reconnects,
+            resent: tally.resent,
             queued: tally.queued,
             latency: tally.latency,
+            unexpected_latency: tally.unexpected_latency,
+            failure_time: tally.failure_time,
             latency_uncorrected: tally.uncorrected,
             first_byte: tally.first_byte,
             connect: tally.connect,
@@ -159,8 +205,22 @@ impl LoadReport {
             mix: options.asks.mix.as_ref().map(|mix| tally.mix.report(mix)),
             fairness: tally.clients.fairness(),
         };
-        report.warnings = report.judge(options, health, streams_allowed);
+        report.warnings = report.judge(options, health, streams_allowed, is_late);
         report
+    }
+
+    /// The requests whose end is known to be none of a user's: answered, failed, dropped, or cut by the run's own end. What
+    /// the user cut by ending the run, and what its users stopped, might still have succeeded.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.requests + self.failures() + self.dropped + if self.interrupted { 0 } else { self.abandoned }
+    }
+
+    /// The share of successes of [`LoadReport::ended`], 0 to 1; `None` where there was none of any kind.
+    #[must_use]
+    pub fn success_rate(&self) -> Option<f64> {
+        let all = self.ended();
+        (all > 0).then(|| self.successes as f64 / all as f64)
     }
 
     /// All failed requests.
@@ -169,8 +229,51 @@ impl LoadReport {
         self.errors.iter().map(|(_, count)| count).sum()
     }
 
-    fn judge(&self, options: &Options, health: &[Health], streams_allowed: u32) -> Vec<String> {
+    /// What the statuses say against taking the latencies for those of the whole run.
+    fn failing(&self) -> Option<String> {
+        if self.successes == 0 {
+            return Some("no request succeeded: there are no latencies of successes".to_owned());
+        }
+        let others = self.status.iter().filter(|(code, _)| !self.expected.contains(*code));
+        let others: Vec<_> = others.map(|(code, count)| format!("{code}: {count}")).collect();
+        (self.unexpected > 0).then(|| {
+            format!(
+                "{} of {} responses had a status other than {} ({}): the latencies are those of the others",
+                self.unexpected,
+                self.requests,
+                self.expected,
+                others.join(", ")
+            )
+        })
+    }
+
+    /// What was cut of the requests.
+    fn cut(&self, options: &Options) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.dropped > 0 {
+            warnings.push(format!(
+                "{} arrivals found the generator's queue full and were dropped: the percentiles lack them",
+                self.dropped
+            ));
+        }
+        if self.abandoned > 0 {
+            let when = match options.stop {
+                StopRule::Duration(_) if !self.interrupted => {
+                    format!("within {:?} after the run's time", options.timeout)
+                }
+                _ => "when the run ended".to_owned(),
+            };
+            warnings.push(format!(
+                "{} requests were not over {when} and were cut: the percentiles lack them",
+                self.abandoned
+            ));
+        }
+        warnings
+    }
+
+    fn judge(&self, options: &Options, health: &[Health], streams_allowed: u32, is_late: bool) -> Vec<String> {
         let mut warnings = options.asks.notes.clone();
+        warnings.extend(self.failing());
         let generator = self.generator;
         let percent = |share: f64| share * 100.0;
         if generator.cpu_share + generator.runnable_share > BUSY_SHARE {
@@ -187,26 +290,16 @@ impl LoadReport {
             ));
         }
         let begun = self.requests + self.failures();
-        if generator.late as f64 > LATE_SHARE * self.schedule_lag.len().max(1) as f64 {
+        if is_late {
             warnings.push(format!(
-                "the generator was the bottleneck: it took {} arrivals up over 1 ms after their time, the last of each \
-                 hundred {:.1} ms; its lateness is in the latencies",
+                "the generator was the bottleneck: it took {} of {} arrivals up over 1 ms after their time, the last of \
+                 each hundred {:.1} ms; its lateness is in the latencies",
                 generator.late,
+                self.schedule_lag.len(),
                 self.schedule_lag.value_at_quantile(0.99) as f64 / 1e6
             ));
         }
-        if self.dropped > 0 {
-            warnings.push(format!(
-                "{} arrivals found the generator's queue full and were dropped: the percentiles lack them",
-                self.dropped
-            ));
-        }
-        if self.abandoned > 0 {
-            warnings.push(format!(
-                "{} requests were not over when the run ended: the percentiles lack them",
-                self.abandoned
-            ));
-        }
+        warnings.extend(self.cut(options));
         if self.queued > 0 && self.queued * 100 > begun {
             warnings.push(format!(
                 "{} arrivals ({:.0} %) waited in the generator because all {} connections were busy; users would have \
@@ -252,9 +345,49 @@ impl LoadReport {
     }
 }
 
+/// Whether the generator took arrivals up so late that this bends the figures: not a few of them, and late by a part of
+/// what the requests took.
+fn is_late(tally: &Tally) -> bool {
+    let answered = if tally.latency.is_empty() { &tally.unexpected_latency } else { &tally.latency };
+    let limit_ns = LATE_PART * answered.value_at_quantile(0.99) as f64;
+    tally.late >= LATE_MIN
+        && tally.late as f64 > LATE_SHARE * tally.schedule_lag.len() as f64
+        && tally.schedule_lag.value_at_quantile(0.99) as f64 > limit_ns
+}
+
 impl Health {
     /// The share of time that the thread ran or wanted to.
     fn demand(&self) -> f64 {
         self.cpu_share + self.runnable_share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of so many arrivals, some of them late by so much, whose latencies are all the same.
+    fn tally(arrivals: u64, late: u64, late_ns: u64, latency_ns: u64) -> Tally {
+        let mut tally = Tally::new(Statuses::default());
+        for number in 0..arrivals {
+            let lag_ns = if number < late { late_ns } else { 30_000 };
+            tally.taken_up(1_000, 1_000 + lag_ns);
+            tally.latency.saturating_record(latency_ns + lag_ns);
+        }
+        tally
+    }
+
+    #[test]
+    fn one_late_arrival_is_no_bottleneck() {
+        const MS: u64 = 1_000_000;
+        // 1 of 20 is 5 %, and an accident.
+        assert!(!is_late(&tally(20, 1, 30 * MS, MS)));
+        // 6 of 100, each 2 ms late, bend latencies of 1 ms, and are nothing beside 200 ms.
+        assert!(is_late(&tally(100, 6, 2 * MS, MS)));
+        assert!(!is_late(&tally(100, 6, 2 * MS, 200 * MS)));
+        // Under 1 % no percentile that is shown but the last ones has them.
+        assert!(!is_late(&tally(10_000, 90, 30 * MS, MS)));
+        assert!(is_late(&tally(10_000, 200, 30 * MS, MS)));
+        assert!(!is_late(&Tally::new(Statuses::default())));
     }
 }

@@ -54,7 +54,7 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
             .collect()
     });
     let series = locked(&control.series).clone();
-    let mut whole = Tally { latency: series.whole().clone(), ..Tally::new() };
+    let mut whole = Tally { latency: series.whole().clone(), ..Tally::new(options.expected.clone()) };
     let mut health = Vec::new();
     let mut stopped_ns = 0;
     for result in results {
@@ -66,7 +66,8 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     let (interrupted, end_ns) = match options.stop {
         StopRule::Duration(time) => {
             let planned = start_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-            (control.is_stopped() && stopped_ns < planned, stopped_ns.min(planned))
+            let cut = stopped_ns < planned || whole.abandoned > 0;
+            (control.is_stopped() && cut, stopped_ns.min(planned))
         }
         StopRule::Requests(_) => (control.is_stopped(), stopped_ns.min(monotonic_ns())),
     };

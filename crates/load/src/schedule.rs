@@ -81,6 +81,6 @@ impl Schedule {
 pub enum StopRule {
     /// After so many requests, failed ones included.
     Requests(u64),
-    /// After this time; what is under way then is still waited for.
+    /// After this time; what is under way then is still waited for, one timeout at most.
     Duration(Duration),
 }

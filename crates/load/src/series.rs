@@ -44,6 +44,8 @@ impl Sampling {
 pub struct Counts {
     /// Whole responses, whatever their status.
     pub requests: u64,
+    /// Those of them whose status is not expected.
+    pub unexpected: u64,
     /// Failed requests by [`Outcome`]'s number.
     pub errors: [u64; Outcome::ALL.len()],
     /// Bytes received: heads and bodies, decrypted.
@@ -57,6 +59,19 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Whole responses whose status is expected.
+    #[must_use]
+    pub fn successes(&self) -> u64 {
+        self.requests - self.unexpected
+    }
+
+    /// The share of the requests that succeeded, 0 to 1, of all that were answered, failed or dropped; `None` without any.
+    #[must_use]
+    pub fn success_rate(&self) -> Option<f64> {
+        let all = self.requests + self.failures() + self.dropped;
+        (all > 0).then(|| self.successes() as f64 / all as f64)
+    }
+
     /// All failed requests.
     #[must_use]
     pub fn failures(&self) -> u64 {
@@ -73,6 +88,7 @@ impl Counts {
     pub(crate) fn with(&self, other: &Self, each: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             requests: each(self.requests, other.requests),
+            unexpected: each(self.unexpected, other.unexpected),
             errors: std::array::from_fn(|code| each(self.errors[code], other.errors[code])),
             bytes: each(self.bytes, other.bytes),
             dropped: each(self.dropped, other.dropped),
@@ -109,7 +125,7 @@ impl Strain {
 pub struct Point {
     /// What was counted.
     pub counts: Counts,
-    /// The latencies of its successful requests, from the intended time, in nanoseconds.
+    /// The latencies of its successes, from the intended time, in nanoseconds.
     pub latency: Packed,
     /// The same in figures; `None` where there was none.
     pub summary: Option<Summary>,
@@ -216,7 +232,7 @@ impl Series {
         self.points.iter().fold(Counts::default(), |sum, point| sum.and(&point.counts))
     }
 
-    /// The latencies of the whole run so far.
+    /// The latencies of successes in the whole run so far.
     #[must_use]
     pub fn whole(&self) -> &Histogram {
         &self.whole

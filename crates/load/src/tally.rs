@@ -6,6 +6,7 @@ use crate::options::Published;
 use crate::reach::reasons::Reasons;
 use crate::series::Counts;
 use crate::sessions::SessionTally;
+use crate::statuses::{STATUS_CODES, Statuses};
 use crate::workload::MixTally;
 use hdrhistogram::Histogram;
 use weir_wire::client::Outcome;
@@ -14,8 +15,6 @@ use weir_wire::client::Outcome;
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// An arrival that is taken up later than this after its time is a late one.
 const LATE_NS: u64 = 1_000_000;
-/// Status codes have three digits.
-const STATUS_CODES: usize = 1000;
 
 /// A histogram from 1 ns to an hour with three significant digits.
 pub(crate) fn histogram() -> Histogram<u64> {
@@ -26,24 +25,38 @@ pub(crate) fn histogram() -> Histogram<u64> {
 /// Counts and histograms of a loop; loops' tallies add up.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// Whole responses, and those of them that came before the run's end.
-    pub(crate) requests: u64,
-    pub(crate) requests_in_time: u64,
+    /// Which statuses count as success.
+    pub(crate) expected: Statuses,
+    /// Whole responses with a status that is expected, and with another.
+    pub(crate) successes: u64,
+    pub(crate) unexpected: u64,
+    /// Those of them that came before the run's end.
+    pub(crate) successes_in_time: u64,
+    pub(crate) unexpected_in_time: u64,
     pub(crate) errors: [u64; Outcome::ALL.len()],
     pub(crate) status: Box<[u64; STATUS_CODES]>,
     pub(crate) bytes: u64,
+    pub(crate) bytes_in_time: u64,
     pub(crate) dropped: u64,
+    /// Connections whose requests went to another one, and those requests.
     pub(crate) reconnects: u64,
+    pub(crate) resent: u64,
     pub(crate) late: u64,
     /// Arrivals that had to wait for a connection.
     pub(crate) queued: u64,
     pub(crate) abandoned: u64,
     pub(crate) events_lost: u64,
     pub(crate) last_done_ns: u64,
-    /// Of the interval that is under way: those before were handed out.
+    /// When the loop ended.
+    pub(crate) over_ns: u64,
+    /// Of successes; of the interval that is under way: those before were handed out.
     pub(crate) latency: Histogram<u64>,
+    /// Of successes, as the first byte's.
     pub(crate) uncorrected: Histogram<u64>,
     pub(crate) first_byte: Histogram<u64>,
+    /// Latencies of responses with another status, and times until requests failed.
+    pub(crate) unexpected_latency: Histogram<u64>,
+    pub(crate) failure_time: Histogram<u64>,
     pub(crate) connect: Histogram<u64>,
     /// How long after its time each arrival was taken up: sent, or queued where no connection was free.
     pub(crate) schedule_lag: Histogram<u64>,
@@ -69,7 +82,7 @@ pub struct Handshakes {
     pub resumed: u64,
 }
 
-/// The durations of a successful exchange, in nanoseconds.
+/// The durations of an exchange whose response is whole, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Durations {
     pub(crate) latency_ns: u64,
@@ -78,23 +91,31 @@ pub(crate) struct Durations {
 }
 
 impl Tally {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(expected: Statuses) -> Self {
         Self {
-            requests: 0,
-            requests_in_time: 0,
+            expected,
+            successes: 0,
+            unexpected: 0,
+            successes_in_time: 0,
+            unexpected_in_time: 0,
             errors: [0; Outcome::ALL.len()],
             status: Box::new([0; STATUS_CODES]),
             bytes: 0,
+            bytes_in_time: 0,
             dropped: 0,
             reconnects: 0,
+            resent: 0,
             late: 0,
             queued: 0,
             abandoned: 0,
             events_lost: 0,
             last_done_ns: 0,
+            over_ns: 0,
             latency: histogram(),
             uncorrected: histogram(),
             first_byte: histogram(),
+            unexpected_latency: histogram(),
+            failure_time: histogram(),
             connect: histogram(),
             schedule_lag: histogram(),
             calls: Calls::default(),
@@ -110,15 +131,53 @@ impl Tally {
 
     /// A whole response came.
     #[inline]
-    pub(crate) fn success(&mut self, status: u16, in_time: bool, durations: Durations) {
-        self.requests += 1;
-        self.requests_in_time += u64::from(in_time);
+    pub(crate) fn answered(&mut self, status: u16, in_time: bool, durations: Durations) {
         if let Some(count) = self.status.get_mut(usize::from(status)) {
             *count += 1;
         }
+        if !self.expected.contains(status) {
+            return self.answered_otherwise(in_time, durations.latency_ns);
+        }
+        self.successes += 1;
+        self.successes_in_time += u64::from(in_time);
         self.latency.saturating_record(durations.latency_ns);
         self.uncorrected.saturating_record(durations.uncorrected_ns);
         self.first_byte.saturating_record(durations.first_byte_ns);
+    }
+
+    /// A whole response came, with a status that is not expected.
+    #[inline(never)]
+    fn answered_otherwise(&mut self, in_time: bool, latency_ns: u64) {
+        self.unexpected += 1;
+        self.unexpected_in_time += u64::from(in_time);
+        self.unexpected_latency.saturating_record(latency_ns);
+    }
+
+    /// So many requests failed, or their users clicked stop, so long after the time that was intended for them.
+    pub(crate) fn failed(&mut self, outcome: Outcome, count: u64, after_ns: u64) {
+        self.errors[outcome as usize] += count;
+        if outcome.is_error() {
+            self.failure_time.saturating_record_n(after_ns, count);
+        }
+    }
+
+    /// Bytes were received.
+    #[inline]
+    pub(crate) fn received(&mut self, bytes: u64, in_time: bool) {
+        self.bytes += bytes;
+        if in_time {
+            self.bytes_in_time += bytes;
+        }
+    }
+
+    /// Whole responses, whatever their status.
+    pub(crate) fn requests(&self) -> u64 {
+        self.successes + self.unexpected
+    }
+
+    /// Those of them that came before the run's end.
+    pub(crate) fn requests_in_time(&self) -> u64 {
+        self.successes_in_time + self.unexpected_in_time
     }
 
     /// An arrival was taken up.
@@ -141,13 +200,14 @@ impl Tally {
 
     /// What is shown while the run goes on, with the connections that are open.
     pub(crate) fn published(&self, live: u32) -> Published {
-        [self.requests, self.failures(), self.dropped, u64::from(live)]
+        [self.requests(), self.failures(), self.dropped, u64::from(live), self.unexpected]
     }
 
     /// Everything so far that is told over time.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
-            requests: self.requests,
+            requests: self.requests(),
+            unexpected: self.unexpected,
             errors: self.errors,
             bytes: self.bytes,
             dropped: self.dropped,
@@ -158,8 +218,10 @@ impl Tally {
 
     /// Adds another loop's tally.
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.requests_in_time += other.requests_in_time;
+        self.successes += other.successes;
+        self.unexpected += other.unexpected;
+        self.successes_in_time += other.successes_in_time;
+        self.unexpected_in_time += other.unexpected_in_time;
         for (count, more) in self.errors.iter_mut().zip(other.errors) {
             *count += more;
         }
@@ -167,13 +229,16 @@ impl Tally {
             *count += more;
         }
         self.bytes += other.bytes;
+        self.bytes_in_time += other.bytes_in_time;
         self.dropped += other.dropped;
         self.reconnects += other.reconnects;
+        self.resent += other.resent;
         self.late += other.late;
         self.queued += other.queued;
         self.abandoned += other.abandoned;
         self.events_lost += other.events_lost;
         self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
+        self.over_ns = self.over_ns.max(other.over_ns);
         self.calls.add(other.calls);
         self.streams_allowed = self.streams_allowed.min(other.streams_allowed);
         self.through_ring |= other.through_ring;
@@ -189,6 +254,8 @@ impl Tally {
             (&mut self.latency, &other.latency),
             (&mut self.uncorrected, &other.uncorrected),
             (&mut self.first_byte, &other.first_byte),
+            (&mut self.unexpected_latency, &other.unexpected_latency),
+            (&mut self.failure_time, &other.failure_time),
             (&mut self.connect, &other.connect),
             (&mut self.schedule_lag, &other.schedule_lag),
         ] {

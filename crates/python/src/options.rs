@@ -47,6 +47,8 @@ pub(crate) struct Wanted {
     #[pyo3(default)]
     timeout: Option<f64>,
     #[pyo3(default)]
+    ok: Option<String>,
+    #[pyo3(default)]
     queue: Option<usize>,
     #[pyo3(default)]
     cpu: Option<usize>,
@@ -142,6 +144,9 @@ impl Wanted {
         }
         options.asks.cookies.clone_from(&self.cookies);
         options.asks.cookie_jar = self.cookie_jar;
+        if let Some(text) = &self.ok {
+            options.expected = text.parse().map_err(|error| wrong(format!("ok: {error}")))?;
+        }
         self.amounts(&mut options)?;
         self.way(&mut options)?;
         options.slow = self.slow()?;

@@ -26,19 +26,28 @@ pub(crate) fn as_dict<'py>(py: Python<'py>, report: &LoadReport) -> PyResult<Bou
     let reasons: Vec<_> =
         report.reasons.iter().map(|reason| (reason.outcome.name(), reason.words.clone(), reason.count)).collect();
     dict.set_item("requests", report.requests)?;
+    dict.set_item("successes", report.successes)?;
+    dict.set_item("unexpected", report.unexpected)?;
+    dict.set_item("success_rate", report.success_rate())?;
     dict.set_item("failures", report.failures())?;
     dict.set_item("errors", errors)?;
     dict.set_item("stopped", report.stopped)?;
     dict.set_item("status", status)?;
     dict.set_item("bytes", report.bytes)?;
+    dict.set_item("bytes_per_s", report.bytes_per_s)?;
     dict.set_item("duration_s", report.duration.as_secs_f64())?;
+    dict.set_item("took_s", report.took.as_secs_f64())?;
     dict.set_item("rate_per_s", report.rate_per_s)?;
+    dict.set_item("successes_per_s", report.successes_per_s)?;
     dict.set_item("dropped", report.dropped)?;
     dict.set_item("queued", report.queued)?;
     dict.set_item("abandoned", report.abandoned)?;
     dict.set_item("reconnects", report.reconnects)?;
+    dict.set_item("resent", report.resent)?;
     dict.set_item("latency", Py::new(py, Times::new(report.latency.clone()))?)?;
     dict.set_item("total", Py::new(py, Times::new(report.latency_uncorrected.clone()))?)?;
+    dict.set_item("latency_unexpected", Py::new(py, Times::new(report.unexpected_latency.clone()))?)?;
+    dict.set_item("latency_failed", Py::new(py, Times::new(report.failure_time.clone()))?)?;
     dict.set_item("first_byte", Py::new(py, Times::new(report.first_byte.clone()))?)?;
     dict.set_item("connect", Py::new(py, Times::new(report.connect.clone()))?)?;
     dict.set_item("generator", generator)?;
@@ -49,6 +58,7 @@ pub(crate) fn as_dict<'py>(py: Python<'py>, report: &LoadReport) -> PyResult<Bou
     if let Some(sessions) = &report.sessions {
         let own = PyDict::new(py);
         own.set_item("completed", sessions.completed)?;
+        own.set_item("unexpected", sessions.unexpected)?;
         own.set_item("failed", sessions.failed)?;
         own.set_item("stopped", sessions.stopped)?;
         own.set_item("unfinished", sessions.unfinished)?;
@@ -72,6 +82,9 @@ fn series<'py>(py: Python<'py>, series: &Series) -> PyResult<Vec<Bound<'py, PyDi
         dict.set_item("length_s", length_s)?;
         dict.set_item("requests", point.counts.requests)?;
         dict.set_item("rate_per_s", point.counts.requests as f64 / length_s)?;
+        dict.set_item("successes", point.counts.successes())?;
+        dict.set_item("unexpected", point.counts.unexpected)?;
+        dict.set_item("success_rate", point.counts.success_rate())?;
         dict.set_item("errors", errors)?;
         dict.set_item("bytes", point.counts.bytes)?;
         dict.set_item("connections", point.connections)?;

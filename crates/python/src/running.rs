@@ -132,10 +132,10 @@ impl Running {
         self.asked.clone()
     }
 
-    /// Whole responses, failed requests, dropped arrivals and open connections so far.
-    fn progress(&self) -> (u64, u64, u64, u64) {
+    /// Whole responses, failed requests, dropped arrivals, open connections and responses with an unexpected status so far.
+    fn progress(&self) -> (u64, u64, u64, u64, u64) {
         let control = &self.shared.control;
-        (control.requests(), control.errors(), control.dropped(), control.connections())
+        (control.requests(), control.errors(), control.dropped(), control.connections(), control.unexpected())
     }
 
     /// The report of a run that is over.

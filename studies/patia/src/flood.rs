@@ -56,16 +56,17 @@ impl Run {
             .iter()
             .filter_map(|pair| Some((pair[0].as_f64()?, pair[1].as_f64()?)))
             .collect();
-        // Answers that are no 200 are refusals, which are quick: they count among those within the objective, so they
-        // are taken off there.
-        let within = share_within(&curve, OBJECTIVE_NS) * answered;
+        // The curve is that of successes; older reports, which do not count them, have it of all answers. Answers that
+        // are no 200 are then refusals, which are quick: they are taken off those within the objective.
+        let told = load["successes"].as_f64().unwrap_or(answered);
+        let within = share_within(&curve, OBJECTIVE_NS) * told;
         let points = load["series"]["points"].as_array().context("no series")?.iter().map(Point::of).collect();
-        let missing = 100.0 * (1.0 - answered / arrivals);
+        let missing = 100.0 * (1.0 - told / arrivals);
         Ok(Self {
             points,
             arrivals,
             answered,
-            useful: (within - (answered - good)).clamp(0.0, good),
+            useful: (within - (told - good)).clamp(0.0, good),
             p99_ns: (missing < 1.0).then(|| at(&curve, 99.0 + missing)),
             p50_ns: number("/latency_ns/p50")?,
             // The sum of nothing is less than nothing as it is shown.

@@ -3,14 +3,14 @@
 use super::live::{Watch, watched};
 use super::outputs::{OutputArgs, write_whole};
 use super::screen::Colours;
-use super::{LoadArgs, Usage, find_max_words as words};
+use super::{JudgeArgs, LoadArgs, Usage, find_max_words as words, judge};
 use crate::progress::Line;
 use crate::stop::Stop;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use weir_load::{Histogram, LoadReport, Options, Schedule, StopRule};
+use weir_load::{Counts, Histogram, LoadReport, Options, Schedule, Statuses, StopRule};
 use weir_measure::capacity::{Highest, Search, Trial, knee};
 use weir_measure::objective::Objective;
 use weir_measure::summary::Summary;
@@ -49,9 +49,6 @@ pub(crate) struct FindMaxArgs {
         help_heading = "Load"
     )]
     find_max: bool,
-    /// The objective: 'p99<50ms', 'errors<1%'; errors and dropped arrivals miss every objective [default: p99<50ms]
-    #[arg(long, requires = "find_max", value_name = "OBJECTIVE", help_heading = "Load")]
-    slo: Option<Objective>,
     /// The rate that the search begins at, arrivals a second [default: 10, or 20 in a trial]
     #[arg(long, requires = "find_max", value_name = "R", help_heading = "Load")]
     from_rate: Option<f64>,
@@ -112,9 +109,35 @@ struct AtRate {
     latency: Histogram,
     requests: u64,
     bad: u64,
+    /// What was counted in those parts of the trials that count, of successes and others.
+    counts: Counts,
+    /// Whole trials: responses by status, failed requests by kind.
+    status: BTreeMap<u16, u64>,
+    errors: BTreeMap<&'static str, u64>,
     achieved_per_s: f64,
+    successes_per_s: f64,
     trials: u32,
     limited: u32,
+}
+
+impl AtRate {
+    /// What is told of it.
+    fn loaded(&self, rate_per_s: f64) -> LoadedRate {
+        let (summary, trials) = (Summary::of(&self.latency), f64::from(self.trials.max(1)));
+        LoadedRate {
+            rate_per_s,
+            achieved_per_s: self.achieved_per_s / trials,
+            successes_per_s: self.successes_per_s / trials,
+            successes: self.counts.successes(),
+            requests: self.requests,
+            status: self.status.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
+            errors: self.errors.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect(),
+            p50_ns: summary.map_or(0, |summary| summary.p50),
+            p99_ns: summary.map_or(0, |summary| summary.p99),
+            bad_share: self.bad as f64 / self.requests.max(1) as f64,
+            trials: self.trials,
+        }
+    }
 }
 
 /// What a search found.
@@ -124,6 +147,8 @@ pub(super) struct Found {
     pub(super) objective: Objective,
     /// The objective as it was given.
     pub(super) slo: String,
+    /// Which statuses are a success.
+    pub(super) expected: Statuses,
     pub(super) highest: Highest,
     pub(super) knee_per_s: Option<f64>,
     pub(super) rates: Vec<LoadedRate>,
@@ -172,13 +197,14 @@ impl Found {
 /// Runs a search and reports it.
 pub(super) fn run(
     args: &FindMaxArgs,
+    judge: &JudgeArgs,
     load: &LoadArgs,
     url: Option<&str>,
     outputs: &OutputArgs,
     json: bool,
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
-    let objective = args.slo.unwrap_or(Objective::Latency { share: 0.99, limit_ns: 50_000_000 });
+    let objective = judge.objective().unwrap_or(Objective::Latency { share: 0.99, limit_ns: 50_000_000 });
     let prepared = load.options(url).and_then(|options| {
         outputs.check()?;
         if options.pipeline > 1 {
@@ -206,7 +232,7 @@ pub(super) fn run(
         );
     }
     let stop = Stop::on_signals()?;
-    let found = search(args, load, url, &first, objective, times, &stop, quiet)?;
+    let found = search(args, judge, load, url, &first, objective, times, &stop, quiet)?;
     outputs.write_curve(&found)?;
     if json {
         crate::output::print(&format!("{:#}\n", words::json(&found)))?;
@@ -222,6 +248,7 @@ pub(super) fn run(
 #[expect(clippy::too_many_arguments, reason = "a search and its circumstances, once")]
 fn search(
     args: &FindMaxArgs,
+    judge: &JudgeArgs,
     load: &LoadArgs,
     given_url: Option<&str>,
     first: &Options,
@@ -257,6 +284,7 @@ fn search(
         if !load.given().iter().any(|option| option == "--connections") {
             options.connections = CONNECTIONS.max(options.threads);
         }
+        judge.apply(&mut options);
         connections = options.connections;
         let seed = seed.wrapping_add(1 + number as u64 + u64::from(again));
         options.schedule = Schedule::Poisson { rate_per_s, seed };
@@ -282,7 +310,8 @@ fn search(
         search.tried(trial);
     }
     drop(line);
-    Ok(found(&search, &rates, url, objective, times, begin.elapsed(), ended, connections, again))
+    let expected = judge.expected();
+    Ok(found(&search, &rates, url, objective, expected, times, begin.elapsed(), ended, connections, again))
 }
 
 /// How many requests of a trial count, and how many of them missed the objective.
@@ -290,16 +319,9 @@ fn judged(report: &LoadReport, rate_per_s: f64, objective: Objective) -> Trial {
     // What was never answered has no place in time; at the end it is too late for any objective.
     let mut trial = Trial { rate_per_s, requests: report.abandoned, bad: report.abandoned };
     for point in report.series.points().iter().skip(1) {
-        let failed = point.counts.failures() + point.counts.dropped;
-        let slow = match objective {
-            Objective::Latency { limit_ns, .. } => {
-                let latency = point.latency.histogram();
-                latency.len() - latency.count_between(0, limit_ns).min(latency.len())
-            }
-            Objective::Errors { .. } => 0,
-        };
-        trial.requests += point.counts.requests + failed;
-        trial.bad += slow + failed;
+        let judged = judge::of_point(point, objective);
+        trial.requests += judged.requests;
+        trial.bad += judged.bad;
     }
     trial
 }
@@ -322,16 +344,28 @@ fn note(rates: &mut BTreeMap<u64, AtRate>, report: &LoadReport, trial: &Trial, i
         latency: Histogram::new_from(&report.latency),
         requests: 0,
         bad: 0,
+        counts: Counts::default(),
+        status: BTreeMap::new(),
+        errors: BTreeMap::new(),
         achieved_per_s: 0.0,
+        successes_per_s: 0.0,
         trials: 0,
         limited: 0,
     });
     for point in report.series.points().iter().skip(1) {
         point.latency.add_to(&mut at.latency);
+        at.counts = at.counts.and(&point.counts);
+    }
+    for (code, count) in &report.status {
+        *at.status.entry(*code).or_default() += count;
+    }
+    for (kind, count) in &report.errors {
+        *at.errors.entry(kind.name()).or_default() += count;
     }
     at.requests += trial.requests;
     at.bad += trial.bad;
     at.achieved_per_s += report.rate_per_s;
+    at.successes_per_s += report.successes_per_s;
     at.trials += 1;
     at.limited += u32::from(is_shaped);
 }
@@ -342,6 +376,7 @@ fn found(
     rates: &BTreeMap<u64, AtRate>,
     url: String,
     objective: Objective,
+    expected: Statuses,
     times: Times,
     duration: Duration,
     ended: Option<&'static str>,
@@ -349,20 +384,7 @@ fn found(
     again: u32,
 ) -> Found {
     let highest = search.answer();
-    let curve: Vec<LoadedRate> = rates
-        .iter()
-        .map(|(bits, at)| {
-            let summary = Summary::of(&at.latency);
-            LoadedRate {
-                rate_per_s: f64::from_bits(*bits),
-                achieved_per_s: at.achieved_per_s / f64::from(at.trials.max(1)),
-                p50_ns: summary.map_or(0, |summary| summary.p50),
-                p99_ns: summary.map_or(0, |summary| summary.p99),
-                bad_share: at.bad as f64 / at.requests.max(1) as f64,
-                trials: at.trials,
-            }
-        })
-        .collect();
+    let curve: Vec<_> = rates.iter().map(|(bits, at)| at.loaded(f64::from_bits(*bits))).collect();
     let points: Vec<_> =
         curve.iter().filter(|rate| rate.p99_ns > 0).map(|rate| (rate.rate_per_s, rate.p99_ns as f64)).collect();
     let knee_per_s = knee(&points);
@@ -410,6 +432,7 @@ fn found(
         url,
         objective,
         slo: words::objective(objective),
+        expected,
         highest,
         knee_per_s,
         rates: curve,

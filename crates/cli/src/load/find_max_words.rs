@@ -7,15 +7,10 @@ use crate::units::nanoseconds;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use weir_measure::objective::Objective;
-use weir_report::{Loaded, count as grouped};
+use weir_report::{Loaded, LoadedRate, count as grouped};
 
 /// An objective in its own syntax.
 pub(super) fn objective(objective: Objective) -> String {
-    // Shares come from decimals; digits beyond the sixth are of the conversion.
-    let decimal = |number: f64| {
-        let text = format!("{number:.6}");
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    };
     match objective {
         Objective::Latency { share, limit_ns } => {
             let limit = match limit_ns {
@@ -27,6 +22,13 @@ pub(super) fn objective(objective: Objective) -> String {
         }
         Objective::Errors { share } => format!("errors<{}%", decimal(share * 100.0)),
     }
+}
+
+/// A number without the zeros behind it.
+pub(super) fn decimal(number: f64) -> String {
+    // Shares come from decimals; digits beyond the sixth are of the conversion.
+    let text = format!("{number:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A rate with as many digits as tell something.
@@ -86,23 +88,33 @@ fn write_rest(text: &mut String, found: &Found, colours: Colours) -> std::fmt::R
     if !found.rates.is_empty() {
         writeln!(
             text,
-            "\n  {:>12}{:>12}{:>11}{:>11}{:>10}{:>8}",
-            "wanted", "answered", "p50", "p99", "missed", "trials"
+            "\n  {:>12}{:>12}{:>10}{:>11}{:>11}{:>10}{:>8}",
+            "wanted", "answered", "success", "p50", "p99", "missed", "trials"
         )?;
     }
     for at in &found.rates {
+        let time = |ns: u64| if ns == 0 { "-".to_owned() } else { nanoseconds(ns as f64) };
         let line = format!(
-            "  {:>12}{:>12}{:>11}{:>11}{:>8.2} %{:>8}",
+            "  {:>12}{:>12}{:>8.2} %{:>11}{:>11}{:>8.2} %{:>8}{}",
             rate(at.rate_per_s),
             rate(at.achieved_per_s),
-            nanoseconds(at.p50_ns as f64),
-            nanoseconds(at.p99_ns as f64),
+            at.success_rate() * 100.0,
+            time(at.p50_ns),
+            time(at.p99_ns),
             at.bad_share * 100.0,
-            at.trials
+            at.trials,
+            others(at)
         );
         writeln!(text, "{}", if at.bad_share > found.objective.allowed() { colours.bad(&line) } else { line })?;
     }
-    let times: Vec<_> = found.rates.iter().map(|at| Some((at.p99_ns.max(1) as f64).ln())).collect();
+    if !found.rates.is_empty() {
+        writeln!(
+            text,
+            "  p50 and p99 are of successes ({}); answered are all responses; statuses are of whole trials",
+            found.expected
+        )?;
+    }
+    let times: Vec<_> = found.rates.iter().map(|at| (at.p99_ns > 0).then(|| (at.p99_ns as f64).ln())).collect();
     if times.len() > 2 {
         // By its logarithm: the largest would leave nothing of the others.
         let least = times.iter().flatten().copied().fold(f64::INFINITY, f64::min);
@@ -113,6 +125,15 @@ fn write_rest(text: &mut String, found: &Found, colours: Colours) -> std::fmt::R
         writeln!(text, "  {} {warning}", colours.doubtful("warning:"))?;
     }
     Ok(())
+}
+
+/// Statuses and errors at a rate where not all succeeded.
+fn others(at: &LoadedRate) -> String {
+    if at.successes == at.requests {
+        return String::new();
+    }
+    let items = at.status.iter().chain(&at.errors).map(|(name, count)| format!("{name}: {}", grouped(*count)));
+    format!("  {}", items.collect::<Vec<_>>().join(", "))
 }
 
 /// The report for programs.
@@ -126,6 +147,9 @@ pub(super) fn json(found: &Found) -> Value {
         Answer::Below(rate) => json!({ "is": "below", "rate_per_s": rate }),
         Answer::Unknown => json!({ "is": "unknown" }),
     };
+    let counts = |counts: &[(String, u64)]| Value::from_iter(counts.iter().cloned());
+    // Where nothing succeeded there is no time of a success.
+    let known = |ns: u64| (ns > 0).then_some(ns);
     let rates: Vec<_> = found
         .rates
         .iter()
@@ -133,8 +157,14 @@ pub(super) fn json(found: &Found) -> Value {
             json!({
                 "rate_wanted_per_s": at.rate_per_s,
                 "rate_per_s": at.achieved_per_s,
-                "p50_ns": at.p50_ns,
-                "p99_ns": at.p99_ns,
+                "successes_per_s": at.successes_per_s,
+                "requests": at.requests,
+                "successes": at.successes,
+                "success_rate": at.success_rate(),
+                "status": counts(&at.status),
+                "errors": counts(&at.errors),
+                "p50_ns": known(at.p50_ns),
+                "p99_ns": known(at.p99_ns),
                 "missed_share": at.bad_share,
                 "trials": at.trials,
             })
@@ -144,6 +174,7 @@ pub(super) fn json(found: &Found) -> Value {
         "version": crate::VERSION,
         "url": found.url,
         "objective": found.slo,
+        "ok": found.expected.to_string(),
         "highest": highest,
         "confidence": 0.95,
         "knee_per_s": found.knee_per_s,
@@ -160,16 +191,21 @@ pub(super) fn json(found: &Found) -> Value {
 
 /// The curve, a line for each rate.
 pub(super) fn csv(found: &Found) -> String {
-    let mut text = String::from("rate_wanted_per_s,rate_per_s,p50_ms,p99_ms,missed_percent,trials\n");
+    let mut text = String::from(
+        "rate_wanted_per_s,rate_per_s,p50_ms,p99_ms,missed_percent,trials,successes_per_s,success_percent\n",
+    );
+    let time_ms = |ns: u64| if ns == 0 { String::new() } else { format!("{:.6}", ns as f64 / 1e6) };
     for at in &found.rates {
         text.push_str(&format!(
-            "{:.3},{:.3},{:.6},{:.6},{:.4},{}\n",
+            "{:.3},{:.3},{},{},{:.4},{},{:.3},{:.4}\n",
             at.rate_per_s,
             at.achieved_per_s,
-            at.p50_ns as f64 / 1e6,
-            at.p99_ns as f64 / 1e6,
+            time_ms(at.p50_ns),
+            time_ms(at.p99_ns),
             at.bad_share * 100.0,
-            at.trials
+            at.trials,
+            at.successes_per_s,
+            at.success_rate() * 100.0
         ));
     }
     text
@@ -185,6 +221,7 @@ pub(super) fn page(found: &Found) -> Loaded {
         interrupted: found.ended.is_some(),
         duration_s,
         requests: found.requests,
+        successes: found.rates.iter().map(|at| at.successes).sum(),
         rate_per_s: found.requests as f64 / duration_s.max(1e-9),
         rates: found.rates.clone(),
         answer: Some(format!("{}{bend}.", sentence(found))),

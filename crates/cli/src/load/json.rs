@@ -1,6 +1,7 @@
 //! The report of a load for programs.
 
 use super::Heading;
+use super::judge::Verdict;
 use serde_json::{Map, Value, json};
 use weir_load::sessions::SessionReport;
 use weir_load::workload::MixReport;
@@ -9,9 +10,30 @@ use weir_measure::summary::Summary;
 use weir_wire::client::Outcome;
 
 /// The report for programs.
-pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
-    let errors: Map<_, _> = report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect();
-    let status: Map<_, _> = report.status.iter().map(|(code, count)| (code.to_string(), json!(count))).collect();
+pub(super) fn as_json(report: &LoadReport, heading: &Heading, verdict: Option<&Verdict>) -> Value {
+    let parts = [
+        made(report, heading),
+        counts(report, verdict),
+        rates(report),
+        times(report),
+        json!({
+            "generator": generator(report),
+            "sessions": report.sessions.as_ref().map(sessions_as_json),
+            "mix": report.mix.as_ref().map(mix),
+            "fairness": report.fairness.map(fairness),
+            "series": series(&report.series),
+            "warnings": report.warnings,
+        }),
+    ];
+    let fields = parts.into_iter().filter_map(|part| match part {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    });
+    Value::Object(fields.flatten().collect())
+}
+
+/// What was loaded, and how.
+fn made(report: &LoadReport, heading: &Heading) -> Value {
     json!({
         "version": crate::VERSION,
         "url": heading.url,
@@ -19,35 +41,70 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading) -> Value {
         "http_version": if heading.streams.is_some() { 2 } else { 1 },
         "streams": heading.streams,
         "rate_wanted_per_s": heading.rate_wanted_per_s,
+        "ok": report.expected.to_string(),
+        "interrupted": report.interrupted,
+    })
+}
+
+/// What became of the requests.
+fn counts(report: &LoadReport, verdict: Option<&Verdict>) -> Value {
+    let errors: Map<_, _> = report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), json!(count))).collect();
+    let status: Map<_, _> = report.status.iter().map(|(code, count)| (code.to_string(), json!(count))).collect();
+    json!({
+        "success_rate": report.success_rate(),
+        "successes": report.successes,
+        "unexpected": report.unexpected,
+        "objective": verdict.map(objective),
         "requests": report.requests,
         "dropped": report.dropped,
+        "abandoned": report.abandoned,
         "errors": errors,
         "stopped": report.stopped,
-        "duration_s": report.duration.as_secs_f64(),
-        "rate_per_s": report.rate_per_s,
-        "bytes": report.bytes,
         "status": status,
+        "reconnects": report.reconnects,
+        "resent": report.resent,
+        "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
+        "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
+    })
+}
+
+/// What came a second: each rate divides what came within the duration by the duration.
+fn rates(report: &LoadReport) -> Value {
+    json!({
+        "duration_s": report.duration.as_secs_f64(),
+        "took_s": report.took.as_secs_f64(),
+        "requests_in_time": report.requests_in_time,
+        "rate_per_s": report.rate_per_s,
+        "successes_in_time": report.successes_in_time,
+        "successes_per_s": report.successes_per_s,
+        "bytes": report.bytes,
+        "bytes_in_time": report.bytes_in_time,
+        "bytes_per_s": report.bytes_per_s,
+    })
+}
+
+/// Times: of successes where they are not named otherwise.
+fn times(report: &LoadReport) -> Value {
+    json!({
         "latency_ns": summary(&report.latency),
         "latency_curve_ns": curve(&report.latency),
         "latency_uncorrected_ns": summary(&report.latency_uncorrected),
+        "latency_unexpected_ns": summary(&report.unexpected_latency),
+        "latency_failed_ns": summary(&report.failure_time),
         "first_byte_ns": summary(&report.first_byte),
         "connect_ns": summary(&report.connect),
-        "reconnects": report.reconnects,
-        "generator": {
-            "cpu_share": report.generator.cpu_share,
-            "runnable_share": report.generator.runnable_share,
-            "late": report.generator.late,
-            "schedule_lag_ns": summary(&report.schedule_lag),
-            "bottleneck": report.generator.bottleneck,
-            "io": report.generator.io.name(),
-        },
-        "sessions": report.sessions.as_ref().map(sessions_as_json),
-        "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
-        "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
-        "mix": report.mix.as_ref().map(mix),
-        "fairness": report.fairness.map(fairness),
-        "series": series(&report.series),
-        "warnings": report.warnings,
+    })
+}
+
+/// How the generator itself fared.
+fn generator(report: &LoadReport) -> Value {
+    json!({
+        "cpu_share": report.generator.cpu_share,
+        "runnable_share": report.generator.runnable_share,
+        "late": report.generator.late,
+        "schedule_lag_ns": summary(&report.schedule_lag),
+        "bottleneck": report.generator.bottleneck,
+        "io": report.generator.io.name(),
     })
 }
 
@@ -61,7 +118,19 @@ pub(super) fn not_made(error: &LoadError, url: Option<&str>) -> Value {
     })
 }
 
-/// How evenly the clients were served.
+/// What an objective says of the run.
+fn objective(verdict: &Verdict) -> Value {
+    json!({
+        "objective": verdict.name(),
+        "met": verdict.is_met(),
+        "requests": verdict.judged.requests,
+        "missed": verdict.judged.bad,
+        "missed_share": verdict.judged.bad_share(),
+        "allowed_share": verdict.objective.allowed(),
+    })
+}
+
+/// How evenly the clients were served, whatever the statuses.
 fn fairness(fairness: weir_load::Fairness) -> Value {
     json!({
         "clients": fairness.clients,
@@ -78,6 +147,7 @@ fn fairness(fairness: weir_load::Fairness) -> Value {
 fn sessions_as_json(sessions: &SessionReport) -> Value {
     json!({
         "completed": sessions.completed,
+        "unexpected": sessions.unexpected,
         "failed": sessions.failed,
         "stopped": sessions.stopped,
         "unfinished": sessions.unfinished,
@@ -91,8 +161,9 @@ fn sessions_as_json(sessions: &SessionReport) -> Value {
 
 /// What came of a mix.
 fn mix(mix: &MixReport) -> Value {
-    let answers: Map<_, _> = mix.kinds.iter().map(|(kind, count)| (kind.clone(), json!(count))).collect();
-    json!({ "name": mix.name, "answers": answers, "wrong_sizes": mix.wrong_sizes,
+    let counts = |counts: &[(String, u64)]| Value::from_iter(counts.iter().cloned());
+    json!({ "name": mix.name, "answers": counts(&mix.kinds), "successes": counts(&mix.successes),
+        "wrong_sizes": mix.wrong_sizes,
         "clients": mix.clients.map(|(came, with_crowd)| json!({ "came": came, "with_crowd": with_crowd })),
     })
 }
@@ -102,7 +173,7 @@ fn reason(reason: &weir_load::reach::Reason) -> Value {
     json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
 }
 
-/// The points of a run; a point's latency is null where nothing was answered in it.
+/// The points of a run; a point's latency is that of successes, and null where there was none in it.
 fn series(series: &Series) -> Value {
     let points: Vec<_> = series
         .timed()
@@ -118,10 +189,15 @@ fn series(series: &Series) -> Value {
                 "length_s": length_s,
                 "requests": point.counts.requests,
                 "rate_per_s": point.counts.requests as f64 / length_s,
+                "successes": point.counts.successes(),
+                "successes_per_s": point.counts.successes() as f64 / length_s,
+                "success_rate": point.counts.success_rate(),
+                "unexpected": point.counts.unexpected,
                 "errors": errors,
                 "stopped": point.counts.stopped(),
                 "dropped": point.counts.dropped,
                 "bytes": point.counts.bytes,
+                "bytes_per_s": point.counts.bytes as f64 / length_s,
                 "connections": point.connections,
                 "generator_cpu_share": point.strain.cpu_share,
                 "latency_ns": point.summary.map_or(Value::Null, figures),

@@ -21,6 +21,8 @@ const DRAW_EVERY: Duration = Duration::from_millis(250);
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// The widest view: longer plots tell no more.
 const COLUMNS_MAX: usize = 120;
+/// Fewer late arrivals are accidents, whatever their share.
+const LATE_MIN: u64 = 5;
 /// Columns before the plots and behind them.
 const BEFORE: usize = 24;
 const BEHIND: usize = 16;
@@ -95,6 +97,9 @@ pub(super) fn progress(control: &Control, elapsed: Duration, planned: StopRule) 
         control.errors(),
         control.connections()
     );
+    if control.unexpected() > 0 {
+        line.push_str(&format!("  {} with a status that is no success", control.unexpected()));
+    }
     if control.dropped() > 0 {
         line.push_str(&format!("  {} dropped", control.dropped()));
     }
@@ -124,8 +129,14 @@ impl State<'_> {
             .map(|outcome| format!("{}: {}", outcome.name(), grouped(counts.errors[outcome as usize])))
             .collect();
         let errors = if failures.is_empty() { "none".to_owned() } else { failures.join(", ") };
-        let errors = cut(&format!("  errors     {errors}"), width);
-        lines.push(if failures.is_empty() { errors } else { colours.bad(&errors) });
+        let share = counts.success_rate().map_or("-".to_owned(), |share| format!("{:.2} %", share * 100.0));
+        let others = match counts.unexpected {
+            0 => String::new(),
+            others => format!("; other statuses: {}", grouped(others)),
+        };
+        let errors = cut(&format!("  success    {share}; errors: {errors}{others}"), width);
+        let is_good = failures.is_empty() && counts.unexpected == 0;
+        lines.push(if is_good { errors } else { colours.bad(&errors) });
         let dropped = self.control.dropped();
         if dropped > 0 || counts.queued > 0 {
             let text = format!("  arrivals   {} waited, {} dropped", grouped(counts.queued), grouped(dropped));
@@ -177,7 +188,7 @@ impl State<'_> {
             grouped(counts.late),
             if open == 1 { "" } else { "s" }
         );
-        let late = counts.late * 100 > counts.requests + counts.failures();
+        let late = counts.late >= LATE_MIN && counts.late * 100 > counts.requests + counts.failures();
         (text, strain.cpu_share + strain.runnable_share > 0.9 || late)
     }
 }

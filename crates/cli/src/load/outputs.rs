@@ -1,6 +1,7 @@
 //! Where else the figures of a load go: files, and whoever asks while it runs.
 
 use super::Heading;
+use super::judge::Verdict;
 use super::prometheus::Exporter;
 use crate::units::duration;
 use anyhow::Context;
@@ -78,13 +79,18 @@ impl OutputArgs {
     }
 
     /// Writes what is written when the run is over.
-    pub(super) fn write(&self, report: &LoadReport, heading: &Heading) -> anyhow::Result<()> {
+    pub(super) fn write(
+        &self,
+        report: &LoadReport,
+        heading: &Heading,
+        verdict: Option<&Verdict>,
+    ) -> anyhow::Result<()> {
         if let Some(file) = &self.csv {
             write_whole(file, &csv(&report.series))
                 .with_context(|| format!("--csv: cannot write {}", file.display()))?;
         }
         if let Some(file) = &self.html {
-            write_whole(file, &weir_report::load_html(&super::page::page(report, heading)))
+            write_whole(file, &weir_report::load_html(&super::page::page(report, heading, verdict)))
                 .with_context(|| format!("--html: cannot write {}", file.display()))?;
         }
         Ok(())
@@ -118,13 +124,13 @@ pub(super) fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The time series: a line for each point, times of latency in milliseconds, empty where nothing was answered.
+/// The time series: a line for each point, times of successes in milliseconds, empty where there was none.
 fn csv(series: &Series) -> String {
     let kinds = || Outcome::ALL.into_iter().filter(|outcome| outcome.is_error());
     let mut text = String::from("start_s,length_s,requests,rate_per_s,errors,");
     text.extend(kinds().map(|outcome| format!("errors_{},", outcome.name())));
     text.push_str(
-        "stopped,dropped,bytes,connections,generator_cpu_percent,min_ms,mean_ms,p50_ms,p75_ms,p90_ms,p95_ms,p99_ms,p99_9_ms,max_ms\n",
+        "stopped,dropped,bytes,connections,generator_cpu_percent,min_ms,mean_ms,p50_ms,p75_ms,p90_ms,p95_ms,p99_ms,p99_9_ms,max_ms,successes,unexpected,success_percent,bytes_per_s\n",
     );
     for (begin_s, length_s, point) in series.timed() {
         let counts = &point.counts;
@@ -162,7 +168,9 @@ fn csv(series: &Series) -> String {
             }
             None => text.push_str(",,,,,,,,,"),
         }
-        text.push('\n');
+        let share = counts.success_rate().map_or(String::new(), |share| format!("{:.4}", share * 100.0));
+        let bytes_per_s = counts.bytes as f64 / length_s;
+        text.push_str(&format!(",{},{},{share},{bytes_per_s:.0}\n", counts.successes(), counts.unexpected));
     }
     text
 }

@@ -1,6 +1,7 @@
 //! What the HTML page of a load shows.
 
 use super::Heading;
+use super::judge::Verdict;
 use weir_load::{Histogram, LoadReport};
 use weir_measure::summary::Summary;
 use weir_report::{Loaded, LoadedPoint};
@@ -10,11 +11,12 @@ const COLUMNS: u32 = 60;
 /// Points of the percentile curve for each factor of ten of the share that is slower.
 const PER_DECADE: u32 = 12;
 
-pub(super) fn page(report: &LoadReport, heading: &Heading) -> Loaded {
+pub(super) fn page(report: &LoadReport, heading: &Heading, verdict: Option<&Verdict>) -> Loaded {
     let points = report.series.timed().map(|(begin_s, length_s, point)| LoadedPoint {
         begin_s,
         length_s,
         requests: point.counts.requests,
+        unexpected: point.counts.unexpected,
         failures: point.counts.failures(),
         dropped: point.counts.dropped,
         latency: point.summary,
@@ -25,13 +27,22 @@ pub(super) fn page(report: &LoadReport, heading: &Heading) -> Loaded {
         manner: heading.manner.clone(),
         interrupted: report.interrupted,
         duration_s: report.duration.as_secs_f64(),
+        took_s: super::screen::took_longer(report),
         requests: report.requests,
+        successes: report.successes,
+        success_rate: report.success_rate(),
+        expected: report.expected.to_string(),
         rate_per_s: report.rate_per_s,
+        successes_per_s: report.successes_per_s,
         bytes: report.bytes,
+        bytes_per_s: report.bytes_per_s,
         dropped: report.dropped,
         errors: report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
         status: report.status.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
         latency: Summary::of(&report.latency),
+        latency_unexpected: Summary::of(&report.unexpected_latency),
+        latency_failed: Summary::of(&report.failure_time),
+        objective: verdict.map(|verdict| (verdict.words(), verdict.is_met())),
         curve: curve(&report.latency),
         spread: spread(&report.latency),
         points: points.collect(),

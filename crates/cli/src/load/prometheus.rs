@@ -103,6 +103,10 @@ fn exposition(url: &str, counts: &Counts, latency: &Histogram, connections: u64)
     };
     let plain = |value: u64| vec![(format!("{{url=\"{url}\"}}"), value.to_string())];
     family("requests_total", "counter", "Whole responses, whatever their status.", plain(counts.requests));
+    let help = "Whole responses with a status that is expected.";
+    family("successes_total", "counter", help, plain(counts.successes()));
+    let help = "Whole responses with a status that is not expected.";
+    family("unexpected_total", "counter", help, plain(counts.unexpected));
     let errors = Outcome::ALL.into_iter().filter(|outcome| outcome.is_error()).map(|outcome| {
         let labels = format!("{{url=\"{url}\",kind=\"{}\"}}", outcome.name());
         (labels, counts.errors[outcome as usize].to_string())
@@ -113,7 +117,7 @@ fn exposition(url: &str, counts: &Counts, latency: &Histogram, connections: u64)
     family("received_bytes_total", "counter", "Bytes received, heads and bodies.", plain(counts.bytes));
     family("late_total", "counter", "Arrivals issued over 1 ms after their time.", plain(counts.late));
     family("connections", "gauge", "Connections that are open.", plain(connections));
-    let help = "From the intended time of a request to the last byte of its response.";
+    let help = "From the intended time of a request to the last byte of its response, of successes.";
     text.push_str(&format!("# HELP weir_load_latency_seconds {help}\n# TYPE weir_load_latency_seconds histogram\n"));
     for (bound, below) in BOUNDS_US.iter().zip(below(latency)) {
         let bound_s = *bound as f64 / 1e6;
@@ -153,7 +157,7 @@ mod tests {
         }
         let mut errors = [0; Outcome::ALL.len()];
         errors[Outcome::TimedOut as usize] = 3;
-        let counts = Counts { requests: 4, errors, bytes: 99, ..Counts::default() };
+        let counts = Counts { requests: 6, unexpected: 2, errors, bytes: 99, ..Counts::default() };
         let text = exposition("http://h/a\"b\\c", &counts, &latency, 7);
         let mut announced = String::new();
         for line in text.lines() {
@@ -171,7 +175,8 @@ mod tests {
             let line = text.lines().find(|line| !line.starts_with('#') && line.contains(wanted)).expect(wanted);
             line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()).expect(wanted)
         };
-        assert_eq!((value("requests_total"), value("kind=\"timeout\""), value("kind=\"reset\"")), (4.0, 3.0, 0.0));
+        assert_eq!((value("requests_total"), value("kind=\"timeout\""), value("kind=\"reset\"")), (6.0, 3.0, 0.0));
+        assert_eq!((value("successes_total"), value("unexpected_total")), (4.0, 2.0));
         assert_eq!((value("le=\"0.0001\""), value("le=\"0.0002\""), value("le=\"0.002\"")), (0.0, 1.0, 3.0));
         assert_eq!((value("le=\"50\""), value("le=\"+Inf\""), value("seconds_count")), (3.0, 4.0, 4.0));
         assert!((value("seconds_sum") - 70.003_15).abs() < 0.1);

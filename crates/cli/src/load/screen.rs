@@ -2,8 +2,10 @@
 
 use super::Heading;
 use super::blocks::{blocks, condensed, top};
+use super::judge::Verdict;
 use crate::units::nanoseconds;
 use std::fmt::Write;
+use std::time::Duration;
 use weir_load::{Histogram, LoadReport};
 use weir_measure::summary::Summary;
 use weir_report::count as grouped;
@@ -12,6 +14,9 @@ use weir_report::count as grouped;
 const ROWS: usize = 10;
 /// The longest bar of the picture, in characters.
 const BAR: f64 = 50.0;
+
+/// The run has to take so much longer than was asked for before that is told.
+const LONGER_MIN: Duration = Duration::from_millis(100);
 
 /// The longest line of what happened over time.
 const COLUMNS: usize = 76;
@@ -51,39 +56,96 @@ impl Colours {
 }
 
 /// The whole screen; `calls` adds what the generator asked of the kernel.
-pub(super) fn text(report: &LoadReport, heading: &Heading, calls: bool, colours: Colours) -> String {
+pub(super) fn text(
+    report: &LoadReport,
+    heading: &Heading,
+    verdict: Option<&Verdict>,
+    calls: bool,
+    colours: Colours,
+) -> String {
     let mut screen = String::new();
     // Writing to a string cannot fail.
-    let _ = write_screen(&mut screen, report, heading, calls, colours);
+    let _ = write_head(&mut screen, report, heading, colours)
+        .and_then(|()| write_counts(&mut screen, report, verdict, colours))
+        .and_then(|()| write_course(&mut screen, report, heading, colours))
+        .and_then(|()| write_times(&mut screen, report, colours))
+        .and_then(|()| write_generator(&mut screen, report, heading, calls, colours));
     screen
 }
 
-fn write_screen(
+/// What was loaded, how, and for how long.
+fn write_head(screen: &mut String, report: &LoadReport, heading: &Heading, colours: Colours) -> std::fmt::Result {
+    if report.successes == 0 {
+        writeln!(screen, "{} {}", colours.bad("no request succeeded:"), colours.bold(&heading.url))?;
+    } else {
+        writeln!(screen, "{}", colours.bold(&heading.url))?;
+    }
+    let seconds = report.duration.as_secs_f64();
+    let ended = if report.interrupted { ", ended by you" } else { "" };
+    let took = match took_longer(report) {
+        Some(took_s) => format!(", took {took_s:.2} s until nothing was under way"),
+        None => String::new(),
+    };
+    writeln!(screen, "{} for {seconds:.2} s{ended}{took}\n", heading.manner)
+}
+
+/// How long it took until nothing was under way, in seconds, where that is longer than what was asked for.
+pub(super) fn took_longer(report: &LoadReport) -> Option<f64> {
+    let beyond = report.took.saturating_sub(report.duration);
+    (beyond > LONGER_MIN).then_some(report.took.as_secs_f64())
+}
+
+/// How many requests succeeded, and what became of the others.
+fn write_counts(
     screen: &mut String,
     report: &LoadReport,
-    heading: &Heading,
-    calls: bool,
+    verdict: Option<&Verdict>,
     colours: Colours,
 ) -> std::fmt::Result {
-    let seconds = report.duration.as_secs_f64();
-    writeln!(screen, "{}", colours.bold(&heading.url))?;
-    let ended = if report.interrupted { ", ended by you" } else { "" };
-    writeln!(screen, "{} for {seconds:.2} s{ended}\n", heading.manner)?;
-
     let failures = report.failures();
+    let share = report.success_rate().map_or_else(|| "-".to_owned(), percent);
+    let success = format!(
+        "  success    {share:>12}   {} of {} requests, {:.1}/s",
+        grouped(report.successes),
+        grouped(report.ended()),
+        report.successes_per_s
+    );
+    writeln!(screen, "{}", if report.successes < report.ended() { colours.bad(&success) } else { success })?;
+    if let Some(verdict) = verdict {
+        let words = format!("  objective  {}", verdict.words());
+        writeln!(screen, "{}", if verdict.is_met() { words } else { colours.bad(&words) })?;
+    }
     writeln!(screen, "  requests   {:>12}   {:.1}/s", grouped(report.requests), report.rate_per_s)?;
-    writeln!(screen, "  received   {:>12}   {}/s", bytes(report.bytes as f64), bytes(report.bytes as f64 / seconds))?;
-    writeln!(screen, "  status     {}", list(report.status.iter().map(|(code, count)| (code.to_string(), *count))))?;
+    writeln!(screen, "  received   {:>12}   {}/s", bytes(report.bytes as f64), bytes(report.bytes_per_s))?;
+    let status = list(report.status.iter().map(|(code, count)| (code.to_string(), *count)));
+    let others = match report.unexpected {
+        0 => String::new(),
+        others => format!("   ({} other than {})", grouped(others), report.expected),
+    };
+    let status = format!("{status}{others}");
+    writeln!(screen, "  status     {}", if report.unexpected > 0 { colours.bad(&status) } else { status })?;
     let errors = list(report.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)));
     writeln!(screen, "  errors     {}", if failures > 0 { colours.bad(&errors) } else { errors })?;
     for reason in &report.reasons {
         writeln!(screen, "             {} {}: {}", grouped(reason.count), reason.outcome.name(), reason.words)?;
     }
+    if report.abandoned > 0 {
+        let cut = format!("  cut        {:>12}   not over when the run ended", grouped(report.abandoned));
+        writeln!(screen, "{}", colours.bad(&cut))?;
+    }
+    Ok(())
+}
+
+/// What else is counted of the run's requests, connections and sessions.
+fn write_course(screen: &mut String, report: &LoadReport, heading: &Heading, colours: Colours) -> std::fmt::Result {
     if report.stopped > 0 {
         writeln!(screen, "  stopped    {:>12}   by users who waited no longer", grouped(report.stopped))?;
     }
     if let Some(mix) = &report.mix {
         writeln!(screen, "  answers    {}", list(mix.kinds.iter().cloned()))?;
+        if report.unexpected > 0 {
+            writeln!(screen, "  successes  {}", list(mix.successes.iter().cloned()))?;
+        }
         let wrong = grouped(mix.wrong_sizes);
         let wrong = if mix.wrong_sizes > 0 { colours.bad(&wrong) } else { wrong };
         if let Some((came, with_crowd)) = mix.clients {
@@ -113,6 +175,10 @@ fn write_screen(
     if let Some(sessions) = &report.sessions {
         let name = if of_pages(report) { "pages" } else { "sessions" };
         write!(screen, "  {name:<8}   {:>12}   {:.1}/s", grouped(sessions.completed), sessions.rate_per_s)?;
+        if sessions.unexpected > 0 {
+            let others = format!(", {} of them with a status that is no success", grouped(sessions.unexpected));
+            write!(screen, "{}", colours.bad(&others))?;
+        }
         let failed = format!("{} failed", grouped(sessions.failed));
         let failed = if sessions.failed > 0 { colours.bad(&failed) } else { failed };
         let stopped = match sessions.stopped {
@@ -122,20 +188,34 @@ fn write_screen(
         let (unfinished, connections) = (grouped(sessions.unfinished), grouped(sessions.connections));
         writeln!(screen, ", {failed}{stopped}, {unfinished} unfinished, over {connections} connections")?;
     }
-    if report.reconnects > 0 {
+    if report.resent > 0 {
         writeln!(
             screen,
-            "  reconnects {:>12}   the server had closed kept-alive connections",
+            "  sent again {:>12}   the server closed {} kept-alive connections under them, or refused them unseen",
+            grouped(report.resent),
             grouped(report.reconnects)
         )?;
     }
+    Ok(())
+}
 
-    if report.requests > 0 {
+/// The times, as a table and as pictures.
+fn write_times(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt::Result {
+    if report.requests + report.failures() > 0 {
         table(screen, report, colours)?;
     }
     over_time(screen, report)?;
-    picture(screen, &report.latency)?;
+    picture(screen, &report.latency)
+}
 
+/// How the generator fared, and what is to be known before the figures are believed.
+fn write_generator(
+    screen: &mut String,
+    report: &LoadReport,
+    heading: &Heading,
+    calls: bool,
+    colours: Colours,
+) -> std::fmt::Result {
     let generator = report.generator;
     write!(
         screen,
@@ -165,9 +245,6 @@ fn write_screen(
     for warning in &report.warnings {
         writeln!(screen, "  {} {warning}", colours.doubtful("warning:"))?;
     }
-    if report.requests == 0 {
-        writeln!(screen, "  {} no request succeeded", colours.bad("error:"))?;
-    }
     Ok(())
 }
 
@@ -191,7 +268,7 @@ pub(super) fn punctuality(lag: &Histogram) -> Option<String> {
 /// The durations, side by side.
 fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt::Result {
     let columns = ["min", "mean", "stdev", "p50", "p90", "p99", "p99.9", "max"];
-    write!(screen, "\n  {:<12}", "")?;
+    write!(screen, "\n  {:<12}", "of successes")?;
     for column in columns {
         write!(screen, "{column:>9}")?;
     }
@@ -200,14 +277,15 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
         .sessions
         .as_ref()
         .map(|sessions| (if of_pages(report) { "page" } else { "session" }, &sessions.lifetime));
-    for (name, histogram) in [
-        ("latency", &report.latency),
-        ("uncorrected", &report.latency_uncorrected),
-        ("first byte", &report.first_byte),
-        ("connect", &report.connect),
-    ]
-    .into_iter()
-    .chain(sessions)
+    for (name, histogram) in
+        [("latency", &report.latency), ("uncorrected", &report.latency_uncorrected), ("first byte", &report.first_byte)]
+            .into_iter()
+            .chain(sessions)
+            .chain([
+                ("connect", &report.connect),
+                ("other status", &report.unexpected_latency),
+                ("failed", &report.failure_time),
+            ])
     {
         let Some(summary) = Summary::of(histogram) else { continue };
         let mut row = format!("  {name:<12}");
@@ -222,13 +300,13 @@ fn table(screen: &mut String, report: &LoadReport, colours: Colours) -> std::fmt
 /// How the slow ones fared over time, in one line.
 fn over_time(screen: &mut String, report: &LoadReport) -> std::fmt::Result {
     let points = report.series.points();
-    if points.len() < 2 {
+    if points.len() < 2 || report.latency.is_empty() {
         return Ok(());
     }
     let values: Vec<_> = points.iter().map(|point| point.summary.map(|summary| summary.p99 as f64)).collect();
     let shown = condensed(&values, COLUMNS);
     let most = nanoseconds(top(&shown));
-    writeln!(screen, "\n  p99 over time, to {most}\n  {}", blocks(&shown, top(&shown)))
+    writeln!(screen, "\n  p99 of successes over time, to {most}\n  {}", blocks(&shown, top(&shown)))
 }
 
 /// How the latencies are spread: rows of equal ratio from the smallest to the largest.
@@ -244,7 +322,7 @@ fn picture(screen: &mut String, histogram: &Histogram) -> std::fmt::Result {
         rows[row.min(ROWS - 1)] += value.count_at_value();
     }
     let most = rows.iter().copied().max().unwrap_or(1).max(1) as f64;
-    writeln!(screen, "\n  latency up to")?;
+    writeln!(screen, "\n  latency of successes up to")?;
     for (row, count) in rows.iter().enumerate() {
         let edge = (low * ratio.powi(row as i32 + 1)).min(high);
         let bar = "#".repeat((*count as f64 / most * BAR).ceil() as usize);
@@ -252,6 +330,16 @@ fn picture(screen: &mut String, histogram: &Histogram) -> std::fmt::Result {
         writeln!(screen, "  {:>12} {share:>7.3} % {bar}", nanoseconds(edge))?;
     }
     Ok(())
+}
+
+/// A share, with as many digits as tell it from all and from none.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        0.0 | 100.0 => format!("{percent} %"),
+        near if !(0.01..=99.99).contains(&near) => format!("{near:.4} %"),
+        percent => format!("{percent:.2} %"),
+    }
 }
 
 /// `name: count` of each, or a dash.

@@ -314,7 +314,7 @@ fn the_view_is_drawn_in_its_place() {
             let drawn = line(name).chars().filter(|shown| ('▁'..='█').contains(shown)).count();
             assert!((8..=24).contains(&drawn), "a character for each interval so far: {lines:#?}");
         }
-        assert!(line("errors").contains("none") && line("generator").contains("% CPU"), "{lines:#?}");
+        assert!(line("success").contains("errors: none") && line("generator").contains("% CPU"), "{lines:#?}");
         assert!(lines[1].contains("s left"), "{lines:#?}");
         // Much narrower, and the view fits again.
         terminal.resize(44, 24);
@@ -332,7 +332,7 @@ fn the_view_is_drawn_in_its_place() {
     assert!(raw.matches("\x1b[J").count() >= 5, "drawn a few times a second");
     assert!(!raw.contains('m') || !raw.contains("\x1b[1m"), "no colours against NO_COLOR");
     assert_eq!(screen.lines(), Vec::<String>::new(), "the view is gone at the end");
-    assert!(report.contains("ended by you") && report.contains("p99 over time"), "{report}");
+    assert!(report.contains("ended by you") && report.contains("p99 of successes over time"), "{report}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod http2;
 mod interrupted;
 mod load_failures;
 mod load_http2;
+mod load_judged;
 mod load_many;
 mod load_outputs;
 mod load_reach;

@@ -45,6 +45,12 @@ pub struct LoadDetails {
     pub curve: Option<Curve>,
     /// How evenly the clients were served.
     pub fairness: Option<Fairness>,
+    /// Answers a second as the tool itself tells them: of those that came within its time, where others came later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_told_per_s: Option<f64>,
+    /// Bytes a second in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_told_per_s: Option<f64>,
 }
 
 impl LoadDetails {

@@ -3,8 +3,8 @@ use super::{Latency, LoadCounts, LoadDetails, LoadTool, counted};
 use crate::curve::Curve;
 use serde_json::Value;
 
-/// `requests`, `errors` (a count for each kind), `status` (a count for each) and `duration_s`; other
-/// keys are left alone.
+/// `requests`, `errors` (a count for each kind), `status` (a count for each), `duration_s` and the rates; times are those
+/// of successes.
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let report: Value = serde_json::from_str(output.trim()).ok()?;
     let errors: u64 = match report.get("errors") {
@@ -32,6 +32,8 @@ pub(super) fn parse(output: &str) -> Option<LoadCounts> {
             statuses: counts(report.get("status")),
             curve: report.get("latency_curve_ns").and_then(curve),
             fairness: report.get("fairness").and_then(|found| serde_json::from_value(found.clone()).ok()),
+            rate_told_per_s: report.get("rate_per_s").and_then(Value::as_f64),
+            bytes_told_per_s: report.get("bytes_per_s").and_then(Value::as_f64),
         },
     })
 }
@@ -62,7 +64,7 @@ mod tests {
     fn counts_are_read() {
         let output = r#"{"requests": 1200, "dropped": 0, "errors": {"connect": 2, "timeout": 1},
             "duration_s": 1.5, "rate_per_s": 800.0, "status": {"200": 1190, "404": 7, "503": 3},
-            "bytes": 120000, "latency_ns": {"min": 1, "p50": 1000, "p90": 2000, "p99": 3000.5, "max": 4000}}"#;
+            "bytes": 120000, "bytes_per_s": 80000.0, "latency_ns": {"min": 1, "p50": 1000, "p90": 2000, "p99": 3000.5, "max": 4000}}"#;
         let expected = LoadCounts {
             tool: LoadTool::Weir,
             requests: 1200,
@@ -73,6 +75,8 @@ mod tests {
             details: LoadDetails {
                 failures: counted([("connect", 2), ("timeout", 1)]),
                 statuses: counted([("200", 1190), ("404", 7), ("503", 3)]),
+                rate_told_per_s: Some(800.0),
+                bytes_told_per_s: Some(80_000.0),
                 ..LoadDetails::default()
             },
         };

@@ -112,6 +112,7 @@ impl Engine<'_> {
     /// The server takes no more streams, and did not look at those after `last`: they go to another connection.
     fn on_goaway(&mut self, slot: usize, last: u32) {
         let (number, session) = (self.connections[slot].number, self.connections[slot].session);
+        let resent = self.tally.resent;
         for place in 0..self.connections[slot].places() {
             let connection = &mut self.connections[slot];
             let exchange = *connection.at(place);
@@ -126,6 +127,7 @@ impl Engine<'_> {
                 self.session_failed(session);
             }
         }
+        self.tally.reconnects += u64::from(self.tally.resent > resent);
         // With its only request under way a connection is left anyway when that is over, and not replaced before.
         let connection = &self.connections[slot];
         if self.wire.keep_alive || connection.active == 0 {
@@ -141,7 +143,7 @@ impl Engine<'_> {
 
     /// Keeps a request of a connection for another stream, before all that begin later.
     pub(super) fn hold(&mut self, slot: usize, exchange: Exchange) {
-        self.tally.reconnects += 1;
+        self.tally.resent += 1;
         let again = Exchange {
             intended_ns: exchange.intended_ns,
             started_ns: exchange.started_ns,
@@ -174,7 +176,7 @@ impl Engine<'_> {
 
     pub(super) fn count_failure(&mut self, connection: u64, exchange: &Exchange, outcome: Outcome) {
         self.outstanding -= 1;
-        self.tally.errors[outcome as usize] += 1;
+        self.tally.failed(outcome, 1, self.now_ns.saturating_sub(exchange.intended_ns));
         self.tally.last_done_ns = self.now_ns;
         if self.events.wanted() {
             self.tell(connection, exchange, outcome, self.now_ns);

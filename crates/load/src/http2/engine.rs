@@ -81,8 +81,9 @@ pub(crate) struct Engine<'a> {
     /// The clock when it was last read.
     pub(super) now_ns: u64,
     pub(super) next_sweep_ns: u64,
-    /// When waiting for what is under way is given up.
+    /// When waiting for what is under way is given up, and whether it was.
     pub(super) give_up_ns: u64,
+    pub(super) gave_up: bool,
     /// Before this no connection is opened: the host had nothing left for one.
     pub(super) hold_until_ns: u64,
     pub(super) stopped: bool,
@@ -145,6 +146,7 @@ impl<'a> Engine<'a> {
             now_ns: monotonic_ns(),
             next_sweep_ns: 0,
             give_up_ns: share.end_ns.saturating_add(plan.timeout_ns),
+            gave_up: false,
             hold_until_ns: 0,
             stopped: false,
             published: Published::default(),
@@ -156,7 +158,7 @@ impl<'a> Engine<'a> {
             cookies: Vec::new(),
             block: Vec::new(),
             decoder: if wire.cookie_jar { Decoder::with_cookies() } else { Decoder::default() },
-            tally: Tally { clients, ..Tally::new() },
+            tally: Tally { clients, ..Tally::new(plan.expected.clone()) },
             events: Events::new(share.events, share.observer, share.lane),
             slices: share.slices,
         })
@@ -336,7 +338,7 @@ impl<'a> Engine<'a> {
             let drained = stream.drained;
             connection.hung_up |= stream.ended;
             connection.heard_ns = self.now_ns;
-            self.tally.bytes += count as u64;
+            self.tally.received(count as u64, self.now_ns <= self.end_ns);
             if !self.take(slot, generation, count, before) {
                 return;
             }
@@ -485,7 +487,7 @@ impl<'a> Engine<'a> {
         if session == 0 {
             self.go_on(slot);
         } else {
-            self.session_answered(slot, session);
+            self.session_answered(slot, session, exchange.status);
         }
         let from_ns = if exchange.opened { connect_start_ns.max(exchange.started_ns) } else { exchange.sent_ns };
         let durations = Durations {
@@ -493,7 +495,7 @@ impl<'a> Engine<'a> {
             uncorrected_ns: done_ns.saturating_sub(from_ns),
             first_byte_ns: exchange.first_byte_ns.saturating_sub(exchange.sent_ns),
         };
-        self.tally.success(exchange.status, done_ns <= self.end_ns, durations);
+        self.tally.answered(exchange.status, done_ns <= self.end_ns, durations);
         self.tally.last_done_ns = done_ns;
         if self.events.wanted() {
             self.tell(number, &exchange, Outcome::Done, done_ns);

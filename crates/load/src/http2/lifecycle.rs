@@ -284,6 +284,7 @@ impl Engine<'_> {
         let (number, session, carried) = (connection.number, connection.session, connection.responses > 0);
         let written = connection.out_offset + connection.out_at as u64;
         let may_repeat = matches!(outcome, Outcome::Closed | Outcome::Reset) && carried && !self.stopped;
+        let resent = self.tally.resent;
         for place in 0..connection.places() {
             let connection = &mut self.connections[slot];
             let exchange = connection.take(place);
@@ -301,6 +302,7 @@ impl Engine<'_> {
                 self.session_failed(session);
             }
         }
+        self.tally.reconnects += u64::from(self.tally.resent > resent);
         self.close(slot);
         self.session_goes_on(session);
         self.replace();
@@ -418,20 +420,24 @@ impl Engine<'_> {
         let now_ns = self.now_ns;
         self.slices.hand_out(&mut self.tally, self.live, now_ns);
         self.next_sweep_ns = (now_ns + SWEEP_NS.min(self.plan.timeout_ns / 10 + 1)).min(self.slices.next_ns());
+        if now_ns < self.give_up_ns {
+            self.next_sweep_ns = self.next_sweep_ns.min(self.give_up_ns);
+        }
         if self.control.is_stopped() && !self.stopped {
             self.stopped = true;
             self.end_ns = self.end_ns.min(now_ns);
             self.limit = self.issued;
             self.next_arrival_ns = NEVER;
             self.tally.abandoned += self.queue.drain(..).count() as u64;
-            self.give_up_ns = now_ns + STOP_GRACE_NS.min(self.plan.timeout_ns);
+            // An end that was said before is kept.
+            self.give_up_ns = self.give_up_ns.min(now_ns + STOP_GRACE_NS.min(self.plan.timeout_ns));
         }
         if now_ns >= self.give_up_ns {
             self.tally.abandoned += self.queue.drain(..).count() as u64;
         }
         let timeout_ns = self.plan.timeout_ns;
         while let Some(exchange) = self.held.front().copied()
-            && now_ns.saturating_sub(exchange.started_ns) > timeout_ns
+            && now_ns.saturating_sub(exchange.started_ns) >= timeout_ns
         {
             self.held.pop_front();
             self.count_failure(0, &exchange, Outcome::TimedOut);
@@ -445,13 +451,15 @@ impl Engine<'_> {
             self.replace();
         }
         self.flush_touched();
+        // What began in time was given its time above: what is left began too late for it.
+        self.gave_up = now_ns >= self.give_up_ns;
         self.control.add(&mut self.published, self.tally.published(self.live));
     }
 
     /// What of a connection is overdue.
     fn look_at(&mut self, slot: usize, now_ns: u64, timeout_ns: u64) {
         let connection = &self.connections[slot];
-        let is_overdue = |since_ns: u64| now_ns.saturating_sub(since_ns) > timeout_ns;
+        let is_overdue = |since_ns: u64| now_ns.saturating_sub(since_ns) >= timeout_ns;
         match connection.phase {
             Phase::Connecting | Phase::Handshaking if is_overdue(connection.connect_start_ns) => {
                 self.connect_timed_out(slot);
@@ -496,9 +504,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether nothing is under way and nothing more will be.
+    /// Whether nothing is under way and nothing more will be, or is waited for.
     pub(super) fn is_over(&self) -> bool {
-        if self.stopped && self.now_ns >= self.give_up_ns {
+        if self.gave_up {
             return true;
         }
         let exhausted = match self.arrivals {
@@ -524,6 +532,7 @@ impl Engine<'_> {
             }
         }
         self.slices.close(&mut self.tally, self.now_ns);
+        self.tally.over_ns = self.now_ns;
         self.tally.events_lost = self.events.lost;
         self.tally.calls = self.kernel.calls;
         Ok((self.tally, self.end_ns))

@@ -169,9 +169,9 @@ impl Engine<'_> {
     }
 
     /// A response of a session is whole.
-    pub(super) fn session_answered(&mut self, slot: usize, session: u32) {
+    pub(super) fn session_answered(&mut self, slot: usize, session: u32, status: u16) {
         if let (Some(users), Some(id)) = (&mut self.users, session.checked_sub(1)) {
-            users.courses.running[id as usize].answers += 1;
+            users.courses.running[id as usize].answered(self.plan.expected.contains(status));
             users.bursts[id as usize].left -= 1;
         }
         if self.end_burst(session) {
@@ -261,7 +261,7 @@ impl Engine<'_> {
         for session in 1..=count {
             while let Some(users) = &self.users
                 && let Some(exchange) = users.bursts[session as usize - 1].waiting.front().copied()
-                && now_ns.saturating_sub(exchange.started_ns) > timeout_ns
+                && now_ns.saturating_sub(exchange.started_ns) >= timeout_ns
             {
                 self.next_of_session(session);
                 self.count_failure(0, &exchange, Outcome::TimedOut);

@@ -39,6 +39,8 @@ pub(crate) struct Course {
     pub(crate) burst: u32,
     begin_ns: u64,
     pub(crate) answers: u32,
+    /// Whether a response had a status that is not expected.
+    pub(crate) is_unexpected: bool,
     /// Parts that are still to come of the page of a user whose steps are computed.
     parts: u32,
     client: Client,
@@ -70,6 +72,14 @@ pub(crate) enum Step {
         begins: bool,
     },
     End(End),
+}
+
+impl Course {
+    /// A response came.
+    pub(crate) fn answered(&mut self, is_expected: bool) {
+        self.answers += 1;
+        self.is_unexpected |= !is_expected;
+    }
 }
 
 impl Courses {
@@ -146,10 +156,10 @@ impl Courses {
     }
 
     /// A response came; whether somebody outside decides what follows.
-    pub(crate) fn count_answer(&mut self, over: &Over) -> bool {
+    pub(crate) fn count_answer(&mut self, over: &Over, is_expected: bool) -> bool {
         match &mut self.stage {
             Some(stage) => stage.answered(over.batch.session, over.connection, over.status),
-            None => self.running[over.batch.session as usize - 1].answers += 1,
+            None => self.running[over.batch.session as usize - 1].answered(is_expected),
         }
         self.stage.is_some()
     }
@@ -210,7 +220,8 @@ impl Courses {
         let (parts, think_ns) = (users.parts(), users.between_ns());
         self.count(id, End::Completed, now_ns, now_ns <= end_ns);
         let course = &mut self.running[id as usize];
-        (course.parts, course.answers, course.begin_ns) = (parts, 0, now_ns.saturating_add(think_ns));
+        (course.parts, course.answers, course.is_unexpected) = (parts, 0, false);
+        course.begin_ns = now_ns.saturating_add(think_ns);
         Step::Go { think_ns, begins: true }
     }
 
@@ -228,7 +239,10 @@ impl Courses {
             End::Completed => {
                 tally.completed += 1;
                 tally.completed_in_time += u64::from(in_time);
-                tally.lifetime.saturating_record(took_ns);
+                match course.is_unexpected {
+                    true => tally.unexpected += 1,
+                    false => tally.lifetime.saturating_record(took_ns),
+                }
             }
             End::Failed => {
                 tally.failed += 1;

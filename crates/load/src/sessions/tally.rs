@@ -12,6 +12,7 @@ pub(crate) const ANSWERS_MAX: usize = 1024;
 pub(crate) struct SessionTally {
     pub(crate) completed: u64,
     pub(crate) completed_in_time: u64,
+    pub(crate) unexpected: u64,
     pub(crate) failed: u64,
     pub(crate) stopped: u64,
     pub(crate) unfinished: u64,
@@ -25,8 +26,10 @@ pub(crate) struct SessionTally {
 /// What became of a run's sessions; times are in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct SessionReport {
-    /// Sessions whose requests were all answered.
+    /// Sessions whose requests were all answered, whatever the statuses.
     pub completed: u64,
+    /// Those of them in which a response had a status that is not expected.
+    pub unexpected: u64,
     /// Sessions that ended with a request that failed.
     pub failed: u64,
     /// Sessions whose users clicked stop before all was answered.
@@ -37,7 +40,8 @@ pub struct SessionReport {
     pub connections: u64,
     /// Sessions completed within the run's duration, a second.
     pub rate_per_s: f64,
-    /// From the intended begin to the last byte of the last response, of completed sessions.
+    /// From the intended begin to the last byte of the last response, of completed sessions whose statuses were all
+    /// expected.
     pub lifetime: Histogram,
     /// From the intended begin to the failure, of failed sessions.
     pub fail_time: Histogram,
@@ -51,6 +55,7 @@ impl SessionTally {
         Self {
             completed: 0,
             completed_in_time: 0,
+            unexpected: 0,
             failed: 0,
             stopped: 0,
             unfinished: 0,
@@ -65,6 +70,7 @@ impl SessionTally {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.completed += other.completed;
         self.completed_in_time += other.completed_in_time;
+        self.unexpected += other.unexpected;
         self.failed += other.failed;
         self.stopped += other.stopped;
         self.unfinished += other.unfinished;
@@ -80,6 +86,7 @@ impl SessionTally {
     pub(crate) fn report(&self, duration: Duration) -> SessionReport {
         SessionReport {
             completed: self.completed,
+            unexpected: self.unexpected,
             failed: self.failed,
             stopped: self.stopped,
             unfinished: self.unfinished,

@@ -10,6 +10,7 @@ const KINDS_MAX: usize = 4;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MixTally {
     answers: [u64; KINDS_MAX],
+    successes: [u64; KINDS_MAX],
     wrong_sizes: u64,
     /// Clients of a crowd's run, and those of the crowd itself.
     pub(crate) came: (u64, u64),
@@ -22,6 +23,8 @@ pub struct MixReport {
     pub name: &'static str,
     /// The kinds of files, and how many whole responses each had, whatever their status.
     pub kinds: Vec<(String, u64)>,
+    /// The same of those whose status is expected.
+    pub successes: Vec<(String, u64)>,
     /// Responses with status 200 whose body is not as long as the file.
     pub wrong_sizes: u64,
     /// With a flash crowd: clients that came, and those of them that came with the crowd.
@@ -29,17 +32,27 @@ pub struct MixReport {
 }
 
 impl MixTally {
-    /// A whole response came to the request for a file.
+    /// A whole response came to the request for a file; its status, and whether that is expected.
     #[inline]
-    pub(crate) fn count(&mut self, files: &FileSet, file: u32, entry: &Entry, status: u16, body_bytes: u64) {
-        self.answers[(file & files.kind_mask()) as usize] += 1;
+    pub(crate) fn count(
+        &mut self,
+        files: &FileSet,
+        file: u32,
+        entry: &Entry,
+        (status, is_expected): (u16, bool),
+        body_bytes: u64,
+    ) {
+        let kind = (file & files.kind_mask()) as usize;
+        self.answers[kind] += 1;
+        self.successes[kind] += u64::from(is_expected);
         let is_wrong = status == 200 && !entry.head_only && body_bytes != files.size(file);
         self.wrong_sizes += u64::from(is_wrong);
     }
 
     /// Adds another loop's tally.
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (count, more) in self.answers.iter_mut().zip(other.answers) {
+        let counts = self.answers.iter_mut().chain(&mut self.successes);
+        for (count, more) in counts.zip(other.answers.into_iter().chain(other.successes)) {
             *count += more;
         }
         self.wrong_sizes += other.wrong_sizes;
@@ -47,8 +60,16 @@ impl MixTally {
     }
 
     pub(crate) fn report(&self, mix: &Mix) -> MixReport {
-        let kinds = (0..mix.files.kinds()).map(|kind| (mix.files.kind_name(kind), self.answers[kind as usize]));
+        let of_kinds = |counts: [u64; KINDS_MAX]| {
+            (0..mix.files.kinds()).map(|kind| (mix.files.kind_name(kind), counts[kind as usize])).collect()
+        };
         let clients = mix.crowd.as_ref().map(|_| self.came);
-        MixReport { name: mix.files.name(), kinds: kinds.collect(), wrong_sizes: self.wrong_sizes, clients }
+        MixReport {
+            name: mix.files.name(),
+            kinds: of_kinds(self.answers),
+            successes: of_kinds(self.successes),
+            wrong_sizes: self.wrong_sizes,
+            clients,
+        }
     }
 }

@@ -16,7 +16,8 @@ fn post() -> Request {
 
 fn assert_counts(report: &LoadReport, requests: u64, errors: &[(Outcome, u64)], reconnects: u64) {
     assert_eq!((report.requests, report.errors.as_slice(), report.reconnects), (requests, errors, reconnects));
-    assert_eq!(report.latency.len(), requests, "only successful exchanges have a latency");
+    assert_eq!(report.latency.len(), requests, "only successes have a latency");
+    assert_eq!((report.successes, report.failure_time.len()), (requests, report.failures()));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Requests and answers, over connections of every kind, against servers of our own and those that people run.
 
 mod directed;
+mod ends;
 mod failures;
 mod file_sets;
 mod http2_faults;
@@ -19,6 +20,7 @@ mod responses;
 mod server;
 mod sessions;
 mod sockets;
+mod statuses;
 mod tls;
 mod tls_options;
 mod workloads;

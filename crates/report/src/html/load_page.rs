@@ -51,10 +51,15 @@ fn headline(loaded: &Loaded) -> String {
     if let Some(answer) = &loaded.answer {
         return answer.clone();
     }
-    let Some(latency) = loaded.latency else { return "No request was answered.".to_owned() };
+    let Some(latency) = loaded.latency else { return "No request succeeded.".to_owned() };
+    let objective = loaded.objective.as_ref().map_or(String::new(), |(words, _)| format!(" Objective {words}."));
+    let share = match loaded.success_rate {
+        Some(share) if share < 1.0 => format!(" ({} of the requests)", percent(share)),
+        _ => String::new(),
+    };
     format!(
-        "{} requests a second; half were answered within {}, 99 of 100 within {}.",
-        figure(loaded.rate_per_s),
+        "{} successes a second{share}; half of them were answered within {}, 99 of 100 within {}.{objective}",
+        figure(loaded.successes_per_s),
         nanoseconds(latency.p50 as f64),
         nanoseconds(latency.p99 as f64)
     )
@@ -66,20 +71,29 @@ fn failed(loaded: &Loaded) -> u64 {
 
 fn figures(loaded: &Loaded) -> String {
     let whole = format!("{} requests in {}&nbsp;s", count(loaded.requests), decimal(loaded.duration_s, 1));
-    let mut figures = vec![key_figure("Throughput", &format!("{}/s", figure(loaded.rate_per_s)), &whole)];
+    let mut figures = Vec::new();
+    if let Some(share) = loaded.success_rate {
+        let successes = format!("{} of them, {}/s", count(loaded.successes), figure(loaded.successes_per_s));
+        figures.push(key_figure("Success", &escaped(&percent(share)), &successes));
+    }
+    figures.push(key_figure("Throughput", &format!("{}/s", figure(loaded.rate_per_s)), &whole));
     if let Some(latency) = &loaded.latency {
         for (name, _, of) in SHOWN {
             figures.push(key_figure(name, &nanoseconds(of(latency) as f64), ""));
         }
     }
     let errors = failed(loaded);
+    let unexpected = loaded.requests.saturating_sub(loaded.successes);
+    if loaded.success_rate.is_some() {
+        figures.push(key_figure("Other statuses", &count(unexpected), "whole responses"));
+    }
     let share = if errors > 0 { percent(errors as f64 / (errors + loaded.requests) as f64) } else { String::new() };
     figures.push(key_figure("Errors", &count(errors), &escaped(&share)));
     if loaded.dropped > 0 {
         figures.push(key_figure("Dropped", &count(loaded.dropped), "arrivals without room"));
     }
     if loaded.bytes > 0 {
-        figures.push(key_figure("Received", &bytes(loaded.bytes), "heads and bodies"));
+        figures.push(key_figure("Received", &bytes(loaded.bytes), &format!("{}/s", bytes(loaded.bytes_per_s as u64))));
     }
     format!("<dl class=\"figures\">{}</dl>\n", figures.concat())
 }
@@ -165,13 +179,26 @@ fn over_time(loaded: &Loaded) -> String {
             decimal(point.begin_s, 2),
             count(point.requests),
             figure(rate(point)),
+            count(point.unexpected),
             count(point.failures),
             count(point.dropped),
         ];
         row.extend(SHOWN.map(|(_, _, of)| figures(point).map_or("-".to_owned(), |latency| time(of(&latency) as f64))));
         row
     });
-    let columns = ["from (s)", "requests", "a second", "errors", "dropped", "p50", "p90", "p99", "p99.9", "max"];
+    let columns = [
+        "from (s)",
+        "requests",
+        "a second",
+        "other statuses",
+        "errors",
+        "dropped",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "max",
+    ];
     section("over-time", "Latency over time", &(latency.markup() + &values("The time series", &columns, rows)))
         + &section("throughput", "Responses a second over time", &throughput.markup())
 }
@@ -253,8 +280,9 @@ fn spread(loaded: &Loaded) -> String {
 }
 
 fn failures_over_time(loaded: &Loaded) -> String {
-    let most = loaded.points.iter().map(|point| point.failures.max(point.dropped)).max().unwrap_or(0);
-    if failed(loaded) + loaded.dropped == 0 || loaded.points.len() < 2 {
+    let largest = |point: &LoadedPoint| point.failures.max(point.dropped).max(point.unexpected);
+    let most = loaded.points.iter().map(largest).max().unwrap_or(0);
+    if most == 0 || loaded.points.len() < 2 {
         return String::new();
     }
     let line = |name: &str, look, of: fn(&LoadedPoint) -> u64| {
@@ -262,8 +290,13 @@ fn failures_over_time(loaded: &Loaded) -> String {
         Line { name: name.to_owned(), look, points, dots: false }
     };
     let hint = |point: &LoadedPoint| {
-        let text =
-            format!("{} s: {} errors, {} dropped", seconds(point.begin_s), count(point.failures), count(point.dropped));
+        let text = format!(
+            "{} s: {} other statuses, {} errors, {} dropped",
+            seconds(point.begin_s),
+            count(point.unexpected),
+            count(point.failures),
+            count(point.dropped)
+        );
         (middle(point), text)
     };
     let plot = Plot {
@@ -273,6 +306,7 @@ fn failures_over_time(loaded: &Loaded) -> String {
         y: Axis::linear(most as f64, figure),
         x_name: "seconds from the start",
         lines: vec![
+            line("other statuses", "l0", |point| point.unexpected),
             line("errors", "l2", |point| point.failures),
             line("dropped arrivals", "l4", |point| point.dropped),
         ],
@@ -300,9 +334,10 @@ fn against_rate(loaded: &Loaded) -> String {
         || if most > 20.0 * least { Axis::decades(least, most, rate_name) } else { Axis::linear(most, rate_name) };
     let hint = |rate: &crate::LoadedRate| {
         let text = format!(
-            "{} wanted, {} answered a second: p50 {}, p99 {}, {} missed the objective",
+            "{} wanted, {} answered a second, {} of them successes: p50 {}, p99 {}, {} missed the objective",
             figure(rate.rate_per_s),
             figure(rate.achieved_per_s),
+            figure(rate.successes_per_s),
             nanoseconds(rate.p50_ns as f64),
             nanoseconds(rate.p99_ns as f64),
             percent(rate.bad_share)
@@ -321,17 +356,22 @@ fn against_rate(loaded: &Loaded) -> String {
         limit: loaded.limit_ns.map(|limit| limit as f64),
         hints: loaded.rates.iter().map(hint).collect(),
     };
+    // Where nothing succeeded there is no time of a success.
+    let known = |ns: u64| if ns == 0 { "-".to_owned() } else { time(ns as f64) };
     let rows = loaded.rates.iter().map(|rate| {
         vec![
             figure(rate.rate_per_s),
             figure(rate.achieved_per_s),
-            time(rate.p50_ns as f64),
-            time(rate.p99_ns as f64),
+            escaped(&percent(rate.success_rate())),
+            known(rate.p50_ns),
+            known(rate.p99_ns),
             escaped(&percent(rate.bad_share)),
             count(u64::from(rate.trials)),
+            escaped(&list(&rate.status)),
+            escaped(&list(&rate.errors)),
         ]
     });
-    let columns = ["wanted a second", "answered", "p50", "p99", "missed", "trials"];
+    let columns = ["wanted a second", "answered", "success", "p50", "p99", "missed", "trials", "statuses", "errors"];
     let note = match (loaded.found, loaded.limit_ns) {
         (Some(_), Some(_)) => {
             "<p class=\"note\">The dashed line is the objective's limit; the band is where the rate lies that just holds it.</p>"
@@ -342,22 +382,41 @@ fn against_rate(loaded: &Loaded) -> String {
     section("rates", "Latency against rate", &(plot.markup() + note + &values("Rates", &columns, rows)))
 }
 
+/// Counts by name.
+fn list(items: &[(String, u64)]) -> String {
+    let items: Vec<_> = items.iter().map(|(name, times)| format!("{name}: {}", count(*times))).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+}
+
+/// Times that are none of successes, in words; nothing where there is none.
+fn of_others(times: Option<Summary>) -> String {
+    let Some(times) = times else { return String::new() };
+    let [p50, p99, max] = [times.p50, times.p99, times.max].map(|ns| nanoseconds(ns as f64));
+    format!("{} of them: p50 {p50}, p99 {p99}, max {max}", count(times.count))
+}
+
 fn evidence(loaded: &Loaded) -> String {
-    let list = |items: &[(String, u64)]| {
-        let items: Vec<_> = items.iter().map(|(name, times)| format!("{name}: {}", count(*times))).collect();
-        if items.is_empty() { "none".to_owned() } else { items.join(", ") }
-    };
+    let took = loaded.took_s.map_or(String::new(), |took_s| {
+        format!("; it took {} s until nothing was under way any more", decimal(took_s, 2))
+    });
     let ended = if loaded.interrupted { "; ended by the user" } else { "" };
     let rows: String = [
-        ("How it was loaded", format!("{}{ended}", loaded.manner)),
+        ("How it was loaded", format!("{}{ended}{took}", loaded.manner)),
         ("Status", list(&loaded.status)),
+        ("Success is", format!("a whole response with a status of {}", loaded.expected)),
         ("Errors", list(&loaded.errors)),
+        ("Times of other statuses", of_others(loaded.latency_unexpected)),
+        ("Times until requests failed", of_others(loaded.latency_failed)),
+        ("Objective", loaded.objective.as_ref().map_or(String::new(), |(words, _)| words.clone())),
         ("Generator", loaded.generator.clone()),
-        ("Latency counts", "from the intended time of a request to the last byte of its response".to_owned()),
+        (
+            "Latency counts",
+            "from the intended time of a request to the last byte of its response; it is that of successes".to_owned(),
+        ),
     ]
     .iter()
-    // A search tells neither.
-    .filter(|(name, _)| *name != "Status" || loaded.answer.is_none())
+    // A search tells statuses by rate.
+    .filter(|(name, text)| !text.is_empty() && (!["Status", "Errors"].contains(name) || loaded.answer.is_none()))
     .map(|(name, text)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escaped(text)))
     .collect();
     format!(

@@ -30,6 +30,7 @@ fn loaded() -> Loaded {
             begin_s: f64::from(second),
             length_s: 1.0,
             requests: if stalled { 0 } else { 980 + second as u64 % 37 },
+            unexpected: if (70..72).contains(&second) { 120 } else { 0 },
             failures: if (60..70).contains(&second) { 12 } else { 0 },
             dropped: if second == 63 { 40 } else { 0 },
             latency: (!stalled).then(|| summary(1_200_000, wave)),
@@ -39,8 +40,17 @@ fn loaded() -> Loaded {
         subject: "http://localhost:8080/a/rather/long/path/that/goes/on?with=<b>&a=query".to_owned(),
         manner: "10 connections, open loop of 1000/s".to_owned(),
         duration_s: 120.0,
+        took_s: Some(121.4),
         requests: 118_240,
+        successes: 118_000,
+        success_rate: Some(0.997),
+        expected: "200-399".to_owned(),
         rate_per_s: 985.3,
+        successes_per_s: 983.3,
+        bytes_per_s: 1_028_806.0,
+        latency_unexpected: Some(summary(90_000, 1.0)),
+        latency_failed: Some(summary(30_000_000_000, 1.0)),
+        objective: Some(("p99<50ms missed: 1.40 % of 118,400 requests missed it, 1 % may".to_owned(), false)),
         bytes: 123_456_789,
         dropped: 40,
         errors: vec![("timeout".to_owned(), 100), ("reset".to_owned(), 20)],
@@ -65,8 +75,13 @@ fn searched() -> Loaded {
         LoadedRate {
             rate_per_s: *rate,
             achieved_per_s: rate.min(1000.0),
+            successes_per_s: rate.min(900.0),
+            requests: 1000,
+            successes: if *rate > 1000.0 { 0 } else { 999 },
+            status: vec![("200".to_owned(), 999), ("503".to_owned(), 1)],
+            errors: vec![("timeout".to_owned(), 1)],
             p50_ns: (1_000_000.0 * (0.5 + 0.5 / free)) as u64,
-            p99_ns: (1_000_000.0 * (1.0 + 2.0 / free)) as u64,
+            p99_ns: if *rate > 1000.0 { 0 } else { (1_000_000.0 * (1.0 + 2.0 / free)) as u64 },
             bad_share: (0.01 * (rate / 775.0).powi(12)).min(1.0),
             trials: 8,
         }
@@ -148,8 +163,16 @@ fn the_tables_hold_every_value() {
     );
     assert!(!page.contains("http://localhost:8080/a/rather/long/path/that/goes/on?with=<b>"));
     assert!(page.contains("Before trusting the figures") && page.contains("Errors over time"));
+    for told in
+        ["983 successes a second", "p99&lt;50ms missed", "Times of other statuses", "Times until requests failed"]
+    {
+        assert!(page.contains(told), "{told}");
+    }
+    let nothing = load_html(&Loaded { requests: 9, success_rate: Some(0.0), ..Loaded::default() });
+    assert!(nothing.contains("No request succeeded.") && !nothing.contains(">p99<"), "no time of a success");
     let page = load_html(&searched());
     assert!(page.contains("775/s is the highest rate") && page.contains("Latency against rate"));
+    assert!(page.contains("200: 999, 503: 1") && page.contains("timeout: 1"), "statuses and errors at each rate");
     for loading in ["src=", "href=", "url(http", "@import"] {
         assert!(!page.contains(loading), "{loading}");
     }
