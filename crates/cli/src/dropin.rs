@@ -5,6 +5,7 @@
 
 mod ab;
 mod getopt;
+mod heads;
 mod http_load;
 mod httperf;
 mod printf;

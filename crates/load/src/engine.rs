@@ -448,22 +448,27 @@ impl<'a> Engine<'a> {
                 Ok(progress) => {
                     self.events.received(connection.number, &bytes[at..at + progress.consumed]);
                     at += progress.consumed;
+                    if connection.parser.status() == 400 {
+                        self.look_for_tls(slot, bytes);
+                    }
                     if !progress.complete {
                         return true;
                     }
                 }
-                Err(_) => {
+                Err(malformed) => {
                     self.events.received(connection.number, &bytes[at..]);
-                    self.fail(slot, Outcome::Malformed);
+                    self.not_understood(slot, &malformed);
                     return false;
                 }
             }
+            let connection = &mut self.connections[slot];
             let end = match &connection.stream {
                 Some(stream) if connection.encrypted => stream.received,
                 _ => before + at as u64,
             };
             // Bytes behind the last response belong to nothing: such a connection carries no more requests.
-            let reusable = !connection.hung_up && (at == bytes.len() || connection.batch.left > 1);
+            let is_clean = at == bytes.len() || connection.batch.left > 1 || self.came_behind(slot, &bytes[at..]);
+            let reusable = is_clean && !self.connections[slot].hung_up;
             self.answered(slot, end, reusable);
             let connection = &self.connections[slot];
             if connection.generation != generation || connection.phase != Phase::Busy || connection.batch.answered == 0
@@ -514,7 +519,7 @@ impl<'a> Engine<'a> {
         if connection.batch.left > 0 {
             connection.await_next(&self.plan.asks);
             if !keeps_open {
-                self.fail(slot, Outcome::Closed);
+                self.fail_for(slot, Outcome::Closed, "the server ended the connection with the response before");
             }
         } else if over.batch.session != 0 {
             self.burst_answered(slot, keep);

@@ -24,6 +24,8 @@ pub mod directed;
 mod engine;
 mod error;
 mod events;
+mod failing;
+mod framing;
 mod health;
 // Open to the tests and fuzz targets of its readers only.
 #[doc(hidden)]
@@ -37,6 +39,7 @@ mod plan;
 mod protocol;
 pub mod reach;
 mod read_ahead;
+mod remarks;
 mod report;
 mod request;
 // As http2.
@@ -76,6 +79,7 @@ pub use options::{Control, Io, Options, Trust};
 pub use packed::Packed;
 pub use protocol::Protocol;
 pub use reach::Reach;
+pub use remarks::Remark;
 pub use report::{Generator, LoadReport};
 pub use request::{Request, RequestError, Version};
 pub use run::run;

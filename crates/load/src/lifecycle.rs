@@ -1,7 +1,6 @@
 //! What happens to connections outside the way of a request: made, lost, timed out, retired.
 
 use crate::LoadError;
-use crate::account::outcome_of;
 use crate::connection::{Batch, Phase};
 use crate::cookies::CookieJar;
 use crate::engine::{Engine, NEVER};
@@ -11,6 +10,7 @@ use crate::tally::Tally;
 use crate::transport::{Handshake, Stream};
 use std::io;
 use std::sync::atomic::Ordering;
+use weir_client::Oddity;
 use weir_wire::client::{ClientConnection, Outcome};
 
 /// How often timeouts and the stop flag are looked at, and the live counters brought up to date.
@@ -256,69 +256,6 @@ impl Engine<'_> {
         self.next_sweep_ns = self.next_sweep_ns.min(self.now_ns + REOPEN_NS);
     }
 
-    /// A call on a connection failed, and with it the requests under way.
-    pub(crate) fn broken(&mut self, slot: usize, error: &io::Error) {
-        let outcome = outcome_of(error);
-        if outcome == Outcome::Tls {
-            self.note(slot, outcome, &tls_words::words(error));
-        }
-        self.fail(slot, outcome);
-    }
-
-    /// Keeps why the requests under way on a connection fail, in words.
-    fn note(&mut self, slot: usize, outcome: Outcome, words: &str) {
-        let count = self.connections[slot].batch.left;
-        self.tally.reasons.note(outcome, words, u64::from(count));
-    }
-
-    /// The requests under way on a connection fail with it, unless they may be repeated on another.
-    ///
-    /// RFC 9112 9.3.1: a kept-alive connection may be closed just as a request goes out; if nothing of the response
-    /// came, the request may be repeated if repeating it changes nothing, or if nothing of it was ever sent.
-    pub(crate) fn fail(&mut self, slot: usize, outcome: Outcome) {
-        let connection = &mut self.connections[slot];
-        let (batch, host) = (connection.batch, connection.host);
-        let repeat = matches!(outcome, Outcome::Closed | Outcome::Reset)
-            && connection.responses > 0
-            && batch.first_byte_ns == 0
-            && (connection.is_idempotent(&self.plan.asks) || connection.is_unsent())
-            && !self.stopped
-            && !self.plan.directed;
-        if repeat {
-            connection.give_back(&mut self.chosen);
-        } else {
-            self.count_failures(slot, outcome);
-        }
-        self.close(slot);
-        if repeat {
-            self.tally.reconnects += 1;
-            self.tally.resent += u64::from(batch.left);
-            self.open(Batch { retried: true, ..batch });
-        } else {
-            self.session_failed(batch.session, outcome);
-            self.replace(host);
-        }
-    }
-
-    /// The server ended its stream: that completes a response without another mark of its end.
-    pub(crate) fn stream_ended(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        connection.hung_up = true;
-        let in_body = connection.parser.in_body();
-        if connection.parser.end() {
-            let end = connection.stream.as_ref().map_or(0, |stream| stream.received);
-            self.answered(slot, end, false);
-        } else {
-            let outcome = match (in_body, connection.was_reset) {
-                // With a head, the response said that there was more.
-                (true, false) => Outcome::ShortBody,
-                (false, false) => Outcome::Closed,
-                (_, true) => Outcome::Reset,
-            };
-            self.fail(slot, outcome);
-        }
-    }
-
     /// A connection with nothing to do waits for the next arrival.
     pub(crate) fn rest(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
@@ -327,15 +264,17 @@ impl Engine<'_> {
         self.resting += 1;
     }
 
-    /// Something came on an idle connection: its end, bytes that nobody asked for, or a message of TLS itself.
+    /// Something came on an idle connection: its end, bytes that no request asked for, or a message of TLS itself.
     pub(crate) fn idle_readable(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        if connection.encrypted
+        if !connection.in_ring
             && let Some(stream) = &mut connection.stream
-            && let Err(error) = stream.read(&mut self.kernel, &mut self.buffer)
-            && error.kind() == io::ErrorKind::WouldBlock
         {
-            return;
+            match stream.read(&mut self.kernel, &mut self.buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && connection.encrypted => return,
+                Ok(1..) => connection.parser.count_odd(Oddity::Surplus),
+                _ => {}
+            }
         }
         let (host, session) = (connection.host, connection.batch.session);
         if let (Some(courses), 1..) = (&mut self.courses, session) {
@@ -526,6 +465,7 @@ impl Engine<'_> {
             self.tally.sessions = None;
         }
         for connection in &self.connections {
+            self.tally.oddities.add(connection.parser.odd_responses());
             let received = connection.stream.as_ref().map(|stream| stream.received);
             if let Some(bytes) = received {
                 self.tally.clients.add(connection.client, bytes, connection.responses);

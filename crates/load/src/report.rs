@@ -6,6 +6,7 @@ use crate::kernel::Calls;
 use crate::options::{Io, Options};
 use crate::protocol::Protocol;
 use crate::reach::Reason;
+use crate::remarks::Remark;
 use crate::schedule::StopRule;
 use crate::series::Series;
 use crate::sessions::SessionReport;
@@ -99,6 +100,10 @@ pub struct LoadReport {
     pub handshakes: Handshakes,
     /// Why requests failed, in words, where there is more to say than the name of the outcome; the most frequent first.
     pub reasons: Vec<Reason>,
+    /// What was odd about responses that were taken all the same, and in how many; the most frequent first.
+    pub tolerated: Vec<Remark>,
+    /// The codes by which servers of HTTP/2 ended connections (GOAWAY), but for NO_ERROR; the most frequent first.
+    pub goaways: Vec<Remark>,
     /// What came of the requests of a mix, if one was asked.
     pub mix: Option<MixReport>,
     /// How evenly the clients were served; `None` where the generator rather than the server decides it: in an open loop, or
@@ -121,6 +126,8 @@ pub struct Generator {
     pub io: Io,
 }
 
+/// What is said where the server answers that it wants TLS.
+const WANTS_TLS: &str = "the server answers (400) that this port speaks TLS, not plain HTTP; ask with https://";
 /// The share of time from which on a thread counts as fully used.
 const BUSY_SHARE: f64 = 0.9;
 /// The share of time without a CPU that bends the figures.
@@ -159,7 +166,7 @@ impl LoadReport {
             bottleneck: cpu_share + runnable_share > BUSY_SHARE || is_late,
             io: if tally.through_ring { Io::Uring } else { Io::Epoll },
         };
-        let streams_allowed = tally.streams_allowed;
+        let (streams_allowed, wants_tls) = (tally.streams_allowed, tally.wants_tls);
         let mut report = Self {
             requests: tally.requests(),
             successes: tally.successes,
@@ -202,10 +209,15 @@ impl LoadReport {
             calls: tally.calls,
             handshakes: tally.handshakes,
             reasons: tally.reasons.sorted(),
+            tolerated: tally.oddities.remarks(),
+            goaways: tally.goaways.remarks(),
             mix: options.asks.mix.as_ref().map(|mix| tally.mix.report(mix)),
             fairness: tally.clients.fairness(),
         };
         report.warnings = report.judge(options, health, streams_allowed, is_late);
+        if wants_tls {
+            report.warnings.push(WANTS_TLS.to_owned());
+        }
         report
     }
 

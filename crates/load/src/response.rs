@@ -1,20 +1,51 @@
 //! The response parser: tells where a response ends, and nothing that is not needed for that.
+//!
+//! One verdict for the same bytes, in whatever pieces they come: a strict parser looks first at what came in one piece, and
+//! what it refuses or cannot yet read is looked at again, tolerantly, once its head is whole (`weir_client::head`).
 
-use crate::chunked::Chunked;
-use memchr::memchr;
+use crate::framing::{self, Body, Head};
 use std::mem::MaybeUninit;
+use weir_client::{Oddities, Oddity, Unlike, judge, rewrite};
 
-/// The longest head that is read, in bytes.
-pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+pub use weir_client::{EndOfHead, HEAD_BYTES_MAX, status_line};
+
 /// The longest head that is remembered, in bytes.
 const REMEMBERED_BYTES_MAX: usize = 1024;
-/// The most header lines of one response.
-pub const HEADERS_MAX: usize = 128;
+/// Header lines of a response that are read without another look.
+const HEADERS_AT_ONCE: usize = 128;
 
 /// What came is not a response of HTTP/1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an HTTP/1 response: {0}")]
-pub struct Malformed(pub &'static str);
+pub struct Malformed(pub Box<str>);
+
+impl Malformed {
+    /// The same with these words.
+    pub(crate) fn new(words: impl Into<Box<str>>) -> Self {
+        Self(words.into())
+    }
+}
+
+impl From<Unlike> for Malformed {
+    fn from(unlike: Unlike) -> Self {
+        Self::new(unlike.0)
+    }
+}
+
+/// How far a response has come when its connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing of it has come.
+    Nothing,
+    /// A part of its head.
+    Head,
+    /// Its head, and not so many bytes of the body as that says.
+    Length,
+    /// Its head, and not the last chunk.
+    Chunks,
+    /// Its head, and a body that ends with the connection.
+    UntilClose,
+}
 
 /// How far a response has got with the bytes that were fed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,32 +54,6 @@ pub struct Progress {
     pub consumed: usize,
     /// Whether the response is whole.
     pub complete: bool,
-}
-
-/// What of a head decides about its body and its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Head {
-    status: u16,
-    length: usize,
-    body: Body,
-    keep_alive: bool,
-}
-
-/// What is still to come of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Body {
-    /// Exactly so many bytes.
-    Bytes(u64),
-    Chunked(Chunked),
-    /// All until the connection ends; so many bytes have come.
-    UntilClose(u64),
-}
-
-impl Body {
-    /// Its length, as a head that was just read tells it.
-    fn told_bytes(self) -> Option<u64> {
-        if let Self::Bytes(bytes) = self { Some(bytes) } else { None }
-    }
 }
 
 /// One response after the other, fed in whatever pieces they come.
@@ -63,8 +68,12 @@ pub struct Parser {
     counted_bytes: u64,
     /// `None` while the head is awaited.
     body: Option<Body>,
-    /// The part of a head that has come, when it comes in several pieces.
+    /// The part of a head that has come, when it comes in several pieces or has to be looked at again.
     partial: Vec<u8>,
+    end_of_partial: EndOfHead,
+    /// What is odd about the response that is awaited, and in how many responses each oddity was.
+    oddities: Oddities,
+    odd_responses: Option<Box<[u64; Oddity::ALL.len()]>>,
     /// The head that was read last, if it is short, and what it meant.
     ///
     /// Servers repeat it byte for byte until the second of their Date header changes, and comparing is ten times
@@ -112,6 +121,7 @@ impl Parser {
         self.body = None;
         self.partial.clear();
         self.cookies.clear();
+        self.oddities = Oddities::default();
     }
 
     /// The status of the response that was completed last, or whose body is being read.
@@ -130,6 +140,59 @@ impl Parser {
     #[must_use]
     pub fn in_body(&self) -> bool {
         self.body.is_some()
+    }
+
+    /// How far the response that is awaited has come.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        match self.body {
+            Some(Body::Bytes(_)) => Stage::Length,
+            Some(Body::Chunked(_)) => Stage::Chunks,
+            Some(Body::UntilClose(_)) => Stage::UntilClose,
+            None if self.partial.is_empty() || self.holds_empty_lines() => Stage::Nothing,
+            None => Stage::Head,
+        }
+    }
+
+    /// Whether empty lines have come, and nothing else of the response that is awaited.
+    #[must_use]
+    pub fn holds_empty_lines(&self) -> bool {
+        !self.partial.is_empty() && self.partial.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
+    }
+
+    /// What is wrong with the part of a head that has come, if no more of it comes.
+    ///
+    /// # Errors
+    /// [`Malformed`]: it begins no response.
+    pub fn judge_part(&self) -> Result<(), Malformed> {
+        if self.partial.is_empty() { Ok(()) } else { Ok(judge(&self.partial, true)?) }
+    }
+
+    /// Whether the part of a head that has come begins no response of HTTP/1.
+    #[must_use]
+    pub fn begins_other(&self) -> bool {
+        let begin = self.partial.iter().skip_while(|byte| matches!(byte, b'\r' | b'\n'));
+        begin.zip(b"HTTP/").any(|(byte, wanted)| !byte.eq_ignore_ascii_case(wanted))
+    }
+
+    /// In how many responses each oddity was, those that occurred.
+    pub fn odd_responses(&self) -> impl Iterator<Item = (Oddity, u64)> {
+        let counts = self.odd_responses.as_deref().copied().unwrap_or_default();
+        Oddity::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0)
+    }
+
+    /// Counts an oddity that lies outside a response.
+    #[cold]
+    pub fn count_odd(&mut self, oddity: Oddity) {
+        self.odd_responses.get_or_insert_default()[oddity as usize] += 1;
+    }
+
+    /// A response with oddities is whole.
+    #[cold]
+    fn count_oddities(&mut self) {
+        for oddity in std::mem::take(&mut self.oddities).iter() {
+            self.count_odd(oddity);
+        }
     }
 
     /// Bytes of the response that are still to come, if its head has come and says so.
@@ -161,9 +224,10 @@ impl Parser {
                 return Ok(Progress { consumed: bytes.len(), complete: false });
             };
             at += head.length;
+            self.oddities.add(head.oddities);
             if head.status < 200 {
                 if head.status == 101 {
-                    return Err(Malformed("it switches to a protocol that nobody asked for"));
+                    return Err(Malformed::new("it switches protocols (101), which the request did not ask for"));
                 }
                 continue;
             }
@@ -179,6 +243,10 @@ impl Parser {
             Some(Body::Chunked(chunked)) => {
                 let progress = chunked.feed(rest)?;
                 self.counted_bytes = chunked.bytes();
+                if progress.1 {
+                    self.oddities.note_if(chunked.is_odd(), Oddity::ChunkLine);
+                    self.oddities.note_if(chunked.is_bare(), Oddity::BareLineFeed);
+                }
                 progress
             }
             Some(Body::UntilClose(bytes)) => {
@@ -189,6 +257,9 @@ impl Parser {
         };
         if complete {
             self.body = None;
+            if !self.oddities.is_empty() {
+                self.count_oddities();
+            }
         }
         Ok(Progress { consumed: at + taken, complete })
     }
@@ -196,6 +267,9 @@ impl Parser {
     /// The connection ended: whether that completes the response (it had no other mark of its end).
     pub fn end(&mut self) -> bool {
         let counted = if let Some(Body::UntilClose(bytes)) = self.body { Some(bytes) } else { None };
+        if counted.is_some() && !self.oddities.is_empty() {
+            self.count_oddities();
+        }
         self.reset();
         self.counted_bytes = counted.unwrap_or(0);
         counted.is_some()
@@ -203,117 +277,111 @@ impl Parser {
 
     /// The head that these bytes complete; its `length` counts only bytes of this call.
     fn take_head(&mut self, bytes: &[u8]) -> Result<Option<Head>, Malformed> {
-        if self.partial.is_empty() {
-            // A head ends with its empty line, so whatever begins with the bytes of one has it as its head.
-            if self.last.is_some() && bytes.starts_with(&self.last_bytes) {
-                return Ok(self.last);
-            }
-            let head = parse_head(bytes, self.head_only)?;
-            self.told_bytes = head.and_then(|head| head.body.told_bytes());
-            // Unless it is remembered below, what was told is no longer what the remembered one tells.
-            self.last = None;
-            match head {
-                None => self.keep_partial(bytes)?,
-                Some(head) if self.keeps_cookies => keep_cookies(&bytes[..head.length], &mut self.cookies),
-                Some(head) if head.length <= REMEMBERED_BYTES_MAX => {
-                    self.last = Some(head);
-                    self.last_bytes.clear();
-                    self.last_bytes.extend_from_slice(&bytes[..head.length]);
-                }
-                Some(_) => {}
-            }
-            return Ok(head);
+        if !self.partial.is_empty() {
+            return self.go_on_with_head(bytes);
         }
-        // A head ends with a line's end: without one in the new bytes there is no need to look at all of it again.
+        // A head ends with its empty line, so whatever begins with the bytes of one has it as its head.
+        if self.last.is_some() && bytes.starts_with(&self.last_bytes) {
+            return Ok(self.last);
+        }
+        let head = match self.read_strictly(bytes)? {
+            Some(head) => Some(head),
+            // Not whole, or not strictly what it should be: either is found out as if it came in pieces.
+            None => {
+                self.end_of_partial = EndOfHead::default();
+                self.go_on_with_head(bytes)?
+            }
+        };
+        self.told_bytes = head.and_then(|head| head.body.told_bytes());
+        // Unless it is remembered below, what was told is no longer what the remembered one tells.
+        self.last = None;
+        if let Some(head) = head {
+            if self.keeps_cookies {
+                keep_cookies(&bytes[..head.length], head.oddities, &mut self.cookies);
+            } else if head.length <= REMEMBERED_BYTES_MAX {
+                self.last = Some(head);
+                self.last_bytes.clear();
+                self.last_bytes.extend_from_slice(&bytes[..head.length]);
+            }
+        }
+        Ok(head)
+    }
+
+    /// Adds to a head until it is whole.
+    fn go_on_with_head(&mut self, bytes: &[u8]) -> Result<Option<Head>, Malformed> {
         let before = self.partial.len();
         let room = bytes.len().min(HEAD_BYTES_MAX + 1 - before.min(HEAD_BYTES_MAX));
         self.partial.extend_from_slice(&bytes[..room]);
-        let head = match memchr(b'\n', bytes) {
-            Some(_) => parse_head(&self.partial, self.head_only)?,
-            None => None,
+        let end = self.end_of_partial.find(&self.partial).filter(|end| *end <= HEAD_BYTES_MAX);
+        let Some(end) = end else {
+            judge(&self.partial, false)?;
+            if self.partial.len() > HEAD_BYTES_MAX {
+                return Err(Malformed::new(TOO_LONG));
+            }
+            return Ok(None);
         };
-        match head {
-            Some(mut head) => {
-                if self.keeps_cookies {
-                    keep_cookies(&self.partial[..head.length], &mut self.cookies);
-                }
-                head.length -= before;
-                self.told_bytes = head.body.told_bytes();
-                self.partial.clear();
-                Ok(Some(head))
-            }
-            None if self.partial.len() > HEAD_BYTES_MAX => Err(Malformed("its head is too long")),
-            None => Ok(None),
+        let partial = std::mem::take(&mut self.partial);
+        let head = self.read_whole(&partial[..end]);
+        if let Ok(head) = &head
+            && before > 0
+            && self.keeps_cookies
+        {
+            keep_cookies(&partial[..end], head.oddities, &mut self.cookies);
         }
+        // What was allocated stays.
+        self.partial = partial;
+        self.partial.clear();
+        let mut head = head?;
+        head.length = end - before;
+        self.told_bytes = head.body.told_bytes();
+        Ok(Some(head))
     }
 
-    fn keep_partial(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
-        if bytes.len() > HEAD_BYTES_MAX {
-            return Err(Malformed("its head is too long"));
+    /// Reads a head at the begin of `bytes`, if it is whole and as the standard wants it.
+    fn read_strictly(&self, bytes: &[u8]) -> Result<Option<Head>, Malformed> {
+        let mut headers = [MaybeUninit::uninit(); HEADERS_AT_ONCE];
+        let mut response = httparse::Response::new(&mut []);
+        let parsed =
+            httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut response, bytes, &mut headers);
+        let (Ok(httparse::Status::Complete(length)), Some(100..)) = (parsed, response.code) else { return Ok(None) };
+        if length > HEAD_BYTES_MAX {
+            return Err(Malformed::new(TOO_LONG));
         }
-        self.partial.extend_from_slice(bytes);
-        Ok(())
+        framing::read(&response, &bytes[..length], self.head_only).map(Some)
+    }
+
+    /// Reads a head that is whole, strictly or else tolerantly.
+    fn read_whole(&self, head: &[u8]) -> Result<Head, Malformed> {
+        if let Some(read) = self.read_strictly(head)? {
+            return Ok(read);
+        }
+        let mut out = Vec::with_capacity(head.len() + 16);
+        let oddities = rewrite(head, &mut out)?;
+        let lines = memchr::memchr_iter(b'\n', &out).count();
+        let mut headers = vec![httparse::EMPTY_HEADER; lines];
+        let mut response = httparse::Response::new(&mut headers);
+        match response.parse(&out) {
+            Ok(httparse::Status::Complete(_)) => {}
+            // What was rewritten is as the standard wants it.
+            _ => return Err(Malformed::new("its head cannot be read")),
+        }
+        let mut read = framing::read(&response, &out, self.head_only)?;
+        read.oddities.add(oddities);
+        Ok(read)
     }
 }
 
-/// Reads a head, if it is whole, and what RFC 9112 6.3 and 9.3 make of it.
-fn parse_head(bytes: &[u8], head_only: bool) -> Result<Option<Head>, Malformed> {
-    let mut headers = [MaybeUninit::uninit(); HEADERS_MAX];
-    let mut response = httparse::Response::new(&mut []);
-    let parsed =
-        httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut response, bytes, &mut headers);
-    let length = match parsed {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(Malformed("it has too many headers")),
-        Err(_) => return Err(Malformed("its head cannot be read")),
-    };
-    let (Some(status), Some(minor)) = (response.code, response.version) else {
-        return Err(Malformed("its head cannot be read"));
-    };
-    let mut content_length = None;
-    let (mut chunked, mut coded, mut close, mut keep) = (false, false, false, false);
-    for header in response.headers.iter() {
-        // The length tells most names apart, so that few are compared.
-        match header.name.len() {
-            10 if header.name.eq_ignore_ascii_case("connection") => {
-                for option in header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-                    close |= option.eq_ignore_ascii_case(b"close");
-                    keep |= option.eq_ignore_ascii_case(b"keep-alive");
-                }
-            }
-            14 if header.name.eq_ignore_ascii_case("content-length") => {
-                for value in header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-                    let value = decimal(value).ok_or(Malformed("its length is not a number"))?;
-                    if content_length.replace(value).is_some_and(|other| other != value) {
-                        return Err(Malformed("it gives two lengths"));
-                    }
-                }
-            }
-            17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
-                coded = true;
-                let last = header.value.split(|byte| *byte == b',').next_back().unwrap_or_default();
-                chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
-            }
-            _ => {}
-        }
-    }
-    let bodyless = head_only || status < 200 || status == 204 || status == 304;
-    let body = match content_length {
-        _ if bodyless => Body::Bytes(0),
-        _ if chunked => Body::Chunked(Chunked::default()),
-        Some(length) if !coded => Body::Bytes(length),
-        _ => Body::UntilClose(0),
-    };
-    // Both framings at once, or chunks in HTTP/1.0: the end may not be where we think, so nothing may follow it.
-    let ambiguous = coded && (content_length.is_some() || minor == 0);
-    let keep_alive = !close && !ambiguous && !matches!(body, Body::UntilClose(_)) && (minor == 1 || keep);
-    Ok(Some(Head { status, length, body, keep_alive }))
-}
+/// A head that has no end within its bound.
+const TOO_LONG: &str = "its head is longer than 262144 bytes";
 
 /// Puts the values of a head's Set-Cookie headers behind those that are there, as far as a head may be long.
-fn keep_cookies(head: &[u8], cookies: &mut Vec<u8>) {
+fn keep_cookies(head: &[u8], oddities: Oddities, cookies: &mut Vec<u8>) {
     const NAME: &[u8] = b"set-cookie:";
+    let mut rewritten = Vec::new();
+    let head = match oddities.is_empty() || rewrite(head, &mut rewritten).is_err() {
+        true => head,
+        false => &rewritten,
+    };
     for line in head.split(|byte| *byte == b'\n') {
         if line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
             && cookies.len() + line.len() <= HEAD_BYTES_MAX
@@ -322,15 +390,4 @@ fn keep_cookies(head: &[u8], cookies: &mut Vec<u8>) {
             cookies.push(b'\n');
         }
     }
-}
-
-/// A number of digits only, as RFC 9110 8.6 wants it.
-fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |number, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    })
 }

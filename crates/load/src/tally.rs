@@ -4,6 +4,7 @@ use crate::clients::Clients;
 use crate::kernel::Calls;
 use crate::options::Published;
 use crate::reach::reasons::Reasons;
+use crate::remarks::{CodeCounts, OddityCounts};
 use crate::series::Counts;
 use crate::sessions::SessionTally;
 use crate::statuses::{STATUS_CODES, Statuses};
@@ -67,6 +68,12 @@ pub(crate) struct Tally {
     pub(crate) through_ring: bool,
     pub(crate) handshakes: Handshakes,
     pub(crate) reasons: Reasons,
+    /// What was odd about responses that were taken all the same.
+    pub(crate) oddities: OddityCounts,
+    /// Whether a response said that the server wants TLS where it was asked in the clear.
+    pub(crate) wants_tls: bool,
+    /// The codes by which servers of HTTP/2 ended connections, but for the one that says that nothing is wrong.
+    pub(crate) goaways: CodeCounts,
     pub(crate) mix: MixTally,
     pub(crate) clients: Clients,
     /// Handed in when the loop is over.
@@ -123,6 +130,9 @@ impl Tally {
             through_ring: false,
             handshakes: Handshakes::default(),
             reasons: Reasons::default(),
+            oddities: OddityCounts::default(),
+            wants_tls: false,
+            goaways: CodeCounts::default(),
             mix: MixTally::default(),
             clients: Clients::default(),
             sessions: None,
@@ -245,6 +255,9 @@ impl Tally {
         self.handshakes.full += other.handshakes.full;
         self.handshakes.resumed += other.handshakes.resumed;
         self.reasons.merge(&other.reasons);
+        self.oddities.add(other.oddities.iter());
+        self.wants_tls |= other.wants_tls;
+        self.goaways.merge(&other.goaways);
         self.mix.merge(&other.mix);
         self.clients.merge(&other.clients);
         if let Some(more) = &other.sessions {

@@ -8,6 +8,7 @@ use crate::kernel::monotonic_ns;
 use crate::ring::{Completion, Filled};
 use std::io;
 use std::os::fd::AsRawFd;
+use weir_client::Oddity;
 use weir_wire::client::Outcome;
 
 impl Engine<'_> {
@@ -203,7 +204,10 @@ impl Engine<'_> {
             Phase::Busy => {
                 self.take(slot, before, bytes);
             }
-            Phase::Idle => self.idle_readable(slot),
+            Phase::Idle => {
+                connection.parser.count_odd(Oddity::Surplus);
+                self.idle_readable(slot);
+            }
             _ => {}
         }
     }
@@ -232,7 +236,7 @@ impl Engine<'_> {
         let connection = &mut self.connections[slot];
         connection.was_reset |= error.kind() == io::ErrorKind::ConnectionReset;
         if outcome_of(error) == Outcome::Other {
-            self.fail(slot, Outcome::Other);
+            self.fail_for(slot, Outcome::Other, &error.to_string());
         } else if let Some(stream) = connection.stream.as_mut().filter(|_| connection.batch.answered == 0) {
             stream.sent = connection.batch.request_offset;
         }

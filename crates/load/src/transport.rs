@@ -17,6 +17,8 @@ pub(crate) struct Stream {
     tls: Option<Box<ClientConnection>>,
     /// What is still to be agreed with a proxy, before TLS.
     tunnel: Option<Box<Dialogue>>,
+    /// What the other side's first bytes of the TLS handshake were.
+    greeting: [u8; GREETING_BYTES],
     /// Bytes given to the socket so far.
     pub(crate) sent: u64,
     /// Bytes taken from the socket so far.
@@ -35,6 +37,14 @@ pub(crate) struct Stream {
 /// What one read of a proxy's answer takes at most.
 const TUNNEL_READ_BYTES: usize = 4096;
 
+/// So many first bytes of a handshake are kept, to tell what else speaks there.
+const GREETING_BYTES: usize = weir_client::other::TELLING_BYTES;
+
+/// What answered a TLS handshake is something else, by its first bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotTls(String);
+
 /// Where a TLS handshake stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handshake {
@@ -51,6 +61,7 @@ impl Stream {
             fd,
             tls: None,
             tunnel: None,
+            greeting: [0; GREETING_BYTES],
             sent: 0,
             received: 0,
             ahead: None,
@@ -223,6 +234,7 @@ impl Stream {
             room_to_read: self.room_to_read,
             room_to_write: self.room_to_write,
             short: false,
+            greeting: Some(&mut self.greeting),
         };
         loop {
             let written = pass_blocked(write_all_tls(tls, &mut socket))?;
@@ -235,7 +247,10 @@ impl Stream {
             match pass_blocked(tls.read_tls(&mut socket))? {
                 None => return Ok(Handshake::Pending),
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Some(_) => self.ended |= process(tls, &mut socket)?,
+                Some(_) => match process(tls, &mut socket) {
+                    Ok(ended) => self.ended |= ended,
+                    Err(error) => return Err(not_tls(&self.greeting).unwrap_or(error)),
+                },
             }
         }
     }
@@ -251,6 +266,7 @@ impl Stream {
             room_to_read: self.room_to_read,
             room_to_write: self.room_to_write,
             short: false,
+            greeting: None,
         };
         loop {
             match tls.reader().read(buffer) {
@@ -282,12 +298,30 @@ impl Stream {
             room_to_read: self.room_to_read,
             room_to_write: self.room_to_write,
             short: false,
+            greeting: None,
         };
         pass_blocked(write_all_tls(tls, &mut socket))?;
         let count = tls.writer().write(bytes)?;
         pass_blocked(write_all_tls(tls, &mut socket))?;
         if count == 0 && !bytes.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
     }
+}
+
+/// What these first bytes of an answer to a handshake are, if they are not those of TLS (RFC 8446 5.1).
+fn not_tls(greeting: &[u8; GREETING_BYTES]) -> Option<io::Error> {
+    if matches!(greeting[..2], [20..=24, 3]) {
+        return None;
+    }
+    let words = if greeting.starts_with(b"HTTP/") {
+        "this port speaks HTTP, not TLS: it answered the handshake with an HTTP response".to_owned()
+    } else {
+        let end = greeting.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        format!(
+            "this port does not speak TLS: its answer begins with `{}`",
+            weir_client::other::shown(&greeting[..end])
+        )
+    };
+    Some(io::Error::other(NotTls(words)))
 }
 
 /// Whether an error came from the TLS session rather than from the socket.
@@ -335,6 +369,8 @@ struct Socket<'a> {
     room_to_write: usize,
     /// Whether the last reception took less than there was room for.
     short: bool,
+    /// Where the next reception's first bytes are kept, in a handshake.
+    greeting: Option<&'a mut [u8; GREETING_BYTES]>,
 }
 
 impl Read for Socket<'_> {
@@ -351,6 +387,11 @@ impl Read for Socket<'_> {
         self.room_to_read -= count;
         *self.received += count as u64;
         self.short = count < buffer.len();
+        if let Some(greeting) = self.greeting.take_if(|_| count > 0) {
+            let kept = count.min(GREETING_BYTES);
+            *greeting = [0; GREETING_BYTES];
+            greeting[..kept].copy_from_slice(&buffer[..kept]);
+        }
         Ok(count)
     }
 }

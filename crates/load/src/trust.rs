@@ -13,6 +13,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme};
 use std::path::PathBuf;
 use std::sync::Arc;
+use weir_client::Anchored;
 
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +74,10 @@ pub(crate) fn client_config(trust: &Trust, tls: &Tls, connections: u32) -> Resul
     let provider = Arc::new(tls.provider()?);
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anything => Arc::new(Unverified { provider: Arc::clone(&provider) }),
-        Trust::File(path) => verifier_with(roots_of_file(path)?, &provider)?,
+        Trust::File(path) => {
+            let (roots, anchors) = roots_of_file(path)?;
+            Arc::new(Anchored::new(verifier_with(roots, &provider)?, anchors))
+        }
         Trust::System => verifier_with(roots_of_system()?, &provider)?,
     };
     let verifier = match tls.pins.is_empty() {
@@ -122,9 +126,10 @@ pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, TlsSetupErr
     ServerName::try_from(host.to_owned()).map_err(|_| TlsSetupError::Name { host: host.to_owned() })
 }
 
-fn roots_of_file(path: &PathBuf) -> Result<RootCertStore, TlsSetupError> {
+/// The certificates of a file or of a folder's files, as what signs others and as themselves.
+fn roots_of_file(path: &PathBuf) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), TlsSetupError> {
     let wrong = |cause: String| TlsSetupError::CaFile { path: path.clone(), cause };
-    let mut roots = RootCertStore::empty();
+    let (mut roots, mut anchors) = (RootCertStore::empty(), Vec::new());
     let mut files = vec![path.clone()];
     if path.is_dir() {
         let entries = std::fs::read_dir(path).map_err(|error| wrong(error.to_string()))?;
@@ -134,10 +139,11 @@ fn roots_of_file(path: &PathBuf) -> Result<RootCertStore, TlsSetupError> {
     for file in files {
         for certificate in CertificateDer::pem_file_iter(&file).map_err(|error| wrong(error.to_string()))? {
             let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+            anchors.push(certificate.clone());
             roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
         }
     }
-    if roots.is_empty() { Err(wrong("it holds none".to_owned())) } else { Ok(roots) }
+    if roots.is_empty() { Err(wrong("it holds none".to_owned())) } else { Ok((roots, anchors)) }
 }
 
 fn roots_of_system() -> Result<RootCertStore, TlsSetupError> {

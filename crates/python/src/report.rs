@@ -52,6 +52,10 @@ pub(crate) fn as_dict<'py>(py: Python<'py>, report: &LoadReport) -> PyResult<Bou
     dict.set_item("connect", Py::new(py, Times::new(report.connect.clone()))?)?;
     dict.set_item("generator", generator)?;
     dict.set_item("reasons", reasons)?;
+    for (name, remarks) in [("tolerated", &report.tolerated), ("goaways", &report.goaways)] {
+        let remarks: Vec<_> = remarks.iter().map(|remark| (remark.words.clone(), remark.count)).collect();
+        dict.set_item(name, remarks)?;
+    }
     dict.set_item("warnings", report.warnings.clone())?;
     dict.set_item("interrupted", report.interrupted)?;
     dict.set_item("series", series(py, &report.series)?)?;

@@ -3,14 +3,11 @@
 
 use crate::content::{self, UploadError, base64};
 use crate::cookies::Jar;
+use crate::forgiving::{HEADS_BYTES_MAX, Seen, agent};
 use crate::suite::Ask;
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use url::Url;
 
 /// A response's content may be so large.
@@ -86,6 +83,8 @@ pub struct Exchange {
     pub redirects: Vec<(Url, u16)>,
     /// From the begin of the first request to the end of the last response, in seconds.
     pub seconds: f64,
+    /// What was odd about the responses and was taken all the same, as deployed clients do.
+    pub tolerated: Vec<&'static str>,
 }
 
 /// Why there is no response.
@@ -121,6 +120,8 @@ pub enum AskError {
 #[derive(Debug, Clone)]
 pub struct Client {
     agent: ureq::Agent,
+    /// What was odd about responses.
+    seen: Seen,
 }
 
 impl Client {
@@ -132,15 +133,17 @@ impl Client {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
+            .max_response_header_size(HEADS_BYTES_MAX)
+            .input_buffer_size(HEADS_BYTES_MAX)
             .allow_non_standard_methods(true)
-            .tls_config(tls(trust)?)
             // A test says all that it sends; nothing is taken from the environment.
             .proxy(None)
             .accept(ureq::config::AutoHeaderValue::None)
             .accept_encoding(ureq::config::AutoHeaderValue::None)
             .user_agent(ureq::config::AutoHeaderValue::None)
             .build();
-        Ok(Self { agent: config.new_agent() })
+        let seen = Seen::default();
+        Ok(Self { agent: agent(config, trust, &seen)?, seen })
     }
 
     /// Asks for an address, and follows redirects if the request wants it.
@@ -165,6 +168,7 @@ impl Client {
         }
         let begin = Instant::now();
         let mut redirects = Vec::new();
+        self.seen.take();
         loop {
             let left = ask.timeout.checked_sub(begin.elapsed()).filter(|left| !left.is_zero());
             let left = left.ok_or(AskError::Timeout(ask.timeout.as_secs_f64()))?;
@@ -178,7 +182,8 @@ impl Client {
             }
             let location = step.header("location").filter(|_| [301, 302, 303, 307, 308].contains(&step.status));
             let Some(location) = location.filter(|_| ask.follow) else {
-                return Ok(Exchange { last: step, redirects, seconds: begin.elapsed().as_secs_f64() });
+                let tolerated = self.seen.take().iter().map(weir_client::Oddity::words).collect();
+                return Ok(Exchange { last: step, redirects, seconds: begin.elapsed().as_secs_f64(), tolerated });
             };
             let mut next = address.join(location).map_err(|_| AskError::Location(location.to_owned()))?;
             if !["http", "https"].contains(&next.scheme()) {
@@ -295,11 +300,28 @@ fn proxy(ask: &Ask, address: &Url) -> Result<Option<ureq::Proxy>, AskError> {
     };
     let wrong = || AskError::Proxy(proxy.clone());
     let mut url = Url::parse(proxy).map_err(|_| wrong())?;
+    if !["http", "https"].contains(&url.scheme()) {
+        return Err(wrong());
+    }
     if let Some((user, password)) = &ask.proxy_login {
         url.set_username(user).map_err(|()| wrong())?;
         url.set_password(Some(password)).map_err(|()| wrong())?;
     }
     ureq::Proxy::new(url.as_str()).map(Some).map_err(|_| wrong())
+}
+
+/// What went wrong with TLS, and what helps, if it was TLS.
+fn tls_error(error: &io::Error) -> Option<String> {
+    let error: &rustls::Error = error.get_ref()?.downcast_ref()?;
+    let words = weir_client::tls_words::of_library(error);
+    let advice = match error {
+        rustls::Error::InvalidCertificate(_) => {
+            "; trust its issuer, or itself, with --ca FILE, or any certificate with --insecure"
+        }
+        rustls::Error::InvalidMessage(_) => "; does the server speak TLS there? Plain HTTP is http://",
+        _ => "",
+    };
+    Some(format!("no TLS session could be agreed on: {words}{advice}"))
 }
 
 fn failed(error: ureq::Error, timeout: Duration) -> AskError {
@@ -310,35 +332,10 @@ fn failed(error: ureq::Error, timeout: Duration) -> AskError {
         ureq::Error::Http(error) => AskError::Request(error.to_string()),
         ureq::Error::Io(error) => AskError::Transport(match error.kind() {
             io::ErrorKind::ConnectionRefused => "the connection was refused: nothing listens there".to_owned(),
+            _ if tls_error(&error).is_some() => tls_error(&error).unwrap_or_default(),
             io::ErrorKind::UnexpectedEof => "the connection was closed before the response was whole".to_owned(),
             _ => error.to_string(),
         }),
         other => AskError::Transport(other.to_string()),
-    }
-}
-
-/// How TLS is spoken with servers whose certificates are believed so.
-pub(crate) fn tls(trust: &Trust) -> Result<TlsConfig, TrustError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(TlsConfig::builder()
-        .unversioned_rustls_crypto_provider(provider)
-        .disable_verification(*trust == Trust::Anything)
-        .root_certs(RootCerts::new_with_certs(&roots(trust)?))
-        .build())
-}
-
-fn roots(trust: &Trust) -> Result<Vec<Certificate<'static>>, TrustError> {
-    let own = |der: &CertificateDer<'_>| Certificate::from_der(der).to_owned();
-    match trust {
-        Trust::Anything => Ok(Vec::new()),
-        // Without any, TLS fails by the certificate's name, and plain HTTP works.
-        Trust::System => Ok(rustls_native_certs::load_native_certs().certs.iter().map(own).collect()),
-        Trust::File(path) => {
-            let wrong = |cause: String| TrustError { path: path.clone(), cause };
-            let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
-            let found: Result<Vec<_>, _> = found.collect();
-            let found = found.map_err(|error| wrong(error.to_string()))?;
-            if found.is_empty() { Err(wrong("it holds none".to_owned())) } else { Ok(found.iter().map(own).collect()) }
-        }
     }
 }

@@ -10,6 +10,7 @@ pub mod client;
 pub mod content;
 pub mod convert;
 pub mod cookies;
+mod forgiving;
 pub mod har;
 pub mod interpret;
 pub mod literal;

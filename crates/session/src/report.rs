@@ -60,6 +60,9 @@ fn block(outcome: &Outcome, out: &mut String) {
             let _ = writeln!(out, "    {}  {verdict}", left(&result.comment, 59));
         }
     }
+    if !outcome.tolerated.is_empty() {
+        let _ = writeln!(out, "\n  TOLERATED\n    {}", outcome.tolerated.join(", "));
+    }
     if let Some(error) = &outcome.error {
         let _ = writeln!(out, "\n  NO RESPONSE\n    {error}");
     }
@@ -139,6 +142,8 @@ struct JsonTest<'o> {
     passed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'o str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tolerated: &'o [&'static str],
     checks: Vec<JsonCheck<'o>>,
 }
 
@@ -180,6 +185,7 @@ fn json_test(outcome: &Outcome) -> JsonTest<'_> {
         seconds: outcome.seconds,
         passed: outcome.count(false) == 0,
         error: outcome.error.as_deref(),
+        tolerated: &outcome.tolerated,
         checks,
     }
 }

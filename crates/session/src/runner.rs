@@ -43,6 +43,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// Why there was no response.
     pub error: Option<String>,
+    /// What was odd about the responses and was taken all the same.
+    pub tolerated: Vec<&'static str>,
     /// What the report shows of it.
     pub show: Show,
     /// The last request and response, if there was one and the report shows something of it.
@@ -90,12 +92,14 @@ impl User {
             groups: Vec::new(),
             seconds: 0.0,
             error: None,
+            tolerated: Vec::new(),
             show: test.show,
             step: None,
         };
         match self.respond(&test.ask, client, &mut outcome.address) {
             Ok(exchange) => {
                 outcome.seconds = exchange.seconds;
+                outcome.tolerated.clone_from(&exchange.tolerated);
                 outcome.groups = judge(&test.checks, Ok(&exchange));
                 if test.show.headers || test.show.cookies || test.show.html {
                     outcome.step = Some(exchange.last.clone());
@@ -246,7 +250,7 @@ fn file(path: &Path, address: Option<Url>) -> Exchange {
         received: vec![("content-type".to_owned(), kind.to_owned())],
         content,
     };
-    Exchange { last, redirects: Vec::new(), seconds: begin.elapsed().as_secs_f64() }
+    Exchange { last, redirects: Vec::new(), seconds: begin.elapsed().as_secs_f64(), tolerated: Vec::new() }
 }
 
 /// All checks of a test; without a response none of them can be as expected.

@@ -65,6 +65,8 @@ fn counts(report: &LoadReport, verdict: Option<&Verdict>) -> Value {
         "resent": report.resent,
         "handshakes": { "full": report.handshakes.full, "resumed": report.handshakes.resumed },
         "reasons": report.reasons.iter().map(reason).collect::<Vec<_>>(),
+        "tolerated": report.tolerated.iter().map(remark).collect::<Vec<_>>(),
+        "goaways": report.goaways.iter().map(remark).collect::<Vec<_>>(),
     })
 }
 
@@ -174,6 +176,12 @@ fn reason(reason: &weir_load::reach::Reason) -> Value {
 }
 
 /// The points of a run; a point's latency is that of successes, and null where there was none in it.
+/// What a server did that is no failure.
+fn remark(remark: &weir_load::Remark) -> Value {
+    json!({ "words": remark.words, "count": remark.count })
+}
+
+
 fn series(series: &Series) -> Value {
     let points: Vec<_> = series
         .timed()

@@ -129,6 +129,12 @@ fn write_counts(
     for reason in &report.reasons {
         writeln!(screen, "             {} {}: {}", grouped(reason.count), reason.outcome.name(), reason.words)?;
     }
+    for (heading, remarks) in [("tolerated", &report.tolerated), ("goaways  ", &report.goaways)] {
+        if !remarks.is_empty() {
+            let remarks = remarks.iter().map(|remark| (remark.words.clone(), remark.count));
+            writeln!(screen, "  {heading}  {}", list(remarks))?;
+        }
+    }
     if report.abandoned > 0 {
         let cut = format!("  cut        {:>12}   not over when the run ended", grouped(report.abandoned));
         writeln!(screen, "{}", colours.bad(&cut))?;

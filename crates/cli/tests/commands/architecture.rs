@@ -13,7 +13,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("timeline", &["measure", "wire"]),
     ("tiles", &["measure", "timeline", "trace", "wire"]),
     ("access-log", &[]),
-    ("load", &["access-log", "measure", "wire"]),
+    ("client", &[]),
+    ("load", &["access-log", "client", "measure", "wire"]),
     ("plan", &["access-log", "measure"]),
     ("python", &["load", "measure"]),
     ("capture", &["trace", "wire"]),
@@ -21,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // What rules read is reckoned and named as what reports show.
     ("steward", &["adapt", "measure", "server", "store"]),
     ("endpoint", &[]),
-    ("session", &["endpoint"]),
+    ("session", &["client", "endpoint"]),
     ("adapt", &[]),
     ("compare", &["measure", "report"]),
     ("report", &["measure"]),
@@ -51,6 +52,7 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     // What a request looks like is the server's, what a condition looks like the rules'.
     ("steward", &["httparse", "std::net::Tcp", "TcpListener", "check_policy"]),
     ("access-log", &["std::fs", "std::net", "std::time"]),
+    ("client", &["std::fs", "std::net"]),
     ("plan", &["std::fs", "std::net", "std::time::Instant", "SystemTime"]),
     // It runs within other people's threads and signals' handlers.
     ("arm", &["std::fs", "Mutex", "std::thread", "print!", "println!", "panic!", ".unwrap()", ".expect("]),

@@ -228,6 +228,7 @@ impl Engine<'_> {
         let Some(place) = stage.orders.links.get_mut(link as usize) else { return };
         let Some(slot) = place.slot.take().map(|slot| slot as usize) else { return };
         if self.connections[slot].phase != Phase::Idle {
+            self.note(slot, Outcome::Closed, "this side closed the connection before the answer");
             self.count_failures(slot, Outcome::Closed);
         }
         self.close(slot);

@@ -139,6 +139,8 @@ pub(super) struct Connection {
     pub(super) unsent: VecDeque<(u32, u64)>,
     /// Places of requests with more of a body to send, whose windows are open.
     pub(super) senders: VecDeque<u32>,
+    /// The first code by which the server said that something is wrong with the connection.
+    pub(super) goaway: Option<u32>,
     /// Whether the server is known to have ended its stream.
     pub(super) hung_up: bool,
     /// Whether a write failed, or the last was made: what comes is still read.
@@ -187,6 +189,7 @@ impl Connection {
             answers: 0,
             unsent: VecDeque::with_capacity(streams as usize),
             senders: VecDeque::new(),
+            goaway: None,
             hung_up: false,
             broken: false,
             listed_touched: false,
@@ -207,6 +210,7 @@ impl Connection {
         (self.active, self.next_stream, self.responses, self.untold, self.session) = (0, 1, 0, 0, 0);
         (self.out_at, self.out_offset, self.answers) = (0, 0, 0);
         (self.hung_up, self.broken, self.streams_told, self.linger_until_ns) = (false, false, false, 0);
+        self.goaway = None;
         self.window = i64::from(FIRST_WINDOW_BYTES);
         self.first_window = i64::from(FIRST_WINDOW_BYTES);
         self.frame_bytes = FRAME_BYTES_MAX;

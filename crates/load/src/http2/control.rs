@@ -1,15 +1,15 @@
 //! What servers say of the connection itself, or of a stream beside its response.
 
-use super::Malformed;
 use super::connection::Exchange;
 use super::engine::Engine;
-use super::frames::{ACK, Event, GOAWAY, PING, SETTINGS, Settings};
-use super::wire::frame;
+use super::frames::{ACK, Event, PING, SETTINGS, Settings};
+use super::{Malformed, code_words};
 use std::sync::atomic::Ordering;
 use weir_wire::client::Outcome;
 
 /// Codes of RFC 9113 7.
 pub(super) const PROTOCOL_ERROR: u32 = 0x1;
+const FLOW_CONTROL_ERROR: u32 = 0x3;
 pub(super) const REFUSED_STREAM: u32 = 0x7;
 pub(super) const CANCEL: u32 = 0x8;
 /// The largest window (RFC 9113 6.9.1).
@@ -28,7 +28,7 @@ impl Engine<'_> {
             }
             Event::Window { stream, more } => self.on_window(slot, stream, more)?,
             Event::Reset { stream, code } => self.on_reset(slot, stream, code)?,
-            Event::Goaway { last, .. } => self.on_goaway(slot, last),
+            Event::Goaway { last, code } => self.on_goaway(slot, last, code),
             Event::SettingsTaken | Event::Headers { .. } | Event::Data { .. } => {}
         }
         Ok(())
@@ -86,7 +86,8 @@ impl Engine<'_> {
         let exchange = connection.at(place);
         exchange.window += i64::from(more);
         if exchange.window > WINDOW_MAX {
-            self.give_up(slot, place, Outcome::Malformed, Some(PROTOCOL_ERROR));
+            let words = "it opens a stream's window beyond what it may be (RFC 9113 6.9.1)";
+            self.give_up(slot, place, Outcome::Malformed, Some(FLOW_CONTROL_ERROR), words);
         } else {
             connection.resume(place, &self.wire.asks);
             self.touch(slot);
@@ -104,13 +105,20 @@ impl Engine<'_> {
             self.go_on(slot);
             self.replace();
         } else {
-            self.give_up(slot, place, Outcome::StreamReset, None);
+            let words = format!("the server gave the stream up: {}", code_words(code));
+            self.give_up(slot, place, Outcome::StreamReset, None, &words);
         }
         Ok(())
     }
 
     /// The server takes no more streams, and did not look at those after `last`: they go to another connection.
-    fn on_goaway(&mut self, slot: usize, last: u32) {
+    fn on_goaway(&mut self, slot: usize, last: u32, code: u32) {
+        let connection = &mut self.connections[slot];
+        // A server that ends a connection in good order says so twice (RFC 9113 6.8); what is wrong is told once.
+        if code != 0 && connection.goaway.is_none() {
+            connection.goaway = Some(code);
+            self.tally.goaways.count(code, 1);
+        }
         let (number, session) = (self.connections[slot].number, self.connections[slot].session);
         let resent = self.tally.resent;
         for place in 0..self.connections[slot].places() {
@@ -123,6 +131,8 @@ impl Engine<'_> {
             if self.may_repeat(&exchange) {
                 self.hold(slot, exchange);
             } else {
+                let words = format!("the server ended the connection: GOAWAY with {}", code_words(code));
+                self.tally.reasons.note(Outcome::Closed, &words, 1);
                 self.count_failure(number, &exchange, Outcome::Closed);
                 self.session_failed(session);
             }
@@ -155,57 +165,5 @@ impl Engine<'_> {
             0 => self.held.push_back(again),
             session => self.hold_for_session(session, again),
         }
-    }
-
-    /// A request is over without a response; the server is told so if there is a reason to give it.
-    pub(super) fn give_up(&mut self, slot: usize, place: u32, outcome: Outcome, code: Option<u32>) {
-        let connection = &mut self.connections[slot];
-        let exchange = connection.take(place);
-        let (number, session) = (connection.number, connection.session);
-        if let Some(code) = code {
-            connection.say_reset(exchange.stream, code);
-            self.touch(slot);
-        }
-        self.count_failure(number, &exchange, outcome);
-        self.session_failed(session);
-        if session == 0 || !self.end_burst(session) {
-            return self.go_on(slot);
-        }
-        self.begin_sessions();
-    }
-
-    pub(super) fn count_failure(&mut self, connection: u64, exchange: &Exchange, outcome: Outcome) {
-        self.outstanding -= 1;
-        self.tally.failed(outcome, 1, self.now_ns.saturating_sub(exchange.intended_ns));
-        self.tally.last_done_ns = self.now_ns;
-        if self.events.wanted() {
-            self.tell(connection, exchange, outcome, self.now_ns);
-        }
-    }
-
-    /// The connection breaks the protocol: the server is told, and all that is under way on it fails.
-    pub(super) fn malformed(&mut self, slot: usize, malformed: Malformed, count: usize) {
-        let connection = &mut self.connections[slot];
-        let greeting = self.buffer[..count].starts_with(b"HTTP/");
-        if !connection.reader.is_settled() && greeting && !self.host.agreed.load(Ordering::Relaxed) {
-            self.fatal = Some(crate::LoadError::NotHttp2 {
-                host: self.host.url.host.clone(),
-                cause: "it answers in HTTP/1".to_owned(),
-            });
-        }
-        if let Some(stream) = &mut connection.stream
-            && connection.out_at == 0
-            && connection.out.is_empty()
-        {
-            let mut farewell = [0; 8];
-            farewell[4..].copy_from_slice(&malformed.code.to_be_bytes());
-            let mut bytes = Vec::with_capacity(32);
-            frame(&mut bytes, GOAWAY, 0, 0, &farewell);
-            // Whether it arrives changes nothing: the connection is closed either way.
-            let _ = stream.write(&mut self.kernel, &bytes);
-        }
-        let count = u64::from(self.connections[slot].active);
-        self.tally.reasons.note(Outcome::Malformed, malformed.what, count);
-        self.lost(slot, Outcome::Malformed);
     }
 }

@@ -330,7 +330,7 @@ impl<'a> Engine<'a> {
             let count = match read {
                 // TLS says so before the socket ends; whoever ends that first has a port that stays busy.
                 Ok(0) if connection.linger_until_ns != 0 && flags & HANGUP == 0 => return,
-                Ok(0) => return self.lost(slot, Outcome::Closed),
+                Ok(0) => return self.ended(slot),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => return self.failed(slot, &error),
@@ -419,7 +419,14 @@ impl<'a> Engine<'a> {
             }
         };
         if wrong {
-            self.give_up(slot, place, Outcome::Malformed, Some(PROTOCOL_ERROR));
+            let words = match head.status {
+                0 if of_trailers => "more follows its trailers",
+                0 => "its head has no status",
+                101 => "it switches protocols (101), which HTTP/2 cannot",
+                100..=199 => "it ends with an interim response",
+                _ => "it has two heads",
+            };
+            self.give_up(slot, place, Outcome::Malformed, Some(PROTOCOL_ERROR), words);
         } else if end {
             self.answered(slot, place);
         }
@@ -449,7 +456,7 @@ impl<'a> Engine<'a> {
         exchange.heard(self.now_ns, offset, bytes);
         exchange.content += u64::from(content);
         if exchange.status == 0 {
-            self.give_up(slot, place, Outcome::Malformed, Some(PROTOCOL_ERROR));
+            self.give_up(slot, place, Outcome::Malformed, Some(PROTOCOL_ERROR), "its content comes before its head");
         } else if end {
             self.answered(slot, place);
         } else {
@@ -469,7 +476,8 @@ impl<'a> Engine<'a> {
         let connection = &mut self.connections[slot];
         let exchange = connection.at(place);
         if exchange.expected.is_some_and(|expected| expected != exchange.content) {
-            return self.give_up(slot, place, Outcome::Malformed, None);
+            let words = "its content is not as long as its content-length (RFC 9113 8.1.1)";
+            return self.give_up(slot, place, Outcome::Malformed, None, words);
         }
         if exchange.body_sent < self.wire.asks[exchange.ask as usize].body.len() {
             // Answered before all of the request was there: what is left of it is not wanted (RFC 9113 8.1).

@@ -171,6 +171,12 @@ impl Reader {
         self.settled
     }
 
+    /// What has come of a frame that is not whole.
+    #[must_use]
+    pub fn begun(&self) -> &[u8] {
+        &self.partial
+    }
+
     /// Whether a frame of content has begun of which not all is here.
     #[must_use]
     pub fn is_within_content(&self) -> bool {

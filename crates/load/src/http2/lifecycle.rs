@@ -3,8 +3,8 @@
 use super::connection::{Exchange, Phase, STREAMS_AT_FIRST};
 use super::control::CANCEL;
 use super::engine::Engine;
+use super::failing::{NO_STREAM, words_of};
 use crate::LoadError;
-use crate::account::outcome_of;
 use crate::cookies::CookieJar;
 use crate::engine::NEVER;
 use crate::kernel::{BROKEN, monotonic_ns};
@@ -265,49 +265,6 @@ impl Engine<'_> {
         self.end_burst(session);
     }
 
-    /// A call on a connection failed, and with it the requests under way.
-    pub(super) fn failed(&mut self, slot: usize, error: &io::Error) {
-        let outcome = outcome_of(error);
-        if outcome == Outcome::Tls {
-            let count = u64::from(self.connections[slot].active);
-            self.tally.reasons.note(outcome, &tls_words::words(error), count);
-        }
-        self.lost(slot, outcome);
-    }
-
-    /// A connection is gone: the requests under way on it fail, unless they may be repeated on another.
-    ///
-    /// RFC 9113 8.7: what may have been worked on is repeated only if that changes nothing, and here, as with HTTP/1, only
-    /// if the connection had carried responses before and nothing of this one's came.
-    pub(super) fn lost(&mut self, slot: usize, outcome: Outcome) {
-        let connection = &mut self.connections[slot];
-        let (number, session, carried) = (connection.number, connection.session, connection.responses > 0);
-        let written = connection.out_offset + connection.out_at as u64;
-        let may_repeat = matches!(outcome, Outcome::Closed | Outcome::Reset) && carried && !self.stopped;
-        let resent = self.tally.resent;
-        for place in 0..connection.places() {
-            let connection = &mut self.connections[slot];
-            let exchange = connection.take(place);
-            if exchange.stream == 0 {
-                continue;
-            }
-            let unwritten = exchange.sent_ns == 0 || !self.encrypted && exchange.request_offset >= written;
-            let idempotent = self.plan.asks.entry(exchange.ask).idempotent;
-            if may_repeat && exchange.first_byte_ns == 0 && (idempotent || unwritten) {
-                self.hold(slot, exchange);
-            } else {
-                // With a head, the response said that there was more.
-                let in_body = outcome == Outcome::Closed && exchange.status != 0;
-                self.count_failure(number, &exchange, if in_body { Outcome::ShortBody } else { outcome });
-                self.session_failed(session);
-            }
-        }
-        self.tally.reconnects += u64::from(self.tally.resent > resent);
-        self.close(slot);
-        self.session_goes_on(session);
-        self.replace();
-    }
-
     /// No request begins on a connection any more; another may be opened in its place.
     ///
     /// That of a session counts as open as long as it is: its session has one at a time.
@@ -440,6 +397,7 @@ impl Engine<'_> {
             && now_ns.saturating_sub(exchange.started_ns) >= timeout_ns
         {
             self.held.pop_front();
+            self.tally.reasons.note(Outcome::TimedOut, NO_STREAM, 1);
             self.count_failure(0, &exchange, Outcome::TimedOut);
         }
         for slot in 0..self.connections.len() {
@@ -480,7 +438,7 @@ impl Engine<'_> {
                     if exchange.stream != 0 && is_overdue(exchange.started_ns) {
                         overdue = true;
                         if !silent {
-                            self.give_up(slot, place, Outcome::TimedOut, Some(CANCEL));
+                            self.give_up(slot, place, Outcome::TimedOut, Some(CANCEL), words_of(&exchange));
                         }
                         if self.connections[slot].generation != generation {
                             return;
@@ -488,7 +446,7 @@ impl Engine<'_> {
                     }
                 }
                 if silent && overdue {
-                    self.lost(slot, Outcome::TimedOut);
+                    self.lost(slot, Outcome::TimedOut, "the server said nothing more in time");
                 }
             }
             _ => {}

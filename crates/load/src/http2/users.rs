@@ -6,6 +6,7 @@
 
 use super::connection::{Exchange, Phase};
 use super::engine::Engine;
+use super::failing::NO_STREAM;
 use crate::cookies::CookieJar;
 use crate::engine::NEVER;
 use crate::plan::Plan;
@@ -264,6 +265,7 @@ impl Engine<'_> {
                 && now_ns.saturating_sub(exchange.started_ns) >= timeout_ns
             {
                 self.next_of_session(session);
+                self.tally.reasons.note(Outcome::TimedOut, NO_STREAM, 1);
                 self.count_failure(0, &exchange, Outcome::TimedOut);
                 self.session_failed(session);
                 self.end_burst(session);

@@ -2,11 +2,10 @@
 
 use super::dialogue::{Answer, Credentials, Destination, Step};
 use super::{Refusal, base64};
+use weir_client::{EndOfHead, Unlike, judge, status_line};
 
 /// The longest head of an answer that is read, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// The most header lines of an answer.
-const HEADERS_MAX: usize = 100;
 
 /// The header line by which a proxy is told who asks.
 pub(crate) fn authorization(credentials: &Credentials) -> String {
@@ -22,21 +21,21 @@ pub(super) fn request(to: &Destination, credentials: Option<&Credentials>) -> Ve
 }
 
 pub(super) fn answer(input: &[u8]) -> Result<Answer, Refusal> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut response = httparse::Response::new(&mut headers);
-    let parsed = response.parse(input).map_err(|error| Refusal(format!("the proxy's answer is not HTTP: {error}")))?;
-    let httparse::Status::Complete(taken) = parsed else {
+    let not_http = |unlike: Unlike| Refusal(format!("the proxy's answer is not HTTP: {unlike}"));
+    let Some(taken) = EndOfHead::default().find(input) else {
+        judge(input, false).map_err(not_http)?;
         return match input.len() < HEAD_BYTES_MAX {
             true => Ok(Answer::Unfinished),
             false => Err(Refusal::new("the proxy's answer has no end")),
         };
     };
-    match response.code.unwrap_or(0) {
+    let line = status_line(&input[..taken]).map_err(not_http)?;
+    match line.status {
         // RFC 9110 15.2: interim answers may come before the one that counts.
         100 | 102..=199 => Ok(Answer::Next { taken, step: Step::HttpConnect, login_passed_over: false }),
         200..=299 => Ok(Answer::Next { taken, step: Step::Through, login_passed_over: false }),
         code => {
-            let reason: String = response.reason.unwrap_or("").chars().filter(|c| !c.is_control()).collect();
+            let reason: String = String::from_utf8_lossy(line.reason).chars().filter(|c| !c.is_control()).collect();
             Err(Refusal(format!("the proxy answered {code} {reason}").trim_end().to_owned()))
         }
     }

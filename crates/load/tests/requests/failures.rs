@@ -89,6 +89,63 @@ fn bytes_after_a_response_cost_the_connection_not_the_request() {
     assert_eq!(server.connections(), 5);
 }
 
+/// The same bytes in one packet and in two, with time for the client to take the first: one outcome.
+#[test]
+fn bytes_after_a_response_count_the_same_however_they_are_cut() {
+    let surplus = |first: &'static [u8], second: &'static [u8]| {
+        let server = Server::start(move |peer| {
+            while peer.request().is_some() && peer.send(first) {
+                std::thread::sleep(Duration::from_millis(if second.is_empty() { 0 } else { 20 }));
+                if !peer.send(second) {
+                    return;
+                }
+            }
+        });
+        let report = load(server.options(6));
+        assert_counts(&report, 6, &[], report.reconnects);
+        let told: Vec<_> = report.tolerated.iter().map(|remark| remark.words.clone()).collect();
+        assert_eq!(told, ["bytes behind a response"]);
+    };
+    surplus(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and these are surplus", b"");
+    surplus(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b" and these are surplus");
+}
+
+#[test]
+fn failures_have_their_reason_in_words() {
+    for (answer, outcome, words) in [
+        (&b""[..], Outcome::Closed, "closed the connection without an answer"),
+        (b"HTTP/1.1 200 OK\r\nContent", Outcome::Closed, "within the head"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", Outcome::ShortBody, "that its Content-Length says"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf", Outcome::ShortBody, "the last chunk"),
+        (b"220 mail.example ESMTP\r\n", Outcome::Malformed, "it begins with `220 mail.example`"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", Outcome::Malformed, "this port speaks TLS, not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx", Outcome::Malformed, "two lengths"),
+    ] {
+        let server = Server::start(move |peer| {
+            if peer.request().is_some() && !answer.is_empty() {
+                peer.send(answer);
+            }
+        });
+        let report = load(server.options(3));
+        assert_counts(&report, 0, &[(outcome, 3)], 0);
+        let reasons: Vec<_> = report.reasons.iter().map(|reason| (reason.outcome, reason.count)).collect();
+        assert_eq!(reasons, [(outcome, 3)], "{:?}", report.reasons);
+        assert!(report.reasons[0].words.contains(words), "{:?}", report.reasons);
+    }
+}
+
+#[test]
+fn a_server_that_wants_tls_is_told_by_its_400() {
+    let server = Server::start(|peer| {
+        if peer.request().is_some() {
+            peer.send(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n");
+        }
+    });
+    let report = load(server.options(3));
+    assert_eq!(report.status, [(400, 3)]);
+    assert!(report.warnings.iter().any(|warning| warning.contains("ask with https://")), "{:?}", report.warnings);
+}
+
 #[test]
 fn a_server_that_does_not_answer_times_out() {
     let server = Server::start(|peer| {

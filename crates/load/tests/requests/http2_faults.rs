@@ -251,6 +251,30 @@ fn resets_are_an_outcome_of_their_own() {
     let (report, connections, requests) = load_with_events(options(&server, 1000, 10));
     assert_eq!((report.requests, report.errors, connections.len()), (600, vec![(Outcome::StreamReset, 400)], 1));
     assert_eq!(requests.iter().filter(|request| request.outcome == Outcome::StreamReset).count(), 400);
+    // RFC 9113 7: codes 0 and 2.
+    let told: Vec<_> = report.reasons.iter().map(|reason| (reason.words.as_str(), reason.count)).collect();
+    let words = |code| format!("the server gave the stream up: {code}");
+    assert_eq!(told, [(words("INTERNAL_ERROR (2)").as_str(), 200), (words("NO_ERROR (0)").as_str(), 200)]);
+}
+
+#[test]
+fn a_farewell_with_a_code_is_told() {
+    let server = Server::start(|peer| {
+        peer.greet(&[]);
+        let Some(stream) = peer.asked() else { return };
+        // RFC 9113 7: 11 is ENHANCE_YOUR_CALM. Every second connection ends within its response.
+        let code = 11u32.to_be_bytes();
+        let goodbye = frame(GOAWAY, 0, 0, &[stream.to_be_bytes(), code].concat());
+        let begun = frame(HEADERS, 4, stream, &[0x88]);
+        peer.send(&[goodbye, if peer.number % 2 == 0 { answer(stream, b"hello") } else { begun }].concat());
+    });
+    let report = load(options(&server, 4, 1));
+    assert_eq!((report.requests, report.errors.as_slice()), (2, &[(Outcome::ShortBody, 2)][..]));
+    let remarks = |remarks: &[weir_load::Remark]| -> Vec<_> {
+        remarks.iter().map(|remark| (remark.words.clone(), remark.count)).collect()
+    };
+    assert_eq!(remarks(&report.goaways), [("ENHANCE_YOUR_CALM (11)".to_owned(), 4)]);
+    assert!(report.reasons[0].words.contains("GOAWAY with ENHANCE_YOUR_CALM (11)"), "{:?}", report.reasons);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The response parser is fed whatever a network may do to a response.
 
 use proptest::prelude::*;
-use weir_load::response::Parser;
+use weir_load::response::{HEAD_BYTES_MAX, Parser};
 
 /// What a response should be read as.
 #[derive(Debug, Clone)]
@@ -134,6 +134,154 @@ proptest! {
             if progress.complete { break; }
         }
     }
+}
+
+/// Pieces of responses as servers send them, fit and unfit.
+fn odd_response() -> impl Strategy<Value = Vec<u8>> {
+    let status = prop_oneof![
+        6 => Just("HTTP/1.1 200 OK\r\n".to_owned()),
+        1 => Just("\r\nHTTP/1.1 200 OK\n".to_owned()),
+        1 => Just("HTTP/1.1 103 Early\r\n\r\nhttp/1.0  404\r\n".to_owned()),
+        1 => "[A-Z]{0,5}/?[0-9.]{0,3} ?[0-9]{0,4}\r?\n",
+        1 => Just("SSH-2.0-OpenSSH_9.2\r\n".to_owned()),
+        1 => Just("\u{15}\u{3}\u{1}\0\u{2}\u{2}\u{46}".to_owned()),
+    ];
+    let line = prop_oneof![
+        2 => Just("Content-Length: 5\r\n".to_owned()),
+        1 => Just("Content-Length : 5\n".to_owned()),
+        1 => Just("Content-Length: +5\r\n".to_owned()),
+        2 => Just("Transfer-Encoding: chunked\r\n".to_owned()),
+        1 => Just("Transfer-Encoding: identity\r\n".to_owned()),
+        1 => Just(" folded\r\n".to_owned()),
+        1 => Just("Connection: close\r\n".to_owned()),
+        1 => "[ -~]{0,12}\r?\n",
+    ];
+    let body = prop_oneof![
+        3 => Just("hello".to_owned()),
+        2 => Just("5\r\nhello\r\n0\r\n\r\n".to_owned()),
+        1 => Just(" 005 ;x\ny\r\r\nhello\n0\n\n".to_owned()),
+        1 => "[0-9a-f;x \r\n]{0,16}",
+    ];
+    (status, proptest::collection::vec(line, 0..5), body, "\r?\n")
+        .prop_map(|(status, lines, body, end)| (status + &lines.concat() + &end + &body).into_bytes())
+}
+
+/// The responses, the verdict in words, whether the end completes another, how far it had come, and what was odd.
+type Verdict = (Vec<(usize, u16, bool, u64)>, Option<String>, bool, Vec<(String, u64)>);
+
+fn verdict(bytes: &[u8], mut piece: impl FnMut() -> usize) -> Verdict {
+    let mut parser = Parser::new(false);
+    let (mut at, mut found, mut wrong) = (0, Vec::new(), None);
+    'all: while at < bytes.len() {
+        let end = bytes.len().min(at + piece().max(1));
+        while at < end {
+            match parser.feed(&bytes[at..end]) {
+                Ok(progress) => {
+                    at += progress.consumed;
+                    if progress.complete {
+                        found.push((at, parser.status(), parser.keep_alive(), parser.body_bytes()));
+                    }
+                }
+                Err(malformed) => {
+                    wrong = Some(malformed.to_string());
+                    break 'all;
+                }
+            }
+        }
+    }
+    if wrong.is_none() {
+        wrong = parser.judge_part().err().map(|malformed| malformed.to_string());
+    }
+    let completes = wrong.is_none() && parser.end();
+    let odd = parser.odd_responses().map(|(oddity, count)| (oddity.words().to_owned(), count)).collect();
+    (found, wrong, completes, odd)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// One verdict for the same bytes, however they are cut: in one piece, in every two pieces, in random ones.
+    #[test]
+    fn the_verdict_does_not_depend_on_the_pieces(
+        responses in proptest::collection::vec(odd_response(), 1..4),
+        pieces in proptest::collection::vec(1usize..40, 1..8),
+    ) {
+        let bytes = responses.concat();
+        let whole = verdict(&bytes, || usize::MAX);
+        for cut in 1..bytes.len() {
+            let mut first = Some(cut);
+            prop_assert_eq!(&verdict(&bytes, || first.take().unwrap_or(usize::MAX)), &whole, "cut at {}", cut);
+        }
+        prop_assert_eq!(&verdict(&bytes, || 1), &whole);
+        let mut lengths = pieces.iter().cycle();
+        prop_assert_eq!(&verdict(&bytes, || *lengths.next().expect("an endless cycle")), &whole);
+    }
+}
+
+#[test]
+fn a_head_has_one_bound_in_whatever_pieces() {
+    let head = |bytes: usize| {
+        let rest = "HTTP/1.1 200 OK\r\nX: \r\nContent-Length: 0\r\n\r\n".len();
+        format!("HTTP/1.1 200 OK\r\nX: {}\r\nContent-Length: 0\r\n\r\n", "x".repeat(bytes - rest)).into_bytes()
+    };
+    for piece in [usize::MAX, 100_000, 4096] {
+        let longest = verdict(&head(HEAD_BYTES_MAX), || piece);
+        assert_eq!((longest.0.len(), longest.1), (1, None));
+        let (none, wrong, ..) = verdict(&head(HEAD_BYTES_MAX + 1), || piece);
+        assert_eq!(
+            (none.len(), wrong.as_deref()),
+            (0, Some("not an HTTP/1 response: its head is longer than 262144 bytes"))
+        );
+    }
+    // Lines have no bound of their own.
+    for lines in [127, 128, 129, 200, 201, 5000] {
+        let many = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n", "X: y\r\n".repeat(lines)).into_bytes();
+        assert_eq!(verdict(&many, || usize::MAX).0.len(), 1, "{lines}");
+        assert_eq!(verdict(&many, || 1000).0.len(), 1, "{lines}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_in_words() {
+    for (bytes, words) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", "two lengths, 5 and 6"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\n", "two lengths, 5 and 6"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n", "not a number of bytes: `+5`"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n", "chunked twice"),
+        ("HTTP/1.1 101 Switching Protocols\r\n\r\n", "switches protocols (101)"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello!", "a chunk is longer than its size"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\n", "size is too large"),
+        ("SSH-2.0-OpenSSH_9.2\r\n", "this port speaks SSH"),
+        ("\u{15}\u{3}\u{3}\0\u{2}\u{2}\u{46}", "alert of TLS (protocol_version, 70)"),
+        ("hello", "begins with `hello`"),
+    ] {
+        let (_, wrong, ..) = verdict(bytes.as_bytes(), || usize::MAX);
+        assert!(wrong.as_ref().is_some_and(|wrong| wrong.contains(words)), "{bytes:?}: {wrong:?}");
+    }
+}
+
+#[test]
+fn what_deployed_servers_send_is_taken_and_counted() {
+    let count = |bytes: &str| {
+        let (found, wrong, completes, odd) = verdict(bytes.as_bytes(), || usize::MAX);
+        assert_eq!((found.len() + usize::from(completes), wrong), (1, None), "{bytes:?}");
+        odd.into_iter().map(|(words, _)| words).collect::<Vec<_>>().join(", ")
+    };
+    let with = |lines: &str, body: &str| count(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n{body}"));
+    assert_eq!(with("X: a\r\n b\r\nContent-Length: 5\r\n", "hello"), "folded header line");
+    assert_eq!(with("Content-Length : 5\r\n", "hello"), "blank before a header's colon");
+    assert_eq!(with("Content-Length: 5, 5\r\n", "hello"), "the same Content-Length twice");
+    // RFC 9112 7: identity is no coding, so that the length counts.
+    let identity = "Transfer-Encoding: identity\r\nContent-Length: 5\r\n";
+    assert_eq!(with(identity, "hello"), "Transfer-Encoding without a coding");
+    let both = "Transfer-Encoding: CHUNKED\r\nContent-Length: 3\r\n";
+    assert_eq!(with(both, "5\r\nhello\r\n0\r\n\r\n"), "Content-Length beside Transfer-Encoding");
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    assert_eq!(with(chunked, "5;a=b\r\nhello\r\n0\r\nT: x\r\n\r\n"), "");
+    assert_eq!(with(chunked, "0000000000000000000005  \r\nhello\r\n0\r\n\r\n"), "odd bytes beside a chunk's size");
+    assert_eq!(with(chunked, "5\nhello\r\n0\r\n\r\n"), "line that ends without a carriage return");
+    // RFC 9112 6.3: without a body, no length is looked at.
+    assert_eq!(count("HTTP/1.1 204 No\r\nContent-Length: five\r\n\r\n"), "");
 }
 
 #[test]

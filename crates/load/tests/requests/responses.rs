@@ -150,6 +150,19 @@ fn without_keep_alive_each_request_has_its_connection() {
     }
 }
 
+#[test]
+fn odd_heads_are_taken_and_told() {
+    let server =
+        Server::answering("HTTP/1.1 200 OK\r\nX-Long: one\r\n two\r\n\tthree\r\nContent-Length: 5\r\n\r\nhello");
+    let report = load(server.options(20));
+    assert_all_done(&report, 20);
+    let told: Vec<_> = report.tolerated.iter().map(|remark| (remark.words.as_str(), remark.count)).collect();
+    assert_eq!(told, [("folded header line", 20)]);
+    assert_eq!(server.connections(), 1);
+    let many = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 5\r\n\r\nhello", "X: y\r\n".repeat(200)).leak();
+    assert_all_done(&load(Server::answering(many).options(5)), 5);
+}
+
 /// Long responses leave io_uring, on their connections and then altogether; nothing of what comes meanwhile is lost.
 #[test]
 fn long_responses_go_another_way() {

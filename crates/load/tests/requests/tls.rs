@@ -133,7 +133,7 @@ fn files_without_certificates_and_servers_without_tls_are_named() {
     options.trust = Trust::Anything;
     options.request = Request::default();
     let error = weir_load::run(options, &Control::default()).expect_err("no TLS there");
-    assert!(error.to_string().contains("does the server speak TLS there?"), "{error}");
+    assert!(error.to_string().contains("this port speaks HTTP, not TLS"), "{error}");
     let silent = server::Server::start(|_| std::thread::sleep(Duration::from_secs(2)));
     let mut options = silent.options(1);
     options.url.encrypted = true;

@@ -21,6 +21,7 @@ fn outcome(name: Option<&str>, terse: Terse, checks: &[(&str, &[(bool, &str)])])
         groups: checks.iter().map(group).collect(),
         seconds: 0.25,
         error: None,
+        tolerated: Vec::new(),
         show: Show { terse, ..Show::default() },
         step: None,
     }

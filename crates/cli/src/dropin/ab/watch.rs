@@ -2,13 +2,14 @@
 
 use super::arguments::Arguments;
 use super::samples::{Sample, Samples};
+use crate::dropin::heads::Heads;
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_load::{ClientRequest, Control, Observer, Outcome, Secured};
 
-/// What is kept of a head, in bytes; the rest of a longer one is not looked at.
-const HEAD_BYTES_MAX: usize = 8191;
+/// What is kept of a response to be shown, in bytes.
+const SHOWN_BYTES_MAX: usize = 8191;
 /// After more failures than these, a connection that cannot be made ends the run.
 const FAILURES_MAX: u64 = 10;
 
@@ -64,8 +65,10 @@ pub(super) type Shared = Arc<Mutex<Counts>>;
 /// The response that is awaited on a connection.
 #[derive(Debug, Default)]
 struct Response {
-    head: Vec<u8>,
-    /// Bytes of the head with its empty line, once it is whole.
+    /// Its first bytes.
+    shown: Vec<u8>,
+    heads: Heads,
+    /// Bytes of the heads with their empty lines, interim ones included, once they are whole.
     head_bytes: Option<u64>,
     read_bytes: u64,
     keep_alive: bool,
@@ -128,9 +131,9 @@ impl Watch {
     }
 
     /// What a whole head tells.
-    fn head_is_whole(&mut self, response: &mut Response, head_bytes: usize) {
-        response.head_bytes = Some(head_bytes as u64);
-        let head = &response.head[..head_bytes];
+    fn head_is_whole(&mut self, response: &mut Response, head_bytes: u64) {
+        response.head_bytes = Some(head_bytes);
+        let head = response.heads.last();
         // As the original looks for it: anywhere in the head.
         response.keep_alive = self.keep_alive && find(head, b"keep-alive").is_some();
         let mut counts = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,10 +169,11 @@ impl Observer for Watch {
         let spare = &mut self.spare;
         let mut response = self.pending.remove(&connection).unwrap_or_else(|| spare.pop().unwrap_or_default());
         response.read_bytes += bytes.len() as u64;
-        if response.head_bytes.is_none() && response.head.len() < HEAD_BYTES_MAX {
-            let room = HEAD_BYTES_MAX - response.head.len();
-            response.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            if let Some(head_bytes) = end_of_head(&response.head) {
+        if response.head_bytes.is_none() {
+            let room = SHOWN_BYTES_MAX - response.shown.len();
+            response.shown.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            if let Some(begin) = response.heads.take(bytes) {
+                let head_bytes = response.read_bytes - (bytes.len() - begin) as u64;
                 self.head_is_whole(&mut response, head_bytes);
             }
         }
@@ -186,7 +190,8 @@ impl Observer for Watch {
             }
         }
         drop(counts);
-        response.head.clear();
+        response.shown.clear();
+        response.heads.clear();
         (response.head_bytes, response.read_bytes, response.keep_alive) = (None, 0, false);
         self.spare.push(response);
     }
@@ -272,11 +277,6 @@ fn sample(begin_ns: u64, request: &ClientRequest) -> Sample {
     }
 }
 
-/// The length of a head with its empty line, if it is whole.
-fn end_of_head(bytes: &[u8]) -> Option<usize> {
-    find(bytes, b"\r\n\r\n").map(|at| at + 4).or_else(|| find(bytes, b"\n\n").map(|at| at + 2))
-}
-
 /// Where a text begins; `wanted` in lower case, upper case is found as well.
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|part| part.eq_ignore_ascii_case(wanted))
@@ -293,8 +293,8 @@ fn server_of(head: &[u8]) -> String {
 /// What `-v` shows of a response.
 fn say(response: &Response, verbosity: i32) {
     let mut out = std::io::stdout().lock();
-    let text = response.head.split(|byte| *byte == 0).next().unwrap_or_default();
-    let status = response.head.get(9..12).map(String::from_utf8_lossy).unwrap_or_default();
+    let text = response.shown.split(|byte| *byte == 0).next().unwrap_or_default();
+    let status = response.heads.last().get(9..12).map(String::from_utf8_lossy).unwrap_or_default();
     // Whoever closed the output does not want to read it.
     let _ = out.write_all(b"LOG: header received:\n").and_then(|()| out.write_all(text));
     let _ = out.write_all(b"\n");
@@ -358,6 +358,19 @@ mod tests {
         assert_eq!(counts.server, "thing/1.2");
         let sample = sample(500_000, &request(1, Outcome::Done, 200));
         assert_eq!((sample.start_us, sample.connect_us, sample.total_us, sample.wait_us), (500, 200, 3100, 1800));
+    }
+
+    #[test]
+    fn neither_an_interim_nor_a_long_head_is_content() {
+        let (mut watch, shared) = watch(|_| {});
+        watch.received(1, b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nServer: s\r\nX: ");
+        watch.received(1, &[b'x'; 9000]);
+        watch.received(1, b"\r\n\r");
+        watch.received(1, b"\nhello");
+        watch.request(&request(1, Outcome::Done, 200));
+        let counts = shared.lock().expect("no panic before");
+        assert_eq!((counts.document_bytes, counts.content_bytes, counts.bad), (Some(5), 5, 0));
+        assert_eq!(counts.server, "s");
     }
 
     #[test]

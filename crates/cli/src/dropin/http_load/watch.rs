@@ -1,11 +1,9 @@
 //! What http_load counts of a run, fetch by fetch.
 
+use crate::dropin::heads::Heads;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_load::{ClientRequest, Observer, Outcome};
-
-/// A head that is longer is not looked into.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// Mean, extremes: what is told of a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,8 +54,8 @@ pub(super) type Shared = Arc<Mutex<Counts>>;
 /// The fetch that is under way on a connection.
 #[derive(Debug, Default)]
 struct Fetch {
-    /// The head so far, until it is whole.
-    head: Vec<u8>,
+    /// The heads so far, until the last one is whole.
+    heads: Heads,
     in_content: bool,
     bytes: u64,
     sum: u16,
@@ -130,7 +128,7 @@ impl Observer for Watch {
             self.count(&mut counts, request, &fetch);
         }
         drop(counts);
-        fetch.head.clear();
+        fetch.heads.clear();
         (fetch.in_content, fetch.bytes, fetch.sum) = (false, 0, 0);
         self.spare.push(fetch);
     }
@@ -181,18 +179,9 @@ impl Fetch {
         if self.in_content {
             return self.content(bytes, checksum);
         }
-        let before = self.head.len();
-        self.head.extend_from_slice(bytes);
-        // The end may lie across two receptions: it is looked for from three bytes before the new ones.
-        let from = before.saturating_sub(3);
-        let end = |wanted: &[u8]| {
-            self.head[from..].windows(wanted.len()).position(|part| part == wanted).map(|at| from + at + wanted.len())
-        };
-        if let Some(end) = end(b"\r\n\r\n").or_else(|| end(b"\n\n")) {
+        if let Some(begin) = self.heads.take(bytes) {
             self.in_content = true;
-            self.content(&bytes[end.saturating_sub(before)..], checksum);
-        } else if self.head.len() > HEAD_BYTES_MAX {
-            self.in_content = true;
+            self.content(&bytes[begin..], checksum);
         }
     }
 

@@ -1,7 +1,7 @@
 //! A reply as its bytes come: head, content, footer.
 
-/// A head that is longer is counted as content from there on.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+use weir_load::response::{EndOfHead, HEAD_BYTES_MAX, status_line};
+
 /// Of a content that is kept, the most that is.
 const CONTENT_BYTES_MAX: usize = 8 << 20;
 /// Lines around chunks: longer ones are cut.
@@ -18,6 +18,7 @@ pub(super) struct Reply {
     pub(super) bytes: u64,
     /// Where the head of the final reply begins: behind those of replies with a status of 1xx.
     head_begin: usize,
+    end_of_head: EndOfHead,
     place: Place,
     line: Vec<u8>,
 }
@@ -44,7 +45,7 @@ impl Reply {
         self.content.clear();
         self.line.clear();
         (self.content_bytes, self.footer_bytes, self.bytes) = (0, 0, 0);
-        (self.head_begin, self.place) = (0, Place::Head);
+        (self.head_begin, self.place, self.end_of_head) = (0, Place::Head, EndOfHead::default());
     }
 
     /// Takes bytes; the content is kept only if it is wanted.
@@ -73,13 +74,13 @@ impl Reply {
     fn take_head<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let before = self.head.len();
         self.head.extend_from_slice(bytes);
-        let from = before.saturating_sub(3);
-        let end = self.head[from..].windows(4).position(|part| part == b"\r\n\r\n").map(|at| from + at + 4);
+        let end = self.end_of_head.find(&self.head[self.head_begin..]).map(|end| self.head_begin + end);
         let Some(end) = end.or((self.head.len() > HEAD_BYTES_MAX).then_some(self.head.len())) else { return &[] };
         self.head.truncate(end);
         if self.status() / 100 == 1 && self.status() != 101 {
             // The final reply follows, and its head with it: both count as head.
             self.head_begin = end;
+            self.end_of_head = EndOfHead::default();
         } else {
             let coding = self.header("transfer-encoding");
             let chunked = coding.is_some_and(|coding| coding.to_ascii_lowercase().ends_with(b"chunked"));
@@ -125,18 +126,14 @@ impl Reply {
 
     /// Its status, 0 while none is known.
     pub(super) fn status(&self) -> u16 {
-        let digits = self
-            .head
-            .get(self.head_begin + 9..self.head_begin + 12)
-            .and_then(|digits| std::str::from_utf8(digits).ok());
-        digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+        status_line(&self.head[self.head_begin..]).map_or(0, |line| line.status)
     }
 
     /// The last value of a header.
     pub(super) fn header(&self, name: &str) -> Option<&[u8]> {
         self.head.split(|byte| *byte == b'\n').skip(1).fold(None, |found, line| {
             let colon = line.iter().position(|byte| *byte == b':');
-            match colon.filter(|at| line[..*at].eq_ignore_ascii_case(name.as_bytes())) {
+            match colon.filter(|at| line[..*at].trim_ascii_end().eq_ignore_ascii_case(name.as_bytes())) {
                 Some(at) => Some(line[at + 1..].trim_ascii()),
                 None => found,
             }
