@@ -2,12 +2,15 @@
 
 use crate::output;
 use crate::serve_policy::{PolicyArgs, Settings, Source, Wrong, ids};
+use crate::text_file::{self, TextFileError};
 use serde::Serialize;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_adapt::Policy;
 use weir_server::{ArmRules, ConfigurationError, LogTarget, Mistake, read_configuration};
+
+/// The largest file of ARM directives that is read, in bytes.
+pub(crate) const ARM_BYTES_MAX: u64 = 16 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -153,11 +156,8 @@ fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
 }
 
 /// Reads a policy, of which no more than can be one.
-pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    let file = std::fs::File::open(path)?;
-    file.take(weir_adapt::POLICY_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
-    Ok(text)
+pub(crate) fn read_text(path: &Path) -> Result<String, TextFileError> {
+    text_file::read(path, weir_adapt::POLICY_BYTES_MAX as u64 + 1)
 }
 
 /// Prints the files, which must be policies.
@@ -243,7 +243,7 @@ fn of_key(text: &str, key: &str) -> Place {
 }
 
 fn arm(path: &Path) -> (Option<String>, Vec<Mistake>) {
-    match std::fs::read_to_string(path) {
+    match text_file::read(path, ARM_BYTES_MAX) {
         Err(error) => (Some(error.to_string()), Vec::new()),
         Ok(text) => {
             let mistake = text.parse::<ArmRules>().err().map(|error| {

@@ -23,6 +23,8 @@ use weir_load::{Control, LoadError, LoadReport, Options};
 const TICK: Duration = Duration::from_millis(50);
 /// The most connections of a rate.
 const CONNECTIONS_MAX: u64 = 8192;
+/// The largest list that is read, in bytes.
+const LIST_BYTES_MAX: u64 = 1 << 30;
 /// Files that a run has open besides its connections and those that linger.
 const OTHER_FILES: u64 = 1024 + 64;
 

@@ -14,6 +14,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_steward::{ServerNow, clerk};
 use weir_store::{Reader, Select};
 
+/// The largest file of a token that is read, in bytes.
+const TOKEN_BYTES_MAX: u64 = 1 << 20;
+
 const EXAMPLES: &str = "\
 Examples:
   weir env unix:admin.sock
@@ -104,7 +107,7 @@ fn read(args: &Args) -> anyhow::Result<Value> {
 }
 
 fn token(path: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let text = crate::text_file::read(path, TOKEN_BYTES_MAX).with_context(|| path.display().to_string())?;
     Ok(text.trim().to_owned())
 }
 

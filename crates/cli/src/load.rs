@@ -143,16 +143,16 @@ pub(crate) struct LoadArgs {
     #[command(flatten)]
     given: Given,
     /// Connections open at a time, at most
-    #[arg(short, long, default_value_t = 10, value_name = "N", help_heading = "Load")]
+    #[arg(short, long, aliases = ["concurrency", "clients"], default_value_t = 10, value_name = "N", help_heading = "Load")]
     connections: u32,
-    /// Stop after so many requests
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration", help_heading = "Load")]
+    /// Stop after so many requests; with -d after the time, if that comes first
+    #[arg(short = 'n', long, aliases = ["num-requests", "iterations"], value_name = "N", help_heading = "Load")]
     requests: Option<u64>,
-    /// Stop after this time: 500ms, 10s, 2m [default: 10s]
-    #[arg(short, long, value_name = "TIME", value_parser = duration, help_heading = "Load")]
+    /// Stop after this time: 500ms, 10s, 1m30s [default: 10s]
+    #[arg(short, long, short_alias = 'z', value_name = "TIME", value_parser = duration, help_heading = "Load")]
     duration: Option<Duration>,
     /// Open loop: so many arrivals a second, which never wait for completions
-    #[arg(long, value_name = "R", help_heading = "Load")]
+    #[arg(long, short_alias = 'R', aliases = ["qps", "rps"], value_name = "R", help_heading = "Load")]
     rate: Option<f64>,
     /// Exponentially distributed times between arrivals
     #[arg(long, help_heading = "Load")]
@@ -164,7 +164,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value_t = 100_000, value_name = "N", help_heading = "Load")]
     queue: usize,
     /// A new connection for each request; over HTTP/2 with one stream
-    #[arg(long, help_heading = "Load")]
+    #[arg(long, alias = "disable-keepalive", help_heading = "Load")]
     no_keepalive: bool,
     /// Requests written in one go, before their responses (closed loop)
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
@@ -184,10 +184,13 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration, help_heading = "Load")]
     timeout: Duration,
     /// Method
-    #[arg(short, long, default_value = "GET", value_name = "METHOD", help_heading = "Request")]
+    #[arg(
+        short, long, short_alias = 'X', default_value = "GET", value_name = "METHOD", value_parser = method,
+        help_heading = "Request"
+    )]
     method: String,
     /// Header, `Name: value`; may be repeated
-    #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "Request")]
+    #[arg(short = 'H', long = "header", alias = "headers", value_name = "HEADER", help_heading = "Request")]
     headers: Vec<String>,
     /// Body: the text itself, or @FILE
     #[arg(long, value_name = "TEXT|@FILE", help_heading = "Request")]
@@ -308,11 +311,12 @@ impl LoadArgs {
             Some(rate_per_s) if self.poisson => Schedule::Poisson { rate_per_s, seed: self.seed },
             Some(rate_per_s) => Schedule::Fixed { rate_per_s },
         };
-        if let Some(requests) = self.requests {
-            options.stop = StopRule::Requests(requests);
-        } else if let Some(duration) = self.duration {
-            options.stop = StopRule::Duration(duration);
-        }
+        options.stop = match (self.requests, self.duration) {
+            (Some(requests), Some(time)) => StopRule::Either { requests, time },
+            (Some(requests), None) => StopRule::Requests(requests),
+            (None, Some(time)) => StopRule::Duration(time),
+            (None, None) => options.stop,
+        };
         options.trust = match &self.ca {
             _ if self.insecure => Trust::Anything,
             Some(file) => Trust::File(file.clone()),
@@ -400,6 +404,16 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(judge::exit_code(&report, verdict.as_ref()))
 }
 
+/// A method; one of digits would be the streams of another tool (h2load -m).
+fn method(word: &str) -> Result<String, String> {
+    if word.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+        Ok(word.to_owned())
+    } else {
+        Err("a method is a word such as GET or POST; requests at a time on a connection of HTTP/2 are --streams N"
+            .to_owned())
+    }
+}
+
 fn io(word: &str) -> Result<Io, String> {
     let found = [Io::Auto, Io::Epoll, Io::Uring].into_iter().find(|io| io.name() == word);
     found.ok_or_else(|| "it is auto, epoll or io_uring".to_owned())
@@ -435,13 +449,19 @@ mod tests {
         assert_eq!((full.connections, full.stop, full.keep_alive), (3, StopRule::Requests(7), false));
         assert_eq!(full.schedule, Schedule::Poisson { rate_per_s: 2.5, seed: 9 });
         assert_eq!((full.request.body.as_slice(), full.trust), (&b"text"[..], Trust::Anything));
+        let both =
+            options(&["-n", "7", "-d", "1m30s", "--cookie", "a=b; c=d;", "http://h/"]).expect("whichever is first");
+        assert_eq!(both.stop, StopRule::Either { requests: 7, time: Duration::from_secs(90) });
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(both.asks.cookies, [pair("a", "b"), pair("c", "d")]);
     }
 
     #[test]
     fn mistakes_are_explained() {
         let mistake = |line: &str| options(&line.split(' ').collect::<Vec<_>>()).expect_err(line);
         assert!(mistake("localhost:80/x").contains("did you mean http://localhost:80/x?"));
-        assert!(mistake("-n 1 -d 1s http://h/").contains("cannot be used with"));
+        assert!(mistake("--cookie sid http://h/").contains("NAME=VALUE"));
+        assert!(mistake("-m 10 http://h/").contains("a method is a word"));
         assert!(mistake("--poisson http://h/").contains("--rate"));
         assert!(mistake("--pipeline 2 --rate 1 http://h/").contains("closed loop"));
         assert!(mistake("-H nothing http://h/").contains("Name: value"));

@@ -14,6 +14,8 @@ mod explain;
 mod load;
 mod load_run;
 mod manual;
+mod modes;
+mod other_tools;
 mod output;
 mod pane;
 mod plan;
@@ -30,13 +32,14 @@ mod serve;
 mod serve_policy;
 mod sources;
 mod stop;
+mod text_file;
 mod units;
 mod view;
 mod watch;
 mod webhook;
 mod webtest;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// weir's version.
@@ -107,7 +110,11 @@ fn main() -> ExitCode {
     if let Some(outcome) = dropin::by_name(std::env::args_os()) {
         return exit_code(outcome);
     }
-    exit_code(match Cli::parse().command {
+    let command = match parsed() {
+        Ok(command) => command,
+        Err(code) => return code,
+    };
+    exit_code(match command {
         Command::Load(args) => load::run(*args),
         Command::Plan(args) => plan::run(&args),
         Command::Record(args) => record::run(&args),
@@ -130,6 +137,26 @@ fn main() -> ExitCode {
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),
     })
+}
+
+/// The command as it was called; what is refused has been told.
+fn parsed() -> Result<Command, ExitCode> {
+    let line: Vec<_> = std::env::args_os().collect();
+    let command = Cli::command();
+    let refused = |error: clap::Error| {
+        // Nothing is left to do where even this cannot be written.
+        let _ = error.print();
+        if let (true, Some(hint)) = (error.use_stderr(), other_tools::hint(&command, &line)) {
+            eprintln!("\n{hint}");
+        }
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    };
+    let matches = command.clone().try_get_matches_from(&line).map_err(refused)?;
+    if let Some(words) = modes::refusal(&command, &matches) {
+        eprintln!("{words}");
+        return Err(ExitCode::from(2));
+    }
+    Cli::from_arg_matches(&matches).map(|cli| cli.command).map_err(refused)
 }
 
 /// Says what went wrong, if anything did.

@@ -1,5 +1,6 @@
 //! The lines of recorded readings, as `weir serve --decisions` writes them.
 
+use crate::text_file;
 use anyhow::{Context, bail};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -42,7 +43,13 @@ impl Lines {
             self.is_cut = true;
             return Ok(None);
         }
-        let line = String::from_utf8(line).map_err(|_| self.wrong("this line is no text (UTF-8)"))?;
+        // Only the first line may begin with a mark, or tell of another encoding.
+        let text = if self.number == 1 {
+            text_file::text_of(line)
+        } else {
+            Ok(String::from_utf8(line).map_err(|_| self.wrong("this line is no text (UTF-8)"))?)
+        };
+        let line = text.map_err(|error| self.wrong(&error.to_string()))?;
         Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
     }
 

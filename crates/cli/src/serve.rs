@@ -1,7 +1,9 @@
 //! The `weir serve` command.
 
+use crate::check::ARM_BYTES_MAX;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use crate::stop::Stop;
+use crate::text_file;
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::collections::HashMap;
@@ -474,7 +476,7 @@ fn media_type(text: &str) -> Result<(String, String), String> {
 
 /// Which requests are told, as a file says it.
 fn arm_rules(path: &Path) -> Result<ArmRules, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("--arm {}: {error}", path.display()))?;
+    let text = text_file::read(path, ARM_BYTES_MAX).map_err(|error| format!("--arm {}: {error}", path.display()))?;
     text.parse().map_err(|error| format!("--arm {}, {error}", path.display()))
 }
 

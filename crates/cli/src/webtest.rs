@@ -1,10 +1,9 @@
 //! The `weir webtest` command.
 
 use crate::output;
+use crate::text_file::{self, TextFileError};
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_session::client::{Client, Trust};
@@ -15,6 +14,8 @@ use weir_session::{convert, har, interpret, literal, monkeywrench, replay, runne
 
 /// A file of tests may be so large.
 const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Reasons for which entries of a recording cannot be read are told singly up to so many.
+const UNREAD_TOLD: usize = 8;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -167,12 +168,9 @@ fn tested(args: &Args) -> anyhow::Result<bool> {
         bail!("--sizes is a number of percent from 0 to 100");
     }
     // All files are read before the first request: a mistake in the last one costs nothing then.
-    let mut suites = Vec::new();
-    for path in &args.files {
-        suites.push((path.display().to_string(), read(Some(path), args)?));
-    }
-    if suites.is_empty() {
-        suites.push(("standard input".to_owned(), read(None, args)?));
+    let mut sources = args.files.iter().map(|path| Source::read(Some(path), args)).collect::<Result<Vec<_>, _>>()?;
+    if sources.is_empty() {
+        sources.push(Source::read(None, args)?);
     }
     let trust = match &args.ca {
         Some(path) => Trust::File(path.clone()),
@@ -181,21 +179,29 @@ fn tested(args: &Args) -> anyhow::Result<bool> {
     };
     let client = Client::new(&trust)?;
     let mut ran = Vec::new();
-    for (file, suite) in &suites {
-        let outcomes = runner::run(suite, &client, &mut |_| {});
-        if !args.json && !suite.quiet {
+    for source in &sources {
+        let outcomes = runner::run(&source.suite, &client, &mut |_| {});
+        if !args.json && !source.suite.quiet {
             output::print(&report::text(&outcomes))?;
         }
-        ran.push((file, outcomes));
+        ran.push((source, outcomes));
     }
-    let ran: Vec<Ran<'_>> = ran.iter().map(|(file, outcomes)| Ran { file, outcomes }).collect();
+    let ran: Vec<Ran<'_>> =
+        ran.iter().map(|(source, outcomes)| Ran { file: &source.name, outcomes, left_out: &source.left_out }).collect();
     if args.json {
         output::print(&report::json(&ran))?;
     }
     if let Some(path) = &args.junit {
         std::fs::write(path, report::junit(&ran)).with_context(|| format!("{}", path.display()))?;
     }
-    Ok(ran.iter().all(|ran| report::totals(ran.outcomes).0 == 0))
+    for source in sources.iter().filter(|source| source.is_mostly_lost) {
+        eprintln!(
+            "weir webtest: {}: this fails, as more of its requests are left out than asked; see the lines above for why",
+            source.name
+        );
+    }
+    let is_whole = !sources.iter().any(|source| source.is_mostly_lost);
+    Ok(is_whole && ran.iter().all(|ran| report::totals(ran.outcomes).0 == 0))
 }
 
 fn form(path: Option<&Path>, args: &Args) -> Format {
@@ -205,33 +211,96 @@ fn form(path: Option<&Path>, args: &Args) -> Format {
 /// Prints a recording in another form.
 fn converted(path: &Path, to: To) -> anyhow::Result<bool> {
     let named = || path.display().to_string();
-    let recording = har::read(&text_of(Some(path)).with_context(named)?).with_context(named)?;
-    if convert::left_out(&recording) == recording.entries.len() {
+    let archive = har::read(&text_of(Some(path)).with_context(named)?).with_context(named)?;
+    let recording = &archive.recording;
+    let unread = unread(&archive);
+    unread.iter().for_each(|left_out| eprintln!("weir webtest: {}: {}", named(), left_out.words));
+    let (left_out, all) = (convert::left_out(recording), recording.entries.len());
+    if left_out == all {
         bail!("{}: no request of it can be asked again", path.display());
     }
     output::print(&match to {
-        To::Webtest => convert::webtest(&recording),
-        To::Monkeywrench => convert::monkeywrench(&recording),
-        To::Sessions => convert::sessions(&recording),
+        To::Webtest => convert::webtest(recording),
+        To::Monkeywrench => convert::monkeywrench(recording),
+        To::Sessions => convert::sessions(recording),
     })?;
-    let (left_out, all) = (convert::left_out(&recording), recording.entries.len());
-    if left_out > 0 {
-        eprintln!(
-            "weir webtest: {left_out} of {all} requests are left out: other servers', or without a response or body"
-        );
+    for (count, why) in convert::reasons(recording) {
+        eprintln!("weir webtest: {}: {count} of {all} requests {why}: left out", named());
     }
-    Ok(true)
+    let with_fields = convert::with_fields(recording);
+    if with_fields > 0 && to != To::Webtest {
+        eprintln!("weir webtest: {}: {with_fields} requests have header fields that this form does not hold", named());
+    }
+    let lost = convert::lost(recording) + archive.unread.len();
+    if lost > all - left_out {
+        eprintln!("weir webtest: {}: this fails, as more of its requests are left out than converted", named());
+    }
+    Ok(lost <= all - left_out)
 }
 
-/// Tests of a recording; what is left out is told.
-fn replayed(text: &str, named: &str, args: &Args) -> anyhow::Result<Suite> {
-    let recording = har::read(text).with_context(|| named.to_owned())?;
-    let how = Replay { base: args.base.clone(), sizes: args.sizes, pauses: args.pauses, all_hosts: args.all_hosts };
-    let replayed = replay::suite(&recording, &how);
-    for (count, why) in &replayed.left_out {
-        eprintln!("weir webtest: {named}: {count} of {} requests {why}: left out", recording.entries.len());
+/// A file of tests that was read.
+struct Source {
+    name: String,
+    suite: Suite,
+    /// What of it is not run.
+    left_out: Vec<report::LeftOut>,
+    /// Whether that is more than what is run.
+    is_mostly_lost: bool,
+}
+
+/// Entries of an archive that could not be read, by reason, each in a line.
+fn unread(archive: &har::Archive) -> Vec<report::LeftOut> {
+    let all = archive.recording.entries.len() + archive.unread.len();
+    let mut found: Vec<(usize, &har::Unread)> = Vec::new();
+    for unread in &archive.unread {
+        match found.iter_mut().find(|(_, first)| first.why == unread.why) {
+            Some((count, _)) => *count += 1,
+            None => found.push((1, unread)),
+        }
     }
-    Ok(replayed.suite)
+    // Texts that differ in each entry would be a line for each.
+    let told = found.len().min(UNREAD_TOLD);
+    let rest: usize = found[told..].iter().map(|(count, _)| count).sum();
+    let mut lines: Vec<report::LeftOut> = found[..told]
+        .iter()
+        .map(|(count, unread)| {
+            let words = format!(
+                "{count} of {all} entries cannot be read: left out; the first is entry {}: {}",
+                unread.entry, unread.why
+            );
+            report::LeftOut { count: *count, words }
+        })
+        .collect();
+    if rest > 0 {
+        let words = format!("{rest} of {all} entries cannot be read for other reasons: left out");
+        lines.push(report::LeftOut { count: rest, words });
+    }
+    lines
+}
+
+/// Tests of a recording, and what is left out of it.
+fn replayed(text: &str, named: &str, args: &Args) -> anyhow::Result<Source> {
+    let archive = har::read(text).with_context(|| named.to_owned())?;
+    let how = Replay { base: args.base.clone(), sizes: args.sizes, pauses: args.pauses, all_hosts: args.all_hosts };
+    let replayed = replay::suite(&archive.recording, &how);
+    let mut left_out = unread(&archive);
+    let all = archive.recording.entries.len();
+    left_out.extend(replayed.left_out.iter().map(|replay::LeftOut { count, first, why, .. }| report::LeftOut {
+        count: *count,
+        words: format!("{count} of {all} requests {why}: left out; the first is test {first}"),
+    }));
+    left_out.iter().for_each(|left_out| eprintln!("weir webtest: {named}: {}", left_out.words));
+    if archive.replaced > 0 {
+        eprintln!(
+            "weir webtest: {named}: {} halves of surrogate pairs are no text and are read as U+FFFD",
+            archive.replaced
+        );
+    }
+    if replayed.suite.tests.is_empty() {
+        bail!("{named}: no request of it can be asked again");
+    }
+    let is_mostly_lost = replayed.is_mostly_lost(archive.unread.len());
+    Ok(Source { name: named.to_owned(), suite: replayed.suite, left_out, is_mostly_lost })
 }
 
 /// Secrets by number or name, from the command line and the environment.
@@ -251,29 +320,33 @@ fn given_secrets(args: &Args) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(given)
 }
 
-fn read(path: Option<&Path>, args: &Args) -> anyhow::Result<Suite> {
-    let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
-    let text = text_of(path).with_context(|| name.clone())?;
-    let folder = path.and_then(Path::parent).unwrap_or(Path::new("."));
-    let variable = |name: &str| std::env::var(name).ok();
-    let named = || name.clone();
-    let mut suite = match form(path, args) {
-        Format::Webtest => {
-            let read = specification::parse(&text, &variable).with_context(named)?;
-            interpret::suite(&read, folder).with_context(named)?
+impl Source {
+    fn read(path: Option<&Path>, args: &Args) -> anyhow::Result<Self> {
+        let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
+        let text = text_of(path).with_context(|| name.clone())?;
+        let folder = path.and_then(Path::parent).unwrap_or(Path::new("."));
+        let variable = |name: &str| std::env::var(name).ok();
+        let named = || name.clone();
+        let of = |suite| Self { name: name.clone(), suite, left_out: Vec::new(), is_mostly_lost: false };
+        let mut source = match form(path, args) {
+            Format::Webtest => {
+                let read = specification::parse(&text, &variable).with_context(named)?;
+                of(interpret::suite(&read, folder).with_context(named)?)
+            }
+            Format::Monkeywrench => {
+                let read = literal::parse(&text, &variable).with_context(named)?;
+                of(monkeywrench::suite_of_literals(&read).with_context(named)?)
+            }
+            Format::Json => of(monkeywrench::suite_of_json(&text).with_context(named)?),
+            Format::Toml => of(monkeywrench::suite_of_toml(&text).with_context(named)?),
+            Format::Har => replayed(&text, &name, args)?,
+        };
+        if source.suite.tests.is_empty() {
+            bail!(
+                "{name}: there is no test in it; a test stands between test_name and end_test, a click in [ {{ … }} ]"
+            );
         }
-        Format::Monkeywrench => {
-            let read = literal::parse(&text, &variable).with_context(named)?;
-            monkeywrench::suite_of_literals(&read).with_context(named)?
-        }
-        Format::Json => monkeywrench::suite_of_json(&text).with_context(named)?,
-        Format::Toml => monkeywrench::suite_of_toml(&text).with_context(named)?,
-        Format::Har => replayed(&text, &name, args)?,
-    };
-    if suite.tests.is_empty() {
-        bail!("{name}: there is no test in it; a test stands between test_name and end_test, a click in [ {{ … }} ]");
-    }
-    secrets::reveal(&mut suite, &given_secrets(args)?).map_err(|lacking| {
+        secrets::reveal(&mut source.suite, &given_secrets(args)?).map_err(|lacking| {
         let lacking: Vec<String> = lacking.into_iter().collect();
         anyhow::anyhow!(
             "{name}: secrets are masked in it, and these lack: {}; give each by --secret NUMBER=VALUE or the variable \
@@ -281,19 +354,11 @@ fn read(path: Option<&Path>, args: &Args) -> anyhow::Result<Suite> {
             lacking.join(", ")
         )
     })?;
-    Ok(suite)
+        Ok(source)
+    }
 }
 
 /// The text of a file or of standard input.
-fn text_of(path: Option<&Path>) -> anyhow::Result<String> {
-    let mut bytes = Vec::new();
-    let from: Box<dyn Read> = match path {
-        Some(path) => Box::new(File::open(path)?),
-        None => Box::new(io::stdin().lock()),
-    };
-    from.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        bail!("it is larger than {} MiB", FILE_BYTES_MAX >> 20);
-    }
-    String::from_utf8(bytes).map_err(|error| anyhow::anyhow!("it is not UTF-8 text: {error}"))
+fn text_of(path: Option<&Path>) -> Result<String, TextFileError> {
+    text_file::read_lines(path.unwrap_or(Path::new("-")), FILE_BYTES_MAX)
 }

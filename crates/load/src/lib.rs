@@ -27,6 +27,7 @@ mod events;
 mod failing;
 mod framing;
 mod health;
+pub mod host;
 // Open to the tests and fuzz targets of its readers only.
 #[doc(hidden)]
 pub mod http2;

@@ -193,8 +193,12 @@ impl Options {
             return wrong("the timeout is longer than nothing");
         }
         match self.stop {
-            StopRule::Requests(0) => wrong("the number of requests is at least 1"),
-            StopRule::Duration(time) if time.is_zero() => wrong("the duration is longer than nothing"),
+            StopRule::Requests(0) | StopRule::Either { requests: 0, .. } => {
+                wrong("the number of requests is at least 1")
+            }
+            StopRule::Duration(time) | StopRule::Either { time, .. } if time.is_zero() => {
+                wrong("the duration is longer than nothing")
+            }
             _ if !self.events.is_empty() && self.events.len() != self.threads as usize => {
                 wrong("events need one ring for each thread")
             }

@@ -4,7 +4,7 @@ use crate::asks::{Chooser, Table};
 use crate::directed::Directed;
 use crate::options::{Io, Options};
 use crate::reach::route::Route;
-use crate::schedule::{Arrivals, StopRule};
+use crate::schedule::Arrivals;
 use crate::sessions::{Session, Sessions};
 use crate::slices::Slices;
 use crate::workload::Mix;
@@ -155,12 +155,9 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
     (0..lanes)
         .zip(slices)
         .map(|(lane, slices)| {
-            let (limit, end_ns) = match options.stop {
-                StopRule::Requests(requests) => (part(requests, lane), u64::MAX),
-                StopRule::Duration(time) => {
-                    (u64::MAX, start_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
-                }
-            };
+            let limit = options.stop.requests().map_or(u64::MAX, |requests| part(requests, lane));
+            let time_ns = options.stop.time().map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+            let end_ns = time_ns.map_or(u64::MAX, |time_ns| start_ns.saturating_add(time_ns));
             Share {
                 lane,
                 lanes,

@@ -84,6 +84,9 @@ impl Request {
         if !is_token(name) || value.bytes().any(|byte| byte < b' ' && byte != b'\t' || byte == 0x7f) {
             return Err(wrong());
         }
+        if name.eq_ignore_ascii_case("host") && !value.is_ascii() {
+            return Ok((name.to_owned(), crate::host::of_header(value)));
+        }
         Ok((name.to_owned(), value.to_owned()))
     }
 

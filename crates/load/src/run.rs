@@ -9,7 +9,7 @@ use crate::plan::{Plan, Share, shares};
 use crate::series::Series;
 use crate::slices::{self, locked};
 use crate::tally::Tally;
-use crate::{LoadError, LoadReport, StopRule};
+use crate::{LoadError, LoadReport};
 use std::time::Duration;
 
 /// From the making of the threads to the first request: longer than making them takes.
@@ -63,13 +63,16 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
         health.push(own);
         stopped_ns = stopped_ns.max(end_ns);
     }
-    let (interrupted, end_ns) = match options.stop {
-        StopRule::Duration(time) => {
+    let (interrupted, end_ns) = match options.stop.time() {
+        Some(time) => {
             let planned = start_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
             let cut = stopped_ns < planned || whole.abandoned > 0;
-            (control.is_stopped() && cut, stopped_ns.min(planned))
+            let interrupted = control.is_stopped() && cut;
+            // Where the requests were all made before, the last of them ended the run.
+            let by_requests = options.stop.requests().is_some() && !interrupted && monotonic_ns() < planned;
+            (interrupted, if by_requests { whole.last_done_ns } else { stopped_ns.min(planned) })
         }
-        StopRule::Requests(_) => (control.is_stopped(), stopped_ns.min(monotonic_ns())),
+        None => (control.is_stopped(), stopped_ns.min(monotonic_ns())),
     };
     let mut report = LoadReport::new(&options, whole, &health, start_ns, end_ns, interrupted);
     report.series = series;

@@ -83,4 +83,31 @@ pub enum StopRule {
     Requests(u64),
     /// After this time; what is under way then is still waited for, one timeout at most.
     Duration(Duration),
+    /// After so many requests or after this time, whichever comes first.
+    Either {
+        /// The requests, failed ones included.
+        requests: u64,
+        /// The time.
+        time: Duration,
+    },
+}
+
+impl StopRule {
+    /// The requests after which the run ends, if it does for them.
+    #[must_use]
+    pub fn requests(self) -> Option<u64> {
+        match self {
+            Self::Requests(requests) | Self::Either { requests, .. } => Some(requests),
+            Self::Duration(_) => None,
+        }
+    }
+
+    /// The time after which the run ends, if it does for that.
+    #[must_use]
+    pub fn time(self) -> Option<Duration> {
+        match self {
+            Self::Duration(time) | Self::Either { time, .. } => Some(time),
+            Self::Requests(_) => None,
+        }
+    }
 }

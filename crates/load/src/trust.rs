@@ -1,5 +1,6 @@
 //! Which certificates are believed.
 
+use crate::host;
 use crate::options::Trust;
 use crate::reach::Pin;
 use crate::reach::sessions::Sessions;
@@ -123,7 +124,14 @@ fn verifier_with(
 
 /// The name that the server's certificate must be for.
 pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, TlsSetupError> {
-    ServerName::try_from(host.to_owned()).map_err(|_| TlsSetupError::Name { host: host.to_owned() })
+    let wrong = || TlsSetupError::Name { host: host.to_owned() };
+    // A certificate is for an address without its interface, and for a name in its ASCII form (RFC 9525 6.3).
+    let name = if host.contains(':') {
+        host::without_zone(host).to_owned()
+    } else {
+        host::named(host).map_err(|_| wrong())?
+    };
+    ServerName::try_from(name).map_err(|_| wrong())
 }
 
 /// The certificates of a file or of a folder's files, as what signs others and as themselves.

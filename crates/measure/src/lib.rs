@@ -11,6 +11,7 @@ pub mod capacity;
 pub mod class;
 pub mod comparison;
 pub mod curve;
+pub mod duration_text;
 pub mod durations;
 pub mod examples;
 pub mod family;

@@ -3,6 +3,7 @@
 //! Burn rate after "The Site Reliability Workbook" (Beyer et al., 2018), chapter 5: the share of bad requests over the
 //! share that the objective allows; at 1 the allowance is used up exactly.
 
+use crate::duration_text::parse_duration;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::str::FromStr;
@@ -67,16 +68,13 @@ impl FromStr for Objective {
         let percentile = subject.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
         let share = percentile.map(|percentile| percentile / 100.0).filter(|share| *share > 0.0 && *share < 1.0);
         let share = share.ok_or(ObjectiveError::Subject)?;
-        let unit = limit.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(ObjectiveError::Time)?;
-        let each_ns = match &limit[unit..] {
-            "us" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            _ => return Err(ObjectiveError::Time),
-        };
-        let number: f64 = limit[..unit].parse().map_err(|_| ObjectiveError::Time)?;
-        let limit_ns = (number * each_ns).round();
-        if !(1.0..1e15).contains(&limit_ns) {
+        // A bare number would be seconds elsewhere, which few mean of a response.
+        if limit.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+            return Err(ObjectiveError::Time);
+        }
+        let limit = parse_duration(limit).map_err(|_| ObjectiveError::Time)?;
+        let limit_ns = limit.as_nanos();
+        if !(1..1_000_000_000_000_000).contains(&limit_ns) {
             return Err(ObjectiveError::Time);
         }
         Ok(Self::Latency { share, limit_ns: limit_ns as u64 })

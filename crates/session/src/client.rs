@@ -218,11 +218,14 @@ impl Client {
         without_fragment.set_fragment(None);
         let mut request = ureq::http::Request::builder().method(method).uri(without_fragment.as_str());
         for (name, value) in &sent {
-            request = request.header(name, value);
+            // From bytes, as a value may have letters beyond ASCII (RFC 9110 5.5).
+            request = request.header(name, value.as_bytes());
         }
         let proxy = proxy(ask, address)?;
         let refuse = |error: ureq::http::Error| AskError::Request(error.to_string());
         let failed = |error| failed(error, ask.timeout);
+        // A method that means a body says its length even when there is none (RFC 9110 8.6).
+        let body = body.or_else(|| matches!(method, "POST" | "PUT" | "PATCH").then_some(&[]));
         let mut response = match body {
             Some(body) => {
                 let request = request.body(body).map_err(refuse)?;
@@ -264,7 +267,9 @@ fn fields(
     let mut fields = vec![("user-agent".to_owned(), ask.user_agent.clone())];
     // Sizes are those of the content itself.
     fields.push(("accept-encoding".to_owned(), "identity".to_owned()));
-    if let Some((kind, _)) = body {
+    if let Some((kind, _)) = body
+        && !kind.is_empty()
+    {
         fields.push(("content-type".to_owned(), kind.clone()));
     }
     if let Some((user, password)) = &ask.login
@@ -278,15 +283,16 @@ fn fields(
     {
         fields.push(("cookie".to_owned(), cookies));
     }
-    for (name, value) in &ask.headers {
-        let name = name.replace('_', "-").to_ascii_lowercase();
-        let secret = ["authorization", "cookie", "proxy-authorization", "host"].contains(&name.as_str());
-        if secret && !same_origin {
-            continue;
-        }
-        fields.retain(|(own, _)| *own != name);
-        fields.push((name, value.clone()));
-    }
+    let given: Vec<(String, String)> = ask
+        .headers
+        .iter()
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+        .filter(|(name, _)| {
+            same_origin || !["authorization", "cookie", "proxy-authorization", "host"].contains(&name.as_str())
+        })
+        .collect();
+    fields.retain(|(own, _)| !given.iter().any(|(name, _)| name == own));
+    fields.extend(given);
     fields
 }
 

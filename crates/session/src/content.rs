@@ -1,6 +1,9 @@
 //! Form fields as a query or a body.
 
+pub mod parts;
+
 use crate::suite::Field;
+use parts::disposition;
 use std::fs;
 use std::io;
 
@@ -39,7 +42,7 @@ pub fn body(fields: &[(String, Field)]) -> Result<(String, Vec<u8>), UploadError
     }
     let mut parts = Vec::new();
     for (name, field) in fields {
-        let (mut head, content) = match field {
+        let (head, content) = match field {
             Field::Text(text) => (disposition(name, None), text.clone().into_bytes()),
             Field::File { path, name: told, headers } => {
                 let refused = |source| UploadError { file: path.display().to_string(), source };
@@ -58,38 +61,10 @@ pub fn body(fields: &[(String, Field)]) -> Result<(String, Vec<u8>), UploadError
                 (head, fs::read(path).map_err(refused)?)
             }
         };
-        head.push_str("\r\n");
         parts.push((head, content));
     }
-    let boundary = boundary(&parts);
-    let mut out = Vec::new();
-    for (head, content) in &parts {
-        out.extend_from_slice(format!("--{boundary}\r\n{head}").as_bytes());
-        out.extend_from_slice(content);
-        out.extend_from_slice(b"\r\n");
-    }
-    out.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    Ok((format!("multipart/form-data; boundary={boundary}"), out))
-}
-
-fn disposition(name: &str, file: Option<&str>) -> String {
-    // As HTML has it: the three that would end the quotes or the line are percent-encoded.
-    let quoted = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
-    let file = file.map_or(String::new(), |file| format!("; filename=\"{}\"", quoted(file)));
-    format!("Content-Disposition: form-data; name=\"{}\"{file}\r\n", quoted(name))
-}
-
-/// A line that none of the parts holds; the same for the same parts.
-fn boundary(parts: &[(String, Vec<u8>)]) -> String {
-    let mut number = 0_u64;
-    loop {
-        let boundary = format!("weir-{number:016x}");
-        let held = |content: &[u8]| content.windows(boundary.len()).any(|window| window == boundary.as_bytes());
-        if !parts.iter().any(|(_, content)| held(content)) {
-            return boundary;
-        }
-        number += 1;
-    }
+    let parts: Vec<(String, &[u8])> = parts.iter().map(|(head, content)| (head.clone(), content.as_slice())).collect();
+    Ok(parts::joined(&parts, None))
 }
 
 /// Base64 as RFC 4648 has it, with padding.

@@ -1,6 +1,6 @@
 //! A recording in the forms of other tools.
 
-use crate::recording::{Entry, Recording};
+use crate::recording::{Body, Entry, Recording};
 use crate::replay::{headers, obstacle, origin};
 use crate::specification::written;
 use std::fmt::Write;
@@ -9,21 +9,64 @@ use url::Url;
 /// Whoever pauses longer than this begins a new burst, even where the page is the same.
 const BURST_GAP_US: i64 = 1_000_000;
 
+/// Why an entry is not written in another form, and whether that is a loss.
+fn reason(entry: &Entry, origin: Option<&url::Origin>) -> Option<(&'static str, bool)> {
+    let here = Url::parse(&entry.request.url).is_ok_and(|url| Some(&url.origin()) == origin);
+    match obstacle(entry) {
+        Some(why) => Some((why, here)),
+        None if !here => Some(("are asked of other servers", false)),
+        None if entry.request.body.as_ref().is_some_and(|body| !is_text(body)) => {
+            Some(("have a body that is no text", true))
+        }
+        None => None,
+    }
+}
+
+fn is_text(body: &Body) -> bool {
+    body.bytes.as_deref().is_none_or(|bytes| std::str::from_utf8(bytes).is_ok())
+}
+
 /// The entries that a tool can ask again, with their numbers from 1 and their addresses.
 fn usable(recording: &Recording) -> impl Iterator<Item = (usize, &Entry, Url)> {
     let origin = origin(recording);
     let numbered = recording.entries.iter().enumerate();
     numbered.filter_map(move |(index, entry)| {
         let url = Url::parse(&entry.request.url).ok()?;
-        let here = Some(url.origin()) == origin && obstacle(entry).is_none();
-        here.then_some((index + 1, entry, url))
+        reason(entry, origin.as_ref()).is_none().then_some((index + 1, entry, url))
     })
 }
 
-/// How many entries the other forms leave out: those of other servers, and those that cannot be asked again.
+/// How many entries the other forms leave out.
 #[must_use]
 pub fn left_out(recording: &Recording) -> usize {
     recording.entries.len() - usable(recording).count()
+}
+
+/// How many entries of the recorded server the other forms leave out.
+#[must_use]
+pub fn lost(recording: &Recording) -> usize {
+    let origin = origin(recording);
+    recording.entries.iter().filter(|entry| reason(entry, origin.as_ref()).is_some_and(|(_, lost)| lost)).count()
+}
+
+/// How many entries have header fields that forms without such fields do not hold.
+#[must_use]
+pub fn with_fields(recording: &Recording) -> usize {
+    usable(recording).filter(|(_, entry, url)| !telling(entry, url).is_empty()).count()
+}
+
+/// How many entries are left out for which reason.
+#[must_use]
+pub fn reasons(recording: &Recording) -> Vec<(usize, &'static str)> {
+    let origin = origin(recording);
+    let mut found: Vec<(usize, &'static str)> = Vec::new();
+    for (why, _) in recording.entries.iter().filter_map(|entry| reason(entry, origin.as_ref())) {
+        match found.iter_mut().find(|(_, known)| *known == why) {
+            Some((count, _)) => *count += 1,
+            None => found.push((1, why)),
+        }
+    }
+    found
 }
 
 /// Form fields of the body, if it is a form and nothing else.
@@ -89,6 +132,10 @@ pub fn webtest(recording: &Recording) -> String {
             let _ = writeln!(out, "    content_type = {}\n    body = {}", written(kind), written(body));
         }
         let told = telling(entry, &url);
+        // As in LWP, an underscore means a hyphen unless a colon stands in front of the name.
+        let literal =
+            |(name, value): (String, String)| (if name.contains('_') { format!(":{name}") } else { name }, value);
+        let told: Vec<_> = told.into_iter().map(literal).collect();
         if !told.is_empty() {
             out.push_str("    http_headers = (\n");
             pairs(&told, &mut out);
@@ -229,7 +276,7 @@ fn begins_burst(all: &[(usize, &Entry, Url)], index: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{Answered, Asked, Body};
+    use crate::recording::{Answered, Asked};
     use crate::suite::{Aim, Suite};
     use crate::{interpret, literal, monkeywrench as sessions_of, specification};
     use proptest::prelude::*;

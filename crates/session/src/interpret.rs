@@ -377,7 +377,12 @@ impl LookedUp<'_> {
             ask.body = Some((kind.to_owned(), text.as_bytes().to_vec()));
         }
         if let Some(parameter) = self.get("http_headers") {
-            ask.headers = text_pairs(parameter)?;
+            // As in LWP: an underscore means a hyphen, unless a colon in front says that the name stands as it is.
+            let field = |(name, value): (String, String)| match name.strip_prefix(':') {
+                Some(literal) => (literal.to_owned(), value),
+                None => (name.replace('_', "-"), value),
+            };
+            ask.headers = text_pairs(parameter)?.into_iter().map(field).collect();
         }
         if let Some(parameter) = self.get("proxies") {
             ask.proxies = text_pairs(parameter)?;

@@ -27,9 +27,41 @@ pub struct Replay {
 pub struct Replayed {
     /// The tests.
     pub suite: Suite,
-    /// (entries, why).
-    pub left_out: Vec<(usize, &'static str)>,
+    /// What is left out, by reason.
+    pub left_out: Vec<LeftOut>,
 }
+
+/// Entries that are not asked again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// How many.
+    pub count: usize,
+    /// The number of the first of them, from 1.
+    pub first: usize,
+    /// Why, as it goes on behind their number.
+    pub why: &'static str,
+    /// Whether they were asked of the recorded server and so should have been asked again.
+    pub is_loss: bool,
+}
+
+impl Replayed {
+    /// Whether more is lost than is asked.
+    #[must_use]
+    pub fn is_mostly_lost(&self, unread: usize) -> bool {
+        let lost: usize = self.left_out.iter().filter(|left_out| left_out.is_loss).map(|left_out| left_out.count).sum();
+        lost + unread > self.suite.tests.len()
+    }
+
+    fn leave_out(&mut self, entry: usize, why: &'static str, is_loss: bool) {
+        match self.left_out.iter_mut().find(|left_out| left_out.why == why && left_out.is_loss == is_loss) {
+            Some(left_out) => left_out.count += 1,
+            None => self.left_out.push(LeftOut { count: 1, first: entry, why, is_loss }),
+        }
+    }
+}
+
+/// Why addresses of other schemes are left out.
+const OF_NO_SERVER: &str = "are not asked of a server over HTTP (data:, blob:, ws:, chrome-extension: and so on)";
 
 /// Header fields that belong to a connection or to the browser that was recorded, not to the request.
 pub(crate) const OF_THE_CONNECTION: &[&str] = &[
@@ -48,7 +80,7 @@ pub(crate) const OF_THE_CONNECTION: &[&str] = &[
     "expect",
     "user-agent",
     "upgrade-insecure-requests",
-    "content-type",
+    "http2-settings",
 ];
 
 /// The origin of the first request, which counts as that of the recording.
@@ -63,7 +95,18 @@ pub fn origin(recording: &Recording) -> Option<url::Origin> {
 pub(crate) fn obstacle(entry: &Entry) -> Option<&'static str> {
     let Ok(url) = Url::parse(&entry.request.url) else { return Some("have an address that cannot be read") };
     if !["http", "https"].contains(&url.scheme()) {
-        return Some("are not asked of a server (data:, blob:, ws:)");
+        return Some(OF_NO_SERVER);
+    }
+    if entry.request.method == "CONNECT" {
+        return Some("make a tunnel through a proxy (CONNECT)");
+    }
+    let method = ureq::http::Method::from_bytes(entry.request.method.as_bytes());
+    let can_be_sent = |(name, value): &(String, String)| {
+        ureq::http::HeaderName::from_bytes(name.as_bytes()).is_ok()
+            && ureq::http::HeaderValue::from_bytes(value.as_bytes()).is_ok()
+    };
+    if method.is_err() || !entry.request.headers.iter().all(can_be_sent) {
+        return Some("have a method or a header field that cannot be sent");
     }
     if entry.response.is_none() {
         return Some("had no response when they were recorded");
@@ -92,10 +135,7 @@ pub fn suite(recording: &Recording, replay: &Replay) -> Replayed {
             obstacle(entry).or_else(|| elsewhere.then_some("are asked of other servers (--all-hosts takes them, too)"));
         let (Some(mut url), None) = (url, why) else {
             if let Some(why) = why {
-                match replayed.left_out.iter_mut().find(|(_, known)| *known == why) {
-                    Some((count, _)) => *count += 1,
-                    None => replayed.left_out.push((1, why)),
-                }
+                replayed.leave_out(index + 1, why, !elsewhere && why != OF_NO_SERVER);
             }
             continue;
         };
@@ -111,6 +151,11 @@ pub fn suite(recording: &Recording, replay: &Replay) -> Replayed {
         ask.follow = false;
         ask.headers = headers(entry, replay.base.as_ref(), &url);
         ask.body = entry.request.body.as_ref().and_then(|body| Some((body.kind.clone(), body.bytes.clone()?)));
+        // Tools write an empty body for requests that had none; a request without one has no type of it either.
+        ask.body.take_if(|(_, bytes)| bytes.is_empty() && !sends_a_body(&entry.request.method));
+        if ask.body.is_none() && sends_a_body(&entry.request.method) {
+            ask.body = Some((String::new(), Vec::new()));
+        }
         if let Some(agent) = header(&entry.request.headers, "user-agent") {
             agent.clone_into(&mut ask.user_agent);
         }
@@ -147,6 +192,11 @@ pub fn suite(recording: &Recording, replay: &Replay) -> Replayed {
     replayed
 }
 
+/// Whether a method means a body, so that an empty one is told (RFC 9110 8.6).
+fn sends_a_body(method: &str) -> bool {
+    matches!(method, "POST" | "PUT" | "PATCH")
+}
+
 /// The address at another server.
 pub(crate) fn moved(url: &Url, base: &Url) -> Url {
     let mut moved = base.clone();
@@ -160,7 +210,9 @@ pub(crate) fn headers(entry: &Entry, base: Option<&Url>, url: &Url) -> Vec<(Stri
     let mut told: Vec<(String, String)> = Vec::new();
     for (name, value) in &entry.request.headers {
         let small = name.to_ascii_lowercase();
-        if OF_THE_CONNECTION.contains(&small.as_str()) || told.iter().any(|(own, _)| *own == small) {
+        // The body tells its own type.
+        let of_body = small == "content-type" && entry.request.body.is_some();
+        if OF_THE_CONNECTION.contains(&small.as_str()) || of_body {
             continue;
         }
         let value = match (small.as_str(), base) {
@@ -228,12 +280,28 @@ mod tests {
         let addresses: Vec<&Aim> = replayed.suite.tests.iter().map(|test| &test.ask.aim).collect();
         assert!(matches!(addresses[0], Aim::Address(at) if at == "https://b.example:8443/one?q"), "{addresses:?}");
         assert_eq!(addresses.len(), 2);
-        assert_eq!(replayed.left_out.iter().map(|(count, _)| count).sum::<usize>(), 3);
+        assert_eq!(replayed.left_out.iter().map(|left_out| left_out.count).sum::<usize>(), 3);
         let [first, second] = &replayed.suite.tests[..] else { panic!() };
         assert_eq!(first.ask.cookies.iter().map(|cookie| &*cookie.name).collect::<Vec<_>>(), ["old"]);
         assert!(second.ask.cookies.is_empty());
         assert_eq!(second.ask.delay, Duration::from_millis(1500));
         assert_eq!((first.checks.min_bytes, first.checks.max_bytes), (Some(900), Some(1100)));
         assert_eq!(first.ask.headers, [("x-a".to_owned(), "b".to_owned())]);
+    }
+
+    #[test]
+    fn header_fields_are_told_as_they_were_recorded() {
+        let mut put = entry(0, "http://a.example/", "", "");
+        put.request.method = "PUT".to_owned();
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        put.request.headers = vec![field("X_Api_Key", "k"), field("X-Multi", "1"), field("X-Multi", "2")];
+        let mut bad = entry(1, "http://a.example/", "", "");
+        bad.request.headers = vec![field("no token", "k")];
+        let replayed = suite(&Recording { entries: vec![put, bad.clone(), bad] }, &Replay::default());
+        let told = &replayed.suite.tests[0].ask.headers;
+        assert_eq!(*told, [field("x_api_key", "k"), field("x-multi", "1"), field("x-multi", "2")]);
+        let left_out = &replayed.left_out[0];
+        assert_eq!((left_out.count, left_out.first, left_out.is_loss), (2, 2, true));
+        assert!(replayed.is_mostly_lost(0));
     }
 }

@@ -11,6 +11,18 @@ pub struct Ran<'o> {
     pub file: &'o str,
     /// What became of its tests.
     pub outcomes: &'o [Outcome],
+    /// What of the file was not run.
+    pub left_out: &'o [LeftOut],
+}
+
+/// Parts of a file that are not run, for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct LeftOut {
+    /// How many.
+    pub count: usize,
+    /// The reason, in words.
+    #[serde(rename = "why")]
+    pub words: String,
 }
 
 /// Checks that failed and succeeded, of all tests.
@@ -131,6 +143,8 @@ struct JsonFile<'o> {
     failed: usize,
     succeeded: usize,
     tests: Vec<JsonTest<'o>>,
+    #[serde(skip_serializing_if = "<[LeftOut]>::is_empty")]
+    left_out: &'o [LeftOut],
 }
 
 #[derive(serde::Serialize)]
@@ -159,9 +173,9 @@ struct JsonCheck<'o> {
 pub fn json(ran: &[Ran<'_>]) -> String {
     let files: Vec<JsonFile<'_>> = ran
         .iter()
-        .map(|Ran { file, outcomes }| {
+        .map(|Ran { file, outcomes, left_out }| {
             let (failed, succeeded) = totals(outcomes);
-            JsonFile { file, failed, succeeded, tests: outcomes.iter().map(json_test).collect() }
+            JsonFile { file, failed, succeeded, tests: outcomes.iter().map(json_test).collect(), left_out }
         })
         .collect();
     let sum = |of: fn(&JsonFile<'_>) -> usize| files.iter().map(of).sum();
@@ -194,7 +208,7 @@ fn json_test(outcome: &Outcome) -> JsonTest<'_> {
 #[must_use]
 pub fn junit(ran: &[Ran<'_>]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-    for Ran { file, outcomes } in ran {
+    for Ran { file, outcomes, left_out } in ran {
         let failing = outcomes.iter().filter(|outcome| outcome.count(false) > 0 && outcome.error.is_none()).count();
         let broken = outcomes.iter().filter(|outcome| outcome.error.is_some()).count();
         let seconds: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
@@ -206,6 +220,10 @@ pub fn junit(ran: &[Ran<'_>]) -> String {
         );
         for (index, outcome) in outcomes.iter().enumerate() {
             case(&suite, index, outcome, &mut out);
+        }
+        if !left_out.is_empty() {
+            let lines: Vec<&str> = left_out.iter().map(|left_out| left_out.words.as_str()).collect();
+            let _ = writeln!(out, "<system-err>{}</system-err>", escaped(&lines.join("\n")));
         }
         out.push_str("</testsuite>\n");
     }

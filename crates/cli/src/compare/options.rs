@@ -10,6 +10,9 @@ use weir_compare::{
 
 use super::side::{Side, Surroundings};
 
+/// The largest plan that is read, in bytes.
+const PLAN_BYTES_MAX: u64 = 16 << 20;
+
 /// What the lists of subjects have nothing to do with.
 const SHOWN_ALONE: [&str; 9] = ["results", "seed", "blocks", "until", "budget", "junit", "json", "html", "history"];
 
@@ -196,7 +199,8 @@ impl Options {
     }
 
     fn read_file(&self, file: &Path) -> anyhow::Result<Plan> {
-        let text = std::fs::read_to_string(file).with_context(|| format!("reading the plan {}", file.display()))?;
+        let text = crate::text_file::read(file, PLAN_BYTES_MAX)
+            .with_context(|| format!("reading the plan {}", file.display()))?;
         let load = own_load()?;
         let weir = load.program().to_owned();
         let defaults = Defaults { load, pinning: pinning(None, None, None)?, seed: drawn_seed(), weir };

@@ -4,12 +4,14 @@ mod arguments;
 mod report;
 mod watch;
 
-use super::{connections_of_a_rate, error_text, limited, monotonic_ns, words_as_text};
+use super::{LIST_BYTES_MAX, connections_of_a_rate, error_text, limited, monotonic_ns, words_as_text};
 use crate::output::print;
 use crate::stop::Stop;
+use crate::text_file::{read_lines, unmarked};
 use arguments::{Arguments, End, Mistake, Start};
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -64,7 +66,8 @@ fn refused(arguments: &Arguments) -> Result<(), String> {
 fn prepare(arguments: &Arguments) -> Result<(Options, Vec<String>), String> {
     let file = &arguments.file;
     let bytes = std::fs::read(file).map_err(|error| format!("{file}: {}", error_text(&error)))?;
-    let urls = parse_url_file(&bytes).map_err(|error| format!("{file}: {error}"))?;
+    let bytes = unmarked(&bytes).map_err(|error| format!("{file}: {error}"))?;
+    let urls = parse_url_file(bytes).map_err(|error| format!("{file}: {error}"))?;
     let names = urls.iter().map(ToString::to_string).collect();
     // The requests of one URL are all the same, so the first stands for the list where one is wanted.
     let mut options = Options::new(urls[0].clone());
@@ -134,7 +137,7 @@ fn fraction(state: &mut u64) -> f64 {
 
 /// The addresses of a file, one in each line.
 fn source_addresses(file: &str) -> Result<Vec<IpAddr>, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {}", error_text(&error)))?;
+    let text = read_lines(Path::new(file), LIST_BYTES_MAX).map_err(|error| format!("{file}: {error}"))?;
     let address = |(at, line): (usize, &str)| {
         let wrong = |_| format!("{file}: line {}: cannot convert source IP address {line}", at + 1);
         line.trim_end().parse().map_err(wrong)

@@ -1,6 +1,7 @@
 //! What is asked, and when, beyond one request at one rate: the options for it.
 
 use super::Usage;
+use crate::text_file::{self, read_lines};
 use anyhow::{Context, anyhow};
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -13,6 +14,8 @@ use weir_load::{Options, Order, Profile, Request, Schedule, StopRule, Stretch, U
 
 /// The largest file of requests that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+/// The largest file of a token that is read, in bytes.
+const TOKEN_BYTES_MAX: u64 = 1 << 20;
 
 /// How many stretches of a changing rate are told of.
 const STRETCHES_TOLD: usize = 4;
@@ -22,7 +25,7 @@ const NAMES_MAX: usize = 10_000;
 /// Options of what is asked.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Asked {
-    /// Ask what this file says, a request a line: [WEIGHT] [METHOD] URL-or-path [@BODYFILE]; by weights, or in turn where no line has one
+    /// Ask what this file (or standard input: -) says, a request a line: [WEIGHT] [METHOD] URL-or-path [@BODYFILE]; by weights, or in turn where no line has one
     #[arg(long, value_name = "FILE", conflicts_with = "body", help_heading = "Request")]
     urls: Option<PathBuf>,
     /// Users who ask what this file says (httperf's --wsesslog format), each over a connection of its own; -n and --rate count sessions, -c is how many at a time
@@ -43,7 +46,7 @@ pub(crate) struct Asked {
     /// Bearer authentication: the token, or the file that holds it
     #[arg(long, value_name = "TOKEN|@FILE", help_heading = "Request")]
     bearer: Option<String>,
-    /// Send this cookie; may be repeated
+    /// Send this cookie, or several: 'A=1; B=2'; may be repeated
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Request")]
     cookie: Vec<String>,
     /// Send back the cookies that responses set: each connection is a user with cookies of its own
@@ -104,11 +107,11 @@ impl Asked {
             options.keep_alive = self.keepalive;
         }
         options.request.headers.extend(self.credentials()?);
-        options.asks.cookies = self.cookie.iter().map(|cookie| pair(cookie)).collect::<Result<_, _>>()?;
+        options.asks.cookies = cookies(&self.cookie)?;
         options.asks.cookie_jar = self.cookie_jar;
         if let Some(file) = &self.urls {
             let name = file.display();
-            let text = read_text(file).with_context(|| format!("--urls: cannot read {name}"))?;
+            let text = read_lines(file, FILE_BYTES_MAX).with_context(|| format!("--urls: cannot read {name}"))?;
             let beside = |body: &str| std::fs::read(file.parent().unwrap_or(Path::new("")).join(body));
             let (list, weighted) = parse_url_list(&text, base, &options.request, beside)
                 .map_err(|error| anyhow!(error).context(format!("--urls {name}")))?;
@@ -118,7 +121,7 @@ impl Asked {
         }
         if let Some(file) = &self.sessions {
             let name = file.display();
-            let text = read_text(file).with_context(|| format!("--sessions: cannot read {name}"))?;
+            let text = read_lines(file, FILE_BYTES_MAX).with_context(|| format!("--sessions: cannot read {name}"))?;
             let (asks, list) = parse_sessions(&text, base, &options.request, self.think.unwrap_or_default())
                 .map_err(|error| anyhow!(error).context(format!("--sessions {name}")))?;
             options.url = asks[0].url.clone();
@@ -140,7 +143,7 @@ impl Asked {
             let profile = Profile::parse(text, |time| crate::units::duration(time).ok())
                 .map_err(|error| anyhow!("{option}: {error}"))?;
             let whole = profile.duration();
-            if let (StopRule::Duration(wanted), true) = (options.stop, how.has_end)
+            if let (Some(wanted), true) = (options.stop.time(), how.has_end)
                 && wanted > whole
             {
                 return Err(anyhow!("{option}: the rates end after {whole:?}, before the -d that was given").into());
@@ -209,9 +212,8 @@ impl Asked {
         }
         let Some(bearer) = &self.bearer else { return Ok(None) };
         let token = match bearer.strip_prefix('@') {
-            Some(file) => {
-                std::fs::read_to_string(file).with_context(|| format!("--bearer: cannot read the token from {file}"))?
-            }
+            Some(file) => text_file::read(Path::new(file), TOKEN_BYTES_MAX)
+                .with_context(|| format!("--bearer: cannot read the token from {file}"))?,
             None => bearer.clone(),
         };
         let token = token.trim();
@@ -335,16 +337,21 @@ pub(super) fn think(text: &str) -> Result<Think, String> {
     if from > to { Err(format!("{text}: the shorter time comes first")) } else { Ok(Think::Uniform(from, to)) }
 }
 
-/// A cookie as it was given.
-fn pair(cookie: &str) -> Result<(String, String), Usage> {
-    let (name, value) = cookie.split_once('=').context("--cookie: write NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-/// A file as text, as long as it is one that somebody may have written for this.
-fn read_text(file: &Path) -> std::io::Result<String> {
-    if std::fs::metadata(file)?.len() > FILE_BYTES_MAX {
-        return Err(std::io::Error::other("it is longer than 1 GiB"));
+/// Cookies as they were given, each time one or several as a Cookie header has them (RFC 6265 4.2.1).
+fn cookies(given: &[String]) -> Result<Vec<(String, String)>, Usage> {
+    let mut cookies = Vec::new();
+    for given in given {
+        let pairs = given.split(';').map(str::trim).filter(|pair| !pair.is_empty());
+        let before = cookies.len();
+        for pair in pairs {
+            let (name, value) = pair.split_once('=').with_context(|| {
+                format!("--cookie {given}: write NAME=VALUE, or several as 'A=1; B=2'; files of cookies are not read")
+            })?;
+            cookies.push((name.trim_end().to_owned(), value.trim_start().to_owned()));
+        }
+        if cookies.len() == before {
+            return Err(anyhow!("--cookie {given:?}: there is no cookie in it; write NAME=VALUE").into());
+        }
     }
-    std::fs::read_to_string(file)
+    Ok(cookies)
 }

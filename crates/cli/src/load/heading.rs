@@ -49,6 +49,9 @@ impl Heading {
         if options.threads > 1 {
             manner.push_str(&format!(", {}", plural(options.threads, "thread")));
         }
+        if let StopRule::Either { requests, time } = options.stop {
+            manner.push_str(&format!(", until {requests} requests or {time:?}"));
+        }
         let way = reach::words(&options.reach);
         // A client of a flash crowd comes from a network by chance.
         let by_chance = options.asks.mix.as_ref().is_some_and(|mix| mix.crowd.is_some());

@@ -175,13 +175,12 @@ fn reason(reason: &weir_load::reach::Reason) -> Value {
     json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
 }
 
-/// The points of a run; a point's latency is that of successes, and null where there was none in it.
 /// What a server did that is no failure.
 fn remark(remark: &weir_load::Remark) -> Value {
     json!({ "words": remark.words, "count": remark.count })
 }
 
-
+/// The points of a run; a point's latency is that of successes, and null where there was none in it.
 fn series(series: &Series) -> Value {
     let points: Vec<_> = series
         .timed()

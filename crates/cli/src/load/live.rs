@@ -86,10 +86,7 @@ pub(crate) fn watched(options: Options, stop: &Stop, watch: &Watch) -> Result<Lo
 /// One line that says how far a run is.
 pub(super) fn progress(control: &Control, elapsed: Duration, planned: StopRule) -> String {
     let seconds = elapsed.as_secs_f64();
-    let planned = match planned {
-        StopRule::Duration(time) => format!(" of {:.1}", time.as_secs_f64()),
-        StopRule::Requests(_) => String::new(),
-    };
+    let planned = planned.time().map_or_else(String::new, |time| format!(" of {:.1}", time.as_secs_f64()));
     let mut line = format!(
         "{seconds:.1}{planned} s  {} requests  {:.0}/s  {} errors  {} connections",
         control.requests(),
@@ -154,13 +151,17 @@ impl State<'_> {
     fn how_far(&self, width: usize) -> String {
         let seconds = self.elapsed.as_secs_f64();
         let requests = self.control.requests();
-        let (share, left_s) = match self.planned {
-            StopRule::Duration(time) => (seconds / time.as_secs_f64(), time.as_secs_f64() - seconds),
-            StopRule::Requests(all) => {
-                let over = requests + self.control.errors() + self.control.dropped();
-                let share = over as f64 / all as f64;
-                (share, if share > 0.0 { seconds / share - seconds } else { f64::NAN })
-            }
+        let of_time = self.planned.time().map(|time| (seconds / time.as_secs_f64(), time.as_secs_f64() - seconds));
+        let of_requests = self.planned.requests().map(|all| {
+            let over = requests + self.control.errors() + self.control.dropped();
+            let share = over as f64 / all as f64;
+            (share, if share > 0.0 { seconds / share - seconds } else { f64::NAN })
+        });
+        // Of two ends the one that is nearer.
+        let further = |one: (f64, f64), other: (f64, f64)| if one.0 >= other.0 { one } else { other };
+        let (share, left_s) = match (of_time, of_requests) {
+            (Some(time), Some(requests)) => further(time, requests),
+            (time, requests) => time.or(requests).unwrap_or((0.0, f64::NAN)),
         };
         let left = match left_s {
             _ if self.stopping => "ending".to_owned(),

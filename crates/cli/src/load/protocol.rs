@@ -6,7 +6,7 @@ use weir_load::Protocol;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Speak HTTP/2: with https:// agreed on in the TLS handshake, with http:// with prior knowledge
-    #[arg(long, conflicts_with = "pipeline", help_heading = "Load")]
+    #[arg(long, alias = "http2-prior-knowledge", conflicts_with = "pipeline", help_heading = "Load")]
     http2: bool,
     /// Requests at a time on each connection of HTTP/2 (the server may allow fewer)
     #[arg(long, default_value_t = 1, value_name = "N", requires = "http2", help_heading = "Load")]

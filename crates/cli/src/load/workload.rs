@@ -120,7 +120,7 @@ impl Workload {
         let whole = crowd.profile.duration();
         if !how.has_end {
             options.stop = StopRule::Duration(whole);
-        } else if matches!(options.stop, StopRule::Duration(wanted) if wanted > whole) {
+        } else if options.stop.time().is_some_and(|wanted| wanted > whole) {
             return Err(anyhow!("--flash-crowd: it ends after {whole:?}, before the -d that was given").into());
         }
         options.schedule =

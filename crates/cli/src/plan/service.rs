@@ -1,6 +1,7 @@
 //! Service times: as given, or as runs of weir measured them.
 
 use super::options::Options;
+use crate::text_file;
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::path::Path;
@@ -51,7 +52,7 @@ fn run(file: &Path) -> anyhow::Result<Measured> {
     if length > REPORT_BYTES_MAX {
         bail!("it is larger than a report is");
     }
-    let text = std::fs::read_to_string(file).context("cannot read it")?;
+    let text = text_file::read(file, REPORT_BYTES_MAX)?;
     measured(&serde_json::from_str(&text).context("it is no JSON")?)
 }
 

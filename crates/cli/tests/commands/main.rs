@@ -2,6 +2,7 @@
 
 mod always_full_disk;
 mod architecture;
+mod given_inputs;
 mod plan;
 mod policies;
 mod record_session;

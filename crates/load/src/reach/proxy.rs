@@ -91,7 +91,8 @@ impl fmt::Display for Proxy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Every kind is in the list.
         let scheme = SCHEMES.iter().find(|(_, kind, _)| *kind == self.kind).map_or("", |(name, ..)| name);
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host.replace('%', "%25")) } else { self.host.clone() };
         write!(formatter, "{scheme}://{host}:{}", self.port)
     }
 }

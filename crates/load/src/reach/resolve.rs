@@ -1,6 +1,8 @@
 //! From names to addresses.
 
 use crate::LoadError;
+use crate::host;
+use crate::url::port_of;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -84,30 +86,20 @@ impl FromStr for Resolved {
 /// Splits `host`, `host:port` or `[v6]:port`.
 pub(crate) fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
     let (host, port) = match text.strip_prefix('[') {
-        Some(bracketed) => {
-            let (host, after) = bracketed.split_once(']')?;
-            // Only an address of version 6 stands in brackets.
-            host.parse::<std::net::Ipv6Addr>().ok()?;
+        Some(in_brackets) => {
+            let (host, after) = in_brackets.split_once(']')?;
+            let host = host::bracketed(host).ok()?;
             if after.is_empty() { (host, None) } else { (host, Some(after.strip_prefix(':')?)) }
         }
-        None => match text.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        },
-    };
-    let unfit = |c: char| c.is_whitespace() || c.is_control() || "/?#@[]".contains(c);
-    if host.is_empty() || host.contains(unfit) {
-        return None;
-    }
-    let port = match port {
-        None => None,
-        // `parse` would take a sign, too.
-        Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Some(port.parse().ok().filter(|port| *port > 0)?)
+        None => {
+            let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
+            (host::named(host).ok()?, port)
         }
-        Some(_) => return None,
     };
-    Some((host.to_owned(), port))
+    match port {
+        None => Some((host, None)),
+        Some(port) => Some((host, Some(port_of(port)?))),
+    }
 }
 
 /// The addresses of a host, in the order in which they are tried.
@@ -118,7 +110,7 @@ pub(crate) fn addresses(
     overrides: &[Resolved],
 ) -> Result<Vec<SocketAddr>, LoadError> {
     let unknown = |cause| LoadError::UnknownHost { host: host.to_owned(), cause };
-    let said = overrides.iter().find(|said| said.place.port == port && said.place.host.eq_ignore_ascii_case(host));
+    let said = overrides.iter().find(|said| said.place.port == port && host::is_same(&said.place.host, host));
     let all: Vec<SocketAddr> = match said {
         Some(said) => said.addresses.iter().map(|address| SocketAddr::new(*address, port)).collect(),
         None => (host, port).to_socket_addrs().map_err(unknown)?.collect(),
@@ -154,6 +146,8 @@ mod tests {
         for wrong in ["", "h", "h:80", "h:80:", "h:80:name", "h:0:::1", ":80:::1", "[::1]80:::1", "[h"] {
             assert!(wrong.parse::<Resolved>().is_err(), "{wrong}");
         }
+        let place: Place = "B\u{fc}cher.example:80".parse().expect("a name");
+        assert_eq!(place.host, "xn--bcher-kva.example");
         assert_eq!("[::1]:8080".parse(), Ok(Place { host: "::1".into(), port: 8080 }));
         for wrong in ["", "h", ":80", "h:", "h:x", "h:65536", "h:+80", "[]:80", "h h:80", "::1:80"] {
             assert!(wrong.parse::<Place>().is_err(), "{wrong}");
@@ -165,6 +159,7 @@ mod tests {
         let said = ["h.test:80:192.0.2.1,::1".parse().expect("addresses")];
         let of = |port, family| addresses("H.test", port, family, &said);
         assert_eq!(of(80, Family::Any).expect("both").len(), 2);
+        assert_eq!(addresses("h.test.", 80, Family::Any, &said).expect("both").len(), 2);
         assert_eq!(of(80, Family::V6).expect("one"), ["[::1]:80".parse().expect("an address")]);
         assert!(of(81, Family::Any).is_err(), "said of another port");
         let none = addresses("127.0.0.1", 80, Family::V6, &[]).expect_err("version 4").to_string();

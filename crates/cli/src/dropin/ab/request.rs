@@ -1,7 +1,7 @@
 //! ApacheBench's URL and the bytes of its request.
 
 use super::arguments::{Arguments, PROXY_AUTHORIZATION};
-use weir_load::Url;
+use weir_load::{Url, host};
 
 /// The longest request without its body, in bytes.
 const REQUEST_BYTES_MAX: usize = 8192;
@@ -47,14 +47,17 @@ impl Target {
                     80
                 }
             }
-            Some(port) => port.parse().ok().filter(|port| *port > 0)?,
+            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                port.parse().ok().filter(|port| *port > 0)?
+            }
+            Some(_) => return None,
         };
-        let odd = |letter: char| letter.is_whitespace() || letter.is_control();
-        if host.is_empty() || host.contains(odd) || path.contains(odd) || host.contains('@') {
+        if path.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
             return None;
         }
-        let host_field = if bracketed { format!("[{host}]") } else { host.to_owned() };
-        Some(Self { encrypted, host: host.to_owned(), port, path: path.to_owned(), host_field })
+        let host = if bracketed { host::bracketed(host) } else { host::named(host) }.ok()?;
+        let host_field = host::authority(&host).into_owned();
+        Some(Self { encrypted, host, port, path: path.to_owned(), host_field })
     }
 
     /// Where the engine connects to.

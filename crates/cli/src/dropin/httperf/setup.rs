@@ -8,11 +8,13 @@ use super::uris::{FileSet, Uris};
 use super::watch::{SAMPLE_NS, Shared, Watch};
 use super::workload::Workload;
 use super::{Duration, Period, error_text};
-use crate::dropin::connections_of_a_rate;
+use crate::dropin::{LIST_BYTES_MAX, connections_of_a_rate};
+use crate::text_file::{read_lines, unmarked};
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use weir_load::directed::Directed;
+use weir_load::host::{self, HostError};
 use weir_load::reach::TlsVersion;
 use weir_load::sessions::{Think, parse_sessions};
 use weir_load::{Ask, Options, Request, Schedule, Sockets, StopRule, Trust, Url, parse_server_list, parse_uri_log};
@@ -107,12 +109,29 @@ pub(super) fn options(arguments: &Arguments, shared: &Shared) -> Result<Options,
 
 /// A file that an option names.
 fn file(option: &str, path: &str) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("--{option}: can't open {path}: {}", error_text(&error)))
+    let bytes =
+        std::fs::read(path).map_err(|error| format!("--{option}: can't open {path}: {}", error_text(&error)))?;
+    unmarked(&bytes).map(<[u8]>::to_vec).map_err(|error| format!("--{option}: {path}: {error}"))
 }
 
 fn servers(arguments: &Arguments) -> Result<Vec<String>, String> {
-    let Some(path) = &arguments.servers else { return Ok(vec![arguments.server.clone()]) };
-    parse_server_list(&file("servers", path)?).map_err(|error| format!("--servers: {path}: {error}"))
+    let Some(path) = &arguments.servers else {
+        return Ok(vec![server(&arguments.server).map_err(|error| format!("--server: {error}"))?]);
+    };
+    let list = parse_server_list(&file("servers", path)?).map_err(|error| format!("--servers: {path}: {error}"))?;
+    list.iter()
+        .map(|name| server(name))
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("--servers: {path}: {error}"))
+}
+
+/// A server as the resolver knows it; the original takes addresses without brackets.
+fn server(name: &str) -> Result<String, HostError> {
+    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(address) => host::bracketed(address),
+        None if name.contains(':') => host::bracketed(name),
+        None => host::named(name),
+    }
 }
 
 fn uris(arguments: &Arguments) -> Result<Uris, String> {
@@ -135,8 +154,8 @@ fn workload(arguments: &Arguments, url: &Url) -> Result<Workload, String> {
         }
         Work::Pages(_, pages, think) => Workload::Pages { pages: *pages, think: Duration::from_secs_f64(*think) },
         Work::Listed(_, think, path) => {
-            let text =
-                String::from_utf8(file("wsesslog", path)?).map_err(|_| format!("--wsesslog: {path} is no text"))?;
+            let text = read_lines(Path::new(path), LIST_BYTES_MAX)
+                .map_err(|error| format!("--wsesslog: can't open {path}: {error}"))?;
             let think = Think::Fixed(Duration::from_secs_f64(*think));
             let (asks, sessions) = parse_sessions(&text, Some(url), &Request::default(), think)
                 .map_err(|error| format!("--wsesslog: {path}: {error}"))?;

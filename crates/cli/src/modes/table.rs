@@ -1,0 +1,495 @@
+//! The commands, their options, and the modes in which some of these have no effect.
+
+use super::{Mode, Usage, any_given, given};
+use clap::ArgMatches;
+
+/// How connections are encrypted, which plain ones are not.
+const TLS: &[&str] = &["cert", "key", "sni", "no_sni", "resume", "pin", "tls", "ciphers"];
+/// What a client puts up with, and what is so without it: it holds where nothing is encrypted, too.
+const TRUST: &[&str] = &["insecure", "ca", "no_resume"];
+/// How a server is reached, but for its encryption.
+const REACH: &[&str] = &["unix", "source", "ipv4", "ipv6", "resolve", "connect_to", "proxy"];
+/// How many connections there are and what drives them.
+const DRIVE: &[&str] =
+    &["connections", "no_keepalive", "pipeline", "http2", "streams", "threads", "cpu", "io", "timeout"];
+/// When requests are made and until when.
+const WHEN: &[&str] = &["requests", "steps", "ramp", "bursts", "poisson", "speed"];
+/// What is asked.
+const REQUEST: &[&str] = &[
+    "method",
+    "headers",
+    "body",
+    "urls",
+    "sessions",
+    "think",
+    "http1_0",
+    "keepalive",
+    "user",
+    "bearer",
+    "cookie",
+    "cookie_jar",
+    "replay",
+];
+const CROWD: &[&str] = &["flash_crowd", "client_requests", "client_pause", "hot_files"];
+const MIX: &[&str] = &["mix", "directory_zipf"];
+const FILE_SET: &[&str] = &["directories", "files", "fileset_seed"];
+const SLOW: &[&str] = &["client", "limit_read", "limit_write", "latency", "patience"];
+const OUTPUT: &[&str] = &["interval", "csv", "html", "prometheus", "prometheus_listen"];
+/// The server that is recorded.
+const TARGET: &[&str] = &["port", "pid", "comm", "unit", "container", "cgroup"];
+/// How it is recorded.
+const RECORDING: &[&str] = &[
+    "probe",
+    "packs",
+    "allow_slow_probes",
+    "keep_queries",
+    "watch",
+    "watch_windows",
+    "stacks",
+    "arm",
+    "rung",
+    "without_rung",
+];
+/// How a run is explained.
+const EXPLAINING: &[&str] = &["group", "server_side", "tls_port", "slo", "decisions", "json", "html", "folded"];
+
+const NOTHING_IS_LOADED: &str =
+    "how to load, but nothing is loaded; add --load URL, or leave it out to take what comes anyway";
+const RUN_IS_THERE: &str = "says how a run is made, but the run is there already; leave it out, or leave the run out";
+const SHOWN_ALONE: &str = "nothing is compared here, only shown; leave it out";
+
+/// Whether the URL is one that is not encrypted, and the only one.
+fn is_plain(matches: &ArgMatches) -> bool {
+    let url = matches.try_get_one::<String>("url").ok().flatten();
+    let plain = url.is_some_and(|url| url.get(..7).is_some_and(|begin| begin.eq_ignore_ascii_case("http://")));
+    plain && !any_given(matches, &["urls", "sessions", "make_fileset", "recorded"])
+}
+
+fn is_closed_loop(matches: &ArgMatches) -> bool {
+    let open = ["rate", "steps", "ramp", "bursts", "replay", "flash_crowd", "find_max", "make_fileset", "recorded"];
+    given(matches, "url") && !any_given(matches, &open)
+}
+
+fn has_nothing_random(matches: &ArgMatches) -> bool {
+    let random = ["poisson", "urls", "sessions", "patience", "mix", "find_max", "make_fileset", "recorded"];
+    given(matches, "url") && !any_given(matches, &random)
+}
+
+fn has_run(matches: &ArgMatches) -> bool {
+    given(matches, "recorded")
+}
+
+/// Whether the latest run is meant, as `weir advise` does where nothing is named.
+fn has_any_run(matches: &ArgMatches) -> bool {
+    has_run(matches) || !given(matches, "url") && !any_given(matches, TARGET)
+}
+
+fn watches(matches: &ArgMatches) -> bool {
+    !given(matches, "recorded") && !given(matches, "url") && any_given(matches, TARGET)
+}
+
+fn makes_a_run_without_stacks(matches: &ArgMatches) -> bool {
+    !given(matches, "recorded") && !given(matches, "stacks") && (given(matches, "url") || any_given(matches, TARGET))
+}
+
+const PLAIN_WORDS: &str = "an option of TLS needs an https:// URL; leave it out";
+const CLOSED_WORDS: &str =
+    "a closed loop has no arrivals of its own; add --rate, --steps, --ramp, --bursts or --replay, or leave it out";
+const POISSON_WORDS: &str =
+    "a closed loop has no arrivals to leave to chance; add --rate, --steps or --ramp, or leave it out";
+const RANDOM_WORDS: &str =
+    "nothing is drawn at random here; add --poisson, --urls, --sessions, --mix or --patience, or leave it out";
+
+const OF_LOAD: [Mode; 6] = [
+    Mode {
+        example: "load --make-fileset surge d",
+        is_on: |matches| given(matches, "make_fileset"),
+        idle: &[
+            &["url", "run", "verbose", "duration", "seed", "queue", "find_max", "slo", "from_rate"],
+            DRIVE,
+            WHEN,
+            REQUEST,
+            TLS,
+            TRUST,
+            REACH,
+            SLOW,
+            OUTPUT,
+            MIX,
+            CROWD,
+        ],
+        words: "says how to load; with --make-fileset nothing is loaded",
+    },
+    Mode {
+        example: "load --find-max http://h/",
+        is_on: |matches| given(matches, "find_max"),
+        idle: &[
+            &["rate", "requests", "steps", "ramp", "bursts", "speed", "poisson", "pipeline"],
+            CROWD,
+            &["run", "verbose", "interval", "prometheus", "prometheus_listen"],
+        ],
+        words: "a search (--find-max) sets its rates and trials itself and shows no single run; leave it out",
+    },
+    Mode { example: "load http://h/", is_on: is_plain, idle: &[TLS], words: PLAIN_WORDS },
+    Mode { example: "load http://h/", is_on: is_closed_loop, idle: &[&["queue"]], words: CLOSED_WORDS },
+    Mode { example: "load http://h/", is_on: is_closed_loop, idle: &[&["poisson"]], words: POISSON_WORDS },
+    Mode { example: "load http://h/", is_on: has_nothing_random, idle: &[&["seed"]], words: RANDOM_WORDS },
+];
+
+const MAKING: &[&[&str]] = &[
+    &["url", "run", "command", "rate", "duration", "seed", "queue"],
+    TARGET,
+    RECORDING,
+    DRIVE,
+    WHEN,
+    REQUEST,
+    TLS,
+    TRUST,
+    REACH,
+    SLOW,
+    MIX,
+    CROWD,
+    FILE_SET,
+];
+const LOADING: &[&[&str]] =
+    &[&["command", "rate", "seed", "queue"], DRIVE, WHEN, REQUEST, TLS, TRUST, REACH, SLOW, MIX, CROWD, FILE_SET];
+
+const EXPLAIN_URL: &str = "explain --load http://h/ --port 80";
+const WITHOUT_STACKS: &str = "no stacks are sampled, so there are none to write; add --stacks";
+
+/// The commands.
+pub(super) const COMMANDS: &[Usage] = &[
+    Usage {
+        path: &["explain"],
+        options: &[
+            &["recorded", "url", "run", "command", "rate", "duration", "seed", "queue"],
+            EXPLAINING,
+            TARGET,
+            RECORDING,
+            DRIVE,
+            WHEN,
+            REQUEST,
+            TLS,
+            TRUST,
+            REACH,
+            SLOW,
+            MIX,
+            CROWD,
+            FILE_SET,
+        ],
+        modes: &[
+            Mode { example: "explain r", is_on: has_run, idle: MAKING, words: RUN_IS_THERE },
+            Mode { example: "explain --port 80", is_on: watches, idle: LOADING, words: NOTHING_IS_LOADED },
+            Mode {
+                example: "explain --port 80",
+                is_on: watches,
+                idle: &[&["server_side"]],
+                words: "nothing is loaded, so it is told from the server's side anyway; leave it out",
+            },
+            Mode {
+                example: EXPLAIN_URL,
+                is_on: makes_a_run_without_stacks,
+                idle: &[&["folded"]],
+                words: WITHOUT_STACKS,
+            },
+            Mode { example: EXPLAIN_URL, is_on: is_plain, idle: &[TLS], words: PLAIN_WORDS },
+            Mode { example: EXPLAIN_URL, is_on: is_closed_loop, idle: &[&["queue"]], words: CLOSED_WORDS },
+            Mode { example: EXPLAIN_URL, is_on: is_closed_loop, idle: &[&["poisson"]], words: POISSON_WORDS },
+            Mode { example: EXPLAIN_URL, is_on: has_nothing_random, idle: &[&["seed"]], words: RANDOM_WORDS },
+        ],
+    },
+    Usage {
+        path: &["advise"],
+        options: &[
+            &["recorded", "url", "run", "command", "rate", "duration", "seed", "queue"],
+            &["trial", "at", "blocks", "block_seconds", "smallest_effect"],
+            EXPLAINING,
+            TARGET,
+            RECORDING,
+            DRIVE,
+            WHEN,
+            REQUEST,
+            TLS,
+            TRUST,
+            REACH,
+            SLOW,
+            MIX,
+            CROWD,
+            FILE_SET,
+        ],
+        modes: &[
+            Mode {
+                example: "advise",
+                is_on: |_| true,
+                idle: &[&["html", "group", "slo"]],
+                words: "advice has neither classes, objectives nor a page; weir explain takes it",
+            },
+            Mode {
+                example: "advise",
+                is_on: has_any_run,
+                // With a run, the target says which servers' settings are looked at.
+                idle: &[
+                    &["run", "command", "rate", "duration", "seed", "queue"],
+                    RECORDING,
+                    DRIVE,
+                    WHEN,
+                    REQUEST,
+                    TLS,
+                    TRUST,
+                    REACH,
+                    SLOW,
+                    MIX,
+                    CROWD,
+                    FILE_SET,
+                ],
+                words: RUN_IS_THERE,
+            },
+            Mode { example: "advise --port 80", is_on: watches, idle: LOADING, words: NOTHING_IS_LOADED },
+            Mode {
+                example: "advise --load http://h/ --port 80",
+                is_on: makes_a_run_without_stacks,
+                idle: &[&["folded"]],
+                words: WITHOUT_STACKS,
+            },
+            Mode { example: "advise --load http://h/ --port 80", is_on: is_plain, idle: &[TLS], words: PLAIN_WORDS },
+        ],
+    },
+    Usage {
+        path: &["load"],
+        options: &[
+            &["url", "make_fileset", "run", "json", "quiet", "verbose", "find_max", "slo", "from_rate"],
+            &["rate", "duration", "seed", "queue"],
+            OUTPUT,
+            DRIVE,
+            WHEN,
+            REQUEST,
+            TLS,
+            TRUST,
+            REACH,
+            SLOW,
+            MIX,
+            CROWD,
+            FILE_SET,
+        ],
+        modes: &OF_LOAD,
+    },
+    Usage {
+        path: &["plan"],
+        options: &[
+            &["logs", "slo", "nodes", "policy", "growth", "busiest", "service", "bandwidth", "service_of", "measured"],
+            &["variation", "workers", "shared", "queue", "dispatch", "within_second", "seeds", "seed"],
+            &["placement", "html", "json"],
+        ],
+        modes: &[],
+    },
+    Usage {
+        path: &["record"],
+        options: &[
+            &["run", "duration", "keep_addresses", "disk", "decisions", "command"],
+            &["always", "window", "disk_per_hour", "cpu_share", "keep", "slo", "burn", "webhook", "tls_port"],
+            TARGET,
+            RECORDING,
+        ],
+        modes: &[Mode {
+            example: "record --always --port 80",
+            is_on: |matches| given(matches, "always"),
+            idle: &[
+                &["duration", "command", "decisions", "disk"],
+                &["probe", "packs", "allow_slow_probes", "keep_queries", "watch", "watch_windows", "stacks", "arm"],
+            ],
+            words: "it is for recordings with an end; --always records scheduler and sockets alone, within \
+                    --disk-per-hour",
+        }],
+    },
+    Usage { path: &["view"], options: &[&["run", "decisions", "port"]], modes: &[] },
+    Usage {
+        path: &["serve"],
+        options: &[
+            &["root", "example_config", "listen", "take_over", "tls_cert", "tls_key", "listen_clear", "http3"],
+            &["listen_quic", "loops", "reserve_loops", "io", "cache_mib", "access_log", "log_format", "log_queries"],
+            &["log_addresses", "arm", "policy", "tick", "node", "forecast", "decisions", "environment", "webhook"],
+            &["admin", "admin_token", "user", "no_sandbox", "no_listing", "no_compression", "no_includes"],
+            &["media_type", "dot_files", "symlinks", "connections_max", "connections_per_address", "idle_timeout"],
+            &["stop_timeout"],
+        ],
+        // Which options a file of configuration replaces is judged where that file is read.
+        modes: &[],
+    },
+    Usage { path: &["check"], options: &[&["files", "json", "format"]], modes: &[] },
+    Usage {
+        path: &["env"],
+        options: &[&["source", "token", "follow", "every", "decisions", "json"]],
+        modes: &[
+            Mode {
+                example: "env unix:s",
+                is_on: |matches| !is_address(matches),
+                idle: &[&["token"]],
+                words: "only a server that is asked over TCP wants a token; leave it out",
+            },
+            Mode {
+                example: "env --json unix:s",
+                is_on: |matches| given(matches, "json") && (is_address(matches) || is_socket(matches)),
+                idle: &[&["decisions"]],
+                words: "a server's JSON has all that it tells; leave it out",
+            },
+        ],
+    },
+    Usage {
+        path: &["replay"],
+        options: &[&["policy", "readings", "decisions", "here", "forecast", "all", "json"]],
+        modes: &[],
+    },
+    Usage { path: &["serve-clerk"], options: &[&["decisions", "environment", "webhook"]], modes: &[] },
+    Usage {
+        path: &["compare"],
+        options: &[
+            &["plan", "a", "b", "same", "url", "url_a", "url_b", "path", "tls", "site", "connections"],
+            &["server_cpu", "load_cpu", "beside_cpu", "load", "restart", "beside_a", "beside_b", "generators"],
+            &["server", "start_timeout", "load_timeout", "smallest_effect", "no_cgroup"],
+            EXPERIMENT,
+            JUDGED,
+            &["resume", "results_of", "subjects", "show_subject"],
+        ],
+        modes: &[
+            Mode {
+                example: "compare --subjects",
+                is_on: |matches| any_given(matches, &["subjects", "show_subject"]),
+                idle: &[EXPERIMENT, JUDGED],
+                words: SHOWN_ALONE,
+            },
+            Mode {
+                example: "compare --show-subject nginx",
+                is_on: |matches| given(matches, "show_subject"),
+                idle: &[EXPERIMENT, JUDGED],
+                words: SHOWN_ALONE,
+            },
+            Mode {
+                example: "compare --results-of d",
+                is_on: |matches| given(matches, "results_of"),
+                idle: &[EXPERIMENT],
+                words: "the experiment has ended, and nothing is measured; leave it out, or go on by --resume",
+            },
+        ],
+    },
+    Usage { path: &["ab"], options: &[&["words"]], modes: &[] },
+    Usage { path: &["http_load"], options: &[&["words"]], modes: &[] },
+    Usage { path: &["httperf"], options: &[&["words"]], modes: &[] },
+    Usage {
+        path: &["webtest"],
+        options: &[
+            &["files", "format", "convert", "to", "json", "junit"],
+            &["base", "sizes", "pauses", "all_hosts", "secret", "ca", "insecure"],
+        ],
+        modes: &[Mode {
+            example: "webtest --convert f --to webtest",
+            is_on: |matches| given(matches, "convert"),
+            idle: &[&[
+                "files",
+                "format",
+                "json",
+                "junit",
+                "base",
+                "sizes",
+                "pauses",
+                "all_hosts",
+                "secret",
+                "ca",
+                "insecure",
+            ]],
+            words: "a recording is only written in another form (--convert), and nothing is asked; leave it out",
+        }],
+    },
+    Usage {
+        path: &["record-session"],
+        options: &[
+            &["to", "listen", "out", "session_cookie", "keep_secrets", "requests_max", "memory_mib", "body_kib"],
+            &["ca", "insecure"],
+        ],
+        modes: &[Mode {
+            example: "record-session --to http://h/ --out f.har",
+            is_on: |matches| matches.get_one::<url::Url>("to").is_some_and(|url| url.scheme() == "http"),
+            idle: &[&["ca", "insecure"]],
+            words: "the server shows no certificate over http://; leave it out, or write https://",
+        }],
+    },
+    Usage { path: &["arm", "list"], options: &[&["directory", "json"]], modes: &[] },
+    Usage {
+        path: &["arm", "top"],
+        options: &[&["directory", "by", "sort", "seconds", "every", "once", "json"]],
+        modes: &[Mode {
+            example: "arm top --once",
+            is_on: |matches| any_given(matches, &["once", "json"]),
+            idle: &[&["every"]],
+            words: "the table is shown once (--once, --json); leave it out",
+        }],
+    },
+    Usage {
+        path: &["arm", "tail"],
+        options: &[&[
+            "directory",
+            "application",
+            "transaction",
+            "user",
+            "at_least",
+            "failed",
+            "number",
+            "duration",
+            "json",
+        ]],
+        modes: &[],
+    },
+    Usage { path: &["arm", "show"], options: &[&["id", "directory", "json"]], modes: &[] },
+    Usage {
+        path: &["arm", "export"],
+        options: &[&["state", "since", "application", "transaction", "user", "whole", "most", "format"]],
+        modes: &[Mode {
+            example: "arm export --whole",
+            is_on: |matches| given(matches, "whole"),
+            idle: &[&["format"]],
+            words: "whole transactions are lines of JSON; leave it out",
+        }],
+    },
+    Usage { path: &["arm", "off"], options: &[SWITCHED, &["forget"]], modes: &[] },
+    Usage { path: &["arm", "on"], options: &[SWITCHED], modes: &[] },
+    Usage { path: &["arm", "sample"], options: &[SWITCHED, &["share"]], modes: &[] },
+    Usage { path: &["arm", "overhead"], options: &[&["directory", "seconds", "json", "pairs"]], modes: &[] },
+    Usage {
+        path: &["agent"],
+        options: &[
+            &["directory", "state", "no_state", "slow", "keep", "disk", "capture"],
+            &["otlp", "otlp_header", "prometheus", "forward", "accept", "peer_key"],
+        ],
+        modes: &[
+            Mode {
+                example: "agent",
+                is_on: |matches| !any_given(matches, &["forward", "accept"]),
+                idle: &[&["peer_key"]],
+                words: "only agents of other hosts are shown it; add --forward or --accept, or leave it out",
+            },
+            Mode {
+                example: "agent --no-state",
+                is_on: |matches| given(matches, "no_state"),
+                idle: &[&["state", "keep", "disk"]],
+                words: "nothing is kept (--no-state); leave it out",
+            },
+        ],
+    },
+    Usage { path: &["man"], options: &[&["directory"]], modes: &[] },
+    Usage { path: &["completions"], options: &[&["shell"]], modes: &[] },
+];
+
+/// How an experiment is made.
+const EXPERIMENT: &[&str] =
+    &["block_seconds", "blocks", "aa", "warm_up", "until", "budget", "starts", "results", "seed", "parts", "no_parts"];
+/// How its outcome is shown and judged.
+const JUDGED: &[&str] =
+    &["history", "label", "accept_shift", "json", "markdown", "html", "details", "junit", "fail_if_worse"];
+/// The transactions that a switch is for.
+const SWITCHED: &[&str] = &["name", "application", "transaction", "directory", "json"];
+
+fn is_address(matches: &ArgMatches) -> bool {
+    matches.get_one::<String>("source").is_some_and(|source| source.parse::<std::net::SocketAddr>().is_ok())
+}
+
+fn is_socket(matches: &ArgMatches) -> bool {
+    matches.get_one::<String>("source").is_some_and(|source| source.starts_with("unix:"))
+}

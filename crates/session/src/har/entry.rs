@@ -1,0 +1,215 @@
+//! One entry of an archive: only what is needed to ask again must be there, in the forms that tools write it.
+
+use super::body;
+use crate::recording::{Answered, Asked, Body, Entry, header, read_time};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use std::fmt;
+
+/// An entry as it stands in the file; keys that nothing here needs are skipped, however deep they are.
+#[derive(Debug, Default)]
+pub(super) struct RawEntry {
+    /// Whether it is an object at all.
+    is_object: bool,
+    started: Value,
+    time: Value,
+    page: Value,
+    request: Value,
+    response: Value,
+}
+
+impl<'de> Deserialize<'de> for RawEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawEntryVisitor)
+    }
+}
+
+struct RawEntryVisitor;
+
+/// What is no object is read, too, so that the entries behind it can be.
+impl<'de> Visitor<'de> for RawEntryVisitor {
+    type Value = RawEntry;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an entry")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawEntry, A::Error> {
+        let mut entry = RawEntry { is_object: true, ..RawEntry::default() };
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "startedDateTime" => entry.started = map.next_value()?,
+                "time" => entry.time = map.next_value()?,
+                "pageref" => entry.page = map.next_value()?,
+                "request" => entry.request = map.next_value()?,
+                "response" => entry.response = map.next_value()?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(entry)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<RawEntry, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(RawEntry::default())
+    }
+
+    fn visit_unit<E>(self) -> Result<RawEntry, E> {
+        Ok(RawEntry::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<RawEntry, E> {
+        Ok(RawEntry::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<RawEntry, E> {
+        Ok(RawEntry::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<RawEntry, E> {
+        Ok(RawEntry::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<RawEntry, E> {
+        Ok(RawEntry::default())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<RawEntry, E> {
+        Ok(RawEntry::default())
+    }
+}
+
+impl RawEntry {
+    /// The entry; `before_us` is the time of the one before it in the file, which serves where it has none.
+    ///
+    /// The error says what it lacks.
+    pub(super) fn read(self, before_us: i64) -> Result<Entry, String> {
+        if !self.is_object {
+            return Err("it is no object".to_owned());
+        }
+        let started_us = match &self.started {
+            Value::Null => before_us,
+            started => text(started)
+                .and_then(|text| read_time(&text))
+                .ok_or_else(|| format!("startedDateTime is {started}, not a time such as 2026-11-21T18:00:00.000Z"))?,
+        };
+        let seconds = number(&self.time).filter(|time| *time > 0.0).unwrap_or(0.0) / 1000.0;
+        Ok(Entry {
+            started_us,
+            seconds,
+            page: text(&self.page),
+            request: request(&self.request)?,
+            response: response(&self.response),
+        })
+    }
+}
+
+/// A text; numbers and truth values as they are written, nothing for null and what holds others.
+pub(super) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// A number, also one that is written as a text.
+fn number(value: &Value) -> Option<f64> {
+    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+    number.filter(|number| number.is_finite())
+}
+
+/// A size in bytes; tools write -1 for one that they do not know.
+pub(super) fn size(value: &Value) -> Option<u64> {
+    number(value).filter(|size| (0.0..9e15).contains(size)).map(|size| size as u64)
+}
+
+/// Names and values: a list of objects, or one object as some tools write it.
+fn pairs(value: &Value) -> Vec<(String, String)> {
+    match value {
+        Value::Array(list) => list
+            .iter()
+            .filter_map(|pair| Some((text(&pair["name"])?, text(&pair["value"]).unwrap_or_default())))
+            .collect(),
+        Value::Object(map) => map.iter().map(|(name, value)| (name.clone(), text(value).unwrap_or_default())).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Header fields. Browsers write the lines of one name as one value with line ends in it; each is a field here.
+fn fields(value: &Value) -> Vec<(String, String)> {
+    let mut fields: Vec<(String, String)> = Vec::new();
+    // The pseudo header fields of HTTP/2 (RFC 9113 8.3) are no fields of the request: the address says the same.
+    for (name, value) in pairs(value).into_iter().filter(|(name, _)| !name.starts_with(':')) {
+        let before = fields.len();
+        for line in value.split(['\r', '\n']).filter(|line| !line.trim().is_empty()) {
+            match fields[before..].last_mut() {
+                // A line that begins with a blank goes on with the one before it (RFC 9112 5.2).
+                Some((_, whole)) if line.starts_with([' ', '\t']) => {
+                    whole.push(' ');
+                    whole.push_str(line.trim());
+                }
+                _ if value.contains(['\r', '\n']) => fields.push((name.clone(), line.trim().to_owned())),
+                _ => fields.push((name.clone(), line.to_owned())),
+            }
+        }
+        if fields.len() == before {
+            fields.push((name, value.replace(['\r', '\n'], "")));
+        }
+    }
+    fields
+}
+
+fn request(raw: &Value) -> Result<Asked, String> {
+    if !raw.is_object() {
+        return Err("it has no request".to_owned());
+    }
+    let method = text(&raw["method"]).filter(|method| !method.is_empty()).ok_or("its request has no method")?;
+    let url = text(&raw["url"]).filter(|url| !url.is_empty()).ok_or("its request has no url")?;
+    let headers = fields(&raw["headers"]);
+    let body = body::body(raw, &headers);
+    Ok(Asked { method: method.to_ascii_uppercase(), url, headers, body })
+}
+
+fn response(raw: &Value) -> Option<Answered> {
+    // Browsers write 0 (or -1) where nothing came.
+    let status = number(&raw["status"]).filter(|status| (100.0..1000.0).contains(status))? as u16;
+    let mut headers = Vec::new();
+    for (name, value) in fields(&raw["headers"]) {
+        if name.eq_ignore_ascii_case("set-cookie") {
+            headers.extend(cookies(&value).into_iter().map(|cookie| (name.clone(), cookie.to_owned())));
+        } else {
+            headers.push((name, value));
+        }
+    }
+    let redirect = text(&raw["redirectURL"]).filter(|address| !address.is_empty());
+    if let (None, Some(address)) = (header(&headers, "location"), redirect) {
+        headers.push(("Location".to_owned(), address));
+    }
+    let content = &raw["content"];
+    let bytes = body::bytes(content).ok().flatten();
+    let size = size(&content["size"]).unwrap_or_else(|| bytes.as_ref().map_or(0, |bytes| bytes.len() as u64));
+    let kind = text(&content["mimeType"]).unwrap_or_default();
+    Some(Answered { status, headers, body: Body { kind, size, bytes, note: text(&content["comment"]) } })
+}
+
+/// Cookies that a tool has put together with commas, each on its own.
+///
+/// A new one begins where a comma and a blank are followed by a token and `=`; the comma within a date is not.
+fn cookies(value: &str) -> Vec<&str> {
+    let token = |letter: char| letter.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(letter);
+    let (mut found, mut begin) = (Vec::new(), 0);
+    for (at, _) in value.match_indices(", ") {
+        let next = value[at + 1..].trim_start();
+        let name = next.split('=').next().unwrap_or_default();
+        if next.contains('=') && !name.is_empty() && name.chars().all(token) {
+            found.push(value[begin..at].trim());
+            begin = value.len() - next.len();
+        }
+    }
+    found.push(&value[begin..]);
+    found
+}
