@@ -1,88 +1,162 @@
 //! A line of a log.
 
-use crate::time::log_time;
+use crate::Reason;
+use crate::escape::{self, Escapes};
+use crate::time::Moment;
 use std::borrow::Cow;
 
 /// A logged request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// When it came, seconds since 1970.
+    /// When it came, seconds since 1970: the begin, also where the log has the end and how long it took.
     pub second: i64,
     /// The nanosecond within that second, where the log tells it.
     pub nanosecond: Option<u32>,
-    /// Its method, of upper-case letters.
+    /// The part of the second as it is written, before anything was taken from it.
+    pub logged_ns: Option<u32>,
+    /// Its method, a token in upper case.
     pub method: Cow<'a, str>,
-    /// What it asked for: a path, mostly with its query. It begins with `/`.
+    /// What it asked for: a path, mostly with its query. It begins with `/` and has visible ASCII only; other bytes that
+    /// the log holds, escaped or not, are `%HH`.
     pub target: Cow<'a, str>,
-    /// The status of the response, where the line has one.
+    /// The status of the response; `None` where the line has none that can be read.
     pub status: Option<u16>,
     /// The bytes of the response's body, as the log has them; `None` where it has `-` or nothing.
     pub bytes: Option<u64>,
+    /// Whether the line has no size at its place, and no `-` for none either.
+    pub is_size_unread: bool,
+    /// The bytes of the whole of which a response may have been a part, where the log tells it.
+    pub whole_bytes: Option<u64>,
 }
 
 impl<'a> Entry<'a> {
-    /// Reads a line of Common or Combined Log Format, or one that is an object of JSON.
+    /// Reads a line of any form but the W3C's, which needs the lines above: see [`crate::Requests`].
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence about the line.
-    pub fn parse(line: &'a [u8]) -> Result<Self, &'static str> {
-        if line.first() == Some(&b'{') { crate::json::parse(line) } else { parse_common(line) }
+    /// What is wrong with it.
+    pub fn parse(line: &'a [u8]) -> Result<Self, Reason> {
+        if line.first() == Some(&b'{') {
+            return crate::json::parse(line, 0);
+        }
+        match std::str::from_utf8(line) {
+            Ok(text) => of_text(text),
+            Err(_) => of_text(&escape::with_escapes(line)).map(Entry::into_owned),
+        }
+    }
+
+    /// The same without the line that it was read from.
+    #[must_use]
+    pub fn into_owned(self) -> Entry<'static> {
+        Entry {
+            method: Cow::Owned(self.method.into_owned()),
+            target: Cow::Owned(self.target.into_owned()),
+            second: self.second,
+            nanosecond: self.nanosecond,
+            logged_ns: self.logged_ns,
+            status: self.status,
+            bytes: self.bytes,
+            is_size_unread: self.is_size_unread,
+            whole_bytes: self.whole_bytes,
+        }
+    }
+
+    /// A request at a time that began so much before it.
+    pub(crate) fn new(logged: Moment, took_ns: Option<i128>, request: (&'a str, Cow<'a, str>)) -> Self {
+        let began = took_ns.map_or(logged, |took_ns| logged.before(took_ns));
+        Self {
+            second: began.second,
+            nanosecond: began.nanosecond,
+            logged_ns: logged.nanosecond,
+            method: Cow::Borrowed(request.0),
+            target: request.1,
+            status: None,
+            bytes: None,
+            is_size_unread: false,
+            whole_bytes: None,
+        }
     }
 }
 
-fn parse_common(line: &[u8]) -> Result<Entry<'_>, &'static str> {
-    const FORM: &str = "it is not HOST IDENT USER [TIME] \"METHOD PATH PROTOCOL\" STATUS BYTES";
-    let line = std::str::from_utf8(line).map_err(|_| "it is no text")?;
-    let (_, rest) = line.split_once(" [").ok_or(FORM)?;
-    let (time, rest) = rest.split_once(']').ok_or(FORM)?;
-    let second = log_time(time).ok_or("its time is not like 10/Oct/2000:13:55:36 -0700")?;
-    let request = rest.strip_prefix(" \"").ok_or(FORM)?;
-    let end = closing_quote(request).ok_or(FORM)?;
-    let (method, target) = request_line(&request[..end])?;
-    let mut words = request[end + 1..].split_ascii_whitespace();
-    let status = words.next().and_then(|word| word.parse().ok());
-    let bytes = words.next().and_then(|word| word.parse().ok());
-    let target =
-        if target.contains("\\\"") { Cow::Owned(target.replace("\\\"", "%22")) } else { Cow::Borrowed(target) };
-    Ok(Entry { second, nanosecond: None, method: Cow::Borrowed(method), target, status, bytes })
+fn of_text(line: &str) -> Result<Entry<'_>, Reason> {
+    // An object behind what syslog, journald or a container's runtime puts in front, or within a list.
+    if line.trim_end_matches([',', ']']).ends_with('}')
+        && let Some(begin) = line.find("{\"").or_else(|| line.find("{ \""))
+        && let said = crate::json::parse(&line.as_bytes()[begin..], 0)
+        && !said.as_ref().is_err_and(|reason| *reason == Reason::NotJson)
+    {
+        return said;
+    }
+    crate::text::parse(line)
 }
 
-/// Method and path of `METHOD TARGET PROTOCOL`.
-pub(crate) fn request_line(text: &str) -> Result<(&str, &str), &'static str> {
-    let mut words = text.split(' ');
-    let (Some(method), Some(target), protocol, None) = (words.next(), words.next(), words.next(), words.next()) else {
-        return Err("it holds no request, as of a connection that was closed without one");
+/// A status as logs have it: three digits; others, such as nginx's `000` and HAProxy's `-1`, stand for none.
+pub(crate) fn status(word: &str) -> Option<u16> {
+    let is_number = word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit());
+    word.parse().ok().filter(|status| is_number && (100..=599).contains(status))
+}
+
+/// Method and target of `METHOD TARGET PROTOCOL`; a blank within the target belongs to it.
+pub(crate) fn request_line(text: &str, escapes: Escapes) -> Result<(&str, Cow<'_, str>), Reason> {
+    if text.starts_with("PRI * HTTP/2") {
+        return Err(Reason::Preface);
+    }
+    if text.starts_with("<BADREQ>") {
+        return Err(Reason::BadRequest);
+    }
+    if text.trim_matches([' ', '-']).is_empty() {
+        return Err(Reason::NoRequest);
+    }
+    let has_bytes = text.contains("\\x") || text.bytes().any(|byte| !(b' '..0x7f).contains(&byte));
+    let no_method = || if has_bytes { Reason::NoHttp } else { Reason::Method };
+    let Some((method, rest)) = text.split_once(' ') else {
+        return Err(if has_bytes { Reason::NoHttp } else { no_target(text) });
     };
-    if protocol.is_some_and(|protocol| !protocol.starts_with("HTTP/")) {
-        return Err("its request has no HTTP version");
-    }
-    Ok((checked_method(method)?, path_of(target)?))
+    let method =
+        checked_method(method).map_err(|reason| if reason == Reason::Tunnel { reason } else { no_method() })?;
+    let target = match rest.rsplit_once(' ') {
+        Some((target, protocol)) if is_version(protocol) => target,
+        Some(_) => return Err(Reason::Version),
+        // A request of HTTP/0.9 has no version.
+        None => rest,
+    };
+    Ok((method, checked_target(target, escapes)?))
 }
 
-pub(crate) fn checked_method(method: &str) -> Result<&str, &'static str> {
-    if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) || method == "CONNECT" {
-        return Err("its method cannot be asked");
+fn no_target(text: &str) -> Reason {
+    if checked_method(text).is_ok() { Reason::NoRequest } else { Reason::Method }
+}
+
+/// Whether a word names a version of HTTP, as servers write it.
+pub(crate) fn is_version(word: &str) -> bool {
+    word.strip_prefix("HTTP/").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+        || matches!(word, "h2" | "h2c" | "h3")
+}
+
+pub(crate) fn checked_method(method: &str) -> Result<&str, Reason> {
+    let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+    if !method.starts_with(|first: char| first.is_ascii_uppercase()) || !method.bytes().all(fits) {
+        return Err(Reason::Method);
     }
-    Ok(method)
+    if method == "CONNECT" { Err(Reason::Tunnel) } else { Ok(method) }
 }
 
 /// What is asked of the server itself: a proxy's log has whole URLs.
-pub(crate) fn path_of(target: &str) -> Result<&str, &'static str> {
-    let target = match target.split_once("://") {
-        Some((_, rest)) if !target.starts_with('/') => rest.find('/').map_or("/", |slash| &rest[slash..]),
+pub(crate) fn checked_target(target: &str, escapes: Escapes) -> Result<Cow<'_, str>, Reason> {
+    if target == "*" {
+        return Err(Reason::Server);
+    }
+    let is_url = !target.starts_with('/') && target.contains("://");
+    let path = match target.split_once("://") {
+        Some((_, rest)) if is_url => match rest.find(['/', '?']) {
+            None => "/",
+            Some(at) if rest[at..].starts_with('?') => {
+                return Ok(Cow::Owned(format!("/{}", escape::target(&rest[at..], escapes))));
+            }
+            Some(at) => &rest[at..],
+        },
         _ => target,
     };
-    if target.starts_with('/') { Ok(target) } else { Err("its path does not begin with /") }
-}
-
-/// Where a quoted text ends whose own quotes have a backslash in front.
-fn closing_quote(text: &str) -> Option<usize> {
-    let mut escaped = false;
-    text.bytes().position(|byte| {
-        let closes = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        closes
-    })
+    if path.starts_with('/') { Ok(escape::target(path, escapes)) } else { Err(Reason::Path) }
 }
 
 #[cfg(test)]
@@ -111,8 +185,45 @@ mod tests {
             ("[", "", "HOST IDENT"),
         ] {
             let line = COMBINED.replacen(from, to, 1);
-            let said = Entry::parse(line.as_bytes()).expect_err(from);
+            let said = Entry::parse(line.as_bytes()).expect_err(from).words();
             assert!(said.contains(problem), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_read_or_refused_for_its_reason() {
+        let read = |text| request_line(text, Escapes::Backslash).map(|(method, target)| format!("{method} {target}"));
+        for (line, asked) in [
+            ("GET /a HTTP/1.1", "GET /a"),
+            ("GET /a HTTP/2.0", "GET /a"),
+            ("GET /a HTTP/3", "GET /a"),
+            ("GET /a h2", "GET /a"),
+            ("GET /a", "GET /a"),
+            ("GET /a b c HTTP/1.1", "GET /a%20b%20c"),
+            ("PROPFIND /dav/ HTTP/1.1", "PROPFIND /dav/"),
+            ("M-SEARCH /x HTTP/1.1", "M-SEARCH /x"),
+            ("GET http://h:81/a?b HTTP/1.1", "GET /a?b"),
+            ("GET http://h?b=/ HTTP/1.1", "GET /?b=/"),
+            ("GET HTTPS://h HTTP/1.1", "GET /"),
+            ("GET /to?u=http://h/b HTTP/1.1", "GET /to?u=http://h/b"),
+        ] {
+            assert_eq!(read(line), Ok(asked.to_owned()), "{line}");
+        }
+        for (line, reason) in [
+            ("", Reason::NoRequest),
+            ("-", Reason::NoRequest),
+            (r"\x16\x03\x01\x02\x00\x01\x00\x01\xFC\x03\x03", Reason::NoHttp),
+            (r"\x03\x00\x00/*\xE0\x00\x00\x00\x00\x00Cookie: mstshash=Administr", Reason::NoHttp),
+            ("CONNECT h:443 HTTP/1.1", Reason::Tunnel),
+            ("OPTIONS * HTTP/1.1", Reason::Server),
+            ("PRI * HTTP/2.0", Reason::Preface),
+            ("<BADREQ>", Reason::BadRequest),
+            ("GET a HTTP/1.1", Reason::Path),
+            ("GET /a FTP/1.1", Reason::Version),
+            ("get /a HTTP/1.1", Reason::Method),
+            ("QUIT", Reason::NoRequest),
+        ] {
+            assert_eq!(read(line), Err(reason), "{line}");
         }
     }
 
@@ -125,8 +236,8 @@ mod tests {
             let _ = Entry::parse(&line);
             let known = [&COMBINED.as_bytes()[..cut.min(COMBINED.len())], &line].concat();
             if let Ok(entry) = Entry::parse(&known) {
-                prop_assert!(entry.target.starts_with('/'));
-                prop_assert!(entry.method.bytes().all(|byte| byte.is_ascii_uppercase()));
+                prop_assert!(entry.target.starts_with('/') && entry.target.bytes().all(|byte| byte.is_ascii_graphic()));
+                prop_assert!(checked_method(&entry.method).is_ok());
             }
         }
     }

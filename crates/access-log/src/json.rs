@@ -1,101 +1,181 @@
-//! A line that is an object of JSON, as `weir serve`, Caddy, Traefik, and nginx and Apache by their formats write them.
+//! A line that is an object of JSON, as `weir serve`, Caddy, Traefik, Envoy, and nginx and Apache by their formats write
+//! them, or as Docker, journald and what gathers logs put a line into one.
 //!
-//! There is no standard: each field is looked for by the names that are in use, also within an object `request`.
+//! There is no standard: each field is looked for by the names that are in use ([`fields`]).
 
-use crate::Entry;
-use crate::entry::{checked_method, path_of, request_line};
-use crate::time::{log_time, rfc3339};
+mod fields;
+mod time;
+
+use crate::entry::{checked_method, checked_target, request_line};
+use crate::escape::{self, Escapes};
+use crate::{Entry, Reason};
+use fields::Fields;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-const TIME: &[&str] =
-    &["time", "ts", "timestamp", "@timestamp", "time_iso8601", "time_local", "msec", "StartUTC", "start_time", "date"];
-const METHOD: &[&str] = &["method", "request_method", "RequestMethod", "http_method", "verb"];
-const TARGET: &[&str] = &["target", "uri", "request_uri", "RequestPath", "path", "url"];
-const STATUS: &[&str] = &["status", "DownstreamStatus", "status_code", "response_code", "code"];
-const BYTES: &[&str] =
-    &["bytes", "size", "body_bytes_sent", "bytes_sent", "DownstreamContentSize", "response_size", "length"];
+/// How many objects may hold the line of a server, one within the other.
+const LAYERS_MAX: u32 = 3;
+/// What is asked for, as the client wrote it.
+const AS_ASKED: &[&str] =
+    &["request_uri", "RequestPath", "ClientRequestURI", "requestUrl", "url.original", "original_uri", "cs-uri"];
+/// The whole first line.
+const REQUEST_LINE: &[&str] = &["request", "request_line", "requestLine", "http_request"];
+/// What may be the path after rewriting, or without its query.
+const PATH: &[&str] =
+    &["target", "uri", "url", "http.target", "http.url", "url.path", "url.full", "cs-uri-stem", "request_path", "path"];
+/// The query beside a path.
+const QUERY: &[&str] = &["args", "query_string", "url.query", "cs-uri-query", "query"];
+const METHOD: &[&str] = &[
+    "request_method",
+    "method",
+    "RequestMethod",
+    "requestMethod",
+    "ClientRequestMethod",
+    "http.request.method",
+    "http_method",
+    "httpMethod",
+    "http.method",
+    "cs-method",
+    "verb",
+];
+const STATUS: &[&str] = &[
+    "status",
+    "DownstreamStatus",
+    "EdgeResponseStatus",
+    "http.response.status_code",
+    "status_code",
+    "statusCode",
+    "response_code",
+    "responseCode",
+    "sc-status",
+    "http_status",
+    "response",
+    "code",
+    "OriginStatus",
+];
+const BYTES: &[&str] = &[
+    "body_bytes_sent",
+    "bytes",
+    "size",
+    "DownstreamContentSize",
+    "EdgeResponseBytes",
+    "http.response.body.bytes",
+    "response_size",
+    "responseSize",
+    "responseLength",
+    "bytes_sent",
+    "bytesSent",
+    "sc-content-len",
+    "sc-bytes",
+    "http.response.bytes",
+    "length",
+];
+/// The header that tells of which whole a response was a part.
+const RANGE: &[&str] =
+    &["sent_http_content_range", "content_range", "resp_headers.Content-Range", "downstream_Content-Range"];
+/// Where the line of a server stands that something else put into an object.
+const LINE: &[&str] = &["log", "message", "MESSAGE", "msg", "line", "textPayload", "event.original", "_raw"];
 
-pub(crate) fn parse(line: &[u8]) -> Result<Entry<'static>, &'static str> {
-    let Ok(Value::Object(line)) = serde_json::from_slice(line) else { return Err("it is no object of JSON") };
-    let inner = line.get("request").and_then(Value::as_object);
-    let look = |names: &[&str]| find(&line, names).or_else(|| inner.and_then(|inner| find(inner, names)));
-    let (second, nanosecond) =
-        look(TIME).and_then(time).ok_or("it has no time (time, ts, timestamp) that can be read")?;
-    let (method, target) = match (look(METHOD).and_then(Value::as_str), look(TARGET).and_then(Value::as_str)) {
-        (Some(method), Some(target)) => (checked_method(method)?, path_of(target)?),
-        _ => match line.get("request").and_then(Value::as_str) {
-            Some(request) => request_line(request)?,
-            None => return Err("it has no method and target (uri, path, request)"),
-        },
+pub(crate) fn parse(line: &[u8], layer: u32) -> Result<Entry<'static>, Reason> {
+    let (object, escapes) = object(line)?;
+    let fields = Fields::of(&object);
+    let (method, target) = match request(&fields, escapes) {
+        Err(Reason::JsonRequest) if layer < LAYERS_MAX => return within(&fields, layer),
+        request => request?,
     };
-    // A text of JSON may hold what a line cannot.
-    if target.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return Err("its path holds a blank or a control character");
+    let (logged, took_ns) = time::of(&fields).ok_or(Reason::JsonTime)?;
+    let mut entry = Entry::new(logged, took_ns, ("", target));
+    entry.method = Cow::Owned(method);
+    let status = fields.number(STATUS);
+    entry.status = status.and_then(|status| u16::try_from(status).ok()).filter(|status| (100..=599).contains(status));
+    entry.bytes = fields.number(BYTES);
+    entry.is_size_unread = entry.bytes.is_none() && !fields.is_none(BYTES);
+    entry.whole_bytes = fields.text(RANGE).and_then(|range| range.rsplit_once('/')?.1.parse().ok());
+    Ok(entry)
+}
+
+/// The object, and which escapes its texts have still.
+fn object(line: &[u8]) -> Result<(Map<String, Value>, Escapes), Reason> {
+    // A line of a list.
+    let line = line.trim_ascii_end();
+    let line = line.strip_suffix(b",").or_else(|| line.strip_suffix(b"]")).unwrap_or(line);
+    let mut refused = match serde_json::from_slice(line) {
+        Ok(Value::Object(object)) => return Ok((object, Escapes::None)),
+        Ok(_) => return Err(Reason::NotJson),
+        Err(error) => error,
+    };
+    // nginx without `escape=json` writes \xHH, and with it bytes that are no UTF-8.
+    let text = String::from_utf8(line.to_vec()).unwrap_or_else(|_| escape::with_escapes(line));
+    if text.contains("\\x") {
+        match serde_json::from_str(&text.replace("\\x", "\\\\x")) {
+            Ok(Value::Object(object)) => return Ok((object, Escapes::Backslash)),
+            Ok(_) => return Err(Reason::NotJson),
+            Err(error) => refused = error,
+        }
     }
-    Ok(Entry {
-        second,
-        nanosecond,
-        method: Cow::Owned(method.to_owned()),
-        target: Cow::Owned(target.to_owned()),
-        status: look(STATUS).and_then(number).and_then(|status| u16::try_from(status).ok()),
-        bytes: look(BYTES).and_then(number),
+    Err(match text.trim() {
+        "{" => Reason::JsonOverLines,
+        _ if refused.to_string().starts_with("trailing characters") => Reason::JsonSeveral,
+        _ => Reason::NotJson,
     })
 }
 
-fn find<'a>(object: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value> {
-    names.iter().find_map(|name| object.get(*name))
-}
-
-/// A whole number, also one in quotes.
-fn number(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| value.as_str()?.parse().ok())
-}
-
-/// Seconds since 1970 as a number, in quotes or not, or a date.
-fn time(value: &Value) -> Option<(i64, Option<u32>)> {
-    if let Some(text) = value.as_str() {
-        return rfc3339(text).or_else(|| Some((log_time(text)?, None))).or_else(|| since_1970(text.parse().ok()?));
+/// Method and target.
+fn request(fields: &Fields<'_>, escapes: Escapes) -> Result<(String, Cow<'static, str>), Reason> {
+    let owned = |target: Cow<'_, str>| Cow::Owned(target.into_owned());
+    let text = fields.text(REQUEST_LINE);
+    // Logstash calls the path `request`.
+    let (as_path, as_line) = match text {
+        Some(text) if text.starts_with('/') && !text.contains(' ') => (Some(text), None),
+        text => (None, text),
+    };
+    let from_line = as_line.map(|text| request_line(text, escapes));
+    let method = fields.text(METHOD).map(str::to_owned);
+    if method.as_deref() == Some("CONNECT") {
+        return Err(Reason::Tunnel);
     }
-    since_1970(value.as_f64()?)
+    let as_asked = fields.text(AS_ASKED).or(as_path);
+    let (method, target) = match (method, as_asked, from_line) {
+        (Some(method), Some(target), _) => (method, owned(checked_target(target, escapes)?)),
+        (None, Some(target), Some(Ok((method, _)))) => (method.to_owned(), owned(checked_target(target, escapes)?)),
+        (_, _, Some(Ok((method, target)))) => (method.to_owned(), owned(target)),
+        (method, _, from_line) => match (method, fields.text(PATH), from_line) {
+            (Some(method), Some(path), _) => {
+                let path = checked_target(path, escapes)?;
+                let query = fields.text(QUERY).filter(|_| !path.contains('?'));
+                let query = query.map(|query| escape::target(query.trim_start_matches('?'), escapes));
+                (method, Cow::Owned(query.map_or_else(|| path.to_string(), |query| format!("{path}?{query}"))))
+            }
+            (_, _, Some(Err(reason))) => return Err(reason),
+            // An empty request is written as such.
+            _ if fields.is_none(REQUEST_LINE) || fields.is_none(METHOD) => return Err(Reason::NoRequest),
+            _ => return Err(Reason::JsonRequest),
+        },
+    };
+    // The Elastic Common Schema once had methods in lower case.
+    let method = if method.bytes().all(|byte| byte.is_ascii_lowercase()) { method.to_uppercase() } else { method };
+    Ok((checked_method(&method)?.to_owned(), target))
 }
 
-fn since_1970(number: f64) -> Option<(i64, Option<u32>)> {
-    // From the year 2286 on seconds look like milliseconds of 1970.
-    let (seconds, in_ms) = if number.abs() >= 1e10 { (number / 1000.0, true) } else { (number, false) };
-    if !seconds.is_finite() || seconds.abs() > 1e12 {
-        return None;
+/// The line that an object holds as a text.
+fn within(fields: &Fields<'_>, layer: u32) -> Result<Entry<'static>, Reason> {
+    let mut refused = Reason::JsonRequest;
+    for line in LINE.iter().filter_map(|name| fields.text(&[name])) {
+        let line = line.trim();
+        let said = if line.starts_with('{') {
+            parse(line.as_bytes(), layer + 1)
+        } else {
+            crate::text::parse(line).map(Entry::into_owned)
+        };
+        match said {
+            Ok(entry) => return Ok(entry),
+            // A message of the server itself.
+            Err(Reason::Form) => {}
+            Err(reason) => refused = reason,
+        }
     }
-    let whole = seconds.floor();
-    let nanosecond = ((seconds - whole) * 1e9).round().min(999_999_999.0) as u32;
-    Some((whole as i64, (in_ms || number.fract() != 0.0).then_some(nanosecond)))
+    Err(refused)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_are_understood() {
-        let of = |line: &str| parse(line.as_bytes());
-        for line in [
-            r#"{"time":"2000-10-10T20:55:36.250Z","client":"::1","method":"GET","target":"/a","status":200,"bytes":7}"#,
-            r#"{"ts":971211336.25,"request":{"method":"GET","host":"h","uri":"/a"},"status":200,"size":7}"#,
-            r#"{"msec":"971211336.25","request":"GET /a HTTP/1.1","status":"200","body_bytes_sent":"7"}"#,
-            r#"{"StartUTC":"2000-10-10T20:55:36.25Z","RequestMethod":"GET","RequestPath":"/a","DownstreamStatus":200,"DownstreamContentSize":7}"#,
-            r#"{"timestamp":971211336250,"method":"GET","url":"http://h/a","code":200,"length":7}"#,
-        ] {
-            let entry = of(line).unwrap_or_else(|problem| panic!("{line}: {problem}"));
-            assert_eq!((entry.second, entry.nanosecond), (971_211_336, Some(250_000_000)), "{line}");
-            assert_eq!((&*entry.method, &*entry.target), ("GET", "/a"), "{line}");
-            assert_eq!((entry.status, entry.bytes), (Some(200), Some(7)), "{line}");
-        }
-        let local = of(r#"{"time_local":"10/Oct/2000:13:55:36 -0700","request":"GET / HTTP/1.0"}"#).expect("a request");
-        assert_eq!((local.second, local.nanosecond, local.bytes), (971_211_336, None, None));
-        assert!(of("{").is_err_and(|problem| problem.contains("JSON")));
-        assert!(of(r#"{"method":"GET","uri":"/"}"#).is_err_and(|problem| problem.contains("no time")));
-        assert!(of(r#"{"ts":1e300,"method":"GET","uri":"/"}"#).is_err());
-        assert!(of(r#"{"ts":1,"method":"GET","uri":"/\r\nX: y"}"#).is_err_and(|problem| problem.contains("control")));
-        assert!(of(r#"{"ts":1,"uri":"/"}"#).is_err_and(|problem| problem.contains("no method")));
-    }
-}
+mod tests;

@@ -1,15 +1,31 @@
-//! Access logs of web servers as neutral logged requests: Common and Combined Log Format, objects of JSON, and the records
-//! of the World Cup of 1998.
+//! Access logs of web servers as neutral logged requests, in the formats that servers, proxies and load balancers write:
+//! Common and Combined Log Format with their kin, the W3C's, objects of JSON, and the records of the World Cup of 1998.
 //!
-//! [`Lines`] reads a log of lines in bounded memory, [`Entry::parse`] one of them; [`world_cup`] has the records.
+//! [`Source::open`] recognises a log, also one that gzip has compressed; [`Requests`] reads its lines in bounded memory,
+//! [`Entry::parse`] one of them; [`world_cup`] has the records. [`LeftOut`] counts what is no request, by reason.
 //! This crate does not know what is done with the requests.
 
 pub mod calendar;
+mod container;
+mod duration;
+mod elb;
 mod entry;
+mod escape;
+mod gzip;
 mod json;
 mod lines;
+mod reason;
+mod requests;
+mod source;
+mod squid;
+mod text;
 mod time;
+mod w3c;
 pub mod world_cup;
 
+pub use container::Container;
 pub use entry::Entry;
-pub use lines::{LINE_BYTES_MAX, Lines};
+pub use lines::LINE_BYTES_MAX;
+pub use reason::{LeftOut, Reason, TOLD_MAX};
+pub use requests::{Parts, Requests};
+pub use source::{Source, SourceError};

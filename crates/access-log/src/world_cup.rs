@@ -3,6 +3,10 @@
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 20;
+/// The seconds of 1998, in whose spring and summer the logs were written.
+const YEAR_1998: std::ops::Range<u32> = 883_612_800..915_148_800;
+/// The highest number of a method (GET, HEAD, POST, PUT, DELETE, TRACE, OPTIONS, CONNECT, others).
+const METHOD_MAX: u8 = 8;
 /// The size that stands for none.
 const NO_SIZE: u32 = u32::MAX;
 
@@ -73,10 +77,17 @@ impl Record {
         STATUSES.get(usize::from(self.status)).copied().filter(|code| *code > 0)
     }
 
-    /// Whether a log begins as such records do: text has no byte that is 0.
+    /// Whether it can be one of the year of these logs, of a server that was asked by HTTP.
+    fn is_plausible(&self) -> bool {
+        YEAR_1998.contains(&self.second) && self.method <= METHOD_MAX && usize::from(self.kind) <= TYPES.len()
+    }
+
+    /// Whether a log begins as such records do: those that `head` holds are plausible but for a few.
     #[must_use]
-    pub fn begins(log: &[u8]) -> bool {
-        log.len() >= RECORD_BYTES && log[..RECORD_BYTES].contains(&0)
+    pub fn begins(head: &[u8]) -> bool {
+        let (records, _) = head.as_chunks::<RECORD_BYTES>();
+        let plausible = records.iter().filter(|record| Self::parse(record).is_plausible()).count();
+        plausible > 0 && plausible * 10 >= records.len() * 9
     }
 }
 
@@ -94,6 +105,13 @@ mod tests {
         let none = [&bytes[..12], &[0xff; 4], &bytes[16..]].concat();
         assert_eq!(Record::parse(none.first_chunk().expect("20 bytes")).bytes, None);
         assert!(Record::begins(&bytes) && !Record::begins(b"::1 - - [10/Oct/2000:13"));
+        // A 0 among the first bytes makes no record: of another year, of zeros, or with bytes of xz behind it.
+        let other_year = [&[0x50], &bytes[1..]].concat();
+        let later = [&bytes[..], &other_year, &other_year].concat();
+        let xz = [&b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4F\x02\0!\x01\x16\0\0\0"[..], &bytes].concat();
+        for wrong in [&other_year[..], &later, &[0; 40], &bytes[..19], &xz, &[]] {
+            assert!(!Record::begins(wrong), "{wrong:?}");
+        }
         assert_eq!(Record::parse(&[0xff; 20]).status_code(), None);
     }
 }

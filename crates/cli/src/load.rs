@@ -13,6 +13,7 @@ mod page;
 mod prometheus;
 mod protocol;
 pub(crate) mod reach;
+mod replayed;
 mod screen;
 mod slow;
 mod workload;

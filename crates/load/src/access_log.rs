@@ -1,19 +1,34 @@
-//! A server's access log as what to ask, and when: Common and Combined Log Format, or objects of JSON.
+//! A server's access log as what to ask, and when, in each of the formats that have paths.
 
 use crate::{Ask, Request, Url};
 use std::collections::HashMap;
-use std::io::{self, BufRead};
+use std::io::{self, Read};
 use std::sync::Arc;
-use weir_access_log::{Entry, Lines};
+use weir_access_log::{Entry, LeftOut, Source, SourceError};
 
 /// The most requests of a log: their times and places take 24 bytes each while it is read.
 pub const ENTRIES_MAX: usize = 100_000_000;
-/// How many of the lines that cannot be read are told of.
-pub const TOLD_MAX: usize = 5;
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 /// In place of the nanosecond of a log that has whole seconds.
 const WHOLE: u32 = u32::MAX;
+
+/// Why a log cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessLogError {
+    /// It cannot be opened, or is no log.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    /// It holds numbers in place of paths.
+    #[error("it holds the records of the World Cup of 1998, which have numbers in place of paths")]
+    Records,
+    /// It has more than [`ENTRIES_MAX`] requests.
+    #[error("it has more than {ENTRIES_MAX} requests; take a part of it")]
+    TooManyRequests,
+}
 
 /// What a log asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,37 +41,38 @@ pub struct AccessLog {
     pub times_ns: Vec<u64>,
     /// Which of `requests` it was, for each time.
     pub order: Vec<u32>,
-    /// Lines that are no requests of such a log.
-    pub malformed: u64,
-    /// The first of them: line, from 1, and what is wrong with it.
-    pub told: Vec<(u64, &'static str)>,
+    /// Lines that are no requests of such a log, by reason.
+    pub left_out: LeftOut,
+    /// Requests whose parts of seconds were zero like most of the log's, so that they stand for whole seconds.
+    pub apparent_parts: u64,
+    /// Bytes 0 in front of lines, which were passed over.
+    pub zeros: u64,
+    /// The longest time without a request, seconds: those around it, since 1970.
+    pub longest_gap: Option<(i64, i64)>,
     /// Requests whose method means a body, which a log does not have.
     pub without_body: u64,
 }
 
 impl AccessLog {
-    /// Reads a log; empty lines are passed over, and lines that cannot be read are counted.
+    /// Reads a log, also one that gzip has compressed; empty lines are passed over, and lines that cannot be read are counted.
     ///
     /// # Errors
-    /// Where it cannot be read at all, or has more than [`ENTRIES_MAX`] requests.
-    pub fn read(log: impl BufRead) -> io::Result<Self> {
+    /// [`AccessLogError`].
+    pub fn read(log: impl Read) -> Result<Self, AccessLogError> {
         let mut out = Self::default();
         let mut places: HashMap<(String, String), u32> = HashMap::new();
         let mut entries: Vec<(i64, u32, u32)> = Vec::new();
-        let mut lines = Lines::new(log);
-        while let Some((number, line)) = lines.next_line()? {
-            let Entry { second, nanosecond, method, target, .. } = match line.and_then(Entry::parse) {
+        let Source::Lines(mut requests) = Source::open(log)? else { return Err(AccessLogError::Records) };
+        while let Some((number, entry)) = requests.next_request()? {
+            let Entry { second, nanosecond, method, target, .. } = match entry {
                 Ok(entry) => entry,
-                Err(problem) => {
-                    out.malformed += 1;
-                    if out.told.len() < TOLD_MAX {
-                        out.told.push((number, problem));
-                    }
+                Err(reason) => {
+                    out.left_out.push("", number, reason);
                     continue;
                 }
             };
             if entries.len() == ENTRIES_MAX {
-                return Err(io::Error::other("it has more than 100000000 requests; take a part of it"));
+                return Err(AccessLogError::TooManyRequests);
             }
             out.without_body += u64::from(matches!(&*method, "POST" | "PUT" | "PATCH"));
             let next = out.requests.len() as u32;
@@ -66,8 +82,16 @@ impl AccessLog {
             });
             entries.push((second, nanosecond.unwrap_or(WHOLE), place));
         }
+        let parts = requests.parts();
+        for (_, nanosecond, _) in entries.iter_mut().filter(|entry| entry.1 != WHOLE && parts.is_whole(entry.1)) {
+            *nanosecond = WHOLE;
+            out.apparent_parts += 1;
+        }
+        out.zeros = requests.zeros();
         // A line is written when its response is over but has the time of its request, so the order is not exact.
         entries.sort_by_key(|(second, ..)| *second);
+        let gaps = entries.windows(2).map(|two| (two[0].0, two[1].0));
+        out.longest_gap = gaps.max_by_key(|(from, to)| to - from);
         spread(&mut entries);
         // The same order but for what came within a second.
         entries.sort_by_key(|(second, nanosecond, _)| (*second, *nanosecond));
@@ -120,6 +144,7 @@ fn since_first(entries: &[(i64, u32, u32)]) -> Vec<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weir_access_log::Reason;
 
     const LOG: &str = r#"127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a.gif HTTP/1.0" 200 2326
 ::1 - - [10/Oct/2000:13:55:38 -0700] "POST /form?x=\"y\" HTTP/1.1" 200 1 "http://a/" "Agent \"1\""
@@ -138,8 +163,8 @@ nonsense
         assert_eq!(requests, ["GET /a.gif", "POST /form?x=%22y%22", "GET /b"]);
         assert_eq!(log.order, [0, 0, 1, 2]);
         assert_eq!(log.times_ns, [0, 500_000_000, 2_000_000_000, 2_500_000_000]);
-        assert_eq!((log.malformed, log.without_body), (3, 1));
-        assert_eq!(log.told.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [5, 6, 7]);
+        assert_eq!((log.left_out.count(), log.without_body), (3, 1));
+        assert_eq!(log.left_out.first().iter().map(|(_, line, _)| *line).collect::<Vec<_>>(), [5, 6, 7]);
         assert_eq!(*log.times_at(2.0), [0, 250_000_000, 1_000_000_000, 1_250_000_000]);
         let base = Url::parse("http://other:81/x").expect("a URL");
         let asks = log.asks(&base, &Request::default());
@@ -153,10 +178,29 @@ nonsense
     fn long_lines_are_counted_and_objects_of_json_understood() {
         let long = format!("{}\n{LOG}", "x".repeat(3 * weir_access_log::LINE_BYTES_MAX));
         let log = AccessLog::read(long.as_bytes()).expect("it can be read");
-        assert_eq!((log.order.len(), log.malformed, log.told[0]), (4, 4, (1, "it is too long")));
-        let json = r#"{"ts":5.5,"method":"GET","uri":"/a"}"#;
+        assert_eq!((log.order.len(), log.left_out.count()), (4, 4));
+        assert_eq!((log.left_out.first()[0].1, log.left_out.first()[0].2), (1, Reason::TooLong));
+        let json = r#"{"ts":971211336.5,"method":"GET","uri":"/a"}"#;
         let log = AccessLog::read(json.as_bytes()).expect("it can be read");
-        assert_eq!((log.requests.len(), log.malformed), (1, 0));
+        assert_eq!((log.requests.len(), log.left_out.count()), (1, 0));
+    }
+
+    #[test]
+    fn milliseconds_that_are_all_zero_are_whole_seconds() {
+        let line = "{\"time\":\"2026-11-23T00:00:01.000Z\",\"method\":\"GET\",\"uri\":\"/\"}\n";
+        let log = AccessLog::read([&[0; 70], line.repeat(4).as_bytes()].concat().as_slice()).expect("it can be read");
+        assert_eq!(log.times_ns, [0, 250_000_000, 500_000_000, 750_000_000]);
+        assert_eq!((log.apparent_parts, log.zeros), (4, 70));
+    }
+
+    #[test]
+    fn a_gap_is_known_and_records_have_no_paths() {
+        let line = |year: u32| format!("::1 - - [10/Oct/{year}:13:55:36 +0000] \"GET / HTTP/1.1\" 200 5\n");
+        let log = AccessLog::read([line(2026), line(1970)].concat().as_bytes()).expect("it can be read");
+        assert_eq!(log.longest_gap, Some((24_414_936, 1_791_640_536)));
+        let record = [0x35, 0x4a, 0, 1, 0, 0, 0, 2, 0, 0, 1, 0, 0, 0, 0x10, 0, 0, 0x42, 1, 0x20];
+        assert!(matches!(AccessLog::read(&record[..]), Err(AccessLogError::Records)));
+        assert!(AccessLog::read(&b"\xfd7zXZ\0\0"[..]).is_err_and(|error| error.to_string().contains("xzcat FILE")));
     }
 
     #[test]
@@ -186,10 +230,11 @@ nonsense
         #[test]
         fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..300), cut in 0usize..600) {
             let input = [&LOG.as_bytes()[..cut.min(LOG.len())], &bytes].concat();
-            let log = AccessLog::read(&input[..]).expect("memory can be read");
+            let Ok(log) = AccessLog::read(&input[..]) else { return Ok(()) };
             prop_assert!(log.times_ns.is_sorted() && log.times_ns.len() == log.order.len());
             prop_assert!(log.order.iter().all(|place| (*place as usize) < log.requests.len()));
-            prop_assert!(log.told.len() <= TOLD_MAX && log.malformed >= log.told.len() as u64);
+            let ends = input.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
+            prop_assert!(log.order.len() as u64 + log.left_out.count() <= ends as u64 + 1);
         }
 
         #[test]

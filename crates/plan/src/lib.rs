@@ -23,7 +23,7 @@ mod trace;
 
 pub use kind::Kind;
 pub use lard::Lard;
-pub use log::{ENTRIES_MAX, Log, LogError, OBJECTS_MAX, Object, TOLD_MAX};
+pub use log::{ENTRIES_MAX, Log, LogError, OBJECTS_MAX, Object, SizeFrom, Unread};
 pub use outcome::{NodeUse, Outcome};
 pub use placement::Placement;
 pub use policy::{Dispatch, Partition, Policy, PolicyError, TopOrder};
@@ -33,3 +33,4 @@ pub use service::{Measured, Service, ServiceError};
 pub use simulator::{Cluster, NODES_MAX, QUEUE_MAX, simulate};
 pub use station::Discipline;
 pub use trace::{Trace, Within};
+pub use weir_access_log::{LeftOut, Reason};

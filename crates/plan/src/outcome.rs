@@ -11,6 +11,9 @@ pub struct NodeUse {
     pub served: u64,
     /// Requests that found its queue full.
     pub rejected: u64,
+    /// How much longer its servers were at work, each, than requests came, nanoseconds: a queue that grows to the end
+    /// leaves so much, and grows as long as requests come like that.
+    pub behind_ns: u64,
     /// The share of its servers' time that it was at work, 0 to 1.
     pub utilisation: f64,
     /// Bytes that it keeps.

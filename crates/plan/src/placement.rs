@@ -182,6 +182,7 @@ mod tests {
             name: format!("/{at}").into(),
             kind: Kind::ALL[at % Kind::ALL.len()],
             bytes: *bytes,
+            size_from: crate::SizeFrom::Whole,
             requests: 1 + at as u64 % 7,
         };
         sizes.iter().enumerate().map(object).collect()

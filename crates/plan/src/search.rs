@@ -79,8 +79,9 @@ impl Search<'_> {
 
     /// With everything on every node no plan needs fewer; more nodes never wait longer.
     fn fewest_nodes(&mut self) -> Option<u32> {
-        // Fewer cannot do the work.
-        let needed = (self.scenario.load() / f64::from(self.cluster.servers.max(1))).floor().max(1.0);
+        // Fewer cannot do the work. A log may be shorter than its requests take: then they go on behind its end.
+        let servers = self.scenario.servers_min(self.limits.share, self.limits.limit_ns);
+        let needed = (servers / f64::from(self.cluster.servers.max(1))).floor().max(1.0);
         let (mut low, mut high) = ((needed as u32).min(self.limits.nodes_max), self.limits.nodes_max);
         // Upwards by doubled steps: small clusters are the rule, and each try of a large one takes as long.
         let mut step = 1;

@@ -16,10 +16,14 @@ pub struct Over {
 
 impl Over {
     fn of(outcomes: &[Outcome], figure: impl Fn(&Outcome) -> f64) -> Self {
+        if outcomes.is_empty() {
+            // What was not simulated meets no objective: nothing compares with this.
+            return Self { low: f64::NAN, mean: f64::NAN, high: f64::NAN };
+        }
         let all = || outcomes.iter().map(&figure);
         Self {
             low: all().fold(f64::INFINITY, f64::min),
-            mean: all().sum::<f64>() / outcomes.len().max(1) as f64,
+            mean: all().sum::<f64>() / outcomes.len() as f64,
             high: all().fold(f64::NEG_INFINITY, f64::max),
         }
     }
@@ -56,6 +60,9 @@ pub struct Repeated {
     pub utilisation_max: Over,
     /// The same of all nodes on average.
     pub utilisation_mean: Over,
+    /// How long the node that falls behind most is still at work when it would be done if it kept up, nanoseconds: see
+    /// [`crate::NodeUse::behind_ns`].
+    pub behind_max_ns: Over,
     /// Bytes on all nodes together.
     pub storage: Over,
     /// Bytes on the node that keeps most.
@@ -81,6 +88,7 @@ impl Repeated {
             rejected: over(&|one| one.rejected as f64),
             utilisation_max: over(&|one| one.nodes.iter().map(|node| node.utilisation).fold(0.0, f64::max)),
             utilisation_mean: over(&|one| one.nodes.iter().map(|node| node.utilisation).sum::<f64>() / nodes(one)),
+            behind_max_ns: over(&|one| one.nodes.iter().map(|node| node.behind_ns).max().unwrap_or(0) as f64),
             storage: over(&|one| one.storage() as f64),
             storage_max: over(&|one| one.nodes.iter().map(|node| node.storage).max().unwrap_or(0) as f64),
         }
@@ -97,23 +105,47 @@ pub struct Scenario<'a> {
 impl<'a> Scenario<'a> {
     /// The log, `growth` times as busy, by each of the seeds.
     #[must_use]
-    pub fn new(log: &'a Log, service: &Service, growth: f64, within: Within, seeds: std::ops::Range<u64>) -> Self {
+    pub fn new(
+        log: &'a Log,
+        service: &Service,
+        growth: f64,
+        within: Within,
+        seeds: impl IntoIterator<Item = u64>,
+    ) -> Self {
         let trace = |seed| {
             let trace = Trace::new(log, service, growth, within, seed);
             let work_ns = trace.work_ns(log.objects());
             (seed, trace, work_ns)
         };
-        Self { objects: log.objects(), traces: seeds.map(trace).collect() }
+        Self { objects: log.objects(), traces: seeds.into_iter().map(trace).collect() }
     }
 
-    /// How many servers the work would keep busy all the time, at the least.
+    /// The fewest servers that can meet an objective, whatever lies where: of each seed the requests for which it has a limit
+    /// are done before the last one's limit, so they fit into the time until then, even where these are the shortest ones.
     #[must_use]
-    pub fn load(&self) -> f64 {
-        let of = |(_, trace, work_ns): &(u64, Trace, Vec<f64>)| {
-            let whole_ns = trace.at_ns.last().zip(trace.at_ns.first()).map_or(1, |(last, first)| (last - first).max(1));
-            work_ns.iter().sum::<f64>() / whole_ns as f64
+    pub fn servers_min(&self, share: f64, limit_ns: u64) -> f64 {
+        let of = |(_, trace, _): &(u64, Trace, Vec<f64>)| {
+            let (Some(first), Some(last)) = (trace.at_ns.first(), trace.at_ns.last()) else { return 0.0 };
+            let mut shortest = trace.service_ns.clone();
+            // What an objective forgives is a share that is not exact in binary.
+            let asked = ((share - 1e-9) * shortest.len() as f64).max(0.0) as usize;
+            if asked < shortest.len() {
+                shortest.select_nth_unstable_by(asked, f32::total_cmp);
+            }
+            let work_ns: f64 = shortest.iter().take(asked).map(|service_ns| f64::from(*service_ns)).sum();
+            work_ns / (last - first).saturating_add(limit_ns).max(1) as f64
         };
-        self.traces.iter().map(of).sum::<f64>() / self.traces.len().max(1) as f64
+        self.traces.iter().map(of).fold(0.0, f64::max)
+    }
+
+    /// How many servers the work keeps busy while requests come; `None` where these come at one time.
+    #[must_use]
+    pub fn load(&self) -> Option<f64> {
+        let of = |(_, trace, work_ns): &(u64, Trace, Vec<f64>)| {
+            let whole_ns = trace.at_ns.last()? - trace.at_ns.first()?;
+            (whole_ns > 0).then(|| work_ns.iter().sum::<f64>() / whole_ns as f64)
+        };
+        self.traces.iter().filter_map(of).reduce(f64::max)
     }
 
     /// What comes of a plan by each seed.

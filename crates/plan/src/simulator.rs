@@ -123,7 +123,8 @@ impl<'a, S: Station> Run<'a, S> {
         while self.first.0 != NEVER {
             self.complete();
         }
-        self.finish(trace.at_ns.first().copied().unwrap_or(0), objects)
+        let ends = trace.at_ns.first().zip(trace.at_ns.last());
+        self.finish(ends.map_or((0, 0), |(first, last)| (*first, *last)), objects)
     }
 
     #[inline]
@@ -178,12 +179,14 @@ impl<'a, S: Station> Run<'a, S> {
         self.outcome.missed += 1;
     }
 
-    fn finish(mut self, begin_ns: u64, objects: &[Object]) -> Outcome {
-        let whole_ns = (self.end_ns.saturating_sub(begin_ns)).max(1) as f64 * f64::from(self.cluster.servers.max(1));
+    fn finish(mut self, (begin_ns, last_ns): (u64, u64), objects: &[Object]) -> Outcome {
+        let servers = self.cluster.servers.max(1);
+        let whole_ns = (self.end_ns.saturating_sub(begin_ns)).max(1) as f64 * f64::from(servers);
         self.outcome.placement = self.router.into_placement();
         let storage = self.outcome.placement.storage(objects, self.cluster.nodes);
         for ((figures, busy_ns), storage) in self.outcome.nodes.iter_mut().zip(&self.busy_ns).zip(storage) {
             figures.utilisation = *busy_ns as f64 / whole_ns;
+            figures.behind_ns = (*busy_ns / u64::from(servers)).saturating_sub(last_ns - begin_ns);
             figures.storage = storage;
         }
         self.outcome

@@ -7,7 +7,13 @@ const REQUESTS: usize = 3_000_000;
 const MEAN_NS: f64 = 1e6;
 
 fn objects(count: usize) -> Vec<Object> {
-    let object = |at: usize| Object { name: format!("/{at}").into(), kind: Kind::Html, bytes: 1, requests: 1 };
+    let object = |at: usize| Object {
+        name: format!("/{at}").into(),
+        kind: Kind::Html,
+        bytes: 1,
+        size_from: weir_plan::SizeFrom::Whole,
+        requests: 1,
+    };
     (0..count).map(object).collect()
 }
 

@@ -11,6 +11,7 @@ fn objects(count: usize) -> Vec<Object> {
         name: format!("/{at}").into(),
         kind: Kind::ALL[at % Kind::ALL.len()],
         bytes: 100 * at as u64,
+        size_from: weir_plan::SizeFrom::Whole,
         requests: 1,
     };
     (0..count).map(object).collect()
@@ -132,7 +133,7 @@ fn the_search_finds_few_nodes_and_then_little_storage() {
     let log = log();
     // 50 a second of 40 ms are two servers' work.
     let scenario = Scenario::new(&log, &Service::new(40e6, 0.0), 1.0, Within::Random, 1..4);
-    assert!((scenario.load() - 2.0).abs() < 0.05, "{}", scenario.load());
+    assert!(scenario.load().is_some_and(|load| (load - 2.0).abs() < 0.05), "{:?}", scenario.load());
     let limits = Limits { share: 0.95, limit_ns: 200_000_000, nodes_max: 10 };
     let found = search(&scenario, &Cluster::new(1), limits);
     let best = &found.tried[found.best.expect("a plan")];
@@ -151,4 +152,61 @@ fn the_search_finds_few_nodes_and_then_little_storage() {
     let more = search(&grown, &Cluster::new(1), Limits { nodes_max: 64, ..limits });
     let more = &more.tried[more.best.expect("a plan")];
     assert!((20..=25).contains(&more.nodes), "{}", more.nodes);
+}
+
+/// A log with a request in each of these seconds.
+fn log_of_seconds(seconds: &[u32]) -> Log {
+    let line = |second: &u32| {
+        format!("::1 - - [10/Oct/2000:13:55:{second:02} +0000] \"GET /{}.html HTTP/1.0\" 200 10\n", second % 3)
+    };
+    let text: String = seconds.iter().map(line).collect();
+    Log::read([(String::new(), text.as_bytes())]).expect("a log")
+}
+
+#[test]
+fn one_request_needs_one_node_and_no_seed_meets_nothing() {
+    let log = log_of_seconds(&[1]);
+    let scenario = Scenario::new(&log, &Service::new(20e6, 0.0), 1.0, Within::Random, 1..4);
+    let limits = Limits { share: 0.95, limit_ns: 100_000_000, nodes_max: 64 };
+    let found = search(&scenario, &Cluster::new(1), limits);
+    assert_eq!(found.best.map(|best| found.tried[best].nodes), Some(1));
+    let none = Scenario::new(&log, &Service::new(20e6, 0.0), 1.0, Within::Random, 1..1);
+    assert_eq!(search(&none, &Cluster::new(1), limits).best, None);
+}
+
+#[test]
+fn a_node_that_cannot_keep_up_is_behind() {
+    // Two requests a second, each of which takes a second, for 20 s: one node is 20 s behind, two are not.
+    let log = log_of_seconds(&(0..40).map(|number| number / 2).collect::<Vec<_>>());
+    let scenario = Scenario::new(&log, &Service::new(1e9, 0.0), 1.0, Within::Even, 1..2);
+    let behind_s = |nodes: u32| {
+        let figures = scenario.repeat(&Cluster { nodes, ..Cluster::new(1) }, &Policy::Full, None);
+        figures.behind_max_ns.mean / 1e9
+    };
+    assert!((20.0..=21.0).contains(&behind_s(1)), "{}", behind_s(1));
+    assert!(behind_s(2) <= 1.0, "{}", behind_s(2));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// The search against trying one node more until the objective is met, for logs that are shorter than their requests take.
+    #[test]
+    fn the_search_begins_at_a_bound_that_holds(
+        seconds in prop::collection::vec(0u32..5, 1..30),
+        service_ms in 1u32..3000,
+        limit_ms in 1u32..6000,
+        share in 0.3f64..1.0,
+    ) {
+        let log = log_of_seconds(&seconds);
+        let scenario = Scenario::new(&log, &Service::new(f64::from(service_ms) * 1e6, 0.0), 1.0, Within::Random, 1..3);
+        let limits = Limits { share, limit_ns: u64::from(limit_ms) * 1_000_000, nodes_max: 40 };
+        let found = search(&scenario, &Cluster::new(1), limits);
+        let fewest = (1..=limits.nodes_max).find(|nodes| {
+            let cluster = Cluster { nodes: *nodes, limit_ns: Some(limits.limit_ns), ..Cluster::new(1) };
+            let figures = scenario.repeat(&cluster, &Policy::Full, Some(share));
+            weir_plan::is_within(figures.missed_share, share)
+        });
+        prop_assert_eq!(found.best.map(|best| found.tried[best].nodes), fewest);
+    }
 }

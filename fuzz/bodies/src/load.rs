@@ -72,12 +72,14 @@ pub fn set_cookie(input: &[u8]) {
 
 /// Reads any bytes as an access log: times ascend, and each of its requests can be asked.
 pub fn access_log(input: &[u8]) {
-    let log = AccessLog::read(input).expect("memory can be read");
+    let Ok(log) = AccessLog::read(input) else { return };
     assert!(log.times_ns.is_sorted() && log.times_ns.len() == log.order.len());
     assert!(log.order.iter().all(|place| (*place as usize) < log.requests.len()));
-    let lines = input.split(|byte| *byte == b'\n').count() as u64;
-    assert!(log.malformed + log.order.len() as u64 <= lines);
-    assert!(log.told.iter().all(|(line, _)| (1..=lines).contains(line)));
+    if !input.starts_with(&[0x1f, 0x8b]) {
+        let lines = input.split(|byte| matches!(byte, b'\n' | b'\r')).count() as u64;
+        assert!(log.left_out.count() + log.order.len() as u64 <= lines);
+        assert!(log.left_out.first().iter().all(|(_, line, _)| (1..=lines).contains(line)));
+    }
     let base = Url::parse("http://localhost:81/").expect("a URL");
     for ask in log.asks(&base, &Request::default()) {
         let bytes = ask.request.bytes(&ask.url, true).expect("it was read as a request");

@@ -1,10 +1,9 @@
 //! What is asked, and when, beyond one request at one rate: the options for it.
 
-use super::Usage;
+use super::{Usage, replayed};
 use crate::text_file::{self, read_lines};
 use anyhow::{Context, anyhow};
 use std::collections::HashMap;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +60,7 @@ pub(crate) struct Asked {
     /// Open loop of so many arrivals at once, each time again after this time, such as 50/2s
     #[arg(long, value_name = "N/TIME", conflicts_with_all = ["rate", "poisson", "replay"], help_heading = "Load")]
     bursts: Option<String>,
-    /// Open loop of the requests of an access log (Common or Combined Log Format) at its own times
+    /// Open loop of the requests of an access log, in a format that weir plan reads, at its own times
     #[arg(long, value_name = "LOG", conflicts_with_all = ["rate", "poisson", "urls", "method", "body"], help_heading = "Load")]
     replay: Option<PathBuf>,
     /// With --replay: so many times as fast as it was
@@ -177,18 +176,24 @@ impl Asked {
         }
         let base =
             base.with_context(|| format!("--replay: say which server is asked: weir load --replay {name} URL"))?;
-        let log = std::fs::File::open(file).and_then(|log| AccessLog::read(BufReader::new(log)));
-        let log = log.with_context(|| format!("--replay: cannot read {name}"))?;
-        let first: Vec<_> = log.told.iter().map(|(line, problem)| format!("line {line}: {problem}")).collect();
+        let log = std::fs::File::open(file).with_context(|| format!("--replay: cannot read {name}"))?;
+        let log = AccessLog::read(log).with_context(|| format!("--replay: cannot read {name}"))?;
+        let why = replayed::left_out(&log);
         if log.order.is_empty() {
-            let why = first.first().map_or("it is empty", String::as_str);
-            return Err(anyhow!("--replay {name}: no request in it; {why}").into());
+            return Err(
+                anyhow!("--replay {name}: no request in it; {}", why.as_deref().unwrap_or("it holds no line")).into()
+            );
+        }
+        if let Some(why) = why.as_deref().filter(|_| log.left_out.is_most(log.order.len() as u64)) {
+            return Err(
+                anyhow!("--replay {name}: most of it cannot be read ({why}); give the lines of requests only").into()
+            );
         }
         let notes = &mut options.asks.notes;
-        if log.malformed > 0 {
-            let more = if log.malformed > first.len() as u64 { "; …" } else { "" };
-            notes.push(format!("{} lines of {name} were left out ({}{more})", log.malformed, first.join("; ")));
+        if let Some(why) = why {
+            notes.push(format!("{} lines of {name} were left out ({why})", log.left_out.count()));
         }
+        notes.extend(replayed::beside(&log, speed));
         if log.without_body > 0 {
             notes.push(format!(
                 "{} requests were sent without the body that they had: a log holds none",

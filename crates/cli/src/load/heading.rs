@@ -2,7 +2,7 @@
 
 use super::{asked, reach, slow};
 use weir_load::workload::Mix;
-use weir_load::{Options, Protocol};
+use weir_load::{Options, Protocol, StopRule};
 
 /// What the report says of how the load was made.
 #[derive(Debug)]

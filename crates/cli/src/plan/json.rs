@@ -2,10 +2,11 @@
 
 use super::{Planned, words};
 use serde_json::{Value, json};
-use weir_plan::{Discipline, Kind, Tried};
+use weir_plan::{Discipline, Kind, SizeFrom, Tried};
 
 pub(super) fn of(planned: &Planned<'_>) -> Value {
     let (log, cluster, service) = (planned.log, planned.cluster, &planned.service);
+    let (left_out, unread) = (log.left_out(), log.unread());
     let of_kind: serde_json::Map<String, Value> = Kind::ALL
         .into_iter()
         .filter_map(|kind| Some((kind.name().to_owned(), json!(service.of_kind_ns[kind as usize]?))))
@@ -23,8 +24,17 @@ pub(super) fn of(planned: &Planned<'_>) -> Value {
             "duration_s": log.duration_s(),
             "objects": log.objects().iter().skip(1).filter(|object| object.requests > 0).count(),
             "bytes": log.bytes(),
-            "malformed": log.malformed(),
-            "malformed_first": log.told().iter().map(|(name, at, what)| json!({ "log": name, "at": at, "what": what })).collect::<Vec<_>>(),
+            "errors": log.errors(),
+            "malformed": left_out.count(),
+            "malformed_by_reason": left_out.by_reason().iter().map(|(reason, count)| json!({ "what": reason.words(), "count": count })).collect::<Vec<_>>(),
+            "malformed_first": left_out.first().iter().map(|(name, at, reason)| json!({ "log": name, "at": at, "what": reason.words() })).collect::<Vec<_>>(),
+            "without_status": unread.statuses,
+            "without_size": unread.sizes,
+            "apparent_parts_of_seconds": unread.apparent_parts,
+            "zero_bytes": unread.zeros,
+            "objects_without_size": log.objects_sized_from(SizeFrom::Nothing),
+            "objects_sized_by_parts": log.objects_sized_from(SizeFrom::Parts),
+            "longest_gap_s": log.longest_gap().map_or(0, |(from, to)| to - from),
         },
         "growth": planned.growth,
         "service": {

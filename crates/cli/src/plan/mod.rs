@@ -6,6 +6,7 @@ mod page;
 mod placed;
 mod service;
 mod table;
+mod warnings;
 mod words;
 
 use crate::output;
@@ -36,8 +37,10 @@ Examples:
   weir plan --json access.log --service 2ms --slo 'p95<200ms' | jq .best
       for a program
 
-Logs are in Common or Combined Log Format, objects of JSON, or the World Cup's
-records of 20 bytes. An object is a path without its query; what was answered
+Logs are in Common or Combined Log Format, also with other fields and times
+(Kubernetes ingress, lighttpd, Traefik, HAProxy, Envoy, S3, AWS load balancers),
+the W3C's (IIS, CloudFront), objects of JSON (Caddy, Traefik, nginx, ECS,
+Docker), or the World Cup's records of 20 bytes. An object is a path without its query; what was answered
 with 400 or above is work, but no node keeps it.
 A response counts from the request's arrival to the end of its service, and the
 network is not in it.
@@ -78,14 +81,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = &args.options;
     let log = read(options)?;
     let (service, service_words) = service::of(options)?;
-    let mut warnings = words::of_log(&log);
+    let mut warnings = warnings::of_log(&log);
     let seeds = options.seeds_for(log.requests(), &mut warnings);
     let scenario = Scenario::new(
         &log,
         &service,
         options.growth,
         options.within(),
-        options.seed..options.seed.saturating_add(seeds),
+        // Behind the largest seed comes the smallest.
+        (0..seeds).map(|number| options.seed.wrapping_add(number)),
     );
     let cluster = options.cluster();
     let limits = options.slo.map(|objective| limits(objective, options.nodes)).transpose()?;
@@ -93,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(limits) if options.policy.is_empty() => search(&scenario, &cluster, limits),
         _ => compare(&scenario, &cluster, limits, options),
     };
-    let planned = Planned {
+    let mut planned = Planned {
         service,
         service_words,
         cluster,
@@ -105,6 +109,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         warnings,
         log: &log,
     };
+    planned.warnings.extend(warnings::of_plans(&planned, scenario.load()));
     // Charts and placements simulate once more, with what the best plan, or the first, says.
     let chosen = planned.best().or(planned.found.tried.first()).map(|tried| (tried.nodes, tried.policy));
     let curves = match (&options.html, chosen) {
@@ -140,9 +145,15 @@ fn read(options: &Options) -> anyhow::Result<Log> {
     };
     let logs = options.logs.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
     let log = Log::read(logs).map_err(|(name, error)| anyhow::Error::from(error).context(name))?;
+    let left_out = warnings::left_out(log.left_out(), log.requests());
     if log.requests() == 0 {
-        let why = log.told().first().map_or(String::new(), |(name, at, what)| format!(": {name}:{at}: {what}"));
-        bail!("there is no request in the logs{why}");
+        let zeros = log.unread().zeros;
+        let zeros = (zeros > 0).then(|| format!("{zeros} bytes that are 0 are in front of its lines, or all of it"));
+        let why = left_out.or(zeros).unwrap_or_else(|| "they are empty".to_owned());
+        bail!("there is no request in the logs: {why}");
+    }
+    if let Some(why) = left_out.filter(|_| log.left_out().is_most(log.requests())) {
+        bail!("most of the logs cannot be read, so a plan would say nothing: {why}; give the lines of requests only");
     }
     Ok(match options.busiest {
         Some(stretch) => log.busiest(u32::try_from(stretch.as_secs()).unwrap_or(u32::MAX)),

@@ -47,14 +47,14 @@ pub(super) struct Options {
     #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = factor)]
     pub(super) growth: f64,
     /// Only the stretch of this length that has the most requests
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub(super) busiest: Option<Duration>,
 
     /// What an idle node takes for a request
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Service times")]
     pub(super) service: Option<Duration>,
     /// And for its bytes, as a rate such as 100MB/s
-    #[arg(long, value_name = "RATE", value_parser = units::rate, requires = "service", help_heading = "Service times")]
+    #[arg(long, value_name = "RATE", value_parser = units::rate, requires = "service", conflicts_with = "measured", help_heading = "Service times")]
     pub(super) bandwidth: Option<f64>,
     /// In place of --service for one kind of object (html, image, text, document, archive, media, program, other); may be repeated
     #[arg(long, value_name = "KIND=TIME", value_parser = of_kind, help_heading = "Service times")]
@@ -177,6 +177,15 @@ fn factor(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("{text:?} is no factor from 0.001x to 1000x; write 10x or 1.5x"))
 }
 
+/// A stretch of a log, which counts whole seconds.
+fn stretch(text: &str) -> Result<Duration, String> {
+    let stretch = units::duration(text)?;
+    if stretch.as_secs() == 0 || stretch.subsec_nanos() > 0 {
+        return Err(format!("{text:?} is no number of whole seconds; a stretch is 1s or longer"));
+    }
+    Ok(stretch)
+}
+
 fn variation(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| (0.0..=10.0).contains(number));
     number.ok_or_else(|| format!("{text:?} is no coefficient of variation from 0 to 10"))
@@ -200,6 +209,7 @@ mod tests {
         assert!(["", "x", "0", "-1x", "1e9x", "NaN"].iter().all(|text| factor(text).is_err()));
         assert_eq!(of_kind("image=2ms"), Ok((Kind::Image, Duration::from_millis(2))));
         assert!(of_kind("picture=2ms").is_err_and(|said| said.contains("html, image")));
+        assert!(stretch("90s").is_ok() && stretch("500ms").is_err() && stretch("1500ms").is_err());
         assert!(variation("1.5").is_ok() && variation("-1").is_err());
     }
 }

@@ -11,6 +11,9 @@ use weir_report::nanoseconds;
 /// The largest report that is read, in bytes.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
 
+/// Above this share of responses that are errors a run tells the time of something else than the site's.
+const ERRORS_SHARE_MAX: f64 = 0.01;
+
 /// The service times, and where they come from.
 pub(super) fn of(options: &Options) -> anyhow::Result<(Service, String)> {
     let (mut service, origin) = match options.service {
@@ -64,6 +67,7 @@ fn measured(report: &Value) -> anyhow::Result<Measured> {
     if requests < 1.0 {
         bail!("no request was answered in it");
     }
+    served(report)?;
     let mean_ns = match (number("/server_cpu/used_ns_per_request"), number("/latency_uncorrected_ns/mean")) {
         (Some(used_ns), _) if used_ns > 0.0 => used_ns,
         (None, Some(mean_ns)) => {
@@ -76,6 +80,26 @@ fn measured(report: &Value) -> anyhow::Result<Measured> {
         _ => bail!("it tells no time of a request"),
     };
     Ok(Measured { requests: requests as u64, mean_ns, bytes: bytes / requests })
+}
+
+/// Refuses a run whose responses were errors: they take another time than what was asked for.
+fn served(report: &Value) -> anyhow::Result<()> {
+    let Some(statuses) = report.get("status").and_then(Value::as_object) else { return Ok(()) };
+    let count = |is: fn(u16) -> bool| -> u64 {
+        let of = statuses.iter().filter(|(status, _)| status.parse().is_ok_and(is));
+        of.filter_map(|(_, count)| count.as_u64()).sum()
+    };
+    let (all, errors) = (count(|_| true), count(|status| status >= 400));
+    if errors as f64 > ERRORS_SHARE_MAX * all as f64 {
+        let most =
+            statuses.iter().filter(|(status, _)| status.as_str() >= "400").max_by_key(|(_, count)| count.as_u64());
+        let most = most.map_or("", |(status, _)| status);
+        bail!(
+            "{errors} of its {all} responses are errors (most of them {most}), which take another time than what the site \
+             serves: load a URL that is answered with 200"
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -93,6 +117,14 @@ mod tests {
         let mut many = load.clone();
         many["connections"] = json!(10);
         assert!(said(&many).contains("-c 1"));
+        let answered = |statuses: Value| {
+            let mut report = load.clone();
+            report["status"] = statuses;
+            report
+        };
+        assert!(said(&answered(json!({"404": 10}))).contains("10 of its 10 responses are errors (most of them 404)"));
+        assert!(said(&answered(json!({"200": 5, "503": 4, "404": 1}))).contains("503"));
+        assert!(measured(&answered(json!({"200": 999, "304": 500, "404": 1}))).is_ok());
         assert!(said(&json!({})).contains("no report"));
         assert!(said(&json!({"requests": 0, "bytes": 0})).contains("no request"));
         assert!(said(&json!({"requests": 1, "bytes": 0})).contains("no time"));

@@ -1,31 +1,18 @@
 //! A plan in words.
 
 use super::{Planned, table};
-use weir_plan::{Discipline, Log, Over, Policy, Tried};
-use weir_report::{bytes, clean, count, hanging, nanoseconds, percent};
-
-/// Above this share of lines that cannot be read the figures mean little.
-const MALFORMED_SHARE: f64 = 0.01;
-
-/// What is to be said of a log before its figures.
-pub(super) fn of_log(log: &Log) -> Vec<String> {
-    let mut said = Vec::new();
-    if log.malformed() > 0 {
-        let (name, at, what) = log.told().first().cloned().unwrap_or_default();
-        let share = log.malformed() as f64 / (log.malformed() + log.requests()) as f64;
-        let much = if share > MALFORMED_SHARE { ", which is much" } else { "" };
-        let lines = if log.malformed() == 1 { "line is no request" } else { "lines are no requests" };
-        let first = format!("{}:{at}: {what}", clean(&name));
-        said.push(format!("{} {lines}, {} of all{much}; the first: {first}", count(log.malformed()), percent(share)));
-    }
-    said
-}
+use weir_plan::{Discipline, Over, Policy, Tried};
+use weir_report::{bytes, count, hanging, nanoseconds, percent};
 
 /// The answer in a sentence.
 pub(super) fn answer(planned: &Planned<'_>) -> String {
     let Some(limits) = planned.limits else {
         let nodes = planned.found.tried.first().map_or(0, |tried| tried.nodes);
-        return format!("{} policies on {}", planned.found.tried.len(), of_nodes(nodes));
+        let policies = match planned.found.tried.len() {
+            1 => "1 policy".to_owned(),
+            number => format!("{number} policies"),
+        };
+        return format!("{policies} on {}", of_nodes(nodes));
     };
     let Some(best) = planned.best() else {
         let best = planned
@@ -59,7 +46,7 @@ pub(super) fn name_of(share: f64) -> String {
     format!("p{}", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
-fn of_nodes(nodes: u32) -> String {
+pub(super) fn of_nodes(nodes: u32) -> String {
     if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") }
 }
 
@@ -98,6 +85,10 @@ pub(super) fn evidence(planned: &Planned<'_>) -> Vec<(&'static str, String)> {
     } else {
         String::new()
     };
+    let errors = match log.errors() {
+        0 => String::new(),
+        errors => format!("; {} of them answered with 400 or above, which are work but no object", count(errors)),
+    };
     vec![
         (
             "log",
@@ -109,6 +100,7 @@ pub(super) fn evidence(planned: &Planned<'_>) -> Vec<(&'static str, String)> {
                 bytes(log.bytes())
             ),
         ),
+        ("of which", format!("queueing and responses are those of all {} requests{errors}", count(log.requests()))),
         ("service", format!("{}{variation}", planned.service_words)),
         ("nodes", format!("{workers} each, {order}, at most {} requests", count(u64::from(cluster.queue_max)))),
         (

@@ -161,6 +161,22 @@ fn what_cannot_be_planned_is_said_with_its_remedy() {
         r#"{"requests": 5, "bytes": 50, "connections": 10, "latency_uncorrected_ns": {"mean": 1.0}}"#,
     );
     refused(&[&log, "--measured", &report, "--nodes", "2"], 1, &["report.json", "-c 1"]);
+    refused(&[&log, "--measured", &report, "--bandwidth", "5MB/s", "--nodes", "2"], 2, &["--bandwidth", "--measured"]);
+    let of_errors = folder.file(
+        "errors.json",
+        r#"{"requests": 5, "bytes": 50, "connections": 1, "status": {"404": 5}, "latency_uncorrected_ns": {"mean": 1.0}}"#,
+    );
+    refused(&[&log, "--measured", &of_errors, "--nodes", "2"], 1, &["errors.json", "404", "answered with 200"]);
+    let mostly = folder.file("mostly.log", format!("a\nb\n{}", log_text().lines().next().expect("a line")));
+    refused(&[&mostly, "--service", "1ms", "--nodes", "2"], 1, &["most of the logs", "2 lines are no requests"]);
+    for (name, head, remedy) in [
+        ("a.xz", &b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4F\x02\0!\x01\x16\0\0\0"[..], "xzcat FILE |"),
+        ("a.zst", b"\x28\xb5\x2f\xfd\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", "zstdcat FILE |"),
+        ("a.log", b"\xff\xfe1\x009\x002\x00", "iconv -f UTF-16LE"),
+    ] {
+        let file = folder.file(name, head);
+        refused(&[&file, "--service", "1ms", "--nodes", "2"], 1, &[name, remedy]);
+    }
     // Nothing is faster than its service.
     let warned = "1 line is no request";
     refused(
@@ -168,6 +184,47 @@ fn what_cannot_be_planned_is_said_with_its_remedy() {
         1,
         &["no plan of up to 4 nodes", "p95<30.0ms", warned],
     );
+}
+
+#[test]
+fn what_a_plan_does_not_rest_on_is_told() {
+    let folder = Folder::new();
+    let line = |second: u32, tail: &str| format!("::1 - - [10/Oct/2000:13:55:{second:02} +0000] \"GET /{tail}\n");
+    let one = folder.file("one.log", line(1, "a HTTP/1.1\" 200 5"));
+    let plan = |log: &str, more: &[&str]| json(&[&[log, "--service", "20ms", "--slo", "p95<100ms"], more].concat());
+    // The largest seed is followed by the smallest.
+    let largest = plan(&one, &["--seed", "18446744073709551615"]);
+    assert_eq!((&largest["best"]["nodes"], &largest["seeds"]), (&1.into(), &3.into()));
+    assert!(largest["best"]["figures"]["response_asked_ns"]["mean"].as_f64().is_some_and(|ns| ns >= 20e6));
+    assert_eq!(largest["warnings"], serde_json::json!([]));
+    // Two and a half nodes' work, and an objective that is long for it.
+    let flood: String = (0..3000).map(|number| line(number / 50, "a HTTP/1.1\" 200 5")).collect();
+    let flood = folder.file("flood.log", flood);
+    let report = said(&output(&["plan", &flood, "--service", "50ms", "--slo", "p95<20s"])).replace("\n          ", " ");
+    assert!(report.starts_with("2 nodes") && report.contains("2 nodes cannot keep up: a queue grows"), "{report}");
+    assert!(report.contains("the work is that of 2.5 nodes"), "{report}");
+    let odd =
+        [line(1, "a HTTP/1.1\" 206 5"), line(2, "b HTTP/1.1\" x"), line(3, "c HTTP/1.1\" 404 9"), line(4, "\" 400 9")];
+    let odd = folder.file("odd.log", odd.concat().replace("\"GET /\"", "\"-\""));
+    let report = plan(&odd, &[]);
+    let log = &report["log"];
+    for (key, value) in [
+        ("requests", 3),
+        ("errors", 1),
+        ("malformed", 1),
+        ("without_status", 1),
+        ("without_size", 1),
+        ("objects_sized_by_parts", 1),
+        ("objects_without_size", 1),
+        ("bytes", 5),
+    ] {
+        assert_eq!(log[key], value, "{key}: {log}");
+    }
+    assert_eq!(log["malformed_by_reason"][0]["count"], 1);
+    let html = folder.path("odd.html").display().to_string();
+    said(&output(&["plan", &odd, "--service", "20ms", "--slo", "p95<1s", "--html", &html]));
+    let page = std::fs::read_to_string(html).expect("the page");
+    assert!(page.contains("1 line is no request") && page.contains("1 of 3 requests have no status"), "{page}");
 }
 
 #[test]

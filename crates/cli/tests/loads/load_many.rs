@@ -62,6 +62,16 @@ fn rates_change_and_logs_are_replayed() {
     assert!(report.contains("3 recorded arrivals within 1.0 s") && report.contains("200: 3"), "{report}");
     assert!(report.contains("1 lines of ") && report.contains("(line 2: it is not HOST"), "{report}");
     assert!(report.contains("spread evenly"), "{report}");
+    // Yesterday's log, which logrotate has compressed, with what nginx escapes.
+    fs::write(&log, [line(1, "/q?x=\\x22"), line(2, "/a")].concat()).expect("a file");
+    assert!(std::process::Command::new("gzip").arg(name).status().expect("gzip is there").success());
+    let compressed = format!("{name}.gz");
+    let (report, _) = told(&output(&["load", "-q", "--replay", &compressed, "--speed", "40", &url]));
+    assert!(report.contains("2 recorded arrivals") && report.contains("200: 2"), "{report}");
+    fs::write(&log, ["x\n".to_owned(), "y\n".to_owned(), line(1, "/a")].concat()).expect("a file");
+    let refused = output(&["load", "-q", "--replay", name, &url]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("most of it cannot be read (line 1: it is not"), "{said}");
 }
 
 #[test]
