@@ -53,7 +53,8 @@ Examples:
       requests told to `weir agent` as business transactions, by the directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
 
-A changed file is served from the moment of its change.
+A changed file is served from the moment of its change, and another directory
+in the place of DIR (a switched link) within a second, or at SIGHUP.
 Text is sent compressed (br, zstd, gzip) to clients that take it.
 Symbolic links that leave DIR are refused, unless --symlinks says otherwise.
 SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second
@@ -164,6 +165,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
+    /// Directory in which further releases of DIR will lie, for a confined server to reach them; repeatable
+    #[arg(long, value_name = "DIR")]
+    releases: Vec<PathBuf>,
+
     /// Keep all files and system calls within reach, instead of those only that the server needs
     #[arg(long)]
     no_sandbox: bool,
@@ -248,7 +253,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let read_again = args.clone();
-    let options = match options(args) {
+    // What it is at the start it stays: that a configuration is gone later does not make it a directory.
+    let is_file = args.root.metadata().is_ok_and(|metadata| !metadata.is_dir());
+    let options = match options(args, is_file) {
         Ok(options) => options,
         Err(error) => {
             eprintln!("weir serve: {error}");
@@ -304,7 +311,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         // Here the server has confined itself, and with it what is started from here.
         adapting.iter_mut().for_each(Adapting::start);
         if hung_up.swap(false, Ordering::Relaxed) {
-            let options = read_again_and_tell(&read_again, &own, &reloader);
+            let options = if is_file {
+                read_again_and_tell(&read_again, &own, &reloader)
+            } else {
+                follow_root_and_tell(&read_again.root, &reloader);
+                None
+            };
             if let Some(adapting) = &mut adapting {
                 adapting.read_again(options.as_ref());
             }
@@ -351,13 +363,31 @@ impl Own {
     }
 }
 
+/// Has the server serve what the path of its root leads to now.
+fn follow_root_and_tell(root: &Path, reloader: &Reloader) {
+    let told = reloader.follow_roots();
+    if told.is_empty() {
+        let root = root.display();
+        announce(
+            &format!("weir serve: {root} is the directory of before; there is no configuration to read again"),
+            true,
+        );
+    }
+    told.iter().for_each(|told| announce(&format!("weir serve: {told}"), true));
+}
+
 /// Reads the configuration again, and hands out what it says; with mistakes in it, everything stays as it is.
 fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) -> Option<Options> {
-    if args.root.is_dir() {
-        return None;
-    }
     let file = args.root.display().to_string();
-    match options(args.clone()) {
+    // A pipe in its place would keep the server waiting, and is read only once anyhow.
+    let read = match args.root.metadata() {
+        Ok(metadata) if metadata.is_file() => options(args.clone(), true),
+        found => {
+            let source = found.err().unwrap_or_else(|| std::io::Error::other("it is no file"));
+            Err(ConfigurationError::Unreadable { path: args.root.clone(), source })
+        }
+    };
+    match read {
         Ok(options) => {
             let after_restart = reloader.reload(own.over(options.clone()));
             let rest = match after_restart.as_slice() {
@@ -380,8 +410,7 @@ fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) -> Option<Op
 }
 
 /// What the file says, if one is given, and then what the command line says.
-fn options(args: Args) -> Result<Options, ConfigurationError> {
-    let is_file = args.root.metadata().is_ok_and(|metadata| !metadata.is_dir());
+fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     let mut options = if is_file { read_configuration(&args.root)? } else { Options::new(args.root) };
     let passed_on = systemd_sockets(&std::env::vars_os().collect());
     if !args.listen.is_empty() {
@@ -448,6 +477,7 @@ fn options(args: Args) -> Result<Options, ConfigurationError> {
     });
     options.access_log = log.or(options.access_log);
     options.user = args.user.or(options.user);
+    options.releases.extend(args.releases);
     options.sandbox = Some(!args.no_sandbox && options.sandbox != Some(false));
     options.notice = |notice| announce(&format!("weir serve: {notice}"), true);
     Ok(options)
@@ -485,7 +515,7 @@ fn confined_hint(args: &Args, error: &str) -> &'static str {
     if args.no_sandbox || !error.contains("ermission denied") {
         return "";
     }
-    "; what was not named at the start is out of reach until a restart"
+    "; what was not named at the start is out of reach until a restart (`releases` names where roots will lie)"
 }
 
 /// Where the server tells of itself, as the command line says it.

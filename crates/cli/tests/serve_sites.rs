@@ -66,6 +66,57 @@ fn what_the_command_line_says_holds_for_each_site_of_a_file() {
     }
 }
 
+/// Whatever stands in the place of the configuration, or of a file that it names: what holds goes on, and the words say
+/// which file it is.
+#[test]
+fn a_reload_without_one_of_its_files_leaves_everything_as_it_was() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let text = "[limits]\ntarget = \"100 B\"\n[[host]]\nroot = \"one\"\nerror_pages = { 404 = \"page.html\" }\n\
+        [[host.path]]\nprefix = \"/two/\"\nroot = \"two\"\nauth = { users = \"users\" }\n";
+    fs::write(at("weir.toml"), text).expect("writes");
+    fs::write(at("page.html"), "mine").expect("writes");
+    fs::write(at("users"), "ann:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n").expect("writes");
+    let served = Served::start(folder.path(), &[], "weir.toml");
+    let holds = || {
+        assert_eq!(status(&served, &format!("/{}", "a".repeat(200))), 414);
+        assert_eq!((body(&served, "/none").as_str(), status(&served, "/two/a.txt")), ("mine", 401));
+    };
+    holds();
+    for name in ["weir.toml", "page.html", "users", "two"] {
+        fs::rename(at(name), at("elsewhere")).expect("renames");
+        served.signal(libc::SIGHUP);
+        let said = served.says("No such file or directory");
+        assert!(said.contains(name), "{said}");
+        served.says("weir.toml was not taken up; all is as before");
+        holds();
+        if name != "two" {
+            // A directory in its place, and then nothing in it.
+            fs::create_dir(at(name)).expect("creates");
+            served.signal(libc::SIGHUP);
+            assert!(served.says("it is no file").contains(name));
+            served.says("was not taken up");
+            holds();
+            fs::remove_dir(at(name)).expect("removes");
+        }
+        if matches!(name, "weir.toml" | "users") {
+            fs::write(at(name), "").expect("writes");
+            served.signal(libc::SIGHUP);
+            assert!(served.says("there is no").contains(name));
+            served.says("was not taken up");
+            holds();
+        }
+        fs::rename(at("elsewhere"), at(name)).expect("renames");
+        served.signal(libc::SIGHUP);
+        served.says("was read again and holds");
+    }
+    fs::write(at("weir.toml"), format!("{text}# {}", "x".repeat(4 << 20))).expect("writes");
+    served.signal(libc::SIGHUP);
+    served.says("it has more than 4 MiB");
+    served.says("was not taken up");
+    holds();
+}
+
 #[test]
 fn links_lead_anywhere_only_where_the_server_is_not_confined() {
     let folder = folder();

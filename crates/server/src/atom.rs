@@ -3,8 +3,8 @@
 use crate::client_hints;
 use crate::clock::http_date;
 use crate::forms::Forms;
-use crate::response::{AtomId, Variant};
-use crate::shelf::{Compressed, Shared, Shelf};
+use crate::response::{AtomId, Digest, Variant};
+use crate::shelf::{self, Compressed, Shared, Shelf};
 use crate::template::Template;
 use crate::variants;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// How often a file that changes while it is read is read again.
 const ATTEMPTS_MAX: usize = 3;
+/// Hexadecimal digits of a digest in an entity tag: 128 bits.
+const TAG_DIGITS: usize = 32;
 /// Said of what was chosen for one client.
 pub(crate) const PRIVATE: &str = "Cache-Control: private\r\n";
 /// Said of what is stale: whoever keeps it asks here before it answers with it again.
@@ -42,6 +44,8 @@ pub(crate) struct Atom {
     /// Where the file lies, from the root.
     pub(crate) path: Box<[u8]>,
     pub(crate) content_type: String,
+    /// The coding that the file itself has, as its ending says.
+    pub(crate) own_coding: Option<&'static str>,
     /// The entity tag with its quotes; it is a strong one.
     pub(crate) etag: String,
     /// Seconds since 1970; none if the file claims to be from the future (RFC 9110 section 8.8.2.1).
@@ -110,6 +114,22 @@ impl Stamp {
     pub(crate) fn mtime_ns(self) -> i64 {
         self.id.mtime_ns
     }
+
+    /// What names the content of a file that is too large to be read for it: where it lies and when it was changed, of
+    /// which nobody can read the inode back. The time of the last change of status is the one that a copy, a restored
+    /// archive or `touch` cannot set back.
+    fn digest(self) -> Digest {
+        let AtomId { dev, ino, mtime_ns, size } = self.id;
+        let numbers = [dev, ino, mtime_ns.cast_unsigned(), size, self.ctime_ns.cast_unsigned()];
+        shelf::digest_of(&numbers.map(u64::to_le_bytes).concat())
+    }
+
+    /// Whether the content came into its place after the time that it claims to be of, so that this time is no strong
+    /// validator (RFC 9110 section 8.8.2.2).
+    pub(crate) fn is_backdated(self) -> bool {
+        const NS_PER_S: i64 = 1_000_000_000;
+        self.ctime_ns.div_euclid(NS_PER_S) > self.id.mtime_ns.div_euclid(NS_PER_S)
+    }
 }
 
 /// What is said of content beside what its file says.
@@ -117,6 +137,8 @@ impl Stamp {
 pub(crate) struct Description {
     pub(crate) path: Box<[u8]>,
     pub(crate) content_type: String,
+    /// The coding that the file itself has, as its ending says.
+    pub(crate) own_coding: Option<&'static str>,
     pub(crate) variant: Variant,
     /// Whether another Accept-Encoding may get another form.
     pub(crate) varies: bool,
@@ -135,29 +157,30 @@ impl Atom {
             let stamp = Stamp::of(&file.metadata()?);
             let shared = shelf.take(stamp);
             if stamp.id.size > memory_bytes_max {
-                return Ok(Self::describe(stamp, Content::File(Rc::new(file)), shared, of));
+                return Ok(Self::describe(stamp, stamp.digest(), Content::File(Rc::new(file)), shared, of));
             }
             if let Some(bytes) = shared.fill(&file, stamp, &mut was_read)? {
-                let atom = Self::describe(stamp, Content::Memory(bytes), shared, of);
+                let digest = shared.digest(None).unwrap_or_else(|| stamp.digest());
+                let atom = Self::describe(stamp, digest, Content::Memory(bytes), shared, of);
                 return Ok(Self { was_read, ..atom });
             }
         }
         // It changes all the time; what is sent is then what the file holds when it is sent.
         let stamp = Stamp::of(&file.metadata()?);
-        Ok(Self::describe(stamp, Content::File(Rc::new(file)), shelf.take(stamp), of))
+        let digest = stamp.digest();
+        Ok(Self::describe(stamp, digest, Content::File(Rc::new(file)), shelf.take(stamp), of))
     }
 
-    /// The compressed form of content. Its entity tag depends on its bytes, as another version of this program may
-    /// make others of the same file.
+    /// The compressed form of content. Its entity tag is of its own bytes, as another version of this program may make
+    /// others of the same file.
     pub(crate) fn compressed(plain: &Self, variant: Variant, form: &Compressed, now_s: u64) -> Self {
         let content_type = plain.content_type.clone();
         let (is_governed, asks_hints) = (plain.is_governed, plain.asks_hints);
         let path = plain.path.clone();
-        let of = Description { path, content_type, variant, varies: true, is_governed, asks_hints, now_s };
+        let own_coding = None;
+        let of = Description { path, content_type, own_coding, variant, varies: true, is_governed, asks_hints, now_s };
         let content = Content::Memory(Arc::clone(&form.bytes));
-        let prefix = &form.digest.to_string()[..16];
-        let etag = format!("\"{:x}-{:x}-{prefix}\"", plain.id.mtime_ns, plain.id.size);
-        Self::describe_as(plain.stamp, content, Arc::clone(&plain.shared), &of, etag)
+        Self::describe(plain.stamp, form.digest, content, Arc::clone(&plain.shared), &of)
     }
 
     /// Bytes of the content in this form.
@@ -168,15 +191,12 @@ impl Atom {
         }
     }
 
-    fn describe(stamp: Stamp, content: Content, shared: Arc<Shared>, of: &Description) -> Self {
+    /// Describes content of which the digest says which one it is.
+    fn describe(stamp: Stamp, digest: Digest, content: Content, shared: Arc<Shared>, of: &Description) -> Self {
         let id = stamp.id;
+        // Forms of one content have tags of their own (RFC 9110 section 8.8.3.3).
         let coding = of.variant.coding().map(|coding| format!("-{coding}")).unwrap_or_default();
-        let etag = format!("\"{:x}-{:x}{coding}\"", id.mtime_ns, id.size);
-        Self::describe_as(stamp, content, shared, of, etag)
-    }
-
-    fn describe_as(stamp: Stamp, content: Content, shared: Arc<Shared>, of: &Description, etag: String) -> Self {
-        let id = stamp.id;
+        let etag = format!("\"{}{coding}\"", &digest.to_string()[..TAG_DIGITS]);
         let modified_s = u64::try_from(id.mtime_ns / 1_000_000_000).ok().filter(|&modified_s| modified_s <= of.now_s);
         let mut validators = format!("ETag: {etag}\r\n");
         if let Some(modified_s) = modified_s {
@@ -195,6 +215,7 @@ impl Atom {
             content,
             path: of.path.clone(),
             content_type: of.content_type.clone(),
+            own_coding: of.own_coding,
             etag,
             modified_s,
             validators: validators.into_bytes(),
@@ -281,6 +302,7 @@ impl Atom {
             content: self.content.clone(),
             path: self.path.clone(),
             content_type: self.content_type.clone(),
+            own_coding: self.own_coding,
             etag: String::new(),
             modified_s: None,
             validators: Vec::new(),
@@ -315,7 +337,8 @@ impl Atom {
 
     /// `Content-Encoding` with its line end; empty for the plain bytes.
     pub(crate) fn coding_field(&self) -> String {
-        self.variant.coding().map(|coding| format!("Content-Encoding: {coding}\r\n")).unwrap_or_default()
+        let coding = self.variant.coding().or(self.own_coding);
+        coding.map(|coding| format!("Content-Encoding: {coding}\r\n")).unwrap_or_default()
     }
 
     /// All bytes of a file that is not in memory; none if there are more than `bytes_max`, or the file is not what it

@@ -279,6 +279,7 @@ mod tests {
         let of = Description {
             path: Box::default(),
             content_type: "text/plain".to_owned(),
+            own_coding: None,
             variant: Variant::Identity,
             varies: false,
             is_governed: false,

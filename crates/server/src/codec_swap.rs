@@ -168,6 +168,7 @@ impl Stream {
         let of = Description {
             path: self.family.path.clone(),
             content_type: String::new(),
+            own_coding: None,
             variant: Variant::Identity,
             varies: false,
             is_governed: true,

@@ -1,5 +1,6 @@
 //! Content codings: which ones a client takes, by Accept-Encoding (RFC 9110 section 12.5.3).
 
+use crate::list_fields::Lines;
 use crate::response::Variant;
 
 /// The codings in the order of preference among equals: that of their size for text.
@@ -91,7 +92,16 @@ pub(crate) struct LastAccepted {
 }
 
 impl LastAccepted {
-    /// The same as [`Accepted::read`], mostly without reading.
+    /// The same as [`Accepted::read`] of all lines as one list, mostly without reading.
+    pub(crate) fn read_lines(&mut self, lines: &Lines<'_>) -> Accepted {
+        if let Some(field) = lines.only() {
+            return self.read(field);
+        }
+        let lines: Vec<&[u8]> = lines.iter().collect();
+        self.read(&lines.join(&b","[..]))
+    }
+
+    /// The same of a single line.
     pub(crate) fn read(&mut self, field: &[u8]) -> Accepted {
         if field != self.field {
             self.field.clear();

@@ -19,8 +19,8 @@ pub(crate) enum Verdict {
 
 /// Weighs the conditions of a GET or HEAD request for content that exists.
 pub(crate) fn judge(request: &Request<'_>, atom: &Atom, now_s: u64) -> Verdict {
-    if let Some(tags) = request.if_match {
-        if !lists(tags, &atom.etag, true) {
+    if let Some(lines) = request.if_match_lines() {
+        if !lines.iter().any(|tags| lists(tags, &atom.etag, true)) {
             return Verdict::Failed;
         }
     } else if let (Some(since), Some(modified_s)) = (seconds(request.if_unmodified_since), atom.modified_s)
@@ -28,8 +28,8 @@ pub(crate) fn judge(request: &Request<'_>, atom: &Atom, now_s: u64) -> Verdict {
     {
         return Verdict::Failed;
     }
-    if let Some(tags) = request.if_none_match {
-        if lists(tags, &atom.etag, false) {
+    if let Some(lines) = request.if_none_match_lines() {
+        if lines.iter().any(|tags| lists(tags, &atom.etag, false)) {
             return Verdict::NotModified;
         }
     } else if let (Some(since), Some(modified_s)) = (seconds(request.if_modified_since), atom.modified_s)
@@ -50,8 +50,10 @@ fn is_same(validator: &[u8], atom: &Atom, now_s: u64) -> bool {
     if validator.starts_with(b"\"") || validator.starts_with(b"W/") {
         return validator == atom.etag.as_bytes();
     }
-    // A date tells versions apart only if the content cannot have changed again within its second.
-    seconds(Some(validator)).is_some_and(|date| atom.modified_s == Some(date) && date < now_s)
+    // A date tells versions apart only if the content cannot have changed again within its second, and if nobody has put
+    // content of an older date in its place.
+    seconds(Some(validator))
+        .is_some_and(|date| atom.modified_s == Some(date) && date < now_s && !atom.stamp.is_backdated())
 }
 
 /// Whether a list of entity tags, or `*`, has `etag`. Ours is strong; `strongly` refuses the client's weak ones.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Why a server could not be set up; see [`crate::Server::bind`].
@@ -169,6 +169,18 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl BindError {
+    /// Why a root cannot be opened.
+    pub(crate) fn of_root(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::RootMissing { path },
+            io::ErrorKind::NotADirectory => Self::RootNotDirectory { path },
+            _ => Self::Root { path, source },
+        }
+    }
 }
 
 /// Why certificates cannot be used; see [`crate::Options::certificates`].

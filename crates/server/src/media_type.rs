@@ -1,27 +1,14 @@
 //! Media types by the ending of a name, and which of them are worth compressing.
 
+mod table;
+
 use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use table::{Kind, TYPES};
 
 /// What a site says of endings instead of the built-in table: an ending without its dot to its media type.
 pub(crate) type Overrides = HashMap<String, String>;
-
-/// Endings that people serve today and the table of `mime_guess` lacks or has in an older form.
-const NEWER: [(&str, &str); 14] = [
-    ("avif", "image/avif"),
-    ("cjs", "text/javascript"),
-    ("flac", "audio/flac"),
-    ("geojson", "application/geo+json"),
-    ("gltf", "model/gltf+json"),
-    ("jsonld", "application/ld+json"),
-    ("jxl", "image/jxl"),
-    ("map", "application/json"),
-    ("md", "text/markdown"),
-    ("mjs", "text/javascript"),
-    ("opus", "audio/ogg"),
-    ("shtml", "text/html"),
-    ("webmanifest", "application/manifest+json"),
-    ("zst", "application/zstd"),
-];
 
 /// Whether a text can stand in `Content-Type`: a type and what belongs to it, such as `text/plain; charset=utf-8`.
 pub fn is_media_type(text: &str) -> bool {
@@ -30,46 +17,62 @@ pub fn is_media_type(text: &str) -> bool {
     is_sent && !kind.is_empty() && !kind.contains([' ', ';']) && !rest.is_empty()
 }
 
-/// The media type by the name's ending; text says that it is UTF-8.
+/// The media type by the name's ending. Text says that it is UTF-8; XML says itself which encoding it has, and a word
+/// about that here would count more than what is right (RFC 7303 section 3.2).
 pub(crate) fn of(name: &[u8], overrides: &Overrides) -> String {
-    let name = String::from_utf8_lossy(name);
-    let file = name.rsplit('/').next().unwrap_or_default();
-    let ending = file.rsplit_once('.').map_or("", |(_, ending)| ending).to_ascii_lowercase();
+    let ending = ending_of(name);
     if let Some(media_type) = overrides.get(&ending) {
         return media_type.clone();
     }
-    let newer = NEWER.iter().find(|(known, _)| *known == ending).map(|(_, media_type)| *media_type);
-    let guessed = || mime_guess::from_ext(&ending).first_raw();
-    let media_type = newer.or_else(guessed).unwrap_or("application/octet-stream");
-    let is_text = media_type.starts_with("text/") || media_type == "application/javascript";
-    if is_text { format!("{media_type}; charset=utf-8") } else { media_type.to_owned() }
+    if let Some((_, media_type, kind)) = find(&ending) {
+        return with_charset(media_type, *kind == Kind::Text);
+    }
+    let guessed = mime_guess::from_ext(&ending).first_raw().unwrap_or("application/octet-stream");
+    with_charset(guessed, guessed.starts_with("text/") && !matches!(guessed, "text/xml" | "text/rtf"))
+}
+
+/// The coding that a file has by its ending, such as `svgz`; none where a site says another type of the ending.
+pub(crate) fn coding_of(name: &[u8], overrides: &Overrides) -> Option<&'static str> {
+    let ending = ending_of(name);
+    let (_, media_type, kind) = find(&ending)?;
+    let is_meant = overrides.get(&ending).is_none_or(|said| essence(said).eq_ignore_ascii_case(media_type));
+    (*kind == Kind::Gzip && is_meant).then_some("gzip")
+}
+
+/// Whether a file begins as gzip does (RFC 1952 section 2.3.1), whatever its ending says.
+pub(crate) fn is_gzip(file: &File) -> bool {
+    let mut begin = [0; 2];
+    file.read_exact_at(&mut begin, 0).is_ok() && begin == [0x1f, 0x8b]
 }
 
 /// Whether content of this type gets smaller by compression: what is text in truth. Pictures, sound, video, archives
 /// and most fonts are compressed already.
 pub(crate) fn is_compressible(media_type: &str) -> bool {
-    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    let essence = essence(media_type).to_ascii_lowercase();
     essence.starts_with("text/")
         || essence.ends_with("+json")
         || essence.ends_with("+xml")
-        || matches!(
-            essence,
-            "application/javascript"
-                | "application/json"
-                | "application/ld+json"
-                | "application/sql"
-                | "application/vnd.ms-fontobject"
-                | "application/wasm"
-                | "application/x-javascript"
-                | "application/xml"
-                | "application/yaml"
-                | "application/toml"
-                | "font/otf"
-                | "font/ttf"
-                | "image/bmp"
-                | "image/x-icon"
-                | "image/vnd.microsoft.icon"
-        )
+        || matches!(essence.as_str(), "application/javascript" | "application/x-javascript" | "image/x-icon")
+        || TYPES.iter().any(|(_, known, kind)| *known == essence && matches!(kind, Kind::Text | Kind::Plain))
+}
+
+/// What stands behind the last dot of a file's name, in lower case.
+fn ending_of(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name);
+    let file = name.rsplit('/').next().unwrap_or_default();
+    file.rsplit_once('.').map_or("", |(_, ending)| ending).to_ascii_lowercase()
+}
+
+fn find(ending: &str) -> Option<&'static (&'static str, &'static str, Kind)> {
+    TYPES.binary_search_by_key(&ending, |(known, _, _)| known).ok().map(|at| &TYPES[at])
+}
+
+fn essence(media_type: &str) -> &str {
+    media_type.split(';').next().unwrap_or_default().trim()
+}
+
+fn with_charset(media_type: &str, is_text: bool) -> String {
+    if is_text { format!("{media_type}; charset=utf-8") } else { media_type.to_owned() }
 }
 
 #[cfg(test)]
@@ -94,7 +97,23 @@ mod tests {
             ("/a.mp4", "video/mp4"),
             ("/a.webmanifest", "application/manifest+json"),
             ("/a.pdf", "application/pdf"),
-            ("/a.xml", "text/xml; charset=utf-8"),
+            ("/a.xml", "application/xml"),
+            ("/a.rss", "application/rss+xml"),
+            ("/a.ts", "video/mp2t"),
+            ("/a.m3u8", "application/vnd.apple.mpegurl"),
+            ("/a.woff", "font/woff"),
+            ("/a.otf", "font/otf"),
+            ("/a.usdz", "model/vnd.usdz+zip"),
+            ("/a.jsonl", "application/jsonl"),
+            ("/a.rpm", "application/x-redhat-package-manager"),
+            ("/a.yaml", "application/yaml"),
+            ("/a.toml", "application/toml"),
+            ("/a.md", "text/markdown; charset=utf-8"),
+            ("/a.ics", "text/calendar; charset=utf-8"),
+            ("/a.vtt", "text/vtt; charset=utf-8"),
+            ("/a.svgz", "image/svg+xml"),
+            ("/a.tar.gz", "application/gzip"),
+            ("/a.docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
             ("/a.xyz", "chemical/x-xyz"),
             ("/a", "application/octet-stream"),
             ("/html", "application/octet-stream"),
@@ -102,6 +121,26 @@ mod tests {
         ] {
             assert_eq!(of(name.as_bytes(), &overrides), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn endings_are_found_as_they_are_in_order() {
+        assert!(TYPES.is_sorted_by(|one, other| one.0 < other.0));
+        for (ending, media_type, kind) in TYPES {
+            assert_eq!(essence(&of(format!("/a.{ending}").as_bytes(), &Overrides::new())), media_type);
+            assert!(is_media_type(media_type) && ending.to_ascii_lowercase() == ending, "{ending}");
+            assert_eq!(kind == Kind::Text, media_type.starts_with("text/") && ending != "opml", "{ending}");
+        }
+    }
+
+    #[test]
+    fn an_ending_may_mean_a_coding_too() {
+        let overrides = |said: &str| Overrides::from([("svgz".to_owned(), said.to_owned())]);
+        assert_eq!(coding_of(b"/a.svgz", &Overrides::new()), Some("gzip"));
+        assert_eq!(coding_of(b"/a.SVGZ", &overrides("image/svg+xml; charset=utf-8")), Some("gzip"));
+        assert_eq!(coding_of(b"/a.svgz", &overrides("application/gzip")), None);
+        assert_eq!(coding_of(b"/a.svg", &Overrides::new()), None);
+        assert_eq!(coding_of(b"/a.tar.gz", &Overrides::new()), None);
     }
 
     #[test]
@@ -113,6 +152,17 @@ mod tests {
             ("a.wasm", true),
             ("a.ttf", true),
             ("a.rss", true),
+            ("a.xml", true),
+            ("a.m3u8", true),
+            ("a.srt", true),
+            ("a.yaml", true),
+            ("a.jsonl", true),
+            ("a.ico", true),
+            ("a.ts", false),
+            ("a.tar.gz", false),
+            ("a.tgz", false),
+            ("a.usdz", false),
+            ("a.rpm", false),
             ("a.png", false),
             ("a.woff2", false),
             ("a.zip", false),

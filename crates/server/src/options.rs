@@ -70,6 +70,9 @@ pub struct Options {
     /// that runs it, and all that come from that, for ever; so it is for programs that do nothing else. Without a word on
     /// it the library does not.
     pub sandbox: Option<bool>,
+    /// Directories in which further releases of a root will lie, or other roots of a new configuration: a server that is
+    /// confined leaves them open to itself, beside those that lie around a root or around the target of a link to it.
+    pub releases: Vec<PathBuf>,
     /// Files that a new configuration would be read from: a server that is confined leaves them open to itself.
     pub read_again: Vec<PathBuf>,
     /// Who else tells something where the server tells of itself. Default: nobody.
@@ -148,6 +151,7 @@ impl Options {
             admin: None,
             user: None,
             sandbox: None,
+            releases: Vec::new(),
             read_again: Vec::new(),
             teller: None,
             policy: None,
@@ -316,6 +320,11 @@ pub struct Compression {
     pub bytes_min: u64,
     /// Bytes up to which that is done. Default: 1 MiB.
     pub bytes_max: u64,
+}
+
+impl Compression {
+    /// Files are sent as they are.
+    pub(crate) const NONE: Self = Self { neighbours: false, on_the_fly: false, bytes_min: 0, bytes_max: 0 };
 }
 
 impl Default for Compression {

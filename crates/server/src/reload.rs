@@ -2,7 +2,9 @@
 
 use crate::error::TlsError;
 use crate::options::{Options, PolicyOptions};
+use crate::root::place::{Look, Place, may_be_listed};
 use crate::throttle::Throttle;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +18,8 @@ pub struct Reloader(pub(crate) Arc<Reloads>);
 #[derive(Debug)]
 pub(crate) struct Reloads {
     generation: AtomicU64,
+    /// The root of a server without hosts.
+    place: Arc<Place>,
     options: Mutex<Arc<Options>>,
     history: Mutex<ReloadHistory>,
 }
@@ -35,9 +39,10 @@ pub(crate) struct ReloadHistory {
 }
 
 impl Reloader {
-    pub(crate) fn new(options: &Arc<Options>) -> Self {
+    pub(crate) fn new(options: &Arc<Options>, place: Arc<Place>) -> Self {
         Self(Arc::new(Reloads {
             generation: AtomicU64::new(0),
+            place,
             options: Mutex::new(Arc::clone(options)),
             history: Mutex::default(),
         }))
@@ -63,6 +68,7 @@ impl Reloader {
             ("admin", before.admin != options.admin),
             ("user", before.user != options.user),
             ("sandbox", before.sandbox != options.sandbox),
+            ("releases", before.releases != options.releases),
             ("log (whether there is one)", before.access_log.is_some() != options.access_log.is_some()),
             ("limits.connections", before.limits.connections_max != options.limits.connections_max),
             (
@@ -84,6 +90,12 @@ impl Reloader {
         changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(what, _)| what).collect()
     }
 
+    /// Looks where the paths of the roots lead to, and has every loop serve the directories that they lead to now. Returns
+    /// what came of it, in words. A server that runs does so every second by itself.
+    pub fn follow_roots(&self) -> Vec<String> {
+        self.0.follow_roots(true)
+    }
+
     /// Takes note that another configuration was not taken up, and why.
     pub fn refused(&self, why: &str) {
         self.0.note(|history| {
@@ -102,9 +114,48 @@ fn is_same_but_for_its_file(before: &Options, now: &Options) -> bool {
     but_for_its_file(before) == but_for_its_file(now)
 }
 
+/// What a look at the path of a root comes to, in words; none where nothing is to be told.
+fn told(place: &Place, look: Look, is_confined: bool) -> Option<String> {
+    let path = place.path().display();
+    match look {
+        Look::Same | Look::Failed(_, false) => None,
+        Look::Moved(to) => Some(format!("{path} leads to {} now, and that is served", to.display())),
+        Look::Failed(error, true) => {
+            let is_out_of_reach =
+                is_confined && error.kind() == ErrorKind::PermissionDenied && may_be_listed(place.path());
+            let why = if is_out_of_reach {
+                "it is out of reach of the confined server; restart that with --releases DIR (releases = \"DIR\"), the \
+                 directory that releases lie in"
+                    .to_owned()
+            } else {
+                format!("{error}; have it lead to a directory that can be read")
+            };
+            Some(format!("{path}: {why}. What was served from it before is served on"))
+        }
+    }
+}
+
 impl Reloads {
     pub(crate) fn history(&self) -> ReloadHistory {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The root of a server without hosts.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Looks where the paths of the roots lead to; what there is to be told. `is_asked` = failures are told at once.
+    pub(crate) fn follow_roots(&self, is_asked: bool) -> Vec<String> {
+        let options = Arc::clone(&self.options.lock().unwrap_or_else(PoisonError::into_inner));
+        let looks: Vec<_> = match &options.hosts {
+            Some(rules) => rules.0.sites.iter().map(|site| (&site.place, site.place.follow(is_asked))).collect(),
+            None => vec![(&*self.place, self.place.follow(is_asked))],
+        };
+        if looks.iter().any(|(_, look)| matches!(look, Look::Moved(_))) {
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+        looks.into_iter().filter_map(|(place, look)| told(place, look, options.sandbox == Some(true))).collect()
     }
 
     /// The bounds that hold.

@@ -1,12 +1,15 @@
 //! Request heads: what of them matters here, and how the request is framed (RFC 9112).
 
+use crate::authority;
 use crate::client_hints::Hints;
+use crate::higher_version;
+use crate::list_fields::{FURTHER_LINES_MAX, Lines, ListField, TransferCodings};
 use crate::options::Limits;
+use crate::target;
 use std::mem::MaybeUninit;
 
 /// Header fields in one head; more are answered with 431.
-const FIELDS_MAX: usize = 96;
-
+pub(crate) const FIELDS_MAX: usize = 96;
 /// The request method, as far as this server tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
@@ -30,7 +33,7 @@ pub(crate) struct Request<'b> {
     pub(crate) method: Method,
     pub(crate) method_text: &'b str,
     pub(crate) target: &'b str,
-    /// The minor version: 0 or 1; 2 stands for HTTP/2, and 3 for HTTP/3.
+    /// The minor version: 0, or 1 for that and all higher ones (RFC 9110 section 2.5); 2 stands for HTTP/2, and 3 for HTTP/3.
     pub(crate) minor: u8,
     pub(crate) keep_alive: bool,
     pub(crate) framing: Framing,
@@ -41,9 +44,12 @@ pub(crate) struct Request<'b> {
     /// The field Host.
     pub(crate) host: Option<&'b [u8]>,
     pub(crate) range: Option<&'b [u8]>,
+    /// The first line of it; see [`Request::accept_encoding_lines`].
     pub(crate) accept_encoding: Option<&'b [u8]>,
     pub(crate) if_range: Option<&'b [u8]>,
+    /// The first line of it; see [`Request::if_match_lines`].
     pub(crate) if_match: Option<&'b [u8]>,
+    /// The first line of it; see [`Request::if_none_match_lines`].
     pub(crate) if_none_match: Option<&'b [u8]>,
     pub(crate) if_modified_since: Option<&'b [u8]>,
     pub(crate) if_unmodified_since: Option<&'b [u8]>,
@@ -55,6 +61,8 @@ pub(crate) struct Request<'b> {
     pub(crate) authorization: Option<&'b [u8]>,
     /// What the client says of its network.
     pub(crate) hints: Hints,
+    /// Lines of list fields behind their first, in the order of the head.
+    pub(crate) further_lines: [Option<(ListField, &'b [u8])>; FURTHER_LINES_MAX],
 }
 
 /// What a piece of input is.
@@ -97,22 +105,27 @@ pub(crate) fn parse_into<'b>(input: &'b [u8], limits: &Limits, request: &mut Req
         Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
         Ok(httparse::Status::Partial) => return partial(input, limits),
         Err(httparse::Error::TooManyHeaders) => return Parsed::Rejected(431),
-        Err(httparse::Error::Version) => return Parsed::Rejected(505),
+        Err(httparse::Error::Version) => return higher_version::parse(input, limits, request),
         Err(_) => return Parsed::Rejected(400),
     };
     let (Some(method_text), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
         return Parsed::Rejected(400);
     };
-    if target.len() > limits.target_bytes_max {
-        return Parsed::Rejected(414);
-    }
-    if head_bytes > limits.head_bytes_max {
-        return Parsed::Rejected(431);
+    if let Err(status) = is_within(target, head_bytes, limits) {
+        return Parsed::Rejected(status);
     }
     match request.fill(method_text, target, minor, parsed.headers) {
         Ok(()) => Parsed::Complete(head_bytes),
         Err(status) => Parsed::Rejected(status),
     }
+}
+
+#[inline]
+pub(crate) fn is_within(target: &str, head_bytes: usize, limits: &Limits) -> Result<(), u16> {
+    if target.len() > limits.target_bytes_max {
+        return Err(414);
+    }
+    if head_bytes > limits.head_bytes_max { Err(431) } else { Ok(()) }
 }
 
 /// What a request is that was taken apart already, or the status that refuses it.
@@ -149,6 +162,11 @@ pub(crate) fn partial(input: &[u8], limits: &Limits) -> Parsed {
         return Parsed::Rejected(431);
     }
     Parsed::Partial
+}
+
+/// Whether this is a token (RFC 9110 section 5.6.2).
+pub(crate) fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
 fn method(text: &str) -> Method {
@@ -198,11 +216,33 @@ impl<'b> Request<'b> {
             arm_correlator: None,
             authorization: None,
             hints: Hints::default(),
+            further_lines: [None; FURTHER_LINES_MAX],
         }
     }
 
+    /// The lines of Accept-Encoding, which are one list; none without the field.
     #[inline]
-    fn fill(
+    pub(crate) fn accept_encoding_lines(&self) -> Option<Lines<'_>> {
+        self.lines(self.accept_encoding, ListField::AcceptEncoding)
+    }
+
+    /// The lines of If-Match.
+    pub(crate) fn if_match_lines(&self) -> Option<Lines<'_>> {
+        self.lines(self.if_match, ListField::IfMatch)
+    }
+
+    /// The lines of If-None-Match.
+    pub(crate) fn if_none_match_lines(&self) -> Option<Lines<'_>> {
+        self.lines(self.if_none_match, ListField::IfNoneMatch)
+    }
+
+    #[inline]
+    fn lines(&self, first: Option<&'b [u8]>, of: ListField) -> Option<Lines<'_>> {
+        Some(Lines { first: first?, of, further: &self.further_lines })
+    }
+
+    #[inline]
+    pub(crate) fn fill(
         &mut self,
         method_text: &'b str,
         target: &'b str,
@@ -211,14 +251,18 @@ impl<'b> Request<'b> {
     ) -> Result<(), u16> {
         (self.method, self.method_text) = (method(method_text), method_text);
         (self.target, self.minor, self.keep_alive) = (target, minor, minor >= 1);
+        if target.as_bytes().first() != Some(&b'/') && !target::is_other_form(self.method_text, target.as_bytes()) {
+            return Err(400);
+        }
         self.read_fields(fields)
     }
 
     fn read_fields(&mut self, fields: &[httparse::Header<'b>]) -> Result<(), u16> {
         let mut hosts = 0;
         let mut length: Option<u64> = None;
-        let mut transfer_codings = 0;
+        let mut transfer = TransferCodings::default();
         let mut ranges = 0;
+        let mut closes = false;
         for field in fields {
             let value = field.value;
             // The length sorts out nearly every field that means nothing here, at the price of one comparison.
@@ -227,7 +271,7 @@ impl<'b> Request<'b> {
                 3 if is(field.name, b"ect") => self.hints.effective_type(value),
                 4 if is(field.name, b"host") => {
                     hosts += 1;
-                    if !is_host(value) {
+                    if !authority::is_host(value) {
                         return Err(400);
                     }
                     self.host = Some(value);
@@ -238,22 +282,33 @@ impl<'b> Request<'b> {
                     self.range = Some(value);
                 }
                 6 if is(field.name, b"expect") => {
-                    if !value.eq_ignore_ascii_case(b"100-continue") {
+                    if !value.eq_ignore_ascii_case(b"100-continue") && !lists_only_continue(value) {
                         return Err(417);
                     }
                     self.expects_continue = self.minor >= 1;
                 }
-                7 if is(field.name, b"referer") => self.referrer = Some(value),
-                8 if is(field.name, b"if-match") => self.condition(|request| &mut request.if_match, value),
+                7 if is(field.name, b"referer") => self.referrer = self.referrer.or(Some(value)),
+                8 if is(field.name, b"if-match") => {
+                    self.is_conditional = true;
+                    self.line(|request| &mut request.if_match, ListField::IfMatch, value)?;
+                }
                 8 if is(field.name, b"if-range") => self.condition(|request| &mut request.if_range, value),
                 8 if is(field.name, b"downlink") => self.hints.downlink(value),
                 9 if is(field.name, b"save-data") => self.hints.save_data(value),
-                10 if is(field.name, b"connection") => self.connection(value),
-                10 if is(field.name, b"user-agent") => self.user_agent = Some(value),
-                11 if is(field.name, b"traceparent") => self.traceparent = Some(value),
-                13 if is(field.name, b"if-none-match") => self.condition(|request| &mut request.if_none_match, value),
-                13 if is(field.name, b"authorization") => self.authorization = Some(value),
-                14 if is(field.name, b"arm-correlator") => self.arm_correlator = Some(value),
+                10 if is(field.name, b"connection") => closes |= self.connection(value),
+                10 if is(field.name, b"user-agent") => self.user_agent = self.user_agent.or(Some(value)),
+                11 if is(field.name, b"traceparent") => self.traceparent = once(self.traceparent, value),
+                13 if is(field.name, b"if-none-match") => {
+                    self.is_conditional = true;
+                    self.line(|request| &mut request.if_none_match, ListField::IfNoneMatch, value)?;
+                }
+                13 if is(field.name, b"authorization") => {
+                    // Two of them are no one's: a server before this one may have judged the other.
+                    if self.authorization.replace(value).is_some() {
+                        return Err(400);
+                    }
+                }
+                14 if is(field.name, b"arm-correlator") => self.arm_correlator = once(self.arm_correlator, value),
                 14 if is(field.name, b"content-length") => {
                     let bytes = decimal(value).ok_or(400_u16)?;
                     if length.is_some_and(|before| before != bytes) {
@@ -261,18 +316,13 @@ impl<'b> Request<'b> {
                     }
                     length = Some(bytes);
                 }
-                15 if is(field.name, b"accept-encoding") => self.accept_encoding(value),
+                15 if is(field.name, b"accept-encoding") => {
+                    self.line(|request| &mut request.accept_encoding, ListField::AcceptEncoding, value)?;
+                }
                 17 if is(field.name, b"if-modified-since") => {
                     self.condition(|request| &mut request.if_modified_since, value);
                 }
-                17 if is(field.name, b"transfer-encoding") => {
-                    transfer_codings += 1;
-                    if !value.eq_ignore_ascii_case(b"chunked") {
-                        // Anything that does not end in chunked has no end that could be found.
-                        let ends_well = value.len() >= 7 && value[value.len() - 7..].eq_ignore_ascii_case(b"chunked");
-                        return Err(if ends_well { 501 } else { 400 });
-                    }
-                }
+                17 if is(field.name, b"transfer-encoding") => transfer.add(value),
                 19 if is(field.name, b"if-unmodified-since") => {
                     self.condition(|request| &mut request.if_unmodified_since, value);
                 }
@@ -286,44 +336,75 @@ impl<'b> Request<'b> {
             // Two lines of a field that is not a list mean nothing; without a range the whole is sent.
             self.range = None;
         }
-        self.framing = match (length, transfer_codings) {
-            (None, 0) => Framing::None,
-            (Some(bytes), 0) => Framing::Length(bytes),
-            (None, 1) if self.minor == 1 => Framing::Chunked,
+        if closes {
+            // It counts whatever other options say, on this line and on others (RFC 9112 section 9.3).
+            self.keep_alive = false;
+        }
+        self.framing = match (length, transfer.framing()?) {
+            (None, None) => Framing::None,
+            (Some(bytes), None) => Framing::Length(bytes),
+            (None, Some(framing)) if self.minor == 1 => framing,
             _ => return Err(400),
         };
         Ok(())
     }
 
-    /// Keeps the first line of a condition. Where a list was spread over several lines, the entity tags of the
-    /// others are taken as not matching, which can cost a transfer but never gives a wrong answer.
+    /// Keeps a line of a list field; `Err` where there are more than are kept.
+    #[inline]
+    fn line(
+        &mut self,
+        field: impl Fn(&mut Self) -> &mut Option<&'b [u8]>,
+        of: ListField,
+        value: &'b [u8],
+    ) -> Result<(), u16> {
+        let first = field(self);
+        if first.is_none() {
+            *first = Some(value);
+            return Ok(());
+        }
+        self.further_line(of, value)
+    }
+
+    #[cold]
+    fn further_line(&mut self, of: ListField, value: &'b [u8]) -> Result<(), u16> {
+        let free = self.further_lines.iter_mut().find(|line| line.is_none()).ok_or(431_u16)?;
+        *free = Some((of, value));
+        Ok(())
+    }
+
+    /// Keeps the only line of a condition that is no list.
     fn condition(&mut self, field: impl Fn(&mut Self) -> &mut Option<&'b [u8]>, value: &'b [u8]) {
         self.is_conditional = true;
         let field = field(self);
-        if field.is_none() {
-            *field = Some(value);
-        }
+        *field = once(*field, value);
     }
 
-    /// Keeps the only line; of a list over several lines the first counts, as no browser writes one.
-    fn accept_encoding(&mut self, value: &'b [u8]) {
-        if self.accept_encoding.is_none() {
-            self.accept_encoding = Some(value);
-        }
-    }
-
-    fn connection(&mut self, value: &[u8]) {
+    /// Reads a line of Connection; whether it has `close`.
+    fn connection(&mut self, value: &[u8]) -> bool {
+        let mut closes = false;
         for option in value.split(|&byte| byte == b',') {
             let option = option.trim_ascii();
-            if option.eq_ignore_ascii_case(b"close") {
-                self.keep_alive = false;
-                return;
-            }
+            closes |= option.eq_ignore_ascii_case(b"close");
             if option.eq_ignore_ascii_case(b"keep-alive") {
                 self.keep_alive = true;
             }
         }
+        closes
     }
+}
+
+/// The value of a field that is no list: two lines of it mean nothing, and an empty value is what every reader of it
+/// passes over (RFC 9110 sections 13.1.3 and 13.1.5).
+#[inline]
+fn once<'b>(before: Option<&'b [u8]>, value: &'b [u8]) -> Option<&'b [u8]> {
+    if before.is_none() { Some(value) } else { Some(b"") }
+}
+
+/// Whether every member of an Expect list is the one that is known (RFC 9110 section 10.1.1).
+#[cold]
+fn lists_only_continue(value: &[u8]) -> bool {
+    let mut members = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty());
+    members.all(|member| member.eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Whether a field has this name, which is given in lower case. Names are tokens (RFC 9110 section 5.6.2), so that a letter
@@ -333,28 +414,6 @@ impl<'b> Request<'b> {
 fn is<const BYTES: usize>(name: &str, lower: &[u8; BYTES]) -> bool {
     let Ok(name) = <&[u8; BYTES]>::try_from(name.as_bytes()) else { return false };
     name.iter().zip(lower).fold(0, |differs, (byte, lower)| differs | ((byte | 0x20) ^ lower)) == 0
-}
-
-/// The bytes that a host and port are made of.
-const OF_HOSTS: [bool; 256] = {
-    let mut of_hosts = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        of_hosts[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let others = b"-._~%!$&'()*+,;=:[]";
-    let mut at = 0;
-    while at < others.len() {
-        of_hosts[others[at] as usize] = true;
-        at += 1;
-    }
-    of_hosts
-};
-
-/// Whether the value can be a host and port; it may be empty (RFC 9110 section 7.2).
-fn is_host(value: &[u8]) -> bool {
-    value.iter().all(|&byte| OF_HOSTS[usize::from(byte)])
 }
 
 /// A number written with digits only: no sign, no space.
@@ -399,6 +458,12 @@ mod tests {
             ("Transfer-Encoding: identity\r\n", Err(400)),
             ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", Err(400)),
             ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", Err(400)),
+            ("Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", Err(501)),
+            ("Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n", Err(400)),
+            ("Expect: 100-continue\r\nExpect: 100-continue\r\n", Ok(Framing::None)),
+            ("Expect: 100-continue, 100-Continue,\r\n", Ok(Framing::None)),
+            ("Expect: 100-continue, magic\r\n", Err(417)),
+            ("Authorization: Basic YTpi\r\nAuthorization: Basic Yjpj\r\n", Err(400)),
             ("Content-Length : 5\r\n", Err(400)),
             ("Host: b\r\n", Err(400)),
             ("Expect: magic\r\n", Err(417)),
@@ -420,6 +485,55 @@ mod tests {
         }
     }
 
+    /// A request of these fields; what is asked of it is returned.
+    fn with_fields<T>(fields: &str, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        match parse(text.as_bytes(), &Limits::default()) {
+            Head::Complete(request, _) => ask(&request),
+            head => panic!("not complete: {text} {head:?}"),
+        }
+    }
+
+    #[test]
+    fn lines_of_a_list_are_one_list() {
+        // RFC 9110 section 5.3.
+        let joined = |lines: Option<Lines<'_>>| {
+            let lines: Vec<_> = lines.iter().flat_map(Lines::iter).map(String::from_utf8_lossy).collect();
+            lines.join("|")
+        };
+        let fields = "Accept-Encoding: br\r\nIf-Match: \"a\"\r\nAccept-Encoding: gzip\r\nIf-None-Match: \"c\"\r\n\
+            If-Match: \"b\"\r\n";
+        with_fields(fields, |request| {
+            assert_eq!(joined(request.accept_encoding_lines()), "br|gzip");
+            assert_eq!(joined(request.if_match_lines()), "\"a\"|\"b\"");
+            assert_eq!(joined(request.if_none_match_lines()), "\"c\"");
+            assert!(request.is_conditional && request.accept_encoding_lines().expect("is there").only().is_none());
+            assert_eq!(request.if_none_match_lines().expect("is there").only(), Some(&b"\"c\""[..]));
+        });
+        assert!(with_fields("", |request| request.if_match_lines().is_none()));
+        let many = "If-None-Match: \"a\"\r\n".repeat(FURTHER_LINES_MAX + 1);
+        assert_eq!(outcome(&format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n")), Ok(Framing::None));
+        assert_eq!(
+            outcome(&format!("GET / HTTP/1.1\r\nHost: a\r\n{many}If-Match: *\r\nIf-Match: *\r\n\r\n")),
+            Err(431)
+        );
+    }
+
+    #[test]
+    fn two_lines_of_what_is_no_list_mean_nothing() {
+        // RFC 9110 sections 13.1.3 to 13.1.5 and 14.2.
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        let twice = |name: &str| format!("{name}: {date}{name}: {date}");
+        let empty = Some(Vec::new());
+        let value = |value: Option<&[u8]>| value.map(<[u8]>::to_vec);
+        assert_eq!(with_fields(&twice("If-Modified-Since"), |request| value(request.if_modified_since)), empty);
+        assert_eq!(with_fields(&twice("If-Unmodified-Since"), |request| value(request.if_unmodified_since)), empty);
+        assert_eq!(with_fields(&twice("If-Range"), |request| value(request.if_range)), empty);
+        assert_eq!(with_fields("Range: bytes=0-1\r\nRange: bytes=2-3\r\n", |request| value(request.range)), None);
+        let agents = "User-Agent: one\r\nUser-Agent: two\r\n";
+        assert_eq!(with_fields(agents, |request| value(request.user_agent)), Some(b"one".to_vec()));
+    }
+
     #[test]
     fn keep_alive_follows_version_and_connection() {
         for (version, connection, expected) in [
@@ -429,6 +543,10 @@ mod tests {
             ("1.0", "", false),
             ("1.0", "Connection: Keep-Alive\r\n", true),
             ("1.0", "Connection: keep-alive, close\r\n", false),
+            ("1.1", "Connection: close\r\nConnection: keep-alive\r\n", false),
+            ("1.1", "Connection: keep-alive\r\nConnection: te, close\r\n", false),
+            ("1.0", "Connection: close\r\nConnection: keep-alive\r\n", false),
+            ("1.0", "Connection: te\r\nConnection: keep-alive\r\n", true),
         ] {
             let text = format!("GET / HTTP/{version}\r\nHost: a\r\n{connection}\r\n");
             let Head::Complete(request, _) = parse(text.as_bytes(), &Limits::default()) else {

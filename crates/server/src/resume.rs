@@ -140,6 +140,7 @@ impl Resumer {
         let about = Description {
             path: path_of,
             content_type: String::new(),
+            own_coding: None,
             variant,
             varies: false,
             is_governed: false,

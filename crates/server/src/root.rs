@@ -1,16 +1,18 @@
 //! The root directory: opens what is below it, and nothing else whatever a path or a symbolic link says.
 
+pub(crate) mod place;
 mod walk;
 
 use crate::error::BindError;
 use crate::options::Symlinks;
+use place::Place;
 use std::cell::Cell;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// How often an open is repeated when a rename next to it made the kernel unsure.
@@ -37,22 +39,18 @@ pub(crate) struct Root {
 
 impl Root {
     pub(crate) fn open_directory(path: &Path) -> Result<Self, BindError> {
-        let mut options = File::options();
-        options.read(true).custom_flags(libc::O_DIRECTORY);
-        let directory = options.open(path).map_err(|source| {
-            let path = path.to_owned();
-            match source.kind() {
-                io::ErrorKind::NotFound => BindError::RootMissing { path },
-                io::ErrorKind::NotADirectory => BindError::RootNotDirectory { path },
-                _ => BindError::Root { path, source },
-            }
-        })?;
-        Ok(Self::of(directory))
+        let place = Place::open(path).map_err(|source| BindError::of_root(path, source))?;
+        place.directory().try_clone().map(Self::of).map_err(|source| BindError::of_root(path, source))
     }
 
     /// The same of a directory that is open already.
     pub(crate) fn of(directory: File) -> Self {
         Self { directory, has_openat2: Cell::new(true), symlinks: Symlinks::default(), given: None }
+    }
+
+    /// Another directory as the root, of which the same holds.
+    pub(crate) fn moved_to(&self, directory: File) -> Self {
+        Self { directory, has_openat2: self.has_openat2.clone(), symlinks: self.symlinks, given: self.given.clone() }
     }
 
     /// The same with these symbolic links followed; `given` is the path that it was opened by.

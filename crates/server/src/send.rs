@@ -341,7 +341,7 @@ mod tests {
             let response: Response = serde_json::from_slice(&carried).expect("restores");
             // Elsewhere the content is found again by its identity.
             let file = File::open(directory.path().join("f.bin")).expect("opens");
-            let of = Description { path: Box::default(), content_type: String::new(), variant: Variant::Identity, varies: false, is_governed: false, asks_hints: false, now_s: 0 };
+            let of = Description { path: Box::default(), content_type: String::new(), own_coding: None, variant: Variant::Identity, varies: false, is_governed: false, asks_hints: false, now_s: 0 };
             let atom = Atom::load(file, &Shelf::new(), memory(there), &of).expect("loads");
             prop_assert!(response.atom.is_none_or(|id| id == atom.id));
             let mut resumed = [Pending { response, atom: Some(Rc::new(atom)), ..Pending::default() }];

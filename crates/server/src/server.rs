@@ -24,6 +24,7 @@ use crate::quic::{self, Former, Opened, QuicSocket};
 use crate::reload::{Reloader, Reloads};
 use crate::ring::{self, Ring};
 use crate::root::Root;
+use crate::root::place::Place;
 use crate::rounds::Rounds;
 use crate::shelf::Shelf;
 use crate::site::{Share, Site};
@@ -42,6 +43,8 @@ use std::time::{Duration, Instant, SystemTime};
 const STOP_POLL: Duration = Duration::from_millis(50);
 /// Looks at the caller's stop flag from one look at the files of certificates to the next: a second.
 const CERTIFICATE_POLLS: u32 = 20;
+/// The same for the paths of the roots.
+const ROOT_POLLS: u32 = 20;
 /// Descriptors that are neither connections nor cached files.
 const SPARE_DESCRIPTORS: usize = 64;
 
@@ -97,7 +100,9 @@ impl Server {
         if options.sandbox == Some(true) && options.leads_anywhere() {
             return Err(BindError::LinksOutOfReach);
         }
-        let root = Root::open_directory(&options.root)?;
+        let unopened = |source| BindError::of_root(&options.root, source);
+        let place = Arc::new(Place::open(&options.root).map_err(unopened)?);
+        let root = place.directory();
         let reopen = Arc::new(AtomicBool::new(false));
         let log = options.access_log.as_ref().map(|log| LogWriter::open(log, Arc::clone(&reopen), options.notice));
         let log = log.transpose()?;
@@ -162,7 +167,7 @@ impl Server {
         let rings = rings.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
         let parts = sockets.zip(posts).zip(instances.into_iter().zip(rings));
         let parts = parts.map(|(((listeners, quic), post), (epoll, ring))| {
-            let root = root.try_clone().map_err(failed)?;
+            let root = root.try_clone().map(Root::of).map_err(failed)?;
             Ok(LoopParts { epoll, ring, waker: Waker::new().map_err(failed)?, listeners, quic, root, post })
         });
         let parts = parts.collect::<Result<Vec<_>, BindError>>()?;
@@ -177,7 +182,7 @@ impl Server {
             key: RandomState::new(),
         };
         let options = Arc::new(options);
-        let reloader = Reloader::new(&options);
+        let reloader = Reloader::new(&options, place);
         Ok(Self {
             insight,
             reloader,
@@ -409,6 +414,9 @@ impl Server {
                     wakers.iter().for_each(|waker| waker.wake());
                 }
                 polls = polls.wrapping_add(1);
+                if polls.is_multiple_of(ROOT_POLLS) {
+                    reloader.0.follow_roots(false).iter().for_each(|told| (options.notice)(told));
+                }
                 if let Some(certificates) = certificates.as_mut().filter(|_| polls.is_multiple_of(CERTIFICATE_POLLS)) {
                     tell_of_certificates(certificates.reload(), &reloader, options.notice);
                     for file in certificates.outdated() {

@@ -109,8 +109,8 @@ enum Located {
     File(File, Metadata),
     /// The file that stands for a directory, with its number among the names of such files.
     Index(File, Metadata, usize),
-    /// A directory without an index.
-    Directory(File),
+    /// A directory without an index; none where it may not be listed.
+    Directory(Option<File>),
     /// A directory asked for without its slash.
     Redirect,
 }
@@ -312,7 +312,8 @@ impl Site {
         counters.cache_misses.add(1);
         let loaded = located.and_then(|located| match located {
             Located::Redirect => Ok(Resource::Redirect),
-            Located::Directory(directory) => Ok(Resource::Directory(directory, fresh_ms)),
+            Located::Directory(Some(directory)) => Ok(Resource::Directory(directory, fresh_ms)),
+            Located::Directory(None) => Ok(Resource::Failed(403)),
             Located::File(file, metadata) | Located::Index(file, metadata, _) => {
                 let atom = Rc::new(self.load(file, &metadata, path, &name, clock.unix_s)?);
                 counters.cache_fills.add(u64::from(atom.was_read));
@@ -326,7 +327,8 @@ impl Site {
     /// Whether a file and its compressed neighbours are what they were.
     fn is_same(&self, atom: &Atom, name: &[u8], metadata: &Metadata) -> bool {
         let stamp = Stamp::of(metadata);
-        let neighbours = forms::neighbours(&self.root, name, stamp, &self.compression);
+        let compression = if atom.own_coding.is_some() { &Compression::NONE } else { &self.compression };
+        let neighbours = forms::neighbours(&self.root, name, stamp, compression);
         stamp == atom.stamp
             && *atom.path == *name
             && !atom.is_ambiguous
@@ -338,7 +340,7 @@ impl Site {
     fn fresh_ms(&self, located: &Located, name: &[u8], device: Option<u64>) -> u64 {
         let (file, metadata) = match located {
             Located::File(file, metadata) | Located::Index(file, metadata, _) => (file, metadata),
-            Located::Directory(directory) if self.listing.is_some() => {
+            Located::Directory(Some(directory)) if self.listing.is_some() => {
                 return self.listing_fresh_ms(directory, name, device);
             }
             Located::Directory(_) | Located::Redirect => return UNTOLD_MS,
@@ -350,14 +352,26 @@ impl Site {
     fn load(&self, file: File, metadata: &Metadata, path: &[u8], name: &[u8], now_s: u64) -> io::Result<Atom> {
         let stamp = Stamp::of(metadata);
         let content_type = media_type::of(name, &self.media_types);
-        let neighbours = forms::neighbours(&self.root, name, stamp, &self.compression);
-        let makes = forms::makes(&content_type, stamp.size(), &self.compression);
+        let own_coding = media_type::coding_of(name, &self.media_types).filter(|_| media_type::is_gzip(&file));
+        // What is compressed already gets no second coding.
+        let compression = if own_coding.is_some() { &Compression::NONE } else { &self.compression };
+        let neighbours = forms::neighbours(&self.root, name, stamp, compression);
+        let makes = forms::makes(&content_type, stamp.size(), compression);
         let is_page = self.includes && assembly::is_page(name);
         let varies = !is_page && (makes || neighbours.iter().any(Option::is_some));
         let is_governed = self.advisory.as_ref().is_some_and(|advisory| advisory.governs(path));
         let asks_hints = is_governed && self.advisory.as_ref().is_some_and(|advisory| advisory.asks_hints(path));
         let variant = Variant::Identity;
-        let of = Description { path: name.into(), content_type, variant, varies, is_governed, asks_hints, now_s };
+        let of = Description {
+            path: name.into(),
+            content_type,
+            own_coding,
+            variant,
+            varies,
+            is_governed,
+            asks_hints,
+            now_s,
+        };
         let held_bytes_max =
             if is_page { self.memory_bytes_max.max(assembly::HELD_BYTES_MAX) } else { self.memory_bytes_max };
         let mut atom = Atom::load(file, &self.shelf, held_bytes_max, &of)?;
@@ -389,10 +403,10 @@ impl Site {
         clock: &Clock,
         counters: &LoopCounters,
     ) -> Rc<Atom> {
-        let (Some(forms), Some(field)) = (&atom.forms, request.accept_encoding) else { return atom };
+        let (Some(forms), Some(lines)) = (&atom.forms, request.accept_encoding_lines()) else { return atom };
         let mut grown = 0;
         let shelf = (!is_stale).then_some(&*self.shelf);
-        let chosen = forms.choose(&atom, self.accepted.read(field), shelf, clock.unix_s, &mut grown);
+        let chosen = forms.choose(&atom, self.accepted.read_lines(&lines), shelf, clock.unix_s, &mut grown);
         if grown > 0 {
             counters.cache_evictions.add(self.cache.grow(path, grown));
         }
@@ -403,14 +417,26 @@ impl Site {
     }
 
     fn locate(&self, path: &[u8]) -> io::Result<Located> {
-        let file = self.root.open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.is_file() {
-            return Ok(Located::File(file, metadata));
-        }
-        if !metadata.is_dir() {
-            return Err(io::ErrorKind::NotFound.into());
-        }
+        let directory = match self.root.open(path) {
+            Ok(file) => {
+                let metadata = file.metadata()?;
+                if metadata.is_file() {
+                    return Ok(Located::File(file, metadata));
+                }
+                if !metadata.is_dir() {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
+                Some(file)
+            }
+            // A directory that may be passed through and not listed (mode 711) has its index, and its redirect.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                if !self.root.open_for_stat(path)?.metadata()?.is_dir() {
+                    return Err(error);
+                }
+                None
+            }
+            Err(error) => return Err(error),
+        };
         if !path.ends_with(b"/") {
             return Ok(Located::Redirect);
         }
@@ -426,7 +452,7 @@ impl Site {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Located::Directory(file))
+        Ok(Located::Directory(directory))
     }
 
     /// Answers with content: whole, in ranges, or not at all.
@@ -533,7 +559,14 @@ fn options(out: &mut Pending, clock: &Clock, persistence: Persistence) {
     out.head_bytes = out.response.head.len() as u64;
 }
 
-fn redirect(found: &target::Target<'_>, extra: Extra<'_>, clock: &Clock, persistence: Persistence, out: &mut Pending) {
+/// Leads to the same path with a slash at its end.
+pub(crate) fn redirect(
+    found: &target::Target<'_>,
+    extra: Extra<'_>,
+    clock: &Clock,
+    persistence: Persistence,
+    out: &mut Pending,
+) {
     let mut fields = b"Location: ".to_vec();
     target::encode(found.path, &mut fields);
     fields.push(b'/');

@@ -1,4 +1,10 @@
 //! Request targets: from what the client wrote to a path below the root.
+//!
+//! There is one grammar for HTTP/1.1, HTTP/2 and HTTP/3. It is that of RFC 3986 and what clients send besides: brackets,
+//! braces and the like, a bare percent sign in a query, and UTF-8 that is not escaped. Spaces, control bytes, bytes that
+//! are no UTF-8, and fragments are refused.
+
+use crate::authority;
 
 /// A path in the one form that the cache knows: it begins with `/`, has no empty, `.` or `..` segment, is
 /// percent-decoded, and ends with `/` only where the target did.
@@ -27,7 +33,7 @@ pub(crate) fn resolve<'t>(text: &'t str, dot_files: bool, decoded: &'t mut Vec<u
     let mut before = 0;
     for (i, &byte) in text.iter().enumerate() {
         match byte {
-            b'?' => return Ok(Target { path: &text[..i], query: &text[i..] }),
+            b'?' => return with_query(&text[..i], &text[i..]),
             b'%' | b'#' | b'\\' => return rewrite(text, dot_files, decoded),
             b'/' | b'.' if before == b'/' => return rewrite(text, dot_files, decoded),
             _ => before = byte,
@@ -36,19 +42,46 @@ pub(crate) fn resolve<'t>(text: &'t str, dot_files: bool, decoded: &'t mut Vec<u
     Ok(Target { path: text, query: b"" })
 }
 
+/// A path with its query, in which no fragment can begin: clients keep that to themselves (RFC 9110 section 4.2.5).
+fn with_query<'t>(path: &'t [u8], query: &'t [u8]) -> Result<Target<'t>, BadTarget> {
+    if memchr::memchr(b'#', query).is_some() { Err(BadTarget::Malformed) } else { Ok(Target { path, query }) }
+}
+
+/// Whether the bytes are those of a target.
+pub(crate) fn is_written(text: &[u8]) -> bool {
+    text.iter().all(|&byte| byte > b' ' && byte != 0x7f) && (text.is_ascii() || std::str::from_utf8(text).is_ok())
+}
+
+/// Whether a target that is no path has a form that its method may have (RFC 9112 section 3.2): one host and port for
+/// CONNECT, `*` for OPTIONS, else an absolute form with a host.
+#[cold]
+pub(crate) fn is_other_form(method: &str, text: &[u8]) -> bool {
+    match (method, text) {
+        ("CONNECT", text) => !text.is_empty() && authority::is_host(text),
+        ("OPTIONS", b"*") => true,
+        (_, text) => authority_of(text).is_some_and(|host| !host.is_empty() && authority::is_host(host)),
+    }
+}
+
+/// The authority of an absolute form; none of another one.
+pub(crate) fn authority_of(text: &[u8]) -> Option<&[u8]> {
+    let rest = &text[scheme_bytes(text)?..];
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+    Some(&rest[..end])
+}
+
+/// Bytes of the scheme, where it is one that is served.
+fn scheme_bytes(text: &[u8]) -> Option<usize> {
+    let begins = |scheme: &[u8]| text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
+    [&b"http://"[..], b"https://"].into_iter().find(|scheme| begins(scheme)).map(<[u8]>::len)
+}
+
 /// Takes the authority off an absolute form (RFC 9112 section 3.2.2).
 fn origin_form(text: &[u8]) -> Result<&[u8], BadTarget> {
     if text.first() == Some(&b'/') {
         return Ok(text);
     }
-    let scheme_bytes = if text.len() >= 7 && text[..7].eq_ignore_ascii_case(b"http://") {
-        7
-    } else if text.len() >= 8 && text[..8].eq_ignore_ascii_case(b"https://") {
-        8
-    } else {
-        return Err(BadTarget::Malformed);
-    };
-    let rest = &text[scheme_bytes..];
+    let rest = &text[scheme_bytes(text).ok_or(BadTarget::Malformed)?..];
     match rest.iter().position(|byte| matches!(byte, b'/' | b'?')) {
         Some(0) => Err(BadTarget::Malformed),
         Some(at) if rest[at] == b'/' => Ok(&rest[at..]),
@@ -77,7 +110,7 @@ fn rewrite<'t>(text: &'t [u8], dot_files: bool, decoded: &'t mut Vec<u8>) -> Res
     if decoded.is_empty() || path.ends_with(b"/") || path.ends_with(b"/.") {
         decoded.push(b'/');
     }
-    Ok(Target { path: decoded, query })
+    with_query(decoded, query)
 }
 
 /// Decodes one segment. A byte that could act as a separator or an end after decoding is refused.
@@ -157,6 +190,9 @@ mod tests {
             "*",
             "http:///x",
             "/a#b",
+            "/a?x#y",
+            "/%61?x#y",
+            "ftp://host/a",
         ] {
             assert_eq!(path(text), Err(BadTarget::Malformed), "{text}");
         }
@@ -165,6 +201,43 @@ mod tests {
         }
         let mut decoded = Vec::new();
         assert!(resolve("/.git", true, &mut decoded).is_ok());
+    }
+
+    #[test]
+    fn targets_without_a_path_have_the_form_of_their_method() {
+        for (method, text, expected) in [
+            ("GET", "http://a.org/x?y", true),
+            ("GET", "HTTPS://a.org", true),
+            ("POST", "http://[::1]:80/", true),
+            ("OPTIONS", "*", true),
+            ("CONNECT", "a.org:443", true),
+            ("GET", "*", false),
+            ("GET", "a.org:443", false),
+            ("GET", "x", false),
+            ("GET", "", false),
+            ("GET", "http://", false),
+            ("GET", "http:///x", false),
+            ("GET", "http://:80/x", false),
+            ("GET", "http://u@a.org/", false),
+            ("GET", "http://u:p@a.org/", false),
+            ("GET", "http://a.org:80a/", false),
+            ("GET", "http://[::1/", false),
+            ("GET", "ftp://a.org/", false),
+            ("CONNECT", "a.org:443/x", false),
+            ("CONNECT", "", false),
+        ] {
+            assert_eq!(is_other_form(method, text.as_bytes()), expected, "{method} {text}");
+        }
+    }
+
+    #[test]
+    fn targets_are_of_the_bytes_that_clients_send() {
+        for good in ["/a?q=\u{fc}", "/\u{fc}", "/a\\b", "/?a=%", "/{a}|^`\"<>[]", "/a#b"] {
+            assert!(is_written(good.as_bytes()), "{good}");
+        }
+        for bad in [&b"/a b"[..], b"/a\tb", b"/a\x7fb", b"/a\0", b"/\xfc", b"/\xc3"] {
+            assert!(!is_written(bad), "{bad:?}");
+        }
     }
 
     proptest! {

@@ -71,6 +71,11 @@ impl Watches {
         }
     }
 
+    /// Gives all watches up, as another directory is to be watched.
+    pub(crate) fn begin_anew(&mut self) {
+        self.forget_all();
+    }
+
     /// Watches the directories on the way to a path, before what it leads to is opened. Gives the device of the last
     /// one; none if one of them cannot be watched.
     pub(crate) fn cover(&mut self, root: &Root, path: &[u8], now_ms: u64) -> Option<u64> {

@@ -139,9 +139,11 @@ impl Workbench {
             if let (Some(log), Some(wanted)) = (&mut self.log, &options.access_log) {
                 log.change(wanted);
             }
-            if let Some(rules) = &options.hosts
-                && self.front.reload(Arc::clone(&rules.0), &options).is_err()
-            {
+            let taken_up = match &options.hosts {
+                Some(rules) => self.front.reload(Arc::clone(&rules.0), &options),
+                None => self.front.follow(&self.reloads.place().directory(), &self.counters.0[self.index]),
+            };
+            if taken_up.is_err() {
                 self.counts().reload_failed.add(1);
             }
             match &mut self.throttles {

@@ -45,6 +45,8 @@ pub use sound::sound_frames;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/audio/mod.rs"]
 mod audio;
+#[path = "../../../crates/server/src/authority.rs"]
+mod authority;
 #[path = "../../../crates/server/src/basic_user.rs"]
 mod basic_user;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
@@ -59,6 +61,12 @@ mod drain;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/quic/handed.rs"]
 mod handed;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/higher_version.rs"]
+mod higher_version;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/list_fields.rs"]
+mod list_fields;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/range.rs"]
 mod range;

@@ -159,3 +159,135 @@ fn roots_rights_are_given_up_and_the_log_goes_on() {
     let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
     assert!(!nobody.status.success() && text.contains("cannot run as no-such-user"), "{text}");
 }
+
+fn text(served: &Served, path: &str) -> String {
+    let reply = Connection::open(served.port).expect("connects").get(path).expect("an answer");
+    String::from_utf8_lossy(&reply.body).into_owned()
+}
+
+/// Releases beside each other, each with its own number as its page.
+fn releases(folder: &Path, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        let release = folder.join(format!("releases/{number}/public"));
+        fs::create_dir_all(&release).expect("creates");
+        fs::write(release.join("index.html"), number.to_string()).expect("writes");
+    }
+}
+
+/// As deployments do it: a link beside the other one, renamed over it.
+fn switch(folder: &Path, to: impl AsRef<Path>) {
+    std::os::unix::fs::symlink(to, folder.join("new")).expect("links");
+    fs::rename(folder.join("new"), folder.join("current")).expect("renames");
+}
+
+#[test]
+fn a_switched_link_is_served_by_a_confined_server() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    releases(folder, 1..4);
+    switch(folder, "releases/1");
+    fs::write(folder.join("weir.toml"), "listen = \"localhost:0\"\n[[host]]\nroot = \"current/public\"\n")
+        .expect("writes");
+    let plain = Served::start(folder, &[], "current/public/");
+    let hosts = Served::start(folder, &["--no-listing"], "weir.toml");
+    for served in [&plain, &hosts] {
+        assert!(served.says("the server ").contains("finds releases in"));
+        assert_eq!(text(served, "/"), "1");
+    }
+    for number in ["2", "3", "1"] {
+        // By a relative path, and by an absolute one.
+        let to = Path::new("releases").join(number);
+        switch(folder, if number == "3" { folder.join(to) } else { to });
+        for served in [&plain, &hosts] {
+            wait_for(|| (text(served, "/") == number).then_some(()));
+            served.says("now, and that is served");
+        }
+    }
+    // A signal is heard at once, and a link that leads nowhere leaves what was served before.
+    for served in [&plain, &hosts] {
+        switch(folder, "releases/none");
+        served.signal(libc::SIGHUP);
+        let said = served.says("No such file or directory");
+        assert!(said.contains("current/public"), "{said}");
+        assert_eq!(text(served, "/"), "1");
+        switch(folder, "releases/1");
+        served.signal(libc::SIGHUP);
+        served.says(if std::ptr::eq(served, &plain) {
+            "no configuration to read again"
+        } else {
+            "was read again and holds"
+        });
+    }
+    // Nobody has made a call that the list lacks.
+    plain
+        .said
+        .try_iter()
+        .chain(hosts.said.try_iter())
+        .for_each(|line| assert!(!line.contains("was refused"), "{line}"));
+}
+
+#[test]
+fn a_renamed_directory_is_served_and_one_out_of_reach_is_told_with_what_to_do() {
+    let (folder, far) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let at = |name: &str| folder.path().join(name);
+    releases(folder.path(), 1..3);
+    releases(far.path(), 7..8);
+    fs::create_dir(at("www")).expect("creates");
+    fs::rename(at("releases/1/public"), at("www/site")).expect("renames");
+    let served = Served::start(folder.path(), &[], at("www/site"));
+    assert_eq!(text(&served, "/"), "1");
+    fs::rename(at("releases/2/public"), at("www/new")).expect("renames");
+    fs::rename(at("www/site"), at("www/old")).expect("renames");
+    fs::rename(at("www/new"), at("www/site")).expect("renames");
+    wait_for(|| (text(&served, "/") == "2").then_some(()));
+    // A link in its place leads to where nothing was granted.
+    fs::rename(at("www/site"), at("www/older")).expect("renames");
+    std::os::unix::fs::symlink(far.path().join("releases/7/public"), at("www/site")).expect("links");
+    served.says("out of reach of the confined server; restart that with --releases DIR");
+    assert_eq!(text(&served, "/"), "2");
+    drop(served);
+    fs::remove_file(at("www/site")).expect("removes");
+    fs::rename(at("www/older"), at("www/site")).expect("renames");
+    let granted = ["--releases", &far.path().join("releases").display().to_string()].map(str::to_owned);
+    let served = Served::start(folder.path(), &granted.each_ref().map(String::as_str), at("www/site"));
+    fs::rename(at("www/site"), at("www/older")).expect("renames");
+    std::os::unix::fs::symlink(far.path().join("releases/7/public"), at("www/site")).expect("links");
+    wait_for(|| (text(&served, "/") == "7").then_some(()));
+}
+
+/// As `~/public_html` is in every guide to shared hosting.
+#[test]
+fn a_directory_that_may_only_be_passed_through_has_its_index_and_its_redirect() {
+    let folder = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+    let root = site(folder.path());
+    for name in ["home", "bare", "closed"] {
+        fs::create_dir(root.join(name)).expect("creates");
+    }
+    fs::write(root.join("home/index.html"), "hi").expect("writes");
+    fs::write(root.join("closed/index.html"), "hi").expect("writes");
+    // SAFETY: the call takes no pointers.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let mode = |name: &str, of_others: u32, of_owner: u32| {
+        let mode = if is_root { of_others } else { of_owner };
+        fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    mode("home", 0o711, 0o311);
+    mode("bare", 0o711, 0o311);
+    mode("closed", 0o700, 0o600);
+    let served = Served::start(folder.path(), if is_root { &["--user", "nobody"] } else { &[] }, &root);
+    for (path, expected) in [
+        ("/home/index.html", 200),
+        ("/home/", 200),
+        ("/home", 301),
+        ("/bare", 301),
+        ("/bare/", 403),
+        ("/closed/", 403),
+        ("/closed/index.html", 403),
+    ] {
+        assert_eq!(status(&served, path), expected, "{path}");
+    }
+    for name in ["home", "bare", "closed"] {
+        fs::set_permissions(root.join(name), fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+}

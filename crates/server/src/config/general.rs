@@ -51,6 +51,13 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
         options.user = Some(user.to_owned());
     }
     options.sandbox = table.get("sandbox").and_then(|value| value.boolean());
+    for item in table.get("releases").map(|value| value.strings()).unwrap_or_default() {
+        let path = item.in_folder(item.text().as_ref());
+        if !path.is_dir() {
+            item.wrong(format!("{} is no directory", path.display()), "give one in which releases of a root lie");
+        }
+        options.releases.push(path);
+    }
     let sites = super::site::read(table, SiteKind::of(options), options.sandbox);
     sites.put(options);
     if let Some(admin) = table.get("admin").and_then(|value| value.table("[admin]")) {

@@ -11,6 +11,7 @@ use crate::front::rewrite::Page;
 use crate::front::rules::{Host, PATHS_MAX, Rules, SiteKind, SiteRules};
 use crate::front::settings::{Action, Said};
 use crate::options::Options;
+use crate::root::place::Place;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -417,10 +418,9 @@ fn open_site(value: &Value<'_, '_>, kind: SiteKind, rules: &mut Rules) -> Option
     if let Some(known) = rules.sites.iter().position(|site| site.how == how) {
         return Some(known);
     }
-    let mut options = File::options();
-    match options.read(true).custom_flags(libc::O_DIRECTORY).open(&how.root) {
-        Ok(directory) => {
-            rules.sites.push(SiteRules { how, directory });
+    match Place::open(&how.root) {
+        Ok(place) => {
+            rules.sites.push(SiteRules { how, place });
             Some(rules.sites.len() - 1)
         }
         Err(error) => {

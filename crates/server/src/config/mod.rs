@@ -87,7 +87,11 @@ pub fn read_configuration(path: &Path) -> Result<Options, ConfigurationError> {
     let unreadable = |source| ConfigurationError::Unreadable { path: path.to_owned(), source };
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(unreadable)?;
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(unreadable)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        // What is cut off could be a rule that keeps somebody away.
+        return Err(unreadable(std::io::Error::other(format!("it has more than {} MiB", FILE_BYTES_MAX >> 20))));
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut options = parse_configuration(&text, folder)
         .map_err(|mistakes| ConfigurationError::Mistaken { path: path.to_owned(), mistakes })?;

@@ -75,6 +75,7 @@ pub(super) fn restrict(paths: &Paths) -> io::Result<()> {
     let set = unsafe { OwnedFd::from_raw_fd(fd) };
     for (paths, rights) in [
         (&paths.serve, READ_FILE | READ_DIR),
+        (&paths.releases, READ_FILE | READ_DIR),
         (&paths.read, READ_FILE),
         (&paths.own, READ_FILE | READ_DIR),
         (&paths.write, WRITE_FILE | MAKE_REG | REMOVE_FILE),

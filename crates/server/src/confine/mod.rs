@@ -6,6 +6,7 @@
 
 mod filter;
 mod landlock;
+mod releases;
 mod user;
 
 pub(crate) use user::User;
@@ -28,6 +29,8 @@ const ARM: [&str; 2] = ["/run/weir/arm", "/dev/shm/weir-arm"];
 pub(crate) struct Paths {
     /// Directories that are served: everything below them is read.
     serve: Vec<PathBuf>,
+    /// Directories in which roots are looked for when their paths lead elsewhere: the same.
+    releases: Vec<PathBuf>,
     /// Files, or directories of files, that are read again.
     read: Vec<PathBuf>,
     /// Directories in which the process sees itself: their files are read and listed.
@@ -43,6 +46,8 @@ impl Paths {
             Some(rules) => paths.serve.extend(rules.0.sites.iter().map(|site| site.how.root.clone())),
             None => paths.serve.push(options.root.clone()),
         }
+        paths.releases = paths.serve.iter().flat_map(|root| releases::around(root)).collect();
+        paths.releases.extend(options.releases.iter().cloned());
         let certificates = options.certificates.iter().flat_map(CertificateFiles::paths);
         certificates.chain(&options.read_again).for_each(|file| paths.read_around(file));
         if !options.read_again.is_empty() {
@@ -59,7 +64,7 @@ impl Paths {
             let chosen = std::env::var_os("WEIR_ARM_DIR").map(PathBuf::from);
             paths.write.extend(chosen.into_iter().chain(ARM.map(PathBuf::from)));
         }
-        for list in [&mut paths.serve, &mut paths.read, &mut paths.own, &mut paths.write] {
+        for list in [&mut paths.serve, &mut paths.releases, &mut paths.read, &mut paths.own, &mut paths.write] {
             // What is not there cannot be named to the kernel; links are followed anyhow.
             *list = list.iter().filter_map(|path| path.canonicalize().ok()).collect();
             list.sort();
@@ -165,7 +170,9 @@ impl Confinement {
                     .cloned()
                     .collect();
                 self.said.push(format!("serves only {}", list(&paths.serve)));
-                for (what, paths) in [("reads", &read), ("writes in", &paths.write)] {
+                for (what, paths) in
+                    [("finds releases in", &paths.releases), ("reads", &read), ("writes in", &paths.write)]
+                {
                     if !paths.is_empty() {
                         self.said.push(format!("{what} {}", list(paths)));
                     }
@@ -213,7 +220,8 @@ mod tests {
         options.access_log = Some(AccessLog::new(LogTarget::File(at("log/access.log"))));
         let paths = Paths::of(&options);
         let (read, own) = (vec![at("archive"), at("live")], Vec::new());
-        let expected = Paths { serve: vec![at("www")], read, own, write: vec![at("log")] };
+        let releases = vec![folder.path().canonicalize().expect("it is there")];
+        let expected = Paths { serve: vec![at("www")], releases, read, own, write: vec![at("log")] };
         assert_eq!(paths, expected);
         options.access_log = Some(AccessLog::new(LogTarget::File("/dev/null".into())));
         options.certificates.clear();

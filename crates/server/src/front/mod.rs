@@ -27,7 +27,7 @@ use crate::options::Options;
 use crate::pending::Pending;
 use crate::request::{Method, Request};
 use crate::root::Root;
-use crate::site::{Share, Site};
+use crate::site::{self, Share, Site};
 use crate::target::{self, Target};
 use crate::watcher::Watcher;
 use auth::{Credentials, Judged};
@@ -38,6 +38,7 @@ use rate::Verdict;
 use rules::{Rules, SiteKind};
 use settings::{Action, Settings};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -162,6 +163,16 @@ impl Front {
         }
     }
 
+    /// Serves the directory that the root's path leads to now, where there are no hosts.
+    pub(crate) fn follow(&mut self, directory: &Arc<File>, counters: &LoopCounters) -> io::Result<()> {
+        let Self::Plain(site) = self else { return Ok(()) };
+        let directory = directory.try_clone()?;
+        if !site.is_same_root(&Root::of(directory.try_clone()?)) {
+            site.move_to(directory, counters);
+        }
+        Ok(())
+    }
+
     /// Takes up another configuration; what the sites have in memory stays where it is the same.
     pub(crate) fn reload(&mut self, rules: Arc<Rules>, options: &Options) -> io::Result<()> {
         match self {
@@ -214,7 +225,7 @@ impl Hosts {
     /// Takes up these rules; what was open already stays, with all that it has in memory.
     fn reload(&mut self, rules: Arc<Rules>, options: &Options) -> io::Result<()> {
         // All that can fail comes first, so that after a failure everything is as it was.
-        let roots = rules.sites.iter().map(|site| Ok(Root::of(site.directory.try_clone()?)));
+        let roots = rules.sites.iter().map(|site| Ok(Root::of(site.place.directory().try_clone()?)));
         let roots = roots.collect::<io::Result<Vec<Root>>>()?;
         let mut before = std::mem::take(&mut self.sites);
         // Each has an equal part of the memory, the descriptors and the watches.
@@ -333,6 +344,14 @@ impl Hosts {
             (Action::Files { site, mount_bytes }, resolved) => {
                 let found = resolved.as_ref().ok().filter(|_| *mount_bytes > 0);
                 let page = match found {
+                    // Relative links of its index and its listing would lead beside it.
+                    Some(found)
+                        if is_top_without_slash(*mount_bytes, found)
+                            && matches!(request.method, Method::Get | Method::Head) =>
+                    {
+                        site::redirect(found, extra, clock, persistence, out);
+                        None
+                    }
                     None => self.sites[*site].1.respond(request, caller, persistence, clock, counters, out),
                     Some(found) => self.mounted(
                         *site,
@@ -440,6 +459,11 @@ impl Hosts {
 fn mount<'t>(mount_bytes: usize, found: &Target<'t>) -> &'t [u8] {
     let mount = &found.path[..mount_bytes.min(found.path.len())];
     mount.strip_suffix(b"/").unwrap_or(mount)
+}
+
+/// Whether the path is that of the root itself, without the slash that it has as a directory.
+fn is_top_without_slash(mount_bytes: usize, found: &Target<'_>) -> bool {
+    found.path.len() <= mount_bytes && !found.path.ends_with(b"/")
 }
 
 /// The target below a root that stands for the first bytes of the path, with its query.

@@ -4,7 +4,7 @@
 use super::auth::Judged;
 use super::rate::{Rate, Verdict};
 use super::settings::{Action, Settings};
-use super::{Hosts, NS_PER_MS, below_mount, mount};
+use super::{Hosts, NS_PER_MS, below_mount, is_top_without_slash, mount};
 use crate::assembly::{self, Part, Parts, Wanted};
 use crate::clock::Clock;
 use crate::counters::LoopCounters;
@@ -120,6 +120,9 @@ impl Hosts {
 
     /// The file that a path of the host leads to.
     fn find(&mut self, site: usize, mount_bytes: usize, found: &Target<'_>, asker: &Asker<'_>) -> Option<Part> {
+        if mount_bytes > 0 && is_top_without_slash(mount_bytes, found) {
+            return None;
+        }
         let mut text = std::mem::take(&mut self.text);
         below_mount(mount_bytes, found, &mut text);
         let target = std::str::from_utf8(&text).unwrap_or("/");

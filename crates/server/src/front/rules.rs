@@ -4,8 +4,8 @@ use super::host_names::HostNames;
 use super::pattern::Pattern;
 use super::settings::Said;
 use crate::options::{Compression, Options, SiteWord, Symlinks};
+use crate::root::place::Place;
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) struct Host {
 pub(crate) struct SiteRules {
     pub(crate) how: SiteKind,
     /// It was opened when the configuration was read.
-    pub(crate) directory: File,
+    pub(crate) place: Place,
 }
 
 /// How a directory is served: what makes two sites the same.

@@ -432,6 +432,7 @@ mod tests {
     use crate::options::Options;
     use crate::reload::Reloader;
     use crate::root::Root;
+    use crate::root::place::Place;
     use crate::shelf::Shelf;
     use crate::site::{Share, Site};
     use crate::transport::Transport;
@@ -454,7 +455,8 @@ mod tests {
         let site = Site::new(Root::open_directory(directory).expect("opens"), &options, &share);
         let counters = Counters([LoopCounters::default()].into_iter().collect());
         let options = Arc::new(options);
-        let reloads = (Reloader::new(&options).0, watcher);
+        let place = Arc::new(Place::open(directory).expect("opens"));
+        let reloads = (Reloader::new(&options, place).0, watcher);
         Workbench::new(Front::Plain(site), None, None, &options, counters, 0, reloads)
     }
 

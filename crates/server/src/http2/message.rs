@@ -3,7 +3,8 @@
 
 use super::hpack::Fields;
 use crate::options::Limits;
-use crate::request::{self, Request};
+use crate::request::{self, Request, is_token};
+use crate::target;
 
 /// Fields in one request; more are answered with 431.
 pub(crate) const FIELDS_MAX: usize = 96;
@@ -43,7 +44,8 @@ pub(crate) fn request<'f>(fields: &'f Fields, version: u8, limits: &Limits) -> R
         let name = std::str::from_utf8(name).map_err(|_| Unfit::Malformed)?;
         if name == "host" {
             // A second one is refused like one that differs from the authority.
-            if host.replace(value).is_some() || pseudo.authority.is_some_and(|authority| authority != value) {
+            let differs = |authority: &[u8]| !authority.eq_ignore_ascii_case(value);
+            if host.replace(value).is_some() || pseudo.authority.is_some_and(differs) {
                 return Err(Unfit::Malformed);
             }
         }
@@ -67,11 +69,13 @@ pub(crate) fn request<'f>(fields: &'f Fields, version: u8, limits: &Limits) -> R
         let is_path = |path: &[u8]| path.first() == Some(&b'/') || (path == b"*" && method == "OPTIONS");
         pseudo.path.filter(|path| pseudo.scheme.is_some() && is_path(path))
     };
-    let target = target.filter(|target| target.iter().all(u8::is_ascii_graphic)).ok_or(Unfit::Malformed)?;
+    let target = target.ok_or(Unfit::Malformed)?;
     if target.len() > limits.target_bytes_max {
         return Err(Unfit::Status(414));
     }
-    request::of_fields(method, text(target)?, version, &regular[..count]).map_err(Unfit::Status)
+    // As over HTTP/1.1: a client that is told what is wrong need not take it for a fault of the connection.
+    let target = std::str::from_utf8(target).ok().filter(|target| target::is_written(target.as_bytes()));
+    request::of_fields(method, target.ok_or(Unfit::Status(400))?, version, &regular[..count]).map_err(Unfit::Status)
 }
 
 /// Whether these can end a request's body (section 8.1): no pseudo-fields, and well-formed.
@@ -100,10 +104,6 @@ impl<'f> Pseudo<'f> {
         };
         place.replace(value).is_none()
     }
-}
-
-fn is_token(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
 fn is_name(name: &[u8]) -> bool {

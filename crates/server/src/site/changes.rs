@@ -1,13 +1,28 @@
 //! What the kernel's word of changed files means for what is in memory.
 
 use super::Site;
+use super::warm::Warming;
 use crate::clock::now_ms;
 use crate::coding::CODINGS;
 use crate::counters::LoopCounters;
 use crate::inotify::Event;
+use crate::kept_pages::KeptPages;
 use crate::watches::Change;
+use std::fs::File;
 
 impl Site {
+    /// Serves another directory from now on; nothing that was known of the former one stays.
+    pub(crate) fn move_to(&mut self, directory: File, counters: &LoopCounters) {
+        self.root = self.root.moved_to(directory);
+        self.shared_root = None;
+        self.cache.remove_where(|_, _| true);
+        self.kept = KeptPages::default();
+        self.warming = Warming::default();
+        self.changes.clear();
+        self.watches.begin_anew();
+        self.settle_watches(counters);
+    }
+
     /// Hears an event of the loop's watches; it has its effect when all of them are [settled](Self::settle).
     pub(crate) fn hear(&mut self, event: Event<'_>) {
         self.watches.hear(event, &mut self.changes);

@@ -14,6 +14,7 @@ use crate::epoll;
 use crate::error_page::{self, Extra};
 use crate::head::{self, Persistence};
 use crate::leased::Leased;
+use crate::list_fields::Lines;
 use crate::pending::Pending;
 use crate::request::{Method, Request};
 use crate::variants;
@@ -201,7 +202,7 @@ impl Site {
             return begin_stream(stream, &chosen, asked, out);
         }
         // Which bytes a range means is known by a tag only where they depend on who asks, and when.
-        let is_known = request.if_range.is_some() || request.if_match.is_some();
+        let is_known = request.if_range.is_some() || request.if_match_lines().is_some();
         if request.range.is_none() || is_known {
             self.content(request, chosen, clock, asked.persistence, out);
         } else {
@@ -222,7 +223,8 @@ impl Site {
         if *names == Names::Full && !request.is_conditional {
             return (None, plain);
         }
-        let tags = [request.if_range, request.if_match].into_iter().flatten();
+        let lines = request.if_match_lines();
+        let tags = request.if_range.into_iter().chain(lines.iter().flat_map(Lines::iter));
         let tags = tags.filter(|tag| tag.starts_with(b"\""));
         // What stands between quotes; each may cost a look at a file, so that there is a bound.
         let tags = tags.flat_map(|list| list.split(|byte| *byte == b'"').skip(1).step_by(2).take(TAGS_MAX));

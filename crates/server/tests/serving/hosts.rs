@@ -54,6 +54,42 @@ fn a_host_is_chosen_by_its_name() {
 }
 
 #[test]
+fn the_top_of_a_mounted_root_has_a_slash_as_every_directory() {
+    let site = serve(
+        &[("site/index.html", b"home"), ("docs/index.html", b"docs"), ("bare/a.txt", b"a"), ("page.shtml", b"")],
+        r#"
+        [[host]]
+        root = "site"
+        [[host.path]]
+        prefix = "/docs"
+        root = "docs"
+        [[host.path]]
+        prefix = "/some where"
+        root = "bare"
+        [[host.path]]
+        prefix = "/slash/"
+        root = "docs"
+        "#,
+    );
+    for (target, location) in [
+        ("/docs", "/docs/"),
+        ("/docs?q=1&r=/", "/docs/?q=1&r=/"),
+        ("//docs", "/docs/"),
+        ("/some%20where", "/some%20where/"),
+        ("http://any.org/docs?q", "/docs/?q"),
+    ] {
+        let reply = get(&site, "any.org", target);
+        assert_eq!((reply.status, reply.field("location")), (301, Some(location)), "{target}");
+    }
+    for (target, text) in [("/docs/", "docs"), ("/docs/index.html", "docs"), ("/slash/", "docs"), ("/", "home")] {
+        assert_eq!(get(&site, "any.org", target).text(), text, "{target}");
+    }
+    assert!(get(&site, "any.org", "/some%20where/").text().contains("a.txt"));
+    assert_eq!(site.ask("HEAD", "/docs", "").status, 301);
+    assert_eq!((site.ask("POST", "/docs", "").status, site.ask("OPTIONS", "/docs", "").status), (405, 204));
+}
+
+#[test]
 fn tables_of_paths_hold_one_upon_the_other() {
     let site = serve(
         &[
@@ -482,7 +518,7 @@ fn the_example_is_without_mistakes_even_with_all_that_is_commented_out() {
     };
     let all: Vec<&str> =
         example.lines().map(|line| line.strip_prefix("# ").filter(|rest| is_setting(rest)).unwrap_or(line)).collect();
-    let all = all.join("\n").replace("/srv/pictures", "site");
+    let all = all.join("\n").replace("/srv/pictures", "site").replace("/srv/releases", "site");
     assert!(all.matches("\n[").count() > 6, "{all}");
     parse(&all).expect("with everything");
 }

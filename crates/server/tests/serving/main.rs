@@ -18,3 +18,4 @@ mod stale;
 mod throttle;
 mod throttle_streams;
 mod tls;
+mod validators;
