@@ -32,7 +32,8 @@ What a configuration names must be there: directories, pages, users, logs.
 Its rules must be such that the server can go by them.
 What ends in .arm is a file of ARM directives, what ends in .policy or
 .weir-policy one of rules, anything else a configuration.
-Of rules it also warns of what is seldom meant; that is no mistake.
+It also warns of what is seldom meant, such as a redirect that leads back to
+itself, a certificate for no host, or passwords in the clear: no mistakes.
 
 Exit status: 0 without a mistake, 1 with one, 2 if a file cannot be read.";
 
@@ -62,7 +63,7 @@ struct Checked {
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
     mistakes: Vec<Place>,
-    /// What is accepted, and seldom meant; of rules only.
+    /// What is accepted, and seldom meant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Place>,
 }
@@ -230,7 +231,9 @@ fn configuration(path: &Path, file: String) -> Vec<Checked> {
         let file = &options.policy.as_ref()?.file;
         Some(policy(file, file.display().to_string(), None))
     });
-    let of_file = Checked { file, kind, unreadable: None, mistakes, warnings: Vec::new() };
+    let place = |Mistake { line, column, what, remedy }| Place { line, column, what, remedy };
+    let warnings = options.warnings.into_iter().map(place).collect();
+    let of_file = Checked { file, kind, unreadable: None, mistakes, warnings };
     std::iter::once(of_file).chain(rules).collect()
 }
 

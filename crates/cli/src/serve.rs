@@ -133,9 +133,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
 
-    /// Form of the access log
-    #[arg(long, value_enum, default_value_t = Format::Combined, requires = "access_log")]
-    log_format: Format,
+    /// Form of the access log [default: as a configuration has it, else combined]
+    #[arg(long, value_enum, requires = "access_log")]
+    log_format: Option<Format>,
 
     /// Write query strings into the access log instead of ?-
     #[arg(long, requires = "access_log")]
@@ -275,6 +275,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
+    if adapting.is_none() && read_again.reserve_loops.is_some_and(|loops| loops > 0) {
+        eprintln!("weir serve: --reserve-loops is for rules; add --policy FILE, or leave it away");
+        return Ok(ExitCode::from(2));
+    }
     let own = Own { rules, admin, adapting: adapting.as_ref().map(Advising::of) };
     let user = options.user.clone();
     let log_is_stdout = options.access_log.as_ref().is_some_and(|log| log.target == LogTarget::Stdout);
@@ -465,22 +469,33 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     if let Some(seconds) = args.stop_timeout {
         options.timeouts.stop = Duration::from_secs(seconds.into());
     }
-    let log = args.access_log.map(|path| AccessLog {
-        format: match args.log_format {
-            Format::Common => LogFormat::Common,
-            Format::Combined => LogFormat::Combined,
-            Format::Json => LogFormat::Json,
-        },
-        queries: args.log_queries,
-        addresses: args.log_addresses,
-        ..AccessLog::new(if path.as_os_str() == "-" { LogTarget::Stdout } else { LogTarget::File(path) })
-    });
-    options.access_log = log.or(options.access_log);
+    if let Some(path) = args.access_log {
+        let target = if path.as_os_str() == "-" { LogTarget::Stdout } else { LogTarget::File(path) };
+        options.access_log = Some(access_log(target, args.log_format, options.access_log));
+    }
+    if let Some(log) = &mut options.access_log {
+        log.queries |= args.log_queries;
+        log.addresses |= args.log_addresses;
+    }
     options.user = args.user.or(options.user);
     options.releases.extend(args.releases);
     options.sandbox = Some(!args.no_sandbox && options.sandbox != Some(false));
     options.notice = |notice| announce(&format!("weir serve: {notice}"), true);
     Ok(options)
+}
+
+/// The log at this place, with what a configuration says of it otherwise.
+fn access_log(target: LogTarget, format: Option<Format>, of_file: Option<AccessLog>) -> AccessLog {
+    // Standard output cannot be turned round.
+    let rotation = of_file.as_ref().and_then(|log| log.rotation).filter(|_| target != LogTarget::Stdout);
+    let before = of_file.unwrap_or_else(|| AccessLog::new(target.clone()));
+    let format = match format {
+        None => before.format.clone(),
+        Some(Format::Common) => LogFormat::Common,
+        Some(Format::Combined) => LogFormat::Combined,
+        Some(Format::Json) => LogFormat::Json,
+    };
+    AccessLog { target, format, rotation, ..before }
 }
 
 /// The listening sockets that systemd opened for this process (sd_listen_fds(3)): from descriptor 3 on, if they are

@@ -60,7 +60,7 @@ pub(crate) struct Part {
 
 impl Part {
     /// Where it lies, decoded, as requests have it.
-    fn path(&self) -> Vec<u8> {
+    pub(crate) fn path(&self) -> Vec<u8> {
         [&self.mount, &*self.atom.path].concat()
     }
 }

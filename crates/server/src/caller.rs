@@ -12,6 +12,8 @@ pub(crate) struct Caller<'a> {
     pub(crate) connection: u64,
     /// Its socket of TCP, or of the Unix domain; none with QUIC.
     pub(crate) socket: Option<RawFd>,
+    /// Whether what is sent to it is encrypted.
+    pub(crate) is_secure: bool,
     /// What it was advised last; none where nothing of it is kept.
     pub(crate) leased: Option<&'a Leased>,
 }
@@ -19,7 +21,6 @@ pub(crate) struct Caller<'a> {
 impl Caller<'_> {
     /// The same where what it was advised last is not at hand.
     pub(crate) fn alone(&self) -> Caller<'static> {
-        let Self { client, connection, socket, .. } = *self;
-        Caller { client, connection, socket, leased: None }
+        Caller { leased: None, ..*self }
     }
 }

@@ -385,7 +385,9 @@ impl Connection {
                 }
                 Parsed::Complete(head_bytes) => {
                     let socket = Some(self.transport.fd());
-                    let caller = Caller { client: self.peer.ip(), connection: self.number, socket, leased: None };
+                    let is_secure = self.transport.is_secure();
+                    let caller =
+                        Caller { client: self.peer.ip(), connection: self.number, socket, is_secure, leased: None };
                     let asker = Asker { connection: self.number, stream: None };
                     let gate = match throttles {
                         Some(throttles) => throttles.ask(&request, asker, clock.now_ms, counts),
@@ -419,7 +421,7 @@ impl Connection {
                         pending.join_small();
                     }
                     if std::mem::take(&mut self.owes_alt_svc) {
-                        alt_svc.apply(pending);
+                        alt_svc.apply(pending, true);
                     }
                     counts.count(pending.status);
                     if let Some(log) = log {

@@ -4,7 +4,7 @@ use crate::access_log::format::Format;
 use crate::admin::{Admin, Teller};
 use crate::advice::Adviser;
 use crate::arm_rules::ArmRules;
-use crate::config::HostRules;
+use crate::config::{HostRules, Mistake};
 use crate::front::rules::SiteKind;
 use crate::listen::ListenAddr;
 use crate::throttle::Throttle;
@@ -79,6 +79,8 @@ pub struct Options {
     pub teller: Option<Arc<dyn Teller>>,
     /// The rules by which an adviser goes, which whoever runs the server reads. Default: none.
     pub policy: Option<PolicyOptions>,
+    /// What a configuration says that can be done, and is seldom meant. Default: nothing.
+    pub warnings: Vec<Mistake>,
     /// Which requests are told as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
     /// Who knows rules: is asked about requests for the paths that they are for. Default: nobody.
@@ -155,6 +157,7 @@ impl Options {
             read_again: Vec::new(),
             teller: None,
             policy: None,
+            warnings: Vec::new(),
             arm: None,
             adviser: None,
             throttles: Vec::new(),

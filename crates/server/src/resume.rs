@@ -89,7 +89,13 @@ impl Resumer {
         let mut pending = Pending::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
         // Nobody is asked about it.
-        let caller = Caller { client: Ipv4Addr::UNSPECIFIED.into(), connection: 0, socket: None, leased: None };
+        let caller = Caller {
+            client: Ipv4Addr::UNSPECIFIED.into(),
+            connection: 0,
+            socket: None,
+            is_secure: false,
+            leased: None,
+        };
         let page = self.site.respond(&request, &caller, persistence, &clock, &counters, &mut pending);
         if let Some(page) = page {
             let site = &mut self.site;

@@ -284,7 +284,13 @@ mod tests {
     }
 
     fn caller() -> Caller<'static> {
-        Caller { client: std::net::Ipv4Addr::LOCALHOST.into(), connection: 1, socket: None, leased: None }
+        Caller {
+            client: std::net::Ipv4Addr::LOCALHOST.into(),
+            connection: 1,
+            socket: None,
+            is_secure: false,
+            leased: None,
+        }
     }
 
     fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> Pending {

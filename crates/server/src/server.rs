@@ -11,8 +11,8 @@ use crate::counters::{Counters, Counts, LoopCounters};
 use crate::epoll::{Epoll, Waker};
 use crate::error::{BindError, RunError, TlsError};
 use crate::event_loop::{EventLoop, Open, Post, QUIC_MAX};
+use crate::front::fields::Fields;
 use crate::front::host_counts::{HostLedger, HostTable};
-use crate::front::rewrite::Fields;
 use crate::front::{Front, Hosts};
 use crate::insight::{Contents, Insight};
 use crate::link_prior::Priors;
@@ -478,12 +478,11 @@ fn quic_addresses(options: &Options, locals: &[Local]) -> Result<Vec<ListenAddr>
 fn alt_svc(addrs: &[SocketAddr]) -> Fields {
     let mut ports: Vec<u16> = addrs.iter().map(SocketAddr::port).collect();
     ports.dedup();
-    let mut fields = Fields::default();
-    if !ports.is_empty() {
-        let ports: Vec<String> = ports.iter().map(|port| format!("h3=\":{port}\"; ma=86400")).collect();
-        fields.added = format!("Alt-Svc: {}\r\n", ports.join(", ")).into_bytes();
+    if ports.is_empty() {
+        return Fields::default();
     }
-    fields
+    let ports: Vec<String> = ports.iter().map(|port| format!("h3=\":{port}\"; ma=86400")).collect();
+    Fields::line(format!("Alt-Svc: {}\r\n", ports.join(", ")))
 }
 
 /// A loop on its way into its thread.

@@ -4,6 +4,7 @@ mod absent;
 mod changes;
 mod governed;
 mod listings;
+pub(crate) mod looked_up;
 mod waits;
 mod warm;
 
@@ -210,38 +211,54 @@ impl Site {
         match target::resolve(request.target, self.dot_files, &mut decoded) {
             Ok(found) => {
                 self.looked_ns = 0;
-                let mut resource = self.resource(found.path, clock, counters);
-                if resource.is_governed() {
-                    let leased = caller.leased.map(|leased| (request, found.path, leased));
-                    if let Some(atom) = leased.and_then(|about| self.again(about, &resource, clock, counters, out)) {
-                        resource = Resource::Atom(atom);
-                    } else {
-                        let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
-                        resource = self.govern(&asked, resource, out);
-                        self.tell_waits(out);
-                    }
-                }
-                match resource {
-                    Resource::Atom(atom) if atom.template.is_some() => page = Some(atom),
-                    Resource::Atom(atom) | Resource::Doubtful(atom, _) => {
-                        let atom = self.form(request, found.path, atom, false, clock, counters);
-                        self.content(request, atom, clock, persistence, out);
-                    }
-                    Resource::Directory(directory, fresh_ms) => {
-                        let opened = Some((directory, fresh_ms));
-                        self.list_directory(opened, &found, extra, (clock, counters), persistence, out);
-                    }
-                    Resource::Listed => self.list_directory(None, &found, extra, (clock, counters), persistence, out),
-                    Resource::Redirect => redirect(&found, extra, clock, persistence, out),
-                    Resource::Failed(status) => error_page::write(out, status, extra, clock, persistence),
-                    Resource::Answered => {}
-                }
+                let resource = self.resource(found.path, clock, counters);
+                let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
+                page = self.answer(&asked, &found, resource, out);
             }
             Err(BadTarget::Malformed) => error_page::write(out, 400, extra, clock, persistence),
             Err(BadTarget::Closed) => error_page::write(out, 404, extra, clock, persistence),
         }
         self.decoded = decoded;
         page
+    }
+
+    /// Answers with what a path leads to.
+    #[expect(clippy::inline_always, reason = "it is a part of the way of every request")]
+    #[inline(always)]
+    fn answer(
+        &mut self,
+        asked: &Asked<'_>,
+        found: &target::Target<'_>,
+        mut resource: Resource,
+        out: &mut Pending,
+    ) -> Option<Rc<Atom>> {
+        let Asked { request, caller, persistence, clock, counters, .. } = *asked;
+        let extra = Extra { fields: b"", head_only: request.method == Method::Head };
+        if resource.is_governed() {
+            let leased = caller.leased.map(|leased| (request, found.path, leased));
+            if let Some(atom) = leased.and_then(|about| self.again(about, &resource, clock, counters, out)) {
+                resource = Resource::Atom(atom);
+            } else {
+                resource = self.govern(asked, resource, out);
+                self.tell_waits(out);
+            }
+        }
+        match resource {
+            Resource::Atom(atom) if atom.template.is_some() => return Some(atom),
+            Resource::Atom(atom) | Resource::Doubtful(atom, _) => {
+                let atom = self.form(request, found.path, atom, false, clock, counters);
+                self.content(request, atom, clock, persistence, out);
+            }
+            Resource::Directory(directory, fresh_ms) => {
+                let opened = Some((directory, fresh_ms));
+                self.list_directory(opened, found, extra, (clock, counters), persistence, out);
+            }
+            Resource::Listed => self.list_directory(None, found, extra, (clock, counters), persistence, out),
+            Resource::Redirect => redirect(found, extra, clock, persistence, out),
+            Resource::Failed(status) => error_page::write(out, status, extra, clock, persistence),
+            Resource::Answered => {}
+        }
+        None
     }
 
     /// Bytes in memory, and entries of the cache.
@@ -553,7 +570,8 @@ impl Site {
     }
 }
 
-fn options(out: &mut Pending, clock: &Clock, persistence: Persistence) {
+/// Says which methods there are.
+pub(crate) fn options(out: &mut Pending, clock: &Clock, persistence: Persistence) {
     out.status = 204;
     head::other(&mut out.response.head, 204, &[ALLOW], clock, persistence);
     out.head_bytes = out.response.head.len() as u64;

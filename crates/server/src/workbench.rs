@@ -8,7 +8,7 @@ use crate::control::Controls;
 use crate::counters::{Counters, LoopCounters};
 use crate::error_page::{self, Extra};
 use crate::front::Front;
-use crate::front::rewrite::Fields;
+use crate::front::fields::Fields;
 use crate::head::Persistence;
 use crate::http2;
 use crate::http3;

@@ -12,12 +12,14 @@ use std::time::Duration;
 /// The longest of all times that can be given.
 const DAY: Duration = Duration::from_secs(86_400);
 
-pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
+/// Reads it; where the file has its certificates.
+pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
+    let mut certificates_at = Vec::new();
     if let Some(value) = table.get("listen") {
         options.listen = addresses(&value, &[], "leave `listen` away for 127.0.0.1:8080");
     }
     if let Some(tls) = table.get("tls").and_then(|value| value.table("[tls]")) {
-        read_tls(&tls, options);
+        certificates_at = read_tls(&tls, options);
     }
     if let Some(loops) = table.get("loops").and_then(|value| value.integer(1..=1024)) {
         options.loops = loops as usize;
@@ -65,10 +67,16 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) {
     }
     if let Some(policy) = table.get("policy") {
         options.policy = super::policy::read(&policy);
+    } else if let Some(value) = table.get("reserve_loops").filter(|_| options.reserve_loops > 0) {
+        value.doubt(
+            "`reserve_loops` rest for ever without rules that have them serve",
+            "add policy = \"FILE\", or give --policy",
+        );
     }
     if let Some(arm) = table.get("arm") {
         options.arm = read_arm(&arm);
     }
+    certificates_at
 }
 
 /// Addresses that are not among the `others`; what to do where there are none.
@@ -91,7 +99,8 @@ fn addresses(value: &Value<'_, '_>, others: &[ListenAddr], without: &str) -> Vec
 }
 
 /// Certificates are tried out, so that those that are served later can be used when the file is accepted.
-fn read_tls(table: &Table<'_, '_>, options: &mut Options) {
+fn read_tls(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
+    let mut places = Vec::new();
     let list = table.get("certificates").map(|value| value.tables("[[tls.certificates]]")).unwrap_or_default();
     if list.is_empty() {
         let remedy = "add certificates = [{ certificate = \"site.pem\", key = \"site.key\" }]";
@@ -116,6 +125,7 @@ fn read_tls(table: &Table<'_, '_>, options: &mut Options) {
             one.wrong(what, remedy);
         }
         options.certificates.push(files);
+        places.push(one.at());
     }
     if !options.certificates.is_empty() {
         // What is encrypted is copied anyhow, and from memory it is without a system call.
@@ -138,6 +148,7 @@ fn read_tls(table: &Table<'_, '_>, options: &mut Options) {
         }
     }
     table.finish();
+    places
 }
 
 /// HTTP/3 needs a port of UDP.
@@ -225,9 +236,22 @@ fn read_log(table: &Table<'_, '_>, options: &mut Options) {
         }
     }
     log.rotation = read_rotation(table, &log.target);
-    let flag = |key| table.get(key).and_then(|value| value.boolean()).unwrap_or(false);
-    log.queries = flag("queries");
-    log.addresses = flag("addresses");
+    let flag = |key: &'static str, letters: &[&str]| {
+        let value = table.get(key);
+        let is_on = value.as_ref().and_then(|value| value.boolean()).unwrap_or(false);
+        let own = table.get("format").filter(|value| value.is_text() && value.text().contains('%'));
+        if let (true, Some(value), Some(own)) = (is_on, value, own)
+            && !letters.iter().any(|letter| own.text().contains(letter))
+        {
+            value.wrong(
+                format!("`{key}` means nothing, as the format has none of {}", letters.join(", ")),
+                "add one of them to `format`, or leave the key away",
+            );
+        }
+        is_on
+    };
+    log.queries = flag("queries", &["%r", "%q", "%>r", "%<r"]);
+    log.addresses = flag("addresses", &["%h", "%a"]);
     table.finish();
     options.access_log = Some(log);
 }

@@ -1,7 +1,9 @@
 //! Hosts and the tables of their paths.
 
+use super::doubts::Place;
 use super::table::{Table, Value};
-use super::{site, users};
+use super::{header, site, users};
+use crate::coding::CODINGS;
 use crate::front::access::{Access, Network};
 use crate::front::auth::Auth;
 use crate::front::pattern::Pattern;
@@ -24,23 +26,13 @@ const NAMES_MAX: usize = 253;
 const PAGE_BYTES_MAX: u64 = 1 << 20;
 /// Statuses that a table can answer with; those that need more than a page are left out.
 const STATUSES: [u16; 6] = [403, 404, 410, 451, 500, 503];
+/// Errors that are answered once it is known which host a request is for; others are answered before that.
+const PAGES: [u16; 13] = [400, 401, 403, 404, 405, 410, 412, 414, 416, 429, 451, 500, 503];
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
-/// Fields that say how a response is framed or made: another value would be a lie.
-const OWN_FIELDS: [&str; 9] = [
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-range",
-    "date",
-    "keep-alive",
-    "proxy-connection",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// Hosts, whose sites are served as the options say it where they say nothing themselves.
-pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> Rules {
-    let mut rules = Rules::default();
+pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Place>) {
+    let (mut rules, mut places) = (Rules::default(), Vec::new());
     let hosts = table.get("host").map(|value| value.tables("[[host]]")).unwrap_or_default();
     if hosts.is_empty() {
         table.wrong("there is no host", "add [[host]] with root = \"DIRECTORY\"");
@@ -49,18 +41,22 @@ pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> Rules {
         table.wrong(format!("there are {} hosts", hosts.len()), format!("at most {HOSTS_MAX} are possible"));
     }
     for host in hosts.iter().take(HOSTS_MAX) {
-        read_host(host, options, &mut rules);
+        read_host(host, options, &mut rules, &mut places);
     }
-    rules
+    (rules, places)
 }
 
-fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules) {
+fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places: &mut Vec<Place>) {
     // At most HOSTS_MAX of them are read.
     let number = rules.hosts.len() as u16;
     let name = names(table, number, rules);
     let mut said = read_said(table);
+    places.push(Place::of(table, number, None));
     let kind = site::read_root(table, SiteKind::of(options), options.sandbox);
     let site = table.get("root").and_then(|value| open_site(&value, kind.clone(), rules));
+    if let (Some(root), Some(_)) = (table.get("root"), &said.action) {
+        root.wrong("a redirect or status leaves nothing to serve from `root`", "keep one of them");
+    }
     said.action = said.action.or(site.map(|site| Action::Files { site, mount_bytes: 0 }));
     let paths = table.get("path").map(|value| value.tables("[[host.path]]")).unwrap_or_default();
     if table.get("root").is_none() && said.action.is_none() && paths.is_empty() {
@@ -72,9 +68,24 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules) {
     if paths.len() > PATHS_MAX {
         table.wrong(format!("the host {name} has {} paths", paths.len()), format!("at most {PATHS_MAX} are possible"));
     }
-    let paths = paths.iter().take(PATHS_MAX).filter_map(|path| read_path(path, &kind, options, rules)).collect();
+    let has_root = table.get("root").is_some() || paths.iter().any(|path| path.get("root").is_some());
+    if !has_root {
+        of_no_root(table, "this host has none");
+    }
+    let mut read: Vec<(Pattern, Said)> = Vec::new();
+    for path in paths.iter().take(PATHS_MAX) {
+        takes_back_nothing(path, Some(&said), &read);
+        if let Some((pattern, own)) = read_path(path, &kind, options, rules) {
+            places.push(Place::of(path, number, Some(read.len())));
+            read.push((pattern, own));
+        }
+    }
+    takes_back_nothing(table, None, &[]);
+    let paths = read;
     table.finish();
-    rules.hosts.push(Host { name: name.into(), said, paths });
+    let is_of_neighbours = |pattern: &Pattern| CODINGS.into_iter().any(|coding| pattern.is_of_ending(coding.suffix()));
+    let tells_neighbours = paths.iter().any(|(pattern, _)| is_of_neighbours(pattern));
+    rules.hosts.push(Host { name: name.into(), said, paths, tells_neighbours });
 }
 
 /// The first of the host's names; all of them are added.
@@ -168,19 +179,42 @@ fn read_path(
             said.action =
                 said.action.or(site.map(|site| Action::Files { site, mount_bytes: prefix_bytes.unwrap_or(0) }));
         }
-        None => {
-            for key in site::KEYS {
-                if let Some(value) = table.get(key) {
-                    value.wrong(
-                        format!("`{key}` belongs to a root, and this table has none"),
-                        "add root = \"DIRECTORY\", or say it in [[host]]",
-                    );
-                }
-            }
-        }
+        None => of_no_root(table, "this table has none"),
+    }
+    if table.entries().iter().all(|(key, _, _)| ["prefix", "exact", "glob"].contains(&key.as_str())) {
+        table.wrong("the table says nothing of its paths", "add what holds for them, or leave the table away");
     }
     table.finish();
     Some((pattern?, said))
+}
+
+/// What belongs to a root is nothing without one.
+fn of_no_root(table: &Table<'_, '_>, which: &str) {
+    for key in site::KEYS {
+        if let Some(value) = table.get(key) {
+            value.wrong(
+                format!("`{key}` belongs to a root, and {which}"),
+                "add root = \"DIRECTORY\", or say it where there is one",
+            );
+        }
+    }
+}
+
+/// `false` takes back what was said before: tells of one before which nothing was.
+fn takes_back_nothing(table: &Table<'_, '_>, host: Option<&Said>, paths: &[(Pattern, Said)]) {
+    let (mut has_auth, mut has_rate) = (false, false);
+    for said in host.into_iter().chain(paths.iter().map(|(_, said)| said)) {
+        has_auth |= matches!(said.auth, Some(Some(_)));
+        has_rate |= matches!(said.rate, Some(Some(_)));
+    }
+    for (key, has) in [("auth", has_auth), ("rate", has_rate)] {
+        if let Some(value) = table.get(key).filter(|value| !has && value.is_false()) {
+            value.doubt(
+                format!("`{key} = false` takes nothing back: no table before this one says `{key}`"),
+                "leave it away, or put the table behind the one that is meant",
+            );
+        }
+    }
 }
 
 fn pattern(kind: &str, value: &Value<'_, '_>) -> Option<Pattern> {
@@ -226,24 +260,7 @@ fn read_said_of(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Said {
         rate: rate(table),
         ..Said::default()
     };
-    if let Some(headers) = table.get("set_headers").and_then(|value| value.table("set_headers")) {
-        for (name, span, value) in headers.entries() {
-            check_field(&name, |what, remedy| table.reader.wrong(span.start, what, remedy));
-            let Some(text) = value.string() else { continue };
-            if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.trim() == text {
-                said.set.push((name, text.to_owned()));
-            } else {
-                value.wrong(
-                    format!("the value of {name} cannot be sent"),
-                    "keep to ASCII, without line ends and spaces around it",
-                );
-            }
-        }
-    }
-    for item in table.get("remove_headers").map(|value| value.strings()).unwrap_or_default() {
-        check_field(item.text(), |what, remedy| item.wrong(what, remedy));
-        said.remove.push(item.text().to_owned());
-    }
+    header::read(table, &mut said);
     if let Some(pages) = table.get("error_pages").and_then(|value| value.table("error_pages")) {
         for (status, span, value) in pages.entries() {
             let number = if status == "other" {
@@ -252,6 +269,11 @@ fn read_said_of(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Said {
                 status.parse().ok().filter(|number| (400..600).contains(number))
             };
             match number {
+                Some(number) if number > 0 && !PAGES.contains(&number) => table.reader.wrong(
+                    span.start,
+                    format!("{number} is never answered for a path of a host"),
+                    format!("write one of {}, or `other`", listed(&PAGES)),
+                ),
                 Some(number) => said.pages.extend(page(&value).map(|page| (number, Arc::new(page)))),
                 None => table.reader.wrong(
                     span.start,
@@ -267,10 +289,7 @@ fn read_said_of(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Said {
 fn action(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Option<Action> {
     let (redirect, status) = (table.get("redirect"), table.get("status"));
     let number = status.as_ref().and_then(|value| value.integer(100..=599)).map(|number| number as u16);
-    let one_of = |list: &[u16]| {
-        let list: Vec<String> = list.iter().map(u16::to_string).collect();
-        format!("write one of {}", list.join(", "))
-    };
+    let one_of = |list: &[u16]| format!("write one of {}", listed(list));
     match (redirect, &status) {
         (Some(value), _) => {
             if let (Some(number), Some(status)) = (number, &status)
@@ -297,6 +316,10 @@ fn action(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Option<Action> 
         }
         (None, None) => None,
     }
+}
+
+fn listed(list: &[u16]) -> String {
+    list.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn access(table: &Table<'_, '_>) -> Option<Arc<Access>> {
@@ -369,15 +392,6 @@ fn rate(table: &Table<'_, '_>) -> Option<Option<Arc<Rate>>> {
     // The bounds above fit.
     let limit = RateLimit { interval_ns: interval_ns.max(1), burst: burst? as u32, bits: bits.map(|bits| bits as u32) };
     Some(Some(Arc::new(Rate::new(limit))))
-}
-
-fn check_field(name: &str, wrong: impl FnOnce(String, &str)) {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(is_token) {
-        wrong(format!("\"{name}\" is no name of a header field"), "letters, digits and hyphens make one");
-    } else if OWN_FIELDS.contains(&name.to_ascii_lowercase().as_str()) {
-        wrong(format!("{name} says how the response was made"), "leave it to the server");
-    }
 }
 
 fn page(value: &Value<'_, '_>) -> Option<Page> {

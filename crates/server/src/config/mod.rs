@@ -1,6 +1,9 @@
 //! The server's configuration: a TOML file, read as a whole, with the place of every mistake.
 
+mod doubts;
+mod foreign;
 mod general;
+mod header;
 mod host;
 mod nearest;
 mod policy;
@@ -112,14 +115,15 @@ pub fn parse_configuration(text: &str, folder: &Path) -> Result<Options, Vec<Mis
             let at = error.span().map_or(0, |span| span.start);
             reader.wrong(at, error.message().replace('\n', ", "), "mend the TOML here first");
         }
-        return Err(reader.into_mistakes());
+        return Err(reader.into_mistakes().0);
     }
     let table = Table::new(&reader, document.get_ref(), 0..0, "");
     let mut options = Options::new(folder);
-    general::read(&table, &mut options);
+    let certificates_at = general::read(&table, &mut options);
     options.throttles = throttle::read(&table);
-    let rules = host::read(&table, &options);
+    let (rules, places) = host::read(&table, &options);
     table.finish();
+    doubts::look(&reader, &rules, &places, &certificates_at, &options);
     if let Some(first) = rules.sites.first() {
         options.root.clone_from(&first.how.root);
     }
@@ -127,6 +131,7 @@ pub fn parse_configuration(text: &str, folder: &Path) -> Result<Options, Vec<Mis
     let log = options.access_log.as_ref().map(|log| &log.target);
     options.read_again.extend(reader.paths());
     options.read_again.retain(|path| path.is_file() && log != Some(&LogTarget::File(path.clone())));
-    let mistakes = reader.into_mistakes();
+    let (mistakes, warnings) = reader.into_mistakes();
+    options.warnings = warnings;
     if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
 }

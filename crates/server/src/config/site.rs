@@ -106,6 +106,14 @@ fn read_compression(value: &Value<'_, '_>, compression: &mut Compression) {
     };
     size("min", &mut compression.bytes_min);
     size("max", &mut compression.bytes_max);
+    for key in ["min", "max"] {
+        if let Some(value) = table.get(key).filter(|_| !compression.on_the_fly) {
+            value.wrong(
+                format!("`{key}` is of what is compressed here, and `on_the_fly` is false"),
+                "leave one of them away",
+            );
+        }
+    }
     if compression.bytes_min > compression.bytes_max {
         table.wrong("`min` is more than `max`, so that nothing is compressed here", "make `max` the larger one");
     }

@@ -1,6 +1,7 @@
 //! A table of a configuration file with the places of everything in it, so that each mistake can be pointed at.
 
 use super::Mistake;
+use super::foreign;
 use super::nearest::nearest;
 use super::units;
 use crate::options::Placed;
@@ -20,12 +21,13 @@ pub(super) struct Reader<'t> {
     /// Where relative paths start: the file's own directory.
     folder: &'t Path,
     mistakes: RefCell<Vec<Mistake>>,
+    warnings: RefCell<Vec<Mistake>>,
     paths: RefCell<Vec<PathBuf>>,
 }
 
 impl<'t> Reader<'t> {
     pub(super) fn new(text: &'t str, folder: &'t Path) -> Self {
-        Self { text, folder, mistakes: RefCell::default(), paths: RefCell::default() }
+        Self { text, folder, mistakes: RefCell::default(), warnings: RefCell::default(), paths: RefCell::default() }
     }
 
     /// Takes note of a mistake; the byte where it begins, what is wrong and what would be right.
@@ -34,6 +36,15 @@ impl<'t> Reader<'t> {
         let mut mistakes = self.mistakes.borrow_mut();
         if mistakes.len() < MISTAKES_MAX {
             mistakes.push(Mistake { line, column, what: what.into(), remedy: remedy.into() });
+        }
+    }
+
+    /// Takes note of what is accepted, and seldom meant.
+    pub(super) fn doubt(&self, at: usize, what: impl Into<String>, remedy: impl Into<String>) {
+        let (line, column) = self.place(at);
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.len() < MISTAKES_MAX {
+            warnings.push(Mistake { line, column, what: what.into(), remedy: remedy.into() });
         }
     }
 
@@ -50,11 +61,14 @@ impl<'t> Reader<'t> {
         self.paths.borrow().clone()
     }
 
-    /// The mistakes in the order of the file.
-    pub(super) fn into_mistakes(self) -> Vec<Mistake> {
-        let mut mistakes = self.mistakes.into_inner();
-        mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
-        mistakes
+    /// The mistakes, and what is seldom meant, in the order of the file.
+    pub(super) fn into_mistakes(self) -> (Vec<Mistake>, Vec<Mistake>) {
+        let sorted = |list: RefCell<Vec<Mistake>>| {
+            let mut list = list.into_inner();
+            list.sort_by_key(|mistake| (mistake.line, mistake.column));
+            list
+        };
+        (sorted(self.mistakes), sorted(self.warnings))
     }
 }
 
@@ -75,7 +89,11 @@ impl<'r, 't> Table<'r, 't> {
     }
 
     pub(super) fn get(&self, key: &'static str) -> Option<Value<'r, 't>> {
-        self.known.borrow_mut().push(key);
+        let mut known = self.known.borrow_mut();
+        // What the whole server, a host and a path can say alike is asked for in several places.
+        if !known.contains(&key) {
+            known.push(key);
+        }
         let (_, value) = self.table.iter().find(|(name, _)| name.get_ref() == key)?;
         Some(Value { reader: self.reader, name: key.to_owned(), span: value.span(), value: value.get_ref() })
     }
@@ -98,6 +116,11 @@ impl<'r, 't> Table<'r, 't> {
         self.reader.wrong(self.span.start, what, remedy);
     }
 
+    /// Where it begins in the file.
+    pub(super) fn at(&self) -> usize {
+        self.span.start
+    }
+
     /// Tells of the keys that nobody has asked for.
     pub(super) fn finish(&self) {
         let known = self.known.borrow();
@@ -107,10 +130,10 @@ impl<'r, 't> Table<'r, 't> {
             }
             let place =
                 if self.name.is_empty() { "at the top of the file".to_owned() } else { format!("in {}", self.name) };
-            let remedy = nearest(&name, &known).map_or_else(
-                || format!("known {place} are: {}", known.join(", ")),
-                |near| format!("did you mean `{near}`?"),
-            );
+            // What other servers call so is told first: a word that is only written alike would mislead.
+            let remedy = foreign::remedy(&name, &self.name)
+                .or_else(|| nearest(&name, &known).map(|near| format!("did you mean `{near}`?")))
+                .unwrap_or_else(|| format!("known {place} are: {}", known.join(", ")));
             self.reader.wrong(span.start, format!("`{name}` is not known {place}"), remedy);
         }
     }
@@ -128,6 +151,15 @@ pub(super) struct Value<'r, 't> {
 impl<'r, 't> Value<'r, 't> {
     pub(super) fn wrong(&self, what: impl Into<String>, remedy: impl Into<String>) {
         self.reader.wrong(self.span.start, what, remedy);
+    }
+
+    /// Where it begins in the file.
+    pub(super) fn at(&self) -> usize {
+        self.span.start
+    }
+
+    pub(super) fn doubt(&self, what: impl Into<String>, remedy: impl Into<String>) {
+        self.reader.doubt(self.span.start, what, remedy);
     }
 
     fn mismatch(&self, wanted: &str, example: &str) {

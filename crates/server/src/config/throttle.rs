@@ -27,6 +27,9 @@ fn one(table: &Table<'_, '_>) -> Option<Throttle> {
     let wait = table
         .get("wait")
         .map_or(Some(Duration::from_secs(10)), |value| value.duration(Duration::from_millis(1)..=longest));
+    if let Some(value) = table.get("wait").filter(|_| queue == Some(0)) {
+        value.wrong("`wait` means nothing without a queue", "add queue = 100, or leave `wait` away");
+    }
     table.finish();
     let (Some(path), Some(running)) = (path, running) else {
         table.wrong("it does not say which paths, or how many run", "add path = \"/pages/**\" and running = 10");

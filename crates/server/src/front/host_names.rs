@@ -29,6 +29,19 @@ impl HostNames {
         is_new
     }
 
+    /// All names, with `*` for all others, each with its host.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (String, u16)> {
+        let exact = self.exact.iter().map(|(name, host)| (String::from_utf8_lossy(name).into_owned(), *host));
+        let endings = self.endings.iter().map(|(end, host)| (format!("*{}", String::from_utf8_lossy(end)), *host));
+        exact.chain(endings).chain(self.rest.map(|host| ("*".to_owned(), host)))
+    }
+
+    /// Whether a host has this name, in lower case, rather than all names.
+    pub(crate) fn names(&self, name: &[u8]) -> bool {
+        let is_under = |ending: &[u8]| name.len() > ending.len() && name.ends_with(ending);
+        self.exact.contains_key(name) || self.endings.iter().any(|(ending, _)| is_under(ending))
+    }
+
     /// The host of a name in lower case.
     pub(crate) fn find(&self, name: &[u8]) -> Option<u16> {
         if let Some(host) = self.exact.get(name) {

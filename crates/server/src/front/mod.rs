@@ -4,8 +4,10 @@
 
 pub(crate) mod access;
 pub(crate) mod auth;
+pub(crate) mod fields;
 pub(crate) mod host_counts;
 pub(crate) mod host_names;
+mod judge;
 mod parts;
 pub(crate) mod pattern;
 pub(crate) mod rate;
@@ -27,14 +29,15 @@ use crate::options::Options;
 use crate::pending::Pending;
 use crate::request::{Method, Request};
 use crate::root::Root;
+use crate::site::looked_up::LookedUp;
 use crate::site::{self, Share, Site};
 use crate::target::{self, Target};
 use crate::watcher::Watcher;
-use auth::{Credentials, Judged};
+use auth::Credentials;
 use host_counts::HostCounts;
+use judge::Tables;
 use parts::Asker;
 use pattern::Pattern;
-use rate::Verdict;
 use rules::{Rules, SiteKind};
 use settings::{Action, Settings};
 use std::collections::HashMap;
@@ -193,8 +196,8 @@ pub(crate) struct Hosts {
     /// In the order of the rules.
     sites: Vec<(SiteKind, Site)>,
     share: Share,
-    /// What holds, by the host and the set of its tables.
-    known: HashMap<(u16, u128), Rc<Settings>>,
+    /// What holds, by the host and its tables.
+    known: HashMap<(u16, Tables), Rc<Settings>>,
     /// The host of the last request, by the name that it gave.
     last_name: Vec<u8>,
     last_host: Option<u16>,
@@ -256,64 +259,15 @@ impl Hosts {
     }
 
     fn must_wait(&mut self, request: &Request<'_>, client: IpAddr, clock: &Clock) -> bool {
+        if judge::is_about_server(request) {
+            return false;
+        }
         let Some(host) = self.host(host_names::name_of(request)) else { return false };
         let mut decoded = std::mem::take(&mut self.decoded);
         let resolved = target::resolve(request.target, true, &mut decoded).ok();
-        let settings = self.settings(host, resolved.as_ref().map(|found| found.path));
-        // Whoever is refused anyway need not wait, and costs no check.
-        let is_refused = settings.access.as_ref().is_some_and(|access| !access.allows(client))
-            || settings.rate.as_ref().is_some_and(|rate| rate.is_used_up(client, clock.now_ms * NS_PER_MS));
-        let judged = match &settings.auth {
-            Some(auth) if !is_refused => Some(self.credentials.judge(auth, request.authorization, clock.now_ms)),
-            _ => None,
-        };
-        let must_wait = match judged {
-            _ if is_refused => false,
-            Some(Judged::Wait) => true,
-            Some(Judged::Wrong | Judged::Busy) => false,
-            Some(Judged::Right(_)) | None => {
-                resolved.is_some_and(|found| self.parts_must_wait(host, &settings, &found, request, client, clock))
-            }
-        };
+        let must_wait = self.waits(host, request, resolved.as_ref(), client, clock);
         self.decoded = decoded;
         must_wait
-    }
-
-    /// Refuses whoever may not come, comes too often, or does not say who it is: by a status, with fields.
-    fn refusal(
-        &mut self,
-        settings: &Settings,
-        request: &Request<'_>,
-        client: IpAddr,
-        clock: &Clock,
-        counters: &LoopCounters,
-        out: &mut Pending,
-    ) -> Option<(u16, String)> {
-        if settings.access.as_ref().is_some_and(|access| !access.allows(client)) {
-            return Some((403, String::new()));
-        }
-        if let Some(rate) = &settings.rate {
-            match rate.take(client, clock.now_ms * NS_PER_MS) {
-                Verdict::Through => {}
-                Verdict::Untracked => counters.rate_untracked.add(1),
-                Verdict::Wait { seconds } => {
-                    counters.rate_refused.add(1);
-                    return Some((429, format!("Retry-After: {seconds}\r\n")));
-                }
-            }
-        }
-        let auth = settings.auth.as_ref()?;
-        match self.credentials.judge(auth, request.authorization, clock.now_ms) {
-            Judged::Right(user) => {
-                out.log.user = user;
-                None
-            }
-            Judged::Wrong => Some((401, auth.challenge.clone())),
-            Judged::Wait | Judged::Busy => {
-                counters.auth_busy.add(1);
-                Some((503, "Retry-After: 1\r\n".to_owned()))
-            }
-        }
     }
 
     fn respond(
@@ -325,77 +279,120 @@ impl Hosts {
         counters: &LoopCounters,
         out: &mut Pending,
     ) {
-        let client = caller.client;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let name = host_names::name_of(request);
-        let Some(host) = self.host(name) else {
+        let host = self.host(name);
+        out.log.host = host.map(|host| Arc::clone(&self.counts[usize::from(host)]));
+        if judge::is_about_server(request) {
+            // No table is about the server.
+            return site::options(out, clock, persistence);
+        }
+        if request.target == "*" {
+            // It is no path, and stands for the server in OPTIONS only (RFC 9112 section 3.2.4).
+            return error_page::write(out, 400, extra, clock, persistence);
+        }
+        let Some(host) = host else {
             return error_page::write(out, 421, extra, clock, persistence);
         };
         let mut decoded = std::mem::take(&mut self.decoded);
-        let resolved = target::resolve(request.target, true, &mut decoded);
-        let settings = self.settings(host, resolved.as_ref().ok().map(|found| found.path));
-        out.log.host = Some(Arc::clone(&self.counts[usize::from(host)]));
-        let refusal = self.refusal(&settings, request, client, clock, counters, out);
-        match (&settings.action, &resolved) {
-            _ if refusal.is_some() => {
-                let (status, fields) = refusal.unwrap_or_default();
-                error_page::write(out, status, Extra { fields: fields.as_bytes(), ..extra }, clock, persistence);
-            }
-            (Action::Files { site, mount_bytes }, resolved) => {
-                let found = resolved.as_ref().ok().filter(|_| *mount_bytes > 0);
-                let page = match found {
-                    // Relative links of its index and its listing would lead beside it.
-                    Some(found)
-                        if is_top_without_slash(*mount_bytes, found)
-                            && matches!(request.method, Method::Get | Method::Head) =>
-                    {
-                        site::redirect(found, extra, clock, persistence, out);
-                        None
-                    }
-                    None => self.sites[*site].1.respond(request, caller, persistence, clock, counters, out),
-                    Some(found) => self.mounted(
-                        *site,
-                        *mount_bytes,
-                        found,
-                        |site, target, out| {
-                            let request = Request { target, ..*request };
-                            site.respond(&request, caller, persistence, clock, counters, out)
-                        },
-                        out,
-                    ),
-                };
-                if let Some(atom) = page {
-                    let mount = found.map_or(&b""[..], |found| mount(*mount_bytes, found)).to_vec();
-                    let asker = Asker { host, request, client, clock, counters };
-                    self.respond_with_page((*site, &Part { atom, mount }), &settings, &asker, persistence, out);
-                }
-            }
-            // A path that cannot be read is answered as it is everywhere.
-            (_, Err(_)) => error_page::write(out, 400, extra, clock, persistence),
-            (Action::Redirect(redirect), Ok(found)) => match redirect.location(found, name) {
-                Some(field) => {
-                    let extra = Extra { fields: &field, ..extra };
-                    error_page::write(out, redirect.status, extra, clock, persistence);
-                }
-                None => error_page::write(out, 414, extra, clock, persistence),
-            },
-            (Action::Status(status), _) => error_page::write(out, *status, extra, clock, persistence),
-        }
-        if out.status >= 400
-            && let Some(page) = settings.page(out.status)
+        let resolved = target::resolve(request.target, true, &mut decoded).ok();
+        let asker = Asker { host, request, client: caller.client, clock, counters };
+        let mut settings = self.settings(host, resolved.as_ref().map(|found| found.path));
+        let mut action = settings.action.clone();
+        let mut refusal = self.unwelcome(&settings, &[], &asker);
+        let (mut looked_up, mut file) = (None, None);
+        if refusal.is_none()
+            && let Some(found) = &resolved
+            && let Some(index) = self.index(&settings, found, &asker)
         {
-            rewrite::replace_body(out, page, extra.head_only);
-        }
-        if !settings.fields.is_empty() {
-            settings.fields.apply(out);
-            if out.is_chosen() {
-                rewrite::keep_private(out);
-            }
-            if out.advised.as_ref().is_some_and(|advised| advised.is_stale) {
-                rewrite::keep_for_nobody(out);
+            refusal = self.unwelcome(&index.settings, &settings.rates, &asker);
+            settings = index.settings;
+            match index.file.and_then(|file| judge::instead_of_file(&action, &settings.action, (name, found), file)) {
+                Some((other, path)) => (action, file) = (other, Some(path)),
+                None => looked_up = Some(index.looked_up),
             }
         }
+        refusal = refusal.or_else(|| self.unknown(&settings, &asker, out));
+        if let Some((status, fields)) = refusal {
+            error_page::write(out, status, Extra { fields: fields.as_bytes(), ..extra }, clock, persistence);
+        } else if let Some(found) = &resolved {
+            let of_file = file.as_ref().map(|file| Target { path: file, query: found.query });
+            let asked = of_file.as_ref().map_or((found, false), |target| (target, true));
+            let way = Way { action, looked_up, asked, caller, persistence };
+            if let Some(other) = self.respond_by(way, &settings, &asker, out) {
+                settings = other;
+            }
+        } else {
+            error_page::write(out, 400, extra, clock, persistence);
+        }
+        finish(&settings, extra.head_only, caller.is_secure, out);
         self.decoded = decoded;
+    }
+
+    /// Does with a request that is let in as its tables say; other settings, where those of a directory hold for it.
+    fn respond_by(
+        &mut self,
+        way: Way<'_>,
+        settings: &Settings,
+        asker: &Asker<'_>,
+        out: &mut Pending,
+    ) -> Option<Rc<Settings>> {
+        let Asker { request, clock, counters, .. } = *asker;
+        let Way { action, looked_up, asked: (found, is_other), caller, persistence } = way;
+        let extra = Extra { fields: b"", head_only: request.method == Method::Head };
+        let (site, mount_bytes) = match action {
+            Action::Files { site, mount_bytes } => (site, mount_bytes),
+            Action::Redirect(redirect) => {
+                match redirect.location(found, host_names::name_of(request)) {
+                    Some(field) => {
+                        let extra = Extra { fields: &field, ..extra };
+                        error_page::write(out, redirect.status, extra, clock, persistence);
+                    }
+                    None => error_page::write(out, 414, extra, clock, persistence),
+                }
+                return None;
+            }
+            Action::Status(status) => {
+                error_page::write(out, status, extra, clock, persistence);
+                return None;
+            }
+        };
+        let (looked_up, is_plain) = self.neighbours(settings, (site, mount_bytes), looked_up, found, asker);
+        let plain;
+        let request = if is_plain {
+            plain = Request { accept_encoding: None, ..*request };
+            &plain
+        } else {
+            request
+        };
+        let respond = |site: &mut Site, request: &Request<'_>, out: &mut Pending| match looked_up {
+            Some(looked_up) => site.respond_with(looked_up, request, caller, persistence, (clock, counters), out),
+            None => site.respond(request, caller, persistence, clock, counters, out),
+        };
+        let is_get = matches!(request.method, Method::Get | Method::Head);
+        let page = if mount_bytes > 0 && !is_other && is_get && is_top_without_slash(mount_bytes, found) {
+            // Relative links of its index and its listing would lead beside it.
+            site::redirect(found, extra, clock, persistence, out);
+            None
+        } else if mount_bytes == 0 && !is_other {
+            respond(&mut self.sites[site].1, request, out)
+        } else {
+            let respond =
+                |site: &mut Site, target: &str, out: &mut Pending| respond(site, &Request { target, ..*request }, out);
+            self.mounted(site, mount_bytes, found, respond, out)
+        };
+        if let Some(atom) = page {
+            let mount = mount(mount_bytes, found).to_vec();
+            self.respond_with_page((site, &Part { atom, mount }), settings, asker, persistence, out);
+            return None;
+        }
+        if out.status != 301 {
+            return None;
+        }
+        let (settings, (status, fields)) = self.instead_of_directory(found, asker, out)?;
+        out.response.reset();
+        error_page::write(out, status, Extra { fields: fields.as_bytes(), ..extra }, clock, persistence);
+        Some(settings)
     }
 
     /// Has a site respond whose root stands for the first bytes of the path.
@@ -430,28 +427,35 @@ impl Hosts {
         }
         self.last_host
     }
+}
 
-    /// What holds for a path, or for one that cannot be read.
-    fn settings(&mut self, number: u16, path: Option<&[u8]>) -> Rc<Settings> {
-        let host = &self.rules.hosts[usize::from(number)];
-        let mut tables = 0_u128;
-        for (place, (pattern, _)) in host.paths.iter().enumerate() {
-            // Without a path there is no telling which table it would belong to, so that none is left out that
-            // keeps somebody away; nothing but an error comes of it.
-            if path.is_none_or(|path| pattern.matches(path)) {
-                tables |= 1 << place;
-            }
+/// What is done with a request.
+struct Way<'a> {
+    action: Action,
+    /// What was looked up already for the target.
+    looked_up: Option<LookedUp>,
+    /// What is asked for, and whether it is another path than the request's own.
+    asked: (&'a Target<'a>, bool),
+    caller: &'a Caller<'a>,
+    persistence: Persistence,
+}
+
+/// Puts the page for an error, and the fields, into a response that was made.
+fn finish(settings: &Settings, head_only: bool, is_secure: bool, out: &mut Pending) {
+    if out.status >= 400
+        && let Some(page) = settings.page(out.status)
+    {
+        rewrite::replace_body(out, page, head_only);
+    }
+    let fields = if out.status < 400 { &settings.fields } else { &settings.error_fields };
+    if !fields.is_empty() {
+        fields.apply(out, is_secure);
+        if out.is_chosen() {
+            rewrite::keep_private(out);
         }
-        if let Some(settings) = self.known.get(&(number, tables)) {
-            return Rc::clone(settings);
+        if out.advised.as_ref().is_some_and(|advised| advised.is_stale) {
+            rewrite::keep_for_nobody(out);
         }
-        let own = host.paths.iter().enumerate().filter(|(place, _)| tables >> place & 1 == 1);
-        let settings = Rc::new(Settings::of(std::iter::once(&host.said).chain(own.map(|(_, (_, said))| said))));
-        if self.known.len() >= KNOWN_MAX {
-            self.known.clear();
-        }
-        self.known.insert((number, tables), Rc::clone(&settings));
-        settings
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::auth::Judged;
 use super::rate::{Rate, Verdict};
-use super::settings::{Action, Settings};
-use super::{Hosts, NS_PER_MS, below_mount, is_top_without_slash, mount};
+use super::settings::{Action, Settings, is_among};
+use super::{Hosts, NS_PER_MS, below_mount, host_names, is_top_without_slash, judge, mount};
 use crate::assembly::{self, Part, Parts, Wanted};
 use crate::clock::Clock;
 use crate::counters::LoopCounters;
@@ -62,7 +62,7 @@ impl Hosts {
         let mut parts = OfHost {
             hosts: self,
             asker,
-            counted: settings.rate.iter().cloned().collect(),
+            counted: settings.rates.clone(),
             is_trial: false,
             is_for_some: false,
             must_wait: false,
@@ -108,7 +108,7 @@ impl Hosts {
         let mut parts = OfHost {
             hosts: self,
             asker: &asker,
-            counted: settings.rate.iter().cloned().collect(),
+            counted: settings.rates.clone(),
             is_trial: true,
             is_for_some: false,
             must_wait: false,
@@ -137,12 +137,14 @@ impl OfHost<'_> {
     /// Whether the client may have what these settings hold for.
     fn is_let_in(&mut self, settings: &Settings) -> bool {
         let Asker { client, clock, counters, request, .. } = *self.asker;
-        self.is_for_some |= settings.access.is_some() || settings.auth.is_some();
-        if settings.access.as_ref().is_some_and(|access| !access.allows(client)) {
+        self.is_for_some |= !settings.access.is_empty() || settings.auth.is_some();
+        if !settings.allows(client) {
             return false;
         }
-        if let Some(rate) = settings.rate.as_ref().filter(|rate| !self.counted.iter().any(|one| Arc::ptr_eq(one, rate)))
-        {
+        for rate in &settings.rates {
+            if is_among(rate, &self.counted) {
+                continue;
+            }
             self.is_for_some = true;
             let now_ns = clock.now_ms * NS_PER_MS;
             if self.is_trial {
@@ -181,7 +183,18 @@ impl Parts for OfHost<'_> {
             return None;
         }
         let Action::Files { site, mount_bytes } = settings.action else { return None };
-        self.hosts.find(site, mount_bytes, &found, self.asker)
+        let part = self.hosts.find(site, mount_bytes, &found, self.asker)?;
+        let file = part.path();
+        if file != found.path {
+            // The index of a directory, which has tables of its own.
+            let of_file = self.hosts.settings_of_file(self.asker.host, found.path, &file);
+            let name = host_names::name_of(self.asker.request);
+            let is_other = judge::instead_of_file(&settings.action, &of_file.action, (name, &found), file).is_some();
+            if is_other || !self.is_let_in(&of_file) {
+                return None;
+            }
+        }
+        Some(part)
     }
 
     fn are_for_all(&self) -> bool {

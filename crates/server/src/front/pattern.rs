@@ -37,6 +37,17 @@ impl Pattern {
         RegexBuilder::new(&expression).size_limit(GLOB_BYTES_MAX).build().ok().map(Self::Glob)
     }
 
+    /// Whether it is for paths that end so, rather than for all of a directory.
+    pub(crate) fn is_of_ending(&self, ending: &[u8]) -> bool {
+        match self {
+            Self::Exact(path) | Self::Prefix(path) => path.ends_with(ending),
+            Self::Glob(regex) => {
+                let letters: String = ending.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+                regex.as_str().ends_with(&format!("{letters}\\z"))
+            }
+        }
+    }
+
     pub(crate) fn matches(&self, path: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => path == exact,
@@ -68,6 +79,11 @@ mod tests {
         ] {
             assert!(yes.iter().all(|path| pattern.matches(path.as_bytes())), "{pattern:?} {yes:?}");
             assert!(!no.iter().any(|path| pattern.matches(path.as_bytes())), "{pattern:?} {no:?}");
+        }
+        for (pattern, expected) in
+            [(glob("**.gz"), true), (glob("/a/*"), false), (Pattern::Exact(b"/a.gz".to_vec()), true)]
+        {
+            assert_eq!(pattern.is_of_ending(b".gz"), expected, "{pattern:?}");
         }
         assert!(glob("/*\n").matches(b"/\xff\n"));
         assert!(Pattern::glob(&"**a".repeat(20_000)).is_none());

@@ -85,6 +85,30 @@ impl Redirect {
     }
 }
 
+/// Whether the line of a head that [`Redirect::location`] made leads to this path of this host.
+pub(crate) fn leads_to(field: &[u8], host: &[u8], path: &[u8]) -> bool {
+    let address = field.strip_prefix(b"Location: ").unwrap_or(field).trim_ascii_end();
+    let rest = [&b"http://"[..], b"https://"].into_iter().find_map(|scheme| address.strip_prefix(scheme));
+    let address = match rest {
+        Some(rest) => {
+            let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+            let (authority, address) = rest.split_at(end);
+            let name = authority.rsplitn(2, |byte| *byte == b':').last().unwrap_or_default();
+            let is_host = name.eq_ignore_ascii_case(host) || authority.eq_ignore_ascii_case(host);
+            if !is_host {
+                return false;
+            }
+            address
+        }
+        None => address,
+    };
+    let end = address.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(address.len());
+    let mut encoded = Vec::new();
+    target::encode(path, &mut encoded);
+    let own = if end == 0 { b"/" } else { &address[..end] };
+    own == encoded
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +130,23 @@ mod tests {
         for bad in ["new", "//evil.org", "/a b", "/$rest", "/$nothing", "/$", "/ä", "/$path", "$rest"] {
             assert!(Redirect::read(bad, 301, None).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_address_that_leads_back_is_recognised() {
+        for (address, expected) in [
+            ("/a%20b/", true),
+            ("/a%20b/?q", true),
+            ("https://H.org:8443/a%20b/#x", true),
+            ("http://h.org/a%20b/", true),
+            ("http://x.org/a%20b/", false),
+            ("/a%20b", false),
+            ("/", false),
+            ("http://h.org", false),
+        ] {
+            let field = format!("Location: {address}\r\n");
+            assert_eq!(leads_to(field.as_bytes(), b"h.org", b"/a b/"), expected, "{address}");
+        }
+        assert!(leads_to(b"Location: https://[::1]:1\r\n", b"[::1]", b"/"));
     }
 }

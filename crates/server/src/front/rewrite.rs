@@ -1,4 +1,5 @@
-//! Changes to a response that was made already: its fields, and the page of an error.
+//! Changes to a response that was made already: the page of an error, and how long it may be kept. What a configuration
+//! says of fields is in [`super::fields`].
 
 use crate::client_hints;
 use crate::pending::Pending;
@@ -8,37 +9,6 @@ use crate::pending::Pending;
 pub(crate) struct Page {
     pub(crate) content_type: String,
     pub(crate) text: Vec<u8>,
-}
-
-/// Fields to take out of every head, and fields to add to it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Fields {
-    /// Names in any case.
-    pub(crate) removed: Vec<String>,
-    /// Whole lines.
-    pub(crate) added: Vec<u8>,
-}
-
-impl Fields {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.added.is_empty()
-    }
-
-    /// Changes the head of a response of which nothing was sent yet.
-    pub(crate) fn apply(&self, out: &mut Pending) {
-        let head = &mut out.response.head;
-        let before = head.len();
-        let mut end = usize::try_from(out.head_bytes).unwrap_or(usize::MAX).min(before);
-        if !self.removed.is_empty() {
-            end = remove(head, end, |name| {
-                self.removed.iter().any(|removed| name.eq_ignore_ascii_case(removed.as_bytes()))
-            });
-        }
-        // The empty line stays the last.
-        let at = end.saturating_sub(2);
-        head.splice(at..at, self.added.iter().copied());
-        shift(out, before);
-    }
 }
 
 /// Puts a page in the place of an error's body.
@@ -138,7 +108,7 @@ pub(crate) fn keep_private(out: &mut Pending) {
 }
 
 /// Takes lines out of the first `end` bytes, the first line excepted, and returns where they end then.
-fn remove(head: &mut Vec<u8>, mut end: usize, is_wanted: impl Fn(&[u8]) -> bool) -> usize {
+pub(super) fn remove(head: &mut Vec<u8>, mut end: usize, is_wanted: impl Fn(&[u8]) -> bool) -> usize {
     let next_line = |head: &[u8], at: usize| memchr::memchr(b'\n', &head[at..]).map(|found| at + found + 1);
     let Some(mut at) = next_line(&head[..end], 0) else { return end };
     while let Some(next) = next_line(&head[..end], at) {
@@ -154,7 +124,7 @@ fn remove(head: &mut Vec<u8>, mut end: usize, is_wanted: impl Fn(&[u8]) -> bool)
 }
 
 /// Moves what counts from the head's beginning after the head has changed its length.
-fn shift(out: &mut Pending, before: usize) {
+pub(super) fn shift(out: &mut Pending, before: usize) {
     let after = out.response.head.len() as u64;
     let before = before as u64;
     let moved = |place: u64| (place + after).saturating_sub(before);
@@ -166,6 +136,7 @@ fn shift(out: &mut Pending, before: usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields::Fields;
     use super::*;
     use crate::response::Part;
 
@@ -181,18 +152,6 @@ mod tests {
     }
 
     #[test]
-    fn fields_come_and_go_and_the_parts_move_along() {
-        let mut out = pending();
-        let removed = vec!["SERVER".to_owned(), "etag".to_owned(), "none".to_owned()];
-        Fields { removed, added: b"X: y\r\nZ: 1\r\n".to_vec() }.apply(&mut out);
-        let head = b"HTTP/1.1 200 OK\r\nContent-Type: a\r\nContent-Length: 4\r\nX: y\r\nZ: 1\r\n\r\n";
-        assert_eq!(out.response.head, [head, b"bet1bet2".as_slice()].concat());
-        assert_eq!(out.head_bytes, head.len() as u64);
-        let ends: Vec<u64> = out.response.parts.iter().map(|part| part.head_end).collect();
-        assert_eq!(ends, [head.len() as u64 + 4, head.len() as u64 + 8]);
-    }
-
-    #[test]
     fn nobody_keeps_what_is_stale_for_others_whatever_is_configured() {
         for (configured, expected) in [
             ("", "Cache-Control: no-cache\r\n"),
@@ -202,7 +161,7 @@ mod tests {
             ("Cache-Control: private, no-store\r\n", "Cache-Control: private, no-store\r\n"),
         ] {
             let mut out = pending();
-            Fields { removed: Vec::new(), added: configured.as_bytes().to_vec() }.apply(&mut out);
+            Fields::line(configured.to_owned()).apply(&mut out, false);
             keep_for_nobody(&mut out);
             let head = "HTTP/1.1 200 OK\r\nServer: weir\r\nETag: \"1\"\r\nContent-Type: a\r\nContent-Length: 4\r\n";
             let end = format!("{head}{expected}\r\n");

@@ -27,6 +27,8 @@ pub(crate) struct Host {
     pub(crate) said: Said,
     /// In the order of the file.
     pub(crate) paths: Vec<(Pattern, Said)>,
+    /// Some of them may be for the compressed neighbours of files.
+    pub(crate) tells_neighbours: bool,
 }
 
 /// A directory that is served, and how.

@@ -179,7 +179,8 @@ impl Connection {
 
     /// Who asks, for those who treat clients differently.
     pub(super) fn caller(&self) -> Caller<'static> {
-        Caller { client: self.peer.ip(), connection: self.number, socket: Some(self.transport.fd()), leased: None }
+        let (socket, is_secure) = (Some(self.transport.fd()), self.transport.is_secure());
+        Caller { client: self.peer.ip(), connection: self.number, socket, is_secure, leased: None }
     }
 
     pub(crate) fn transport(&self) -> &Transport {

@@ -202,7 +202,7 @@ impl Connection {
                 } else if !bench.answer(&request, whose, &mut self.received, &mut pending) {
                     parked = Some(Parked::new(fields, true, bench));
                 } else if std::mem::take(&mut self.owes_alt_svc) {
-                    bench.alt_svc.apply(&mut pending);
+                    bench.alt_svc.apply(&mut pending, true);
                 }
             }
             Err(Unfit::Malformed) => {

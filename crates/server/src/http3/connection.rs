@@ -387,7 +387,7 @@ impl Connection {
 
     /// Who asks, for those who treat clients differently.
     pub(super) fn caller(&self) -> Caller<'static> {
-        Caller { client: self.peer.ip(), connection: self.number, socket: None, leased: None }
+        Caller { client: self.peer.ip(), connection: self.number, socket: None, is_secure: true, leased: None }
     }
 
     /// Answers the parked requests whose passwords have been checked.

@@ -444,7 +444,7 @@ fn every_mistake_is_told_with_its_place_and_a_remedy() {
     assert!(host("error_pages = { 404 = \"x\" }").starts_with("3:23: "));
     assert!(host("set_headers = { Content-Length = \"1\" }").contains("leave it to the server"));
     assert!(host("set_headers = { A = \"x\\r\\nB: y\" }").contains("cannot be sent"));
-    assert!(host("status = 200").contains("200 cannot be answered just so"));
+    assert!(only("[[host]]\nstatus = 200").contains("200 cannot be answered just so"));
     assert!(path("status = 404").starts_with("3:1: the table does not say for which paths"));
     assert!(
         path("prefix = \"/a\"\nexact = \"/a\"\nstatus = 404")

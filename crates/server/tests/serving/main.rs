@@ -15,6 +15,7 @@ mod ranges;
 mod resume;
 mod shape;
 mod stale;
+mod tables;
 mod throttle;
 mod throttle_streams;
 mod tls;

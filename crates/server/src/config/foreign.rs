@@ -1,0 +1,150 @@
+//! What other servers have words for: how it is said here, or that it is not there.
+
+/// Not there yet, by the words for it.
+const MISSING: [(&[&str], &str); 4] = [
+    (
+        &["proxy", "proxy_pass", "reverse_proxy", "upstream", "backend", "proxypass", "balancer", "forward"],
+        "there is no proxy yet: only files, redirects and statuses are served",
+    ),
+    (
+        &["fastcgi", "fastcgi_pass", "php_fastcgi", "cgi", "scgi", "uwsgi", "wsgi", "php", "script", "scriptalias"],
+        "programs are not called yet, neither by CGI nor by FastCGI: only files, redirects and statuses are served",
+    ),
+    (
+        &["try_files", "fallback", "fallback_resource", "fallbackresource", "spa", "not_found", "catch_all"],
+        "there is no fallback to another file yet; `error_pages` has pages for errors, which keep their status",
+    ),
+    (
+        &["rewrite", "rewriterule", "uri", "url_rewrite", "internal"],
+        "a path is not rewritten yet; `redirect` sends clients elsewhere",
+    ),
+];
+
+/// What is said otherwise, by the words of others.
+const OTHERWISE: [(&[&str], &str); 24] = [
+    (
+        &["headers", "header", "add_header", "add_headers", "response_headers", "more_set_headers", "http_headers"],
+        "did you mean `set_headers`?",
+    ),
+    (&["hide_headers", "unset_headers", "proxy_hide_header", "delete_headers"], "did you mean `remove_headers`?"),
+    (&["error_headers", "headers_on_errors", "always"], "did you mean `set_error_headers`?"),
+    (&["location", "locations", "paths", "route", "routes", "handle"], "write [[host.path]] for each path"),
+    (
+        &["server", "servers", "hosts", "vhost", "virtual_host", "virtualhost", "site", "sites"],
+        "write [[host]] for each",
+    ),
+    (
+        &["server_name", "server_names", "hostname", "domain", "domains", "serveralias", "name"],
+        "did you mean `names`, in [[host]]?",
+    ),
+    (
+        &["port", "ports", "bind", "address", "addr", "interface"],
+        "write listen = [\"ADDRESS:PORT\"] at the top of the file",
+    ),
+    (
+        &["ssl", "https", "certificate", "certificates", "cert", "tls_cert", "ssl_certificate", "key", "tls_key"],
+        "write [tls] with certificates = [{ certificate = \"FILE\", key = \"FILE\" }]",
+    ),
+    (&["http2", "h2"], "HTTP/2 is spoken without a word on it"),
+    (&["http3", "quic", "h3"], "write http3 = true in [tls]"),
+    (&["gzip", "brotli", "zstd", "encode", "compress", "deflate"], "did you mean `compression`?"),
+    (&["autoindex", "browse", "directory_listing", "indexes", "dirlist"], "did you mean `listing`?"),
+    (&["index_files", "indexes_names", "directoryindex", "directory_index", "default_file"], "did you mean `index`?"),
+    (
+        &["document_root", "documentroot", "docroot", "directory", "dir", "folder", "alias", "www"],
+        "did you mean `root`?",
+    ),
+    (
+        &["basic_auth", "basicauth", "auth_basic", "password", "htpasswd", "users"],
+        "write auth = { realm = \"...\", users = \"FILE\" }",
+    ),
+    (&["limit_req", "rate_limit", "ratelimit", "throttling"], "write rate = { requests = 10, per = \"1 s\" }"),
+    (&["limit_conn", "max_connections", "worker_connections"], "write connections = N in [limits]"),
+    (&["return", "respond", "code"], "did you mean `status`, or `redirect` with an address?"),
+    (&["error_page", "errordocument", "errors", "handle_errors"], "did you mean `error_pages`?"),
+    (&["access_log", "accesslog", "logs", "customlog", "logging"], "write [log] with file = \"access.log\""),
+    (&["expires", "cache_control", "max_age"], "write set_headers = { Cache-Control = \"max-age=SECONDS\" }"),
+    (&["types", "mime", "mime_types", "default_type", "addtype"], "did you mean `media_types`?"),
+    (&["workers", "threads", "worker_processes", "processes"], "did you mean `loops`?"),
+    (&["keepalive_timeout", "keepalive", "idle_timeout", "timeout"], "write idle = \"60 s\" in [timeouts]"),
+];
+
+/// Where keys of ours belong that stand elsewhere.
+const ELSEWHERE: [(&[&str], &str); 5] = [
+    (
+        &[
+            "root",
+            "listing",
+            "index",
+            "dot_files",
+            "redirect",
+            "status",
+            "set_headers",
+            "set_error_headers",
+            "remove_headers",
+            "error_pages",
+            "allow",
+            "deny",
+            "auth",
+            "rate",
+            "names",
+        ],
+        "[[host]]",
+    ),
+    (&["prefix", "exact", "glob"], "[[host.path]]"),
+    (
+        &["listen", "loops", "reserve_loops", "io", "cache", "cached_file", "user", "sandbox", "arm"],
+        "the top of the file, before all tables",
+    ),
+    (&["listen_clear", "listen_quic"], "[tls]"),
+    (&["rotate_size", "rotate_age", "keep", "queries", "addresses"], "[log]"),
+];
+
+/// How a word that is not known in a table is said here; none where it is no word of others.
+pub(super) fn remedy(word: &str, table: &str) -> Option<String> {
+    let plain = word.to_ascii_lowercase().replace('-', "_");
+    let of = |list: &'static [(&'static [&'static str], &'static str)]| {
+        list.iter().find(|(words, _)| words.contains(&plain.as_str())).map(|(_, said)| *said)
+    };
+    if let Some(place) = of(&ELSEWHERE).filter(|place| *place != table) {
+        return Some(format!("`{plain}` belongs in {place}"));
+    }
+    // Tables of the file's own words, and of single settings, have other meanings for them.
+    let is_of_sites = matches!(table, "" | "[[host]]" | "[[host.path]]");
+    of(&MISSING).or_else(|| of(&OTHERWISE)).filter(|_| is_of_sites).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_others_are_understood() {
+        for (word, table, expected) in [
+            ("headers", "[[host]]", Some("`set_headers`")),
+            ("Add-Header", "[[host.path]]", Some("`set_headers`")),
+            ("try_files", "[[host.path]]", Some("no fallback to another file yet")),
+            ("proxy", "[[host.path]]", Some("no proxy yet")),
+            ("fastcgi", "[[host.path]]", Some("not called yet")),
+            ("cgi", "[[host]]", Some("not called yet")),
+            ("fallback", "[[host]]", Some("no fallback")),
+            ("rewrite", "[[host.path]]", Some("not rewritten yet")),
+            ("root", "", Some("belongs in [[host]]")),
+            ("prefix", "[[host]]", Some("belongs in [[host.path]]")),
+            ("listen", "[[host]]", Some("belongs in the top of the file")),
+            ("proxy", "[limits]", None),
+            ("redriect", "[[host]]", None),
+        ] {
+            let said = remedy(word, table);
+            let is_right = said.as_deref().map(|said| expected.is_some_and(|expected| said.contains(expected)));
+            assert_eq!(is_right, expected.map(|_| true), "{word} {table} {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_is_told_once() {
+        let words = MISSING.iter().chain(&OTHERWISE).chain(&ELSEWHERE).flat_map(|(words, _)| words.iter());
+        let words: Vec<_> = words.filter(|word| **word != "index").collect();
+        assert!(words.iter().enumerate().all(|(at, word)| !words[..at].contains(word)), "{words:?}");
+    }
+}

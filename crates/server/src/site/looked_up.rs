@@ -1,0 +1,88 @@
+//! What a path leads to, looked up before it is answered, for who has rules for the file that answers.
+
+use super::governed::Asked;
+use super::{Resource, Site};
+use crate::atom::Atom;
+use crate::caller::Caller;
+use crate::clock::Clock;
+use crate::coding::CODINGS;
+use crate::counters::LoopCounters;
+use crate::error_page::{self, Extra};
+use crate::head::Persistence;
+use crate::pending::Pending;
+use crate::request::{Method, Request};
+use crate::target::{self, BadTarget};
+use std::rc::Rc;
+
+/// What a target leads to: it is looked up once, so that what is judged is what is sent.
+pub(crate) struct LookedUp(Result<Resource, BadTarget>);
+
+impl LookedUp {
+    /// The path of the file that answers, within its site; none where no file does.
+    pub(crate) fn file(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Ok(Resource::Atom(atom)) => Some(&atom.path),
+            _ => None,
+        }
+    }
+
+    /// The endings of the compressed neighbours that may be sent in place of that file.
+    pub(crate) fn neighbours(&self) -> Vec<&'static [u8]> {
+        let Ok(Resource::Atom(atom)) = &self.0 else { return Vec::new() };
+        let found = atom.forms.as_ref().map(|forms| forms.neighbours()).unwrap_or_default();
+        let there = CODINGS.into_iter().zip(found).filter(|(_, stamp)| stamp.is_some());
+        there.map(|(coding, _)| coding.suffix()).collect()
+    }
+}
+
+impl Site {
+    /// Names of files that stand for their directory.
+    pub(crate) fn index_names(&self) -> &[Vec<u8>] {
+        &self.index
+    }
+
+    /// Finds what a target leads to, as a GET of it does.
+    pub(crate) fn look_up(&mut self, target: &str, clock: &Clock, counters: &LoopCounters) -> LookedUp {
+        let mut decoded = std::mem::take(&mut self.decoded);
+        let resource = target::resolve(target, self.dot_files, &mut decoded).map(|found| {
+            self.looked_ns = 0;
+            match self.resource(found.path, clock, counters) {
+                // Another file may stand for the directory by now.
+                Resource::Doubtful(atom, _) => self.look(found.path, Some(atom), clock, counters),
+                resource => resource,
+            }
+        });
+        self.decoded = decoded;
+        LookedUp(resource)
+    }
+
+    /// Makes the response to a GET or HEAD of what was looked up for its target; as [`respond`](Self::respond) does.
+    #[must_use]
+    pub(crate) fn respond_with(
+        &mut self,
+        looked_up: LookedUp,
+        request: &Request<'_>,
+        caller: &Caller<'_>,
+        persistence: Persistence,
+        (clock, counters): (&Clock, &LoopCounters),
+        out: &mut Pending,
+    ) -> Option<Rc<Atom>> {
+        let extra = Extra { fields: b"", head_only: request.method == Method::Head };
+        let mut decoded = std::mem::take(&mut self.decoded);
+        let mut page = None;
+        match (target::resolve(request.target, self.dot_files, &mut decoded), looked_up.0) {
+            (Ok(found), Ok(resource)) => {
+                let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
+                page = self.answer(&asked, &found, resource, out);
+            }
+            (Err(BadTarget::Malformed), _) | (_, Err(BadTarget::Malformed)) => {
+                error_page::write(out, 400, extra, clock, persistence);
+            }
+            (Err(BadTarget::Closed), _) | (_, Err(BadTarget::Closed)) => {
+                error_page::write(out, 404, extra, clock, persistence);
+            }
+        }
+        self.decoded = decoded;
+        page
+    }
+}
