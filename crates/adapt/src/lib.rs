@@ -24,7 +24,7 @@ mod sketch;
 mod state;
 
 pub use at_rest::AtRest;
-pub use check::{Checked, check_policy};
+pub use check::{Checked, NO_RULES, check_policy};
 pub use decision::{Cited, Decision, Order, Outcome, Subject};
 pub use engine::{Active, CONTESTS_MAX, Contested, Contests, Engine, ForecastErrors, ForecastNow};
 pub use language::{Dimension, Mistake, POLICY_BYTES_MAX, format_policy, show_ms};

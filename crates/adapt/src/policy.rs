@@ -1,7 +1,7 @@
 //! A checked policy, compiled: names are numbers, and each rule knows for whom it is looked at.
 
 use crate::Mistake;
-use crate::check::{self, Level, level, scope, variants};
+use crate::check::{self, Level, Variants, level, scope};
 use crate::glob::Glob;
 use crate::language::interval::Interval;
 use crate::language::mistake::Findings;
@@ -67,6 +67,13 @@ impl Rule {
     /// Whether it stays active once it has fired, until it is released.
     pub(crate) fn keeps(&self) -> bool {
         self.until.is_some() || self.hold_ms.is_some()
+    }
+
+    /// Whether it is not asked at each tick, or waits at some, and claims what it decided in between.
+    pub(crate) fn claims_while_it_waits(&self) -> bool {
+        let waits = self.every_ms > 0 || self.for_ms > 0 || self.cooldown_ms > 0 || self.limit.is_some();
+        // A start happens once, and its rules remember nothing of one session for the next.
+        waits && self.level != Level::Start
     }
 }
 
@@ -307,11 +314,13 @@ impl<'s> Compiler<'s> {
 
     fn compile(mut self, file: &str, text: &str, findings: &Findings<'_>) -> Policy {
         let mut blocks: Vec<Block> = Vec::new();
+        let mut block_numbers: FxHashMap<&str, usize> = FxHashMap::default();
         let mut rules = Vec::new();
+        let variants = Variants::of_all(self.source);
         for atom in &self.source.atoms {
             let glob = &atom.glob.text;
-            let block = blocks.iter().position(|block| block.glob.text() == glob).unwrap_or_else(|| {
-                let variants = variants(self.source, glob).iter().map(|name| name.text.clone()).collect();
+            let block = *block_numbers.entry(glob).or_insert_with(|| {
+                let variants = variants.of(glob).iter().map(|name| name.text.clone()).collect();
                 let [start_rules, session_rules, client_rules, atom_rules] = [const { Vec::new() }; 4];
                 let glob = Glob::new(glob);
                 blocks.push(Block { glob, variants, start_rules, session_rules, client_rules, atom_rules });
@@ -327,8 +336,10 @@ impl<'s> Compiler<'s> {
         let mut blocks: Vec<Block> = order.iter().map(|&block| blocks[block].clone()).collect();
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
         let mut own_rules = Vec::new();
+        let mut places = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(place, &block)| places[block] = place);
         for (number, rule) in rules.iter_mut().enumerate() {
-            rule.block = order.iter().position(|&block| block == rule.block).expect("each block is in the order");
+            rule.block = places[rule.block];
             let block = &mut blocks[rule.block];
             match rule.level {
                 Level::Start => block.start_rules.push(number),

@@ -84,6 +84,8 @@ pub struct Told {
     pub last_ms: u64,
     /// Lines that whoever recorded could not write.
     pub lost: u64,
+    /// Lines of sessions that had not begun, or had begun already: of none of them is anything to be decided.
+    pub of_no_session: u64,
     /// Decisions that were recorded, and are those of the replay.
     pub same: u64,
     /// Decisions that were recorded, and are others than those of the replay: of other rules, or lines were lost.
@@ -163,11 +165,15 @@ impl Replay {
         // What passed did so before this was written: a reading may hold no longer by now.
         let passed_ms = std::mem::replace(&mut self.last_ms, *at_ms);
         self.told.last_ms = self.told.last_ms.max(*at_ms);
+        if let Recorded::Start { session } | Recorded::Look { session } | Recorded::End { session } = what {
+            self.told.of_no_session += u64::from(!self.state.has_session(*session));
+        }
         match what {
             Recorded::Reading { .. } | Recorded::Season { .. } | Recorded::Decided(_) | Recorded::Lost { .. } => {}
             Recorded::Begin { session, atom, client } => {
                 let atom = self.engine.atom(&mut self.state, atom);
                 let client = client.as_ref().and_then(|name| self.engine.client(&mut self.state, name));
+                self.told.of_no_session += u64::from(self.state.has_session(*session));
                 if atom.is_some_and(|atom| self.engine.begin_of(&mut self.state, *session, atom, client)) {
                     self.begun.push(*session);
                 }

@@ -144,6 +144,14 @@ impl Series {
     }
 }
 
+/// The mean of values, of which there is one at least. It is made of their distances from the first, so that the mean of
+/// values that stay is that value to the last bit, however many there are.
+pub(crate) fn mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> f64 {
+    let count = values.len() as f64;
+    let first = values.clone().next().unwrap_or(f64::NAN);
+    first + values.map(|value| value - first).sum::<f64>() / count
+}
+
 /// What of several values counts; `None` where there are none. The values are put into another order.
 pub(crate) fn aggregate(values: &mut [f64], aggregate: Aggregate) -> Option<f64> {
     let count = values.len();
@@ -153,7 +161,7 @@ pub(crate) fn aggregate(values: &mut [f64], aggregate: Aggregate) -> Option<f64>
         *values.select_nth_unstable_by(rank, f64::total_cmp).1
     };
     (count > 0).then(|| match aggregate {
-        Aggregate::Avg => values.iter().sum::<f64>() / count as f64,
+        Aggregate::Avg => mean(values.iter().copied()),
         Aggregate::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         Aggregate::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
         Aggregate::P95 => share(values, 0.95),
@@ -207,5 +215,7 @@ mod tests {
         assert_eq!(of(Aggregate::P95), Some(95.0));
         assert_eq!(of(Aggregate::P99), Some(99.0));
         assert_eq!(aggregate(&mut [], Aggregate::P99), None);
+        // A sum of three would be more than thrice the value.
+        assert_eq!(aggregate(&mut [0.2; 3], Aggregate::Avg), Some(0.2));
     }
 }

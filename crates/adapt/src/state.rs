@@ -1,8 +1,10 @@
 //! What an engine remembers between ticks: readings, who is there, and how far each rule is.
 
 mod ahead;
+mod instance;
 mod seen;
 
+pub(crate) use instance::{Instance, Said};
 pub(crate) use seen::Seen;
 
 use crate::engine::Desk;
@@ -11,7 +13,7 @@ use crate::reading::{AtomId, ClientId, NodeId, Of, Reading, Resource, Where};
 use crate::series::{Series, Unknown};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Nodes that are known at most; those of a policy are at most as many.
 pub(crate) const NODES_MAX: usize = 2048;
@@ -74,6 +76,9 @@ pub struct Counts {
     pub out_of_order: u64,
     /// Readings without sense: not a number, negative, of the future, of nobody.
     pub senseless: u64,
+    /// Nodes that were not taken up, as there were too many.
+    #[serde(default)]
+    pub nodes_refused: u64,
     /// Atoms that were not taken up, as there were too many.
     pub atoms_refused: u64,
     /// Sessions that were not taken up, as there were too many.
@@ -92,6 +97,7 @@ impl Counts {
         self.unasked += other.unasked;
         self.out_of_order += other.out_of_order;
         self.senseless += other.senseless;
+        self.nodes_refused += other.nodes_refused;
         self.atoms_refused += other.atoms_refused;
         self.sessions_refused += other.sessions_refused;
         self.clients_refused += other.clients_refused;
@@ -170,92 +176,12 @@ pub(crate) struct InForce {
     pub(crate) stale_ms: Option<u64>,
 }
 
-/// How far a rule is with one subject. Nearly all of them have never done anything, so that they are small.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Instance {
-    /// When it is to be looked at next.
-    pub(crate) due_ms: u64,
-    pub(crate) said: Said,
-    past: Option<Box<Past>>,
-}
-
-/// What a rule remembers of what it did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Past {
-    /// The branch whose condition holds, and since when, if it has not held for long enough.
-    pub(crate) pending: Option<(u32, u64)>,
-    /// The branch that fired, and when, until it is released.
-    pub(crate) active: Option<(u32, u64)>,
-    /// When it fired, or was released, the last time.
-    pub(crate) rest_ms: Option<u64>,
-    /// Its firings within the time of its limit.
-    pub(crate) fired: VecDeque<u64>,
-}
-
 impl Atom {
     /// One of which nothing is known.
     fn new(path: &str) -> Self {
         let (slots, in_force) = (Slots::default(), InForce::default());
         Self { path: path.to_owned(), block: None, slots, sessions: 0, instances: Vec::new(), in_force }
     }
-}
-
-impl Past {
-    /// It is active no longer.
-    pub(crate) fn rest(&mut self, now_ms: u64) {
-        (self.active, self.rest_ms) = (None, Some(now_ms));
-    }
-}
-
-impl Instance {
-    /// One that is looked at for the first time then.
-    pub(crate) fn due_at(due_ms: u64) -> Self {
-        Self { due_ms, ..Self::default() }
-    }
-
-    /// The branch that fired, and when, until it is released.
-    pub(crate) fn active(&self) -> Option<(u32, u64)> {
-        self.past.as_ref()?.active
-    }
-
-    /// Whether it has fired and was not released.
-    pub(crate) fn is_active(&self) -> bool {
-        self.active().is_some()
-    }
-
-    /// What it remembers, to be changed.
-    pub(crate) fn past(&mut self) -> &mut Past {
-        self.past.get_or_insert_default()
-    }
-
-    /// No branch is about to fire.
-    pub(crate) fn forget_pending(&mut self) {
-        if let Some(past) = &mut self.past {
-            past.pending = None;
-        }
-    }
-
-    /// The same, if there is something.
-    pub(crate) fn some_past(&mut self) -> Option<&mut Past> {
-        self.past.as_deref_mut()
-    }
-
-    /// Nothing lasts and nothing was said, so that a condition which is false changes nothing but when it is looked at.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.said == Said::Nothing
-            && self.past.as_ref().is_none_or(|past| past.active.is_none() && past.pending.is_none())
-    }
-}
-
-/// Why it did not fire, as it was told the last time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Said {
-    #[default]
-    Nothing,
-    Unknown,
-    Outranked,
-    Limited,
-    Cooling,
 }
 
 /// The numbers of the series of one place, by resource; 0 = none.
@@ -381,6 +307,11 @@ impl State {
         self.decisions
     }
 
+    /// Whether a session of this number has begun and is not over.
+    pub(crate) fn has_session(&self, number: u64) -> bool {
+        self.session_numbers.contains_key(&number)
+    }
+
     /// How many sessions there are.
     pub fn sessions(&self) -> usize {
         self.session_numbers.len()
@@ -406,6 +337,7 @@ impl State {
             return Some(NodeId(*number));
         }
         if self.nodes.len() >= NODES_MAX {
+            self.counts.nodes_refused += 1;
             return None;
         }
         let number = self.nodes.len() as u32;

@@ -144,6 +144,10 @@ fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
             if let Some((used, (policy, _))) = used.zip(Policy::read(&file, &text).ok()) {
                 let at_first =
                     |what| Place { line: 1, column: 1, what, remedy: "name it by `node` in [policy]".to_owned() };
+                if policy.rules() == 0 {
+                    // The server takes no such file.
+                    mistakes.append(&mut warnings);
+                }
                 warnings.extend(used.doubt(&policy).map(at_first));
                 mistakes.extend(used.setup().engine(policy).err().map(|error| {
                     let (line, what, remedy) = (error.line(), error.what(), error.remedy().to_owned());

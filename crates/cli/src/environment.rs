@@ -1,6 +1,7 @@
 //! The `weir env` command: readings of now, forecasts, rules in force and the latest decisions of a server that adapts.
 
 use crate::stop::Stop;
+use crate::units::counted;
 use crate::{output, units};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
@@ -163,8 +164,8 @@ fn in_words(environment: &Value, decisions: usize) -> String {
     let now_ms = number(environment, "/at_unix_ms") + age_ms.unwrap_or(0);
     let ago = |ms: u64| weir_adapt::show_ms(now_ms.saturating_sub(ms) / 1000 * 1000);
     let mut out = format!(
-        "{} rules of {}, a tick each {}, {} so far\n",
-        number(environment, "/policy/rules"),
+        "{} of {}, a tick each {}, {} so far\n",
+        counted(number(environment, "/policy/rules"), "rule"),
         text(environment, "/policy/file"),
         weir_adapt::show_ms(number(environment, "/work/tick_ms")),
         number(environment, "/work/ticks"),

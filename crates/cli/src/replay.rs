@@ -2,13 +2,14 @@
 
 use crate::decisions::Meanwhile;
 use crate::readings::{Lines, READINGS};
+use crate::units::counted;
 use crate::{check, output, units};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_adapt::forecast::Method;
-use weir_adapt::{Counts, Decision, Engine, ForecastErrors, Outcome, Policy, Replay, Told, log};
+use weir_adapt::{Counts, Decision, Engine, ForecastErrors, NO_RULES, Outcome, Policy, Replay, Told, log};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -109,6 +110,8 @@ struct Recorded {
     lines_lost: u64,
     /// Last lines of files that were cut, and not read.
     lines_cut: u64,
+    /// Lines of sessions that had not begun, or had begun already.
+    of_no_session: u64,
 }
 
 /// What became of a rule.
@@ -147,6 +150,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
+    if policy.rules() == 0 {
+        bail!("{file}: {NO_RULES}; give the policy whose rules are to be told the readings");
+    }
     let meanwhile = match (&args.decisions, &args.readings[..]) {
         (Some(log), [run]) => Some(Meanwhile::of(run, log)?),
         (Some(_), _) => bail!("--decisions is for one run; give its directory alone"),
@@ -169,6 +175,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     if told.end_part()? {
+        if told.all.entries == 0 && told.meanwhile.is_none() {
+            bail!("{}: nothing was recorded behind the header; record readings first", files[0].display());
+        }
         told.finish()?;
     }
     Ok(ExitCode::SUCCESS)
@@ -293,6 +302,7 @@ impl<'a> Telling<'a> {
         self.all.lost += told.lost;
         self.all.same += told.same;
         self.all.others += told.others;
+        self.all.of_no_session += told.of_no_session;
         self.counts.merge(replay.state().counts());
         let errors = replay.engine().forecast_errors(replay.state());
         if self.forecasts.is_empty() {
@@ -342,8 +352,8 @@ impl<'a> Telling<'a> {
     fn finish(self) -> anyhow::Result<()> {
         let forecasts: Vec<OfForecast> = self.forecasts.iter().map(of_forecast).collect();
         if self.args.json {
-            let Told { entries, ticks, same, others, lost, .. } = self.all;
-            let recorded = Recorded { same, others, lines_lost: lost, lines_cut: self.cut.len() as u64 };
+            let Told { entries, ticks, same, others, lost, of_no_session, .. } = self.all;
+            let recorded = Recorded { same, others, lines_lost: lost, lines_cut: self.cut.len() as u64, of_no_session };
             let (parts, rules, counts) = (self.parts, self.rules, self.counts);
             let summary = Summary { parts, entries, ticks, rules, forecasts, counts, recorded };
             return output::print(&(serde_json::to_string(&summary)? + "\n"));
@@ -356,11 +366,11 @@ impl<'a> Telling<'a> {
         let Self { args, all, seconds, counts, .. } = self;
         let parts = if self.parts > 1 { format!(" in {} parts", self.parts) } else { String::new() };
         let mut text = format!(
-            "\n{} on {}: {} lines and {} ticks of {seconds:.1} s{parts}\n",
+            "\n{} on {}: {} and {} of {seconds:.1} s{parts}\n",
             args.policy.display(),
             args.readings.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" "),
-            all.entries,
-            all.ticks
+            counted(all.entries, "line"),
+            counted(all.ticks, "tick")
         );
         text += &format!(
             "{:<16}{:>6}{:>9}{:>10}{:>12}{:>9}{:>11}{:>9}{:>9}\n",
@@ -387,22 +397,25 @@ impl<'a> Telling<'a> {
             text += "the recording began in a file before these (FILE.1); give that first, as decisions may differ\n";
         }
         if all.lost > 0 {
-            text += &format!("{} lines were lost when it was recorded: what comes behind them may differ\n", all.lost);
+            let (lost, were) = (counted(all.lost, "line"), if all.lost == 1 { "was" } else { "were" });
+            text += &format!("{lost} {were} lost when it was recorded: what comes behind may differ\n");
         }
         for forecast in forecasts {
             text += &format!("forecast {}\n", forecast.words);
         }
-        for (count, what) in [
-            (counts.unasked, "readings that no rule asks for"),
-            (counts.out_of_order, "readings older than one that was there"),
-            (counts.senseless, "readings of nobody, of the future or without sense"),
-            (counts.atoms_refused, "atoms too many"),
-            (counts.sessions_refused, "sessions too many"),
-            (counts.clients_refused, "clients too many"),
-            (counts.untold, "reasons for not firing that were too many to tell"),
+        for (count, thing, what) in [
+            (counts.unasked, "reading", "that no rule asks for"),
+            (counts.out_of_order, "reading", "older than one that was there"),
+            (counts.senseless, "reading", "of nothing known, of the future or without sense"),
+            (counts.nodes_refused, "line", "of nodes too many"),
+            (counts.atoms_refused, "line", "of atoms too many"),
+            (counts.sessions_refused, "session", "too many"),
+            (counts.clients_refused, "line", "of clients too many"),
+            (counts.untold, "reason", "for not firing, too many to tell"),
+            (all.of_no_session, "line", "of sessions that had not begun, or had begun already"),
         ] {
             if count > 0 {
-                text += &format!("passed over: {count} {what}\n");
+                text += &format!("passed over: {} {what}\n", counted(count, thing));
             }
         }
         text
@@ -415,7 +428,10 @@ impl<'a> Telling<'a> {
             return String::new();
         }
         if others == 0 {
-            return format!("all {same} recorded decisions are the same\n");
+            return match same {
+                1 => "the one recorded decision is the same\n".to_owned(),
+                _ => format!("all {same} recorded decisions are the same\n"),
+            };
         }
         let why = if self.unexplained > 0 {
             "although the rules are the same: made with other forecasts (--forecast), or by another version of weir"
@@ -424,7 +440,9 @@ impl<'a> Telling<'a> {
         } else {
             "of other rules"
         };
-        format!("{same} recorded decisions are the same, {others} are not: {why}\n")
+        let (decisions, is) = (counted(same, "recorded decision"), if same == 1 { "is" } else { "are" });
+        let are = if others == 1 { "is" } else { "are" };
+        format!("{decisions} {is} the same, {others} {are} not: {why}\n")
     }
 }
 
@@ -450,7 +468,8 @@ fn of_forecast(one: &ForecastErrors) -> OfForecast {
         (Some(mean), share) => {
             let share = share.map_or(String::new(), |share| format!(", {:.0}% of what came", 100.0 * share));
             let shown = one.resource.dimension().show(mean);
-            format!("{}: {} forecasts judged, wrong by {shown} on average{share}", one.metric, one.errors.count)
+            let judged = counted(one.errors.count, "forecast");
+            format!("{}: {judged} judged, wrong by {shown} on average{share}", one.metric)
         }
         _ => format!("{}: no forecast whose time has come", one.metric),
     };

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_adapt::Policy;
 use weir_adapt::forecast::Method;
+use weir_adapt::{NO_RULES, Policy};
 use weir_server::{Adviser, Control, Options, Placed, Server, Teller};
 use weir_steward::clerk::{self, Alerts, Places};
 use weir_steward::{ClerkEnds, Hands, Ready, Running, Setup, Steward, check_recording};
@@ -368,13 +368,17 @@ fn has_ended(mut pipe: File, most: Duration) -> bool {
     }
 }
 
-/// Reads and checks a policy; what is wrong with it in lines.
+/// Reads and checks a policy; what is wrong with it in lines. One without a rule is none to go by: an editor or a full disk
+/// leaves an empty file.
 fn read(file: &Path) -> Result<Policy, String> {
     let name = file.display().to_string();
     let text = check::read_text(file).map_err(|error| format!("{name}: {error}; give a file of rules"))?;
     let (policy, _) = Policy::read(&name, &text).map_err(|mistakes| {
         mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect::<Vec<_>>().join("\nweir serve: ")
     })?;
+    if policy.rules() == 0 {
+        return Err(format!("{name}: {NO_RULES}; write one, or serve without a policy"));
+    }
     Ok(policy)
 }
 

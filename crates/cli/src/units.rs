@@ -34,6 +34,11 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     Ok(number * bytes_each)
 }
 
+/// A number of things in words: `1 rule`, `2 rules`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -95,10 +95,11 @@ impl Monitor {
             }
             let requests = (now.counts.requests - last.counts.requests) as f64;
             let errors = now.counts.server_errors - last.counts.server_errors;
-            let errors = errors.saturating_sub(now.refused - last.refused) as f64;
+            let refused = now.refused - last.refused;
+            let errors = errors.saturating_sub(refused) as f64;
             readings.push((Resource::Rate, requests / seconds));
             readings.push((Resource::Errors, errors / seconds));
-            readings.push((Resource::ErrorShare, 100.0 * errors / requests.max(1.0)));
+            readings.push((Resource::ErrorShare, error_percent(requests, refused, errors)));
             let bits = 8.0 * (now.counts.bytes_sent - last.counts.bytes_sent) as f64;
             readings.push((Resource::Bandwidth, bits / seconds));
             let between = |now: u64, before: u64| now.saturating_sub(before);
@@ -202,6 +203,12 @@ fn cpu_of(text: &str) -> Option<(u64, u64)> {
     (ticks.len() >= 5).then(|| (all - ticks[3] - ticks[4], all))
 }
 
+/// The share of errors in percent, of the requests that no rule refused: what is refused is neither served nor an error, and
+/// a rule that refuses because of errors must not make them fewer by that.
+fn error_percent(requests: f64, refused: u64, errors: f64) -> f64 {
+    (100.0 * errors / (requests - refused as f64).max(1.0)).min(100.0)
+}
+
 /// Memory that programs could not have: all but what is available, as it would be without swapping.
 fn memory_of(text: &str) -> Option<(f64, f64)> {
     let kib = |name: &str| -> Option<f64> {
@@ -230,6 +237,16 @@ mod tests {
         near(waits[0].wait_s, 2.0);
         near(waits[0].queue, 15.0);
         near(waits[1].wait_s + waits[1].queue, 0.0);
+    }
+
+    #[test]
+    fn the_share_of_errors_is_of_what_no_rule_refused() {
+        // Of 100 requests 90 were refused by a rule, and 5 of the other 10 failed.
+        assert_eq!(error_percent(100.0, 90, 5.0), 50.0);
+        assert_eq!(error_percent(100.0, 0, 5.0), 5.0);
+        assert_eq!(error_percent(100.0, 100, 0.0), 0.0);
+        // Those that fail may have come before the look.
+        assert_eq!(error_percent(0.0, 0, 3.0), 100.0);
     }
 
     #[test]

@@ -4,12 +4,13 @@ use crate::language::interval::{Interval, Lie};
 use crate::language::syntax::{Aggregate, Branch, Condition, Metric, Name, Pool, Test};
 use crate::reading::Where;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// More alternatives than these are not looked at.
 const BOXES_MAX: usize = 256;
 
 /// What must hold of each metric, by a name for it.
-pub(super) type Box<'s> = BTreeMap<String, (Interval, &'s Test)>;
+pub(super) type Box<'s> = BTreeMap<Rc<str>, (Interval, &'s Test)>;
 
 /// How metrics are told apart.
 #[derive(Debug, Clone, Copy)]
@@ -105,63 +106,178 @@ fn resource_name(metric: &Metric) -> String {
     format!("{:?}@{scope}", metric.resource)
 }
 
+/// What comparing alternatives may cost in all, in metrics that are copied or compared: the checker of a policy that a
+/// program wrote ends all the same.
+const EFFORT_MAX: u64 = 20_000_000;
+/// Metrics of all alternatives of a condition at most.
+const METRICS_MAX: usize = 200_000;
+
+/// What is left of the effort that comparing alternatives may take.
+#[derive(Debug)]
+pub(super) struct Effort {
+    left: u64,
+}
+
+impl Effort {
+    pub(super) fn new() -> Self {
+        Self { left: EFFORT_MAX }
+    }
+
+    /// Takes so much of it; `None`: it is used up.
+    fn take(&mut self, metrics: usize) -> Option<()> {
+        match self.left.checked_sub(metrics as u64) {
+            Some(left) => {
+                self.left = left;
+                Some(())
+            }
+            None => {
+                self.left = 0;
+                None
+            }
+        }
+    }
+
+    /// Whether nothing is left, so that what was asked for is not known.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.left == 0
+    }
+}
+
 /// The alternatives of a condition, or of its contrary; `None` if they are too many.
-pub(super) fn boxes<'s>(condition: &'s Condition, holds: bool, same: Same<'_>) -> Option<Vec<Box<'s>>> {
+pub(super) fn boxes<'s>(
+    condition: &'s Condition,
+    holds: bool,
+    same: Same<'_>,
+    effort: &mut Effort,
+) -> Option<Vec<Box<'s>>> {
     match (condition, holds) {
         (Condition::Test(test), true) => Some(vec![one(test, test.interval, same)]),
         (Condition::Test(test), false) => {
             Some(test.interval.outside().map(|outside| one(test, outside, same)).collect())
         }
-        (Condition::Not(inner), _) => boxes(inner, !holds, same),
+        (Condition::Not(inner), _) => boxes(inner, !holds, same, effort),
         (Condition::Any(parts), true) | (Condition::All(parts), false) => {
             let mut all = Vec::new();
             for part in parts {
-                all.extend(boxes(part, holds, same)?);
+                all.extend(boxes(part, holds, same, effort)?);
+                if all.len() > BOXES_MAX {
+                    return None;
+                }
             }
-            (all.len() <= BOXES_MAX).then_some(all)
+            Some(all)
         }
         (Condition::Any(parts), false) | (Condition::All(parts), true) => {
-            let parts = parts.iter().map(|part| boxes(part, holds, same));
-            parts.reduce(|all, part| product(&all?, &part?, same)).unwrap_or_default()
+            let mut all = vec![Box::new()];
+            for part in parts {
+                all = product(all, &boxes(part, holds, same, effort)?, same, effort)?;
+            }
+            Some(all)
         }
     }
 }
 
 fn one<'s>(test: &'s Test, interval: Interval, same: Same<'_>) -> Box<'s> {
-    same.says(&test.metric, interval).into_iter().map(|(name, says)| (name, (says, test))).collect()
+    same.says(&test.metric, interval).into_iter().map(|(name, says)| (name.into(), (says, test))).collect()
+}
+
+/// Adds what must hold besides; `false`: that is impossible.
+fn add<'s>(to: &mut Box<'s>, besides: &Box<'s>, same: Same<'_>) -> bool {
+    besides.iter().all(|(name, (interval, test))| {
+        let Some((present, of)) = to.get_mut(name) else {
+            to.insert(name.clone(), (*interval, *test));
+            return true;
+        };
+        let Some(common) = same.both(present, interval) else { return false };
+        (*present, *of) = (common, test);
+        true
+    })
 }
 
 /// Each of the ones together with each of the others, where that is possible.
-fn product<'s>(ones: &[Box<'s>], others: &[Box<'s>], same: Same<'_>) -> Option<Vec<Box<'s>>> {
+fn product<'s>(
+    mut ones: Vec<Box<'s>>,
+    others: &[Box<'s>],
+    same: Same<'_>,
+    effort: &mut Effort,
+) -> Option<Vec<Box<'s>>> {
     if ones.len() * others.len() > BOXES_MAX {
         return None;
     }
+    // Nothing is copied where there is one way on, as for each of thousands of branches.
+    if let [other] = others {
+        effort.take(ones.len() * other.len().max(1))?;
+        ones.retain_mut(|one| add(one, other, same));
+        return Some(ones).filter(|ones| metrics(ones) <= METRICS_MAX);
+    }
+    effort.take(others.len() * metrics(&ones) + ones.len() * metrics(others))?;
     let mut all = Vec::new();
-    for one in ones {
-        'others: for other in others {
+    for one in &ones {
+        for other in others {
             let mut both = one.clone();
-            for (name, (interval, test)) in other {
-                let Some((present, _)) = both.get(name) else {
-                    both.insert(name.clone(), (*interval, *test));
-                    continue;
-                };
-                let Some(common) = same.both(present, interval) else { continue 'others };
-                both.insert(name.clone(), (common, *test));
+            if add(&mut both, other, same) {
+                all.push(both);
             }
-            all.push(both);
         }
     }
-    Some(all)
+    Some(all).filter(|all| metrics(all) <= METRICS_MAX)
 }
 
-/// When a branch is taken: its condition holds, and none of those before it.
-pub(super) fn taken<'s>(branches: &'s [Branch], which: usize, same: Same<'_>) -> Option<Vec<Box<'s>>> {
-    let mut all = vec![Box::new()];
-    for (at, branch) in branches.iter().enumerate().take(which + 1) {
-        let Some(condition) = &branch.condition else { continue };
-        all = product(&all, &boxes(condition, at == which, same)?, same)?;
+/// Metrics of all these alternatives.
+fn metrics(boxes: &[Box<'_>]) -> usize {
+    boxes.iter().map(Box::len).sum()
+}
+
+/// The branches of a rule one after the other, each with when it is taken: its condition holds, and none of those before.
+pub(super) struct Branches<'s, 'p> {
+    same: Same<'p>,
+    branches: std::slice::Iter<'s, Branch>,
+    /// What no branch before has taken; `None`: of too many alternatives.
+    open: Option<Vec<Box<'s>>>,
+}
+
+impl<'s, 'p> Branches<'s, 'p> {
+    pub(super) fn of(branches: &'s [Branch], same: Same<'p>) -> Self {
+        Self { same, branches: branches.iter(), open: Some(vec![Box::new()]) }
     }
-    Some(all)
+
+    /// When the next branch is taken: `Some(None)` if that is under too many alternatives, `None` behind the last one.
+    pub(super) fn next_taken(&mut self, effort: &mut Effort) -> Option<Option<Vec<Box<'s>>>> {
+        let branch = self.branches.next()?;
+        let taken = self.open.as_ref().and_then(|open| {
+            let Some(condition) = &branch.condition else { return Some(open.clone()) };
+            let own = boxes(condition, true, self.same, effort)?;
+            effort.take(own.len() * metrics(open))?;
+            product(open.clone(), &own, self.same, effort)
+        });
+        self.go_on(branch, effort);
+        Some(taken)
+    }
+
+    /// Whether the next branch can be taken, without the alternatives; as above.
+    pub(super) fn next_is_reached(&mut self, effort: &mut Effort) -> Option<Option<bool>> {
+        let branch = self.branches.next()?;
+        let reached = self.open.as_ref().and_then(|open| {
+            let Some(condition) = &branch.condition else { return Some(!open.is_empty()) };
+            let own = boxes(condition, true, self.same, effort)?;
+            effort.take(open.len() * metrics(&own))?;
+            let fits = |open: &Box<'_>, own: &Box<'_>| {
+                let mut common = own.iter().filter_map(|(name, (interval, _))| Some((interval, open.get(name)?)));
+                common.all(|(interval, (present, _))| self.same.both(present, interval).is_some())
+            };
+            Some(open.iter().any(|open| own.iter().any(|own| fits(open, own))))
+        });
+        self.go_on(branch, effort);
+        Some(reached)
+    }
+
+    fn go_on(&mut self, branch: &'s Branch, effort: &mut Effort) {
+        // Behind an `else` there is nothing.
+        let Some(condition) = &branch.condition else { return };
+        self.open = self.open.take().and_then(|open| {
+            let contrary = boxes(condition, false, self.same, effort)?;
+            product(open, &contrary, self.same, effort)
+        });
+    }
 }
 
 /// Two alternatives that are not far enough from each other.
@@ -170,24 +286,42 @@ pub(super) struct Near<'s> {
     pub(super) lie: Lie,
     /// The tests of the metric on which they come nearest; `None` if they speak of different ones.
     pub(super) tests: Option<(&'s Test, &'s Test)>,
+    /// Where they speak of different ones, a test of each.
+    pub(super) apart: Option<(&'s Test, &'s Test)>,
 }
 
-/// The nearest pair of alternatives, unless values lie between all of them.
-pub(super) fn nearest_pair<'s>(ones: &[Box<'s>], others: &[Box<'s>]) -> Option<Near<'s>> {
+/// The nearest pair of alternatives, unless values lie between all of them; of equally near ones one that speaks of the
+/// same metric. `None`: the effort is used up.
+pub(super) fn nearest_pair<'s>(ones: &[Box<'s>], others: &[Box<'s>], effort: &mut Effort) -> Option<Option<Near<'s>>> {
     let mut nearest: Option<Near<'s>> = None;
     for one in ones {
         for other in others {
-            let common = one.iter().filter_map(|(name, (interval, test))| {
-                let (against, with) = other.get(name)?;
-                Some((interval.lie(against), *test, *with))
-            });
+            effort.take(one.len().min(other.len()).max(1))?;
             // The metric that holds them furthest apart.
-            let best = common.min_by_key(|(lie, _, _)| *lie);
+            let best = furthest(one, other);
             let lie = best.as_ref().map_or(Lie::Overlapping, |(lie, _, _)| *lie);
-            if lie != Lie::Apart && nearest.as_ref().is_none_or(|near| near.lie < lie) {
-                nearest = Some(Near { lie, tests: best.map(|(_, one, other)| (one, other)) });
+            let tests = best.map(|(_, one, other)| (one, other));
+            let is_nearer = |near: &Near<'_>| (near.lie, near.tests.is_some()) < (lie, tests.is_some());
+            if lie != Lie::Apart && nearest.as_ref().is_none_or(is_nearer) {
+                // Of a branch the last one written is of its own condition.
+                let last = |of: &Box<'s>| of.values().map(|(_, test)| *test).max_by_key(|test| test.at);
+                let apart = if tests.is_none() { last(one).zip(last(other)) } else { None };
+                nearest = Some(Near { lie, tests, apart });
             }
         }
     }
-    nearest
+    Some(nearest)
+}
+
+/// The metric that holds two alternatives furthest apart, with a test of each.
+fn furthest<'s>(one: &Box<'s>, other: &Box<'s>) -> Option<(Lie, &'s Test, &'s Test)> {
+    // The shorter is gone through.
+    if one.len() > other.len() {
+        return furthest(other, one).map(|(lie, other, one)| (lie, one, other));
+    }
+    let common = one.iter().filter_map(|(name, (interval, test))| {
+        let (against, with) = other.get(name)?;
+        Some((interval.lie(against), *test, *with))
+    });
+    common.min_by_key(|(lie, _, _)| *lie)
 }

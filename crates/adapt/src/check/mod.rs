@@ -5,18 +5,21 @@ mod boxes;
 mod names;
 mod opposite;
 mod rule;
-mod steady;
 
 use crate::Mistake;
 use crate::language::mistake::Findings;
 use crate::language::parse;
 use crate::language::syntax::{ActKind, Metric, Rule, Source, When};
 use crate::reading::Where;
+use boxes::Effort;
 use names::Known;
-pub(crate) use names::variants;
+pub(crate) use names::Variants;
 
 /// Rules of a policy at most.
 const RULES_MAX: usize = 10_000;
+
+/// What there is to say of a policy that decides nothing.
+pub const NO_RULES: &str = "the policy has no rules, so that nothing is decided by it";
 
 /// For whom a rule is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,11 +113,21 @@ pub(crate) fn read<'t>(text: &'t str, findings: &mut Findings<'t>) -> Source {
 fn check(source: &Source, findings: &mut Findings<'_>) {
     let known = Known::new(source, findings);
     names::atoms(source, findings);
-    if source.atoms.iter().map(|atom| atom.rules.len()).sum::<usize>() > RULES_MAX {
+    let rules = source.atoms.iter().map(|atom| atom.rules.len()).sum::<usize>();
+    if rules == 0 {
+        findings.doubt(
+            0,
+            NO_RULES,
+            "write one, such as atom \"/**\" { rule busy: during if cpu > 90% then shed 10% hold 30s; }",
+        );
+    }
+    if rules > RULES_MAX {
         return findings.wrong(0, format!("more than {RULES_MAX} rules"), "divide the policy");
     }
+    let variants = Variants::of_all(source);
+    let mut effort = Effort::new();
     for atom in &source.atoms {
-        let variants = variants(source, &atom.glob.text);
+        let variants = variants.of(&atom.glob.text);
         for one in &atom.rules {
             let level = level(one);
             let conditions = one.branches.iter().filter_map(|branch| branch.condition.as_ref());
@@ -129,10 +142,10 @@ fn check(source: &Source, findings: &mut Findings<'_>) {
                 known.act(&act.kind, act.at, atom, variants, findings);
             }
             rule::subject(one, level, findings);
-            rule::conditions(one, findings);
+            rule::conditions(one, &mut effort, findings);
             rule::stability(one, level, findings);
             rule::acts(one, level, findings);
         }
     }
-    opposite::check(source, findings);
+    opposite::check(source, &variants, &mut effort, findings);
 }

@@ -170,10 +170,22 @@ fn targets(kind: &ActKind) -> impl Iterator<Item = &Target> {
     several.iter()
 }
 
-/// The variants of all atoms with the same pattern: one of these may say which there are.
-pub(crate) fn variants<'s>(source: &'s Source, glob: &str) -> &'s [Name] {
-    let same = source.atoms.iter().filter(|atom| atom.glob.text == glob);
-    same.map(|atom| &*atom.variants).find(|variants| !variants.is_empty()).unwrap_or_default()
+/// The variants of each pattern: one of the atoms with the same pattern may say which there are.
+#[derive(Debug)]
+pub(crate) struct Variants<'s>(BTreeMap<&'s str, &'s [Name]>);
+
+impl<'s> Variants<'s> {
+    pub(crate) fn of_all(source: &'s Source) -> Self {
+        let mut all = BTreeMap::new();
+        for atom in source.atoms.iter().filter(|atom| !atom.variants.is_empty()) {
+            all.entry(&*atom.glob.text).or_insert(&*atom.variants);
+        }
+        Self(all)
+    }
+
+    pub(crate) fn of(&self, glob: &str) -> &'s [Name] {
+        self.0.get(glob).copied().unwrap_or_default()
+    }
 }
 
 /// Looks at the patterns, and at names that stand twice for the same atoms.

@@ -1,29 +1,32 @@
 //! Rules that undo what others do need a gap between their conditions.
 
-use super::Level;
-use super::boxes::{Near, Same, nearest_pair, taken};
-use super::names::variants;
-use super::steady::Ranks;
+use super::boxes::{Box, Branches, Effort, Near, Same, nearest_pair};
+use super::names::Variants;
+use super::{Level, level};
 use crate::language::interval::Lie;
 use crate::language::mistake::Findings;
-use crate::language::syntax::{Act, ActKind, Name, Rule, Source, Target};
+use crate::language::show_ms;
+use crate::language::syntax::{Act, ActKind, Name, Rule, Source, Target, When};
+use std::rc::Rc;
 
 /// Pairs that are looked at: more would take the checker too long.
 const PAIRS_MAX: usize = 20_000;
+/// Pairs of things that are looked at for whether they could undo each other.
+const LOOKS_MAX: usize = 100_000_000;
 /// Things that one branch does that are compared with each other.
 const BESIDE_MAX: usize = 64;
 
 /// Something that is done, with the rule and branch that do it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Done<'s> {
     glob: &'s str,
     rule: &'s Rule,
     level: Level,
-    /// Where the rule stands among all, by priority and then in the order of the file.
-    rank: usize,
     branch: usize,
     act: &'s Act,
     variants: &'s [Name],
+    /// When it is done; `None`: under too many alternatives.
+    taken: Option<Rc<Vec<Box<'s>>>>,
 }
 
 /// How much two things undo each other.
@@ -101,37 +104,66 @@ fn is_same_place(one: &ActKind, other: &ActKind) -> bool {
 }
 
 /// Looks at each pair of things that undo each other.
-pub(super) fn check(source: &Source, findings: &mut Findings<'_>) {
-    let mut ranks = Ranks::new(source);
-    let mut left = PAIRS_MAX;
+pub(super) fn check(source: &Source, variants: &Variants<'_>, effort: &mut Effort, findings: &mut Findings<'_>) {
+    let same = Same::Steady(&source.pools);
     let mut all = Vec::new();
-    for (rank, ruled) in ranks.rules().iter().enumerate() {
-        let (glob, rule, level) = (ruled.glob, ruled.rule, ruled.level);
-        let variants = if level == Level::Session { variants(source, glob) } else { &[] };
-        for (branch, acts) in rule.branches.iter().map(|branch| &branch.acts).enumerate() {
-            beside(rule, acts, variants, findings);
-            all.extend(acts.iter().map(|act| Done { glob, rule, level, rank, branch, act, variants }));
-        }
-    }
-    // Of what undoes nothing there may be any number.
-    all.retain(|done| undoes_something(&done.act.kind));
-    all.sort_by_key(|done| done.act.at);
-    for done in &all {
-        moves_on(source, done, &mut ranks, &mut left, findings);
-    }
-    for (at, other) in all.iter().enumerate() {
-        for one in &all[..at] {
-            let Some(fewer) = left.checked_sub(1) else {
-                let what =
-                    format!("more than {PAIRS_MAX} pairs of rules could undo each other; these are not looked at");
-                return findings.doubt(other.act.at, what, "divide the policy");
-            };
-            left = fewer;
-            if let Some(why) = undoes(one, other, &mut ranks, &mut left) {
-                pair(one, other, &why, ranks.same, findings);
+    for atom in &source.atoms {
+        for rule in &atom.rules {
+            let level = level(rule);
+            if level == Level::Start {
+                continue;
+            }
+            let (glob, variants) = (&*atom.glob.text, variants.of(&atom.glob.text));
+            let variants = if level == Level::Session { variants } else { &[] };
+            let mut branches = Branches::of(&rule.branches, same);
+            for (branch, acts) in rule.branches.iter().map(|branch| &branch.acts).enumerate() {
+                beside(rule, acts, variants, findings);
+                // Of what undoes nothing there may be any number.
+                let undoing = || acts.iter().filter(|act| undoes_something(&act.kind));
+                if rule.branches[branch..]
+                    .iter()
+                    .any(|branch| branch.acts.iter().any(|act| undoes_something(&act.kind)))
+                {
+                    let taken = branches.next_taken(effort).flatten().map(Rc::new);
+                    all.extend(undoing().map(|act| Done {
+                        glob,
+                        rule,
+                        level,
+                        branch,
+                        act,
+                        variants,
+                        taken: taken.clone(),
+                    }));
+                }
             }
         }
     }
+    all.sort_by_key(|done| done.act.at);
+    all.iter().for_each(|done| moves_on(source, done, findings));
+    let (mut left, mut looks_left) = (PAIRS_MAX, LOOKS_MAX);
+    let mut rule_begins = 0;
+    for (at, other) in all.iter().enumerate() {
+        if !std::ptr::eq(all[rule_begins].rule, other.rule) {
+            rule_begins = at;
+        }
+        // Only what leads on is undone by another branch of the same rule.
+        let before = if leads_on(&other.act.kind) { at } else { rule_begins };
+        looks_left = looks_left.saturating_sub(before);
+        for one in &all[..before] {
+            let why = undoes(one, other);
+            left = left.saturating_sub(usize::from(why.is_some()));
+            if left == 0 || looks_left == 0 || effort.is_used_up() {
+                let what = "more pairs of rules could undo each other than are looked at: from here on they are not";
+                return findings.doubt(other.act.at, what, "divide the policy");
+            }
+            let Some(why) = why else { continue };
+            pair(one, other, &why, effort, findings);
+        }
+    }
+}
+
+fn leads_on(kind: &ActKind) -> bool {
+    matches!(kind, ActKind::NextDown | ActKind::NextUp | ActKind::Grow { .. } | ActKind::Shrink { .. })
 }
 
 fn undoes_something(kind: &ActKind) -> bool {
@@ -151,30 +183,27 @@ fn beside(rule: &Rule, acts: &[Act], variants: &[Name], findings: &mut Findings<
 }
 
 /// A session that goes to another node of a pool at each firing comes back to one that it has left.
-fn moves_on<'s>(
-    source: &Source,
-    done: &Done<'s>,
-    ranks: &mut Ranks<'s>,
-    left: &mut usize,
-    findings: &mut Findings<'_>,
-) {
+fn moves_on(source: &Source, done: &Done<'_>, findings: &mut Findings<'_>) {
     let ActKind::Switch(Target::AnyOf(name)) = &done.act.kind else { return };
     // On the only node of a pool it stays.
     if source.pools.iter().any(|pool| pool.name == *name && pool.nodes.len() == 1) {
         return;
     }
-    let why = match ranks.lets_go(done.rank, left) {
-        Some(why) => why.to_string(),
-        None if done.rule.stability.until.is_none() => "acts at each tick".to_owned(),
-        None => return,
+    let stability = &done.rule.stability;
+    if stability.until.is_some() || stability.hold_ms.is_some() {
+        return;
+    }
+    let when = match done.rule.when {
+        When::Every(every_ms) => format!("each {}", show_ms(every_ms)),
+        _ => "at each tick".to_owned(),
     };
     let (rule, pool) = (&done.rule.name.text, &name.text);
-    let what = format!("rule `{rule}` moves a session to and fro within pool `{pool}`, as it {why}");
-    findings.wrong(done.act.at, what, "write until and a release threshold, with a gap to the condition");
+    let what = format!("rule `{rule}` moves a session to and fro within pool `{pool}`, as it acts {when}");
+    findings.wrong(done.act.at, what, "write until and a release threshold, or hold and a time");
 }
 
 /// Whether two things undo each other where both can be done; with words for why priorities do not help.
-fn undoes<'s>(one: &Done<'s>, other: &Done<'s>, ranks: &mut Ranks<'s>, left: &mut usize) -> Option<String> {
+fn undoes(one: &Done<'_>, other: &Done<'_>) -> Option<String> {
     let is_same_rule = std::ptr::eq(one.rule, other.rule);
     if is_same_rule && one.branch == other.branch {
         return None;
@@ -187,36 +216,33 @@ fn undoes<'s>(one: &Done<'s>, other: &Done<'s>, ranks: &mut Ranks<'s>, left: &mu
         // On the same readings one rule takes the same branch.
         Undo::InRulesOfAnAtom if !is_same_atom || is_same_rule => None,
         Undo::InRulesOfAnAtom if one.rule.priority == other.rule.priority => Some(String::new()),
+        // Of different priorities it is said which one counts: what it decided it keeps for as long as its condition holds.
+        Undo::InRulesOfAnAtom if one.level == other.level => None,
+        // Rules for each atom and those for all together know nothing of each other.
         Undo::InRulesOfAnAtom => {
-            let first = if one.rank < other.rank { one } else { other };
+            let first = if one.rule.priority > other.rule.priority { one } else { other };
             let name = &first.rule.name.text;
-            // Rules for each atom and those for all together know nothing of each other.
-            if one.level != other.level {
-                return Some(format!("; rule `{name}` does not come first, as the two are not looked at together"));
-            }
-            // Of different priorities it is said which one counts, for as long as it does.
-            ranks.lets_go(first.rank, left).map(|why| format!("; rule `{name}` comes first, but {why}"))
+            Some(format!("; rule `{name}` does not come first, as the two are not looked at together"))
         }
     }
 }
 
-fn pair(one: &Done<'_>, other: &Done<'_>, why: &str, same: Same<'_>, findings: &mut Findings<'_>) {
-    let first = taken(&one.rule.branches, one.branch, same);
-    let second = taken(&other.rule.branches, other.branch, same);
+fn pair(one: &Done<'_>, other: &Done<'_>, why: &str, effort: &mut Effort, findings: &mut Findings<'_>) {
     let line = findings.line(one.act.at);
     let (a, b) = (&one.rule.name.text, &other.rule.name.text);
     let (does, undone) = (other.act.kind.word(), one.act.kind.word());
     let what = format!("`{does}` of rule `{b}` undoes `{undone}` of rule `{a}` (line {line})");
-    let (Some(first), Some(second)) = (first, second) else {
+    let near = one.taken.as_ref().zip(other.taken.as_ref()).and_then(|(one, other)| nearest_pair(one, other, effort));
+    let Some(near) = near else {
         return findings.wrong(
             other.act.at,
             format!("{what}, under conditions of too many alternatives"),
             "write them simpler",
         );
     };
-    match nearest_pair(&first, &second) {
+    match near {
         None => {}
-        Some(Near { lie: Lie::Touching, tests: Some((one, other)) }) => findings.wrong(
+        Some(Near { lie: Lie::Touching, tests: Some((one, other)), .. }) => findings.wrong(
             other.at,
             format!("{what}, and no gap is between `{}` and `{}`{why}", one.text, other.text),
             "leave a gap, so that a value at the threshold does not do and undo",

@@ -1,15 +1,18 @@
 //! A rule by itself: conditions that can hold, clauses that have something to keep.
 
-use super::boxes::{Same, boxes, nearest_pair, taken};
+use super::boxes::{Branches, Effort, Near, Same, boxes, nearest_pair};
 use super::{Level, scope};
 use crate::language::interval::{Interval, Lie};
 use crate::language::mistake::Findings;
 use crate::language::show_ms;
-use crate::language::syntax::{ActKind, Condition, Metric, Rule, StabilityPlaces, Test, When};
+use crate::language::syntax::{ActKind, Branch, Condition, Metric, Rule, StabilityPlaces, Test, When};
 use crate::reading::Where;
 
 /// The longest window of a metric, in milliseconds.
 pub(crate) const WINDOW_MS_MAX: u64 = 24 * 3_600_000;
+
+/// Why something is not looked at.
+const TOO_MANY: &str = "more than 256 alternatives are not compared";
 
 /// A test that can be true and can be false.
 pub(super) fn test(test: &Test, findings: &mut Findings<'_>) {
@@ -62,33 +65,67 @@ pub(super) fn subject(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
 }
 
 /// Branches that can be taken, and a release that is not where the firing is.
-pub(super) fn conditions(rule: &Rule, findings: &mut Findings<'_>) {
-    for (which, branch) in rule.branches.iter().enumerate() {
-        let never = |condition: &&Condition| boxes(condition, true, Same::Metric).is_some_and(|boxes| boxes.is_empty());
-        if let Some(condition) = branch.condition.as_ref().filter(never) {
-            let mut at = None;
-            condition.each(&mut |test| at = at.or(Some(test.at)));
-            let what = format!("the condition of rule `{}` can never hold", rule.name.text);
-            findings.wrong(at.unwrap_or(rule.name.at), what, "its tests contradict each other");
+pub(super) fn conditions(rule: &Rule, effort: &mut Effort, findings: &mut Findings<'_>) {
+    let mut branches = Branches::of(&rule.branches, Same::Metric);
+    for branch in &rule.branches {
+        let reached = branches.next_is_reached(effort).flatten();
+        let Some(condition) = &branch.condition else {
+            never_reached(rule, branch, reached, findings);
             continue;
-        }
-        if which > 0 && taken(&rule.branches, which, Same::Metric).is_some_and(|boxes| boxes.is_empty()) {
-            let what = format!("`{}` in rule `{}` is never reached", branch.acts[0].kind.word(), rule.name.text);
-            findings.wrong(branch.acts[0].at, what, "the conditions before it hold whenever this one does");
+        };
+        let alternatives = boxes(condition, true, Same::Metric, effort);
+        if alternatives.as_ref().is_some_and(Vec::is_empty) {
+            let what = format!("the condition of rule `{}` can never hold", rule.name.text);
+            findings.wrong(first_test(condition).at, what, "its tests contradict each other");
+        } else if alternatives.is_none() || reached.is_none() {
+            return too_many(rule, first_test(condition).at, effort, findings);
+        } else {
+            never_reached(rule, branch, reached, findings);
         }
     }
     if let Some(until) = &rule.stability.until {
-        release(rule, until, findings);
+        release(rule, until, effort, findings);
     }
 }
 
-fn release(rule: &Rule, until: &Condition, findings: &mut Findings<'_>) {
-    let Some(released) = boxes(until, true, Same::Resource) else { return };
-    for which in 0..rule.branches.len() {
-        let Some(fired) = taken(&rule.branches, which, Same::Resource) else { continue };
-        // What the two do not have in common may be as it likes.
-        let Some(near) = nearest_pair(&fired, &released).filter(|near| near.tests.is_some()) else { continue };
-        let Some((fires, releases)) = near.tests else { continue };
+fn never_reached(rule: &Rule, branch: &Branch, reached: Option<bool>, findings: &mut Findings<'_>) {
+    if reached == Some(false) {
+        let what = format!("`{}` in rule `{}` is never reached", branch.acts[0].kind.word(), rule.name.text);
+        findings.wrong(branch.acts[0].at, what, "the conditions before it hold whenever this one does");
+    }
+}
+
+/// Says that a rule is not looked at to its end.
+fn too_many(rule: &Rule, at: usize, effort: &Effort, findings: &mut Findings<'_>) {
+    let name = &rule.name.text;
+    let why = if effort.is_used_up() { "the policy compares more than is looked at" } else { TOO_MANY };
+    let what = format!("{why}: from here on it is not known which branches of rule `{name}` can be reached");
+    findings.doubt(at, what, "write fewer alternatives, or divide the rule");
+}
+
+/// The test that a condition begins with.
+fn first_test(condition: &Condition) -> &Test {
+    match condition {
+        Condition::Test(test) => test,
+        Condition::Not(inner) => first_test(inner),
+        // The parser joins at least two.
+        Condition::Any(parts) | Condition::All(parts) => first_test(&parts[0]),
+    }
+}
+
+fn release(rule: &Rule, until: &Condition, effort: &mut Effort, findings: &mut Findings<'_>) {
+    let Some(released) = boxes(until, true, Same::Resource, effort) else { return no_gap_known(rule, until, findings) };
+    let mut branches = Branches::of(&rule.branches, Same::Resource);
+    while let Some(fired) = branches.next_taken(effort) {
+        let near = fired.as_ref().and_then(|fired| nearest_pair(fired, &released, effort));
+        let near = match near {
+            Some(Some(near)) => near,
+            Some(None) => continue,
+            None => return no_gap_known(rule, until, findings),
+        };
+        let Some((fires, releases)) = near.tests else {
+            return apart(&near, findings);
+        };
         let what = match near.lie {
             Lie::Touching => format!("`{}` releases where `{}` fires, without a gap", releases.text, fires.text),
             _ => format!("`{}` can release while `{}` still holds", releases.text, fires.text),
@@ -96,6 +133,21 @@ fn release(rule: &Rule, until: &Condition, findings: &mut Findings<'_>) {
         let remedy = "leave a gap between the two, such as > 90% until < 70%";
         return findings.wrong(releases.at, what, remedy);
     }
+}
+
+/// A release by other readings than those that the rule fires on. Under readings that stay it waits until the condition
+/// is false, too; where that goes to and fro the rule does.
+fn apart(near: &Near<'_>, findings: &mut Findings<'_>) {
+    let Some((fires, releases)) = near.apart else { return };
+    let (fires, released) = (&fires.text, &releases.text);
+    let what = format!("`{released}` can release while `{fires}` still holds, so that there is no gap between the two");
+    let remedy = "release by each reading that the rule fires on, such as cpu > 90% or rate > 9rps until cpu < 70% and rate < 5rps";
+    findings.doubt(releases.at, what, remedy);
+}
+
+fn no_gap_known(rule: &Rule, until: &Condition, findings: &mut Findings<'_>) {
+    let what = format!("{TOO_MANY}: whether `until` of rule `{}` leaves a gap is not looked at", rule.name.text);
+    findings.doubt(first_test(until).at, what, "write fewer alternatives, or divide the rule");
 }
 
 /// Clauses that fit when the rule is looked at.

@@ -6,7 +6,7 @@ use crate::forecast::{Forecast, Method, least_squares, theil_sen};
 use crate::language::syntax::{Aggregate, Predicted};
 use crate::policy::{Metric, Scope, Test};
 use crate::reading::{NodeId, Resource};
-use crate::series::{Sample, Series, Unknown, aggregate};
+use crate::series::{Sample, Series, Unknown, aggregate, mean};
 use crate::state::{Node, Seen, Slots, Store, Tracks};
 
 /// Readings of which a forecast is made at least.
@@ -343,7 +343,7 @@ impl<'e> Eye<'e> {
                     let readings = window.len();
                     together.readings += readings;
                     if each {
-                        room.push(window.map(|sample| sample.value).sum::<f64>() / readings as f64);
+                        room.push(mean(window.map(|sample| sample.value)));
                     } else {
                         room.extend(window.map(|sample| sample.value));
                     }

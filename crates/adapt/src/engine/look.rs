@@ -135,8 +135,9 @@ impl<'l> Look<'l> {
             return Some(Told::Superseded { branch, taken: *taken });
         }
         let held = rule.hold_ms.is_none_or(|hold_ms| now_ms - since_ms >= hold_ms);
-        let released = held && rule.until.as_ref().is_none_or(|until| self.eye(seen).truth(until) == Truth::True);
-        if released {
+        let may_end = held && rule.until.as_ref().is_none_or(|until| self.eye(seen).truth(until) == Truth::True);
+        // A rule that is released while it still fires would fire again at once, and so on for as long as readings stay.
+        if may_end && self.branch(rule, seen) != Ok(Some(branch)) {
             instance.past().rest(now_ms);
             return Some(Told::Released { branch });
         }
@@ -144,7 +145,31 @@ impl<'l> Look<'l> {
         None
     }
 
+    /// A rule that is not active. One that has acted claims its classes until a look finds its condition false, also
+    /// while its `every`, `for`, `cooldown` or `limit` has it wait: a rule of lower priority would undo what it did.
     fn at_rest(
+        &mut self,
+        rule: &Rule,
+        instance: &mut Instance,
+        seen: &Seen,
+        whose: &mut Whose<'_>,
+        taken: &mut Classes,
+    ) -> Option<Told> {
+        let before = *taken;
+        let told = self.looked_at(rule, instance, seen, whose, taken);
+        if let Some(branch) = instance.claimed() {
+            let classes = rule.branches[branch as usize].classes;
+            if classes.meets(before) {
+                instance.claim(None);
+            } else {
+                *taken = taken.with(classes);
+            }
+        }
+        told
+    }
+
+    /// Looks whether a rule that is not active fires.
+    fn looked_at(
         &mut self,
         rule: &Rule,
         instance: &mut Instance,
@@ -162,15 +187,20 @@ impl<'l> Look<'l> {
             Ok(None) => {
                 instance.said = Said::Nothing;
                 instance.forget_pending();
+                instance.claim(None);
                 return None;
             }
             Err((metric, why)) => {
                 instance.forget_pending();
+                instance.claim(None);
                 let metric = self.engine.policy.metrics[metric].text.clone();
                 return (instance.said != Said::Unknown)
                     .then_some(Told::NotFired(Outcome::Unknown { metric, why }, Said::Unknown));
             }
         };
+        if instance.claimed().is_some_and(|claimed| claimed as usize != branch) {
+            instance.claim(None);
+        }
         if rule.for_ms > 0 {
             match instance.past().pending {
                 Some((pending, since_ms)) if pending as usize == branch && now_ms - since_ms >= rule.for_ms => {}
@@ -211,10 +241,14 @@ impl<'l> Look<'l> {
             // released fires even so: what is in force ends with it from now on, whoever ordered it.
             *taken = taken.with(chosen.classes);
             instance.said = Said::Nothing;
+            if rule.claims_while_it_waits() {
+                instance.claim(Some(branch as u32));
+            }
             return None;
         }
         *taken = taken.with(chosen.classes);
         instance.said = Said::Nothing;
+        instance.claim((!rule.keeps() && rule.claims_while_it_waits()).then_some(branch as u32));
         let past = instance.past();
         past.pending = None;
         past.rest_ms = Some(now_ms);

@@ -19,6 +19,11 @@ impl Cursor<'_, '_> {
         Ok(acts)
     }
 
+    /// Whether something that is done is said here.
+    pub(crate) fn is_action(&self) -> bool {
+        self.kind() == Kind::Word && WORDS.contains(&self.now())
+    }
+
     fn act(&mut self) -> Parsed<Act> {
         let (at, word) = (self.place(), self.now());
         if !WORDS.contains(&word) || self.kind() != Kind::Word {

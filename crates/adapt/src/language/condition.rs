@@ -73,11 +73,24 @@ impl Cursor<'_, '_> {
             let (low, dimension) = self.value(&metric, None)?;
             self.expect(",")?;
             let (high, _) = self.value(&metric, Some(dimension))?;
+            if self.is("]") {
+                let (at, what) = (self.place(), "the upper end is not part of an interval");
+                return Err(self.wrong(at, what, "write `)` in place of `]`"));
+            }
             self.expect(")")?;
             let interval = Interval::new(low, true, high, false);
             return self.resolved(metric, dimension, interval, mark, at);
         }
         let relation = self.now();
+        let turned = match relation {
+            "=" if self.is_next(">") => Some(">="),
+            "=" if self.is_next("<") => Some("<="),
+            _ => None,
+        };
+        if let Some(meant) = turned {
+            let (at, what) = (self.place(), format!("`={}` compares nothing", &meant[..1]));
+            return Err(self.wrong(at, what, format!("did you mean `{meant}`?")));
+        }
         if matches!(relation, "=" | "==" | "!=") {
             let (at, what) = (self.place(), format!("`{relation}` does not compare measured values"));
             return Err(self.wrong(at, what, "write an interval such as `in [30kbps,40kbps)`"));

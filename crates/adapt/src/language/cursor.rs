@@ -1,5 +1,6 @@
 //! Walks over the words of a policy and tells what is missing.
 
+use super::hint;
 use super::mistake::{Findings, meant};
 use super::syntax::Name;
 use super::token::{Kind, Token, tokens, unquoted};
@@ -146,7 +147,16 @@ impl<'t, 'f> Cursor<'t, 'f> {
         };
         let otherwise = if why.is_empty() { format!("write {list} here") } else { why.to_owned() };
         let words_only = words.iter().copied().filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()));
-        let remedy = meant(self.now(), words_only, &otherwise);
+        let now = self.now();
+        let remedy = match (hint::place_of(now).filter(|_| self.kind() == Kind::Word), hint::meaning(now, words)) {
+            (Some(place), _) => place,
+            (None, Some(meaning)) => format!("did you mean `{meaning}`?"),
+            (None, None) if now == "{" => "rules have no braces: rule NAME: during if … then … ;".to_owned(),
+            (None, None) if now == "[" && words.contains(&"over") => {
+                "write the time behind what is read, such as avg cpu over 5min > 90%".to_owned()
+            }
+            (None, None) => meant(now, words_only, &otherwise),
+        };
         let what = format!("expected {list}, found {}", self.found());
         self.wrong(self.place(), what, remedy)
     }

@@ -34,7 +34,9 @@ pub(crate) struct Lines<'t> {
 
 impl<'t> Lines<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
-        let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        // A byte order mark is no character of the first line.
+        let first = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        let begins = std::iter::once(first).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Self { text, begins }
     }
 
@@ -110,6 +112,8 @@ mod tests {
         assert_eq!(lines.place(2), (2, 1));
         assert_eq!(lines.place(5), (2, 3));
         assert_eq!(lines.place(7), (3, 1));
+        let marked = Lines::new("\u{feff}ab\nc");
+        assert_eq!([0, 3, 4, 6].map(|at| marked.place(at)), [(1, 1), (1, 1), (1, 2), (2, 1)]);
     }
 
     #[test]

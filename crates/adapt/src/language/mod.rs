@@ -4,6 +4,7 @@ mod action;
 mod condition;
 mod cursor;
 mod format;
+mod hint;
 pub(crate) mod interval;
 pub(crate) mod mistake;
 mod parse;

@@ -30,7 +30,12 @@ pub(crate) fn parse<'t>(text: &'t str, findings: &mut Findings<'t>) -> Source {
                 Err(Wrong) => cursor.skip_statement(),
             }
         } else {
-            let Wrong = cursor.expected(&["pool", "atom"], "a policy is made of pools and atoms");
+            let otherwise = if cursor.is("rule") {
+                "rules stand in the braces of an atom: atom \"/news/*\" { rule NAME: … }"
+            } else {
+                "a policy is made of pools and atoms"
+            };
+            let Wrong = cursor.expected(&["pool", "atom"], otherwise);
             cursor.skip_to(&["pool", "atom"]);
         }
     }
@@ -119,7 +124,10 @@ fn when(cursor: &mut Cursor<'_, '_>) -> Parsed<When> {
     if cursor.take("every") {
         return Ok(When::Every(cursor.duration_ms()?));
     }
-    Err(cursor.expected(&["select", "at", "during", "every"], "a rule begins with when it is looked at"))
+    Err(cursor.expected(
+        &["select", "at", "during", "every"],
+        "say first when it is looked at: during if …, or every 5s if …",
+    ))
 }
 
 fn branches(cursor: &mut Cursor<'_, '_>) -> Parsed<Vec<Branch>> {
@@ -127,6 +135,10 @@ fn branches(cursor: &mut Cursor<'_, '_>) -> Parsed<Vec<Branch>> {
     let mut branches = Vec::new();
     loop {
         let condition = Some(cursor.condition()?);
+        if cursor.is_action() {
+            let what = format!("`then` is missing before `{}`", cursor.now());
+            return Err(cursor.wrong(cursor.place(), what, "write then between the condition and what is done"));
+        }
         cursor.expect_one(&["then", "and", "or"])?;
         branches.push(Branch { condition, acts: cursor.acts()? });
         if !cursor.take("elif") {
@@ -134,6 +146,9 @@ fn branches(cursor: &mut Cursor<'_, '_>) -> Parsed<Vec<Branch>> {
         }
     }
     if cursor.take("else") {
+        if cursor.is("if") {
+            return Err(cursor.wrong(cursor.place(), "`else if` is one word here", "write elif"));
+        }
         branches.push(Branch { condition: None, acts: cursor.acts()? });
     }
     Ok(branches)
@@ -212,12 +227,14 @@ impl Cursor<'_, '_> {
     /// Tells that a unit is missing or unknown.
     pub(crate) fn wrong_unit(&mut self, written: &str, units: &[&str]) -> Wrong {
         let (number, unit) = token::split(written);
-        let known = || format!("write one of {}", units.join(", "));
+        let known = || format!("write {}{}", if units.len() > 1 { "one of " } else { "" }, units.join(", "));
         let at = self.place();
         if unit.is_empty() {
             self.wrong(at, format!("`{number}` has no unit"), format!("{} directly behind it", known()))
         } else {
-            let remedy = units::meant(unit, units).map_or_else(known, |unit| format!("did you mean `{unit}`?"));
+            let other = units::converted(number, unit, units).map(|value| format!("write {value}"));
+            let meant = || units::meant(unit, units).map(|unit| format!("did you mean `{unit}`?"));
+            let remedy = other.or_else(meant).unwrap_or_else(known);
             self.wrong(at + number.len(), format!("`{unit}` is not known as a unit here"), remedy)
         }
     }

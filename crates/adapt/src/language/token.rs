@@ -1,5 +1,6 @@
 //! The words of a policy, each with its place.
 
+use super::hint;
 use super::mistake::Findings;
 
 /// What a token is.
@@ -37,7 +38,8 @@ const SYMBOLS: [&str; 18] =
 /// Takes a text apart, comments included; what is no token is told and passed over.
 pub(crate) fn tokens(text: &str, findings: &mut Findings<'_>) -> Vec<Token> {
     let mut tokens = Vec::new();
-    let mut at = 0;
+    // Some editors begin a file with a byte order mark.
+    let mut at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     while let Some(first) = text[at..].chars().next() {
         if first.is_whitespace() {
             at += first.len_utf8();
@@ -54,14 +56,23 @@ pub(crate) fn tokens(text: &str, findings: &mut Findings<'_>) -> Vec<Token> {
                     continue;
                 }
             },
+            '/' if rest.starts_with("//") || rest.starts_with("/*") => {
+                findings.wrong(at, format!("`{}` begins no comment here", &rest[..2]), "write `#` before a comment");
+                // What one in several lines says is no rule either.
+                let end = if rest.starts_with("/*") { rest.find("*/").map(|end| end + 2) } else { rest.find('\n') };
+                at += end.unwrap_or(rest.len());
+                continue;
+            }
             '/' => (Kind::Path, run(rest, |c| !c.is_whitespace() && !matches!(c, '{' | '}' | ';'))),
             _ if first.is_ascii_digit() => number(rest),
             _ if is_name(first) => (Kind::Word, run(rest, |c| is_name(c) || c.is_ascii_digit() || c == '-')),
             _ => match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
                 Some(symbol) => (Kind::Symbol, symbol.len()),
                 None => {
-                    findings.wrong(at, format!("`{}` has no meaning here", first.escape_debug()), "remove it");
-                    at += first.len_utf8();
+                    let (length, remedy) = hint::symbol(rest).unwrap_or((first.len_utf8(), "remove it"));
+                    let symbol = if length > 1 { rest[..length].to_owned() } else { first.escape_debug().to_string() };
+                    findings.wrong(at, format!("`{symbol}` has no meaning here"), remedy);
+                    at += length;
                     continue;
                 }
             },

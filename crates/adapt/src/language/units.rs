@@ -195,6 +195,41 @@ pub(crate) fn meant<'n>(unit: &str, units: &[&'n str]) -> Option<&'n str> {
     by_name.or_else(|| super::mistake::nearest(unit, units.iter().copied()).filter(|_| unit.chars().count() > 1))
 }
 
+/// A value in the unit that is known, for one in a unit of which these are so many.
+const CONVERTED: [(&str, f64, &str); 23] = [
+    ("b/s", 8.0, "bps"),
+    ("kb/s", 8.0, "kbps"),
+    ("mb/s", 8.0, "Mbps"),
+    ("gb/s", 8.0, "Gbps"),
+    ("bit/s", 1.0, "bps"),
+    ("kbit/s", 1.0, "kbps"),
+    ("mbit/s", 1.0, "Mbps"),
+    ("gbit/s", 1.0, "Gbps"),
+    ("/s", 1.0, "rps"),
+    ("r/s", 1.0, "rps"),
+    ("req/s", 1.0, "rps"),
+    ("reqs/s", 1.0, "rps"),
+    ("requests/s", 1.0, "rps"),
+    ("r/m", 1.0 / 60.0, "rps"),
+    ("rpm", 1.0 / 60.0, "rps"),
+    ("ns", 1e-3, "us"),
+    ("min", 60.0, "s"),
+    ("d", 24.0, "h"),
+    ("day", 24.0, "h"),
+    ("days", 24.0, "h"),
+    ("w", 168.0, "h"),
+    ("tb", 1000.0, "GB"),
+    ("tib", 1024.0, "GiB"),
+];
+
+/// The same value in a unit of these, for one in a unit of another language: `5MB/s` is `40Mbps`.
+pub(crate) fn converted(number: &str, unit: &str, units: &[&str]) -> Option<String> {
+    let lower = unit.to_lowercase();
+    let (_, each, own) = CONVERTED.iter().find(|(name, _, own)| *name == lower && units.contains(own))?;
+    let value = number.parse::<f64>().ok()? * each;
+    Some(format!("{}{own}", three_digits(value)))
+}
+
 /// All names of units of values.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     UNITS.iter().map(|(name, _, _)| *name)
@@ -246,6 +281,24 @@ mod tests {
             ("qps", &of(Dimension::Rate), Some("rps")),
         ] {
             assert_eq!(meant(unit, units), wanted, "{unit} of {units:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_other_units_are_converted() {
+        let durations: Vec<&str> = duration_names().collect();
+        let of = |dimension: Dimension| dimension.units().collect::<Vec<_>>();
+        for (number, unit, units, wanted) in [
+            ("5", "MB/s", &of(Dimension::Bandwidth), Some("40Mbps")),
+            ("100", "Mbit/s", &of(Dimension::Bandwidth), Some("100Mbps")),
+            ("30", "r/m", &of(Dimension::Rate), Some("0.5rps")),
+            ("50", "req/s", &of(Dimension::Rate), Some("50rps")),
+            ("1", "d", &durations, Some("24h")),
+            ("2", "TB", &of(Dimension::Bytes), Some("2000GB")),
+            ("5", "MB/s", &of(Dimension::Bytes), None),
+            ("5", "parsec", &of(Dimension::Time), None),
+        ] {
+            assert_eq!(converted(number, unit, units).as_deref(), wanted, "{number}{unit}");
         }
     }
 

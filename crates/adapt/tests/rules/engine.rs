@@ -188,8 +188,8 @@ fn the_first_by_priority_wins_in_its_class() {
         rule other: during if cpu > 50% then switch n2 hold 5s; }";
     let mut world = World::new(policy);
     world.begin(0, 1, "/a");
-    for second in 0..6 {
-        world.node(second * 1000, "n1", Resource::Cpu, 90.0);
+    for second in 0..7 {
+        world.node(second * 1000, "n1", Resource::Cpu, if second == 6 { 40.0 } else { 90.0 });
         world.node(second * 1000, "n1", Resource::Queue, if second == 1 { 9.0 } else { 0.0 });
         world.tick(second * 1000);
     }
@@ -203,7 +203,7 @@ fn the_first_by_priority_wins_in_its_class() {
             "2 low outranked",
             "4 high released",
             "4 low fired use half",
-            "5 other released",
+            "6 other released",
         ]
     );
 }

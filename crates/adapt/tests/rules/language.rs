@@ -69,6 +69,99 @@ fn what_cannot_be_read_is_told_with_its_place_and_a_remedy() {
     refused("pol main = { a };\natom \"/\" { }", 1, 1, &["did you mean `pool`?"]);
     refused("atom \"/\" { rule a: select best (n1); ", 1, 38, &["expected `rule` or `}`", "end of the file"]);
     refused("atom /x { }", 1, 6, &["double quotes"]);
+    refused("rule a: during if cpu > 90% then shed 5%;", 1, 1, &["in the braces of an atom"]);
+}
+
+#[test]
+fn what_is_meant_by_other_languages_and_at_wrong_places_is_told() {
+    for (rule, column, words) in [
+        ("rule a: during if cpu > 90% for 5s then shed 5%;", 29, &["`for` stands behind what is done"][..]),
+        ("rule a: during if cpu > 90% until cpu < 5% then shed 5%;", 29, &["`until` stands behind what is done"]),
+        ("rule a: during if cpu > 90% hold 5s then shed 5%;", 29, &["`hold` stands behind what is done"]),
+        ("rule a: during if cpu > 90% cooldown 5s then shed 5%;", 29, &["`cooldown` stands behind"]),
+        ("rule a: during if cpu > 90% limit 3 per 5s then shed 5%;", 29, &["`limit` stands behind"]),
+        ("rule a: for 5s during if cpu > 90% then shed 5%;", 9, &["`for` stands behind what is done"]),
+        ("rule a: during if cpu > 90% then shed 5% every 5s;", 42, &["rule NAME: every 5s if"]),
+        ("rule a: during if cpu > 90% then shed 5% during;", 42, &["rule NAME: during if"]),
+        ("rule a: during priority 3 if cpu > 90% then shed 5%;", 16, &["rule NAME priority 2:"]),
+        ("rule a: during if cpu > 90% over 5s then shed 5%;", 29, &["`over` stands behind what is read"]),
+        ("rule a: if cpu > 90% then shed 5%;", 9, &["during if …, or every 5s if"]),
+        ("rule a: when cpu > 90% then shed 5%;", 9, &["did you mean `during`?"]),
+        ("rule a: during if cpu > 90% shed 5%;", 29, &["`then` is missing before `shed`"]),
+        ("rule a: during if cpu > 90% { shed 5%; }", 29, &["rules have no braces"]),
+        ("rule a: during if cpu > 90% then shed 5% else if cpu > 50% then shed 1%;", 47, &["write elif"]),
+        ("rule a: during if latency > 90ms then shed 5%;", 19, &["did you mean `wait`?"]),
+        ("rule a: during if memory > 90% then shed 5%;", 19, &["did you mean `mem`?"]),
+        ("rule a: during if cpu_usage > 90% then shed 5%;", 19, &["did you mean `cpu`?"]),
+        ("rule a: during if requests > 90rps then shed 5%;", 19, &["did you mean `rate`?"]),
+        ("rule a: during if cpu above 90% then shed 5%;", 23, &["did you mean `>`?"]),
+        ("rule a: during if cpu > 90% then reject 5%;", 34, &["did you mean `shed`?"]),
+        ("rule a: during if cpu > 90% && mem > 9% then shed 5%;", 29, &["`&&` has no meaning", "write `and`"]),
+        ("rule a: during if cpu > 90% || mem > 9% then shed 5%;", 29, &["write `or`"]),
+        ("rule a: during if !cpu > 90% then shed 5%;", 19, &["write `not`"]),
+        ("rule a: during if cpu ≥ 90% then shed 5%;", 23, &["write `>=`"]),
+        ("rule a: during if cpu => 90% then shed 5%;", 23, &["did you mean `>=`?"]),
+        ("rule a: during if bandwidth in [3kbps,9kbps] then next down;", 44, &["upper end", "`)`"]),
+        ("rule a: during if bandwidth < 5MB/s then next down;", 32, &["write 40Mbps"]),
+        ("rule a: during if rate > 30r/m then shed 5%;", 28, &["write 0.5rps"]),
+        ("rule a: during if cpu > 90% then shed 5%; // busy", 43, &["write `#`"]),
+        ("rule a: during if cpu > 90% then alert 'busy';", 40, &["double quotes"]),
+        ("rule a: during if cpu[5m] > 90% then shed 5%;", 22, &["avg cpu over 5min > 90%"]),
+    ] {
+        refused(&with_rules(rule), 4, column, words);
+    }
+    // Some editors begin a file with a byte order mark.
+    accepted(&format!("\u{feff}{}", with_rules("rule a: during if cpu > 90% then shed 5% hold 5s;")));
+}
+
+#[test]
+fn a_release_by_other_readings_than_those_of_the_condition_is_doubted() {
+    for (rule, words) in [
+        ("if mem@here > 90% then shed 5% until mem@here < 4GB;", "`mem@here < 4GB` can release while `mem@here > 90%`"),
+        ("if errors > 20% then shed 5% until errors < 10rps;", "`errors < 10rps` can release while `errors > 20%`"),
+        (
+            "if cpu@here > 90% or rate@here > 500rps then shed 5% until cpu@here < 70% or rate@here < 300rps;",
+            "`rate@here < 300rps` can release while `cpu@here > 90%` still holds",
+        ),
+        ("if cpu > 90% then shed 5% until queue < 5jobs;", "`queue < 5jobs` can release while `cpu > 90%`"),
+    ] {
+        let checked = accepted(&with_rules(&format!("rule a: during {rule}")));
+        let told = checked.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(told.contains(words) && checked.warnings.len() == 1, "{rule}: {told}");
+    }
+    for rule in [
+        "if cpu > 90% then shed 5% hold 5s;",
+        "if cpu > 90% or rate@here > 500rps then shed 5% until cpu < 70% and rate@here < 300rps;",
+        "if cpu > 90% and queue > 5jobs then shed 5% until cpu < 70% or queue < 2jobs;",
+        "if rate@atom predicted in 30s > 500rps then shed 5% until rate@atom < 200rps;",
+    ] {
+        assert_eq!(accepted(&with_rules(&format!("rule a: during {rule}"))).warnings, [], "{rule}");
+    }
+}
+
+#[test]
+fn a_policy_that_a_program_wrote_is_checked_to_its_end() {
+    let branches = |number: usize, most: usize| {
+        let more = (0..number).map(|at| format!(" elif cpu over {}ms > {}% then shed 9%", at + 1, at % most + 2));
+        with_rules(&format!("rule r: during if cpu > 1% then shed 1%{} hold 5s;", more.collect::<String>()))
+    };
+    let began = std::time::Instant::now();
+    assert_eq!(accepted(&branches(4_000, 90)).warnings, []);
+    // The last of thousands of branches is known not to be reached, as the first has its reading.
+    let mut text = branches(2_000, 90).replace(" hold 5s;", " elif cpu over 1ms > 50% then shed 3% hold 5s;");
+    let column = text.lines().nth(3).and_then(|line| line.find("shed 3%")).expect("a branch") + 1;
+    refused(&text, 4, column, &["`shed` in rule `r` is never reached"]);
+    // More alternatives than are compared are told.
+    text = with_rules(&format!(
+        "rule r: during if {} then shed 1% hold 5s;",
+        (1..20_000).map(|at| format!("cpu over {at}ms > 5%")).collect::<Vec<_>>().join(" or ")
+    ));
+    let told = accepted(&text).warnings;
+    assert!(told.len() == 1 && told[0].what.contains("more than 256 alternatives"), "{told:?}");
+    text = text.replace(" or ", " and ");
+    assert_eq!(accepted(&text).warnings, []);
+    // The cube of the branches would be minutes, on any machine.
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
 }
 
 #[test]
@@ -300,52 +393,29 @@ fn places_undo_each_other_unless_they_are_the_same() {
 }
 
 #[test]
-fn priority_decides_between_two_only_while_the_first_keeps_what_it_decided() {
+fn priority_decides_between_two_rules_of_the_same_subject() {
     let low = "rule low: during if cpu > 50% then use half hold 5s;";
-    for (high, why) in [
-        ("during if queue > 5jobs then use small hold 5s", "lets go when its `hold` is over"),
-        ("during if queue > 5jobs then use small until cpu > 10%", "`until` that can be true while its condition is"),
-        ("every 3s if queue > 5jobs then use small", "looks each 3s only"),
-        ("during if queue > 5jobs then use small for 3s", "lets others in by its `for`"),
-        ("during if queue > 5jobs then use small cooldown 3s", "lets others in by its `cooldown`"),
-        ("during if queue > 5jobs then use small limit 3 per 9s", "lets others in by its `limit`"),
-    ] {
-        let high = format!("rule high priority 1: {high};");
-        undone(
-            [low, &high],
-            high.find("then").expect("an action") + 6,
-            &["look at different things", "comes first, but", why],
-        );
-    }
+    // Each keeps the other out for as long as its condition holds, which `rest.rs` tries.
     for high in [
+        "during if queue > 5jobs then use small hold 5s",
+        "during if queue > 5jobs then use small until cpu > 10%",
+        "every 3s if queue > 5jobs then use small",
+        "during if queue > 5jobs then use small for 3s",
+        "during if queue > 5jobs then use small cooldown 3s",
+        "during if queue > 5jobs then use small limit 3 per 9s",
         "during if queue > 5jobs then use small until queue < 2jobs",
         "every 3s if queue > 5jobs then use small for 9s until queue < 2jobs hold 3s cooldown 9s limit 1 per 9s",
         "during if queue > 5jobs then use small",
     ] {
         accepted(&with_rules(&format!("{low}\nrule high priority 1: {high};")));
+        // Of the same priority it is not said which of them counts.
+        refused(
+            &with_rules(&format!("{low}\nrule high: {high};")),
+            5,
+            high.find("then").expect("an act") + 17,
+            &["look at different things"],
+        );
     }
-    // It is the first by priority that must keep it, not the other.
-    let steady = "rule low: during if cpu > 50% then use half until cpu < 30%;";
-    undone(
-        [steady, "rule high priority 1: during if cpu > 60% then use small hold 5s;"],
-        33,
-        &["`high` comes first, but"],
-    );
-    // One that a third takes the place of now and then does not keep the others out.
-    let rules = |third: &str| {
-        with_rules(&format!(
-            "rule low: during if cpu > 50% then use half hold 5s;\n\
-             rule high priority 1: during if cpu > 50% then use small, switch n2 until cpu < 30%;\n\
-             rule third priority 2: during if {third} then switch n2 hold 5s;"
-        ))
-    };
-    refused(&rules("queue > 9jobs"), 5, 33, &["gives way to rule `third` now and then"]);
-    accepted(&rules("cpu < 20%"));
-    let keeps = |when: &str| rules("queue > 9jobs").replace("priority 2: during", &format!("priority 2: {when}"));
-    let keeps = |when: &str| keeps(when).replace("switch n2 hold 5s", "switch n2 until queue < 5jobs");
-    accepted(&keeps("during"));
-    // One that finds it done is not active, and claims the place when it looks only.
-    refused(&keeps("every 2s"), 5, 33, &["gives way to rule `third` now and then"]);
     // Rules for each atom and for all together do not wait for each other.
     let copies = "rule a: during if cpu > 80% then replicate to 3 on main until cpu < 50%;";
     let atom = "rule b priority 1: during if rate@atom > 5rps then replicate to 2 on main until rate@atom < 2rps;";
@@ -365,15 +435,15 @@ fn a_rule_does_not_undo_itself() {
         ("rule a: every 5s if cpu > 50% then shed 5%, shed 9%;", 45, &["rule `a` does both"]),
         ("rule a: every 5s if cpu > 50% then grow main by 1, shrink main by 1;", 52, &["rule `a` does both"]),
         (
-            "rule a: during if cpu > 50% then switch any of main hold 5s;",
-            34,
-            &["to and fro within pool `main`", "`hold`"],
+            "rule a: every 5s if cpu > 50% then switch any of main cooldown 9s;",
+            36,
+            &["to and fro within pool `main`", "acts each 5s", "hold and a time"],
         ),
         ("rule a: during if cpu > 50% then switch any of main;", 34, &["acts at each tick"]),
-        ("rule a: during if cpu > 50% then switch any of main until queue < 5jobs;", 34, &["`until` that can be true"]),
     ] {
         refused(&with_rules(rule), 4, column, words);
     }
+    accepted(&with_rules("rule a: during if cpu > 50% then switch any of main hold 5s;"));
     accepted(&with_rules("rule a: during if cpu > 50% then use half, switch n2.half, alert \"x\" hold 5s;"));
     accepted("pool one = { n1 }; atom \"/\" { rule a: during if cpu > 50% then switch any of one hold 5s; }");
     accepted(&with_rules("rule a: during if cpu > 50% then use half elif cpu > 30% then next down hold 5s;"));

@@ -2,8 +2,10 @@
 
 mod contests;
 mod engine;
+mod generated;
 mod language;
 mod properties;
+mod rest;
 mod steady;
 #[path = "../support/mod.rs"]
 mod support;

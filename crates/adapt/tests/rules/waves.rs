@@ -222,9 +222,8 @@ impl Rule {
         }
         for (number, at_ms) in fired.iter().enumerate() {
             let end = ended.get(number).copied();
-            // It is released at the first look at which its time is over and, with `until`, the wave has turned.
-            let is_over =
-                |look_ms: &u64| look_ms - at_ms >= self.hold_ms && (self.until.is_empty() || !holds(*look_ms));
+            // It is released at the first look at which its time is over and the wave has turned: with `hold` alone, too.
+            let is_over = |look_ms: &u64| look_ms - at_ms >= self.hold_ms && !holds(*look_ms);
             let due = (at_ms + STEP_MS..wave.length_ms()).step_by(STEP_MS as usize).find(is_over);
             assert_eq!(end, due, "the release of {at_ms}: {}", why());
             let next = fired.get(number + 1);

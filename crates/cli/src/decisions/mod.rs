@@ -5,6 +5,7 @@ mod known;
 mod window;
 mod written;
 
+use crate::units::counted;
 use anyhow::Context;
 use known::Known;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,9 @@ pub(crate) fn put(run: &Path, log: &Path) -> anyhow::Result<Vec<String>> {
     let file = log.display();
     if left_out > 0 {
         notes.push(format!(
-            "{left_out} decisions of {file} were too many to be put into the run, which has those before"
+            "{} of {file} {} too many to be put into the run, which has those before",
+            counted(left_out, "decision"),
+            if left_out == 1 { "was" } else { "were" }
         ));
     }
     if !new.is_empty() {
@@ -77,10 +80,12 @@ pub(crate) fn put(run: &Path, log: &Path) -> anyhow::Result<Vec<String>> {
     }
     let outcome = match (new.len(), found) {
         (0, 0) => format!("no decision of {file} falls within the run: {}", why_none(&window, span_ns)),
+        (0, 1) => format!("the run has the one decision of {file} already"),
         (0, found) => format!("the run has all {found} decisions of {file} already"),
-        (new, found) if new == found => format!("{new} decisions of {file} are on the run's time line"),
         (new, found) => {
-            format!("{new} decisions of {file} are on the run's time line, which had {} of them", found - new)
+            let are = if new == 1 { "is" } else { "are" };
+            let had = if new == found { String::new() } else { format!(", which had {} of them", found - new) };
+            format!("{} of {file} {are} on the run's time line{had}", counted(new as u64, "decision"))
         }
     };
     notes.push(outcome);

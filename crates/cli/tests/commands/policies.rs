@@ -36,6 +36,24 @@ fn a_warning_is_no_mistake_and_a_mistake_is_one() {
 }
 
 #[test]
+fn a_policy_without_a_rule_is_told_of() {
+    for text in ["", "# later\n", "pool main = { n1 };\n", "atom \"/**\" { variants full > half; }\n"] {
+        let (folder, path) = file("empty.policy", text);
+        let checked = output(&["check", &path]);
+        let said = String::from_utf8_lossy(&checked.stdout);
+        assert_eq!(checked.status.code(), Some(0), "{said}");
+        assert!(said.contains("empty.policy:1:1: warning: the policy has no rules"), "{said}");
+        let configuration = folder.path().join("weir.toml");
+        fs::write(&configuration, format!("[policy]\nfile = \"{path}\"\n")).expect("a new file");
+        let used = output(&["check", configuration.to_str().expect("a readable path")]);
+        assert_eq!(used.status.code(), Some(1), "{}", String::from_utf8_lossy(&used.stdout));
+        let replayed = output(&["replay", &path, "/nonexistent"]);
+        assert_eq!(replayed.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&replayed.stderr).contains("the policy has no rules"));
+    }
+}
+
+#[test]
 fn a_program_is_told_warnings_apart_from_mistakes() {
     let (_folder, path) = file("flood.policy", EXAMPLE);
     let told: Value = serde_json::from_slice(&output(&["check", "--json", &path]).stdout).expect("JSON");
@@ -191,6 +209,32 @@ fn each_part_of_a_recording_begins_afresh() {
 }
 
 #[test]
+fn recordings_of_other_tools_are_read_and_what_is_left_out_is_counted() {
+    let (folder, policy) = file("flood.policy", EXAMPLE);
+    let readings = folder.path().join("readings.jsonl");
+    let path = readings.to_str().expect("a readable path");
+    let replay = |bytes: &[u8]| {
+        fs::write(&readings, bytes).expect("a new file");
+        let replayed = output(&["replay", &policy, path]);
+        let said = String::from_utf8_lossy(&replayed.stdout).into_owned() + &String::from_utf8_lossy(&replayed.stderr);
+        assert_eq!(replayed.status.code(), Some(0), "{said}");
+        said
+    };
+    let plain = replay(crowd().as_bytes());
+    assert_eq!(replay(format!("\u{feff}{}", crowd().replace('\n', "\r\n")).as_bytes()), plain);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut gzip, crowd().as_bytes()).expect("memory");
+    let gzip = gzip.finish().expect("memory");
+    assert_eq!(replay(&gzip), plain);
+    let cut = replay(&gzip[..gzip.len() - 9]);
+    assert!(cut.contains("its last line was cut"), "{cut}");
+    let header = crowd().lines().next().expect("a header").to_owned();
+    let session = |line: &str| format!("{header}\n{{\"at_ms\":5,{line}}}\n");
+    let said = replay(session("\"end\":17").as_bytes());
+    assert!(said.contains("1 line and 1 tick of") && said.contains("passed over: 1 line of sessions"), "{said}");
+}
+
+#[test]
 fn readings_that_cannot_be_read_are_told_with_their_line() {
     let (folder, policy) = file("flood.policy", EXAMPLE);
     let readings = folder.path().join("readings.jsonl");
@@ -198,6 +242,9 @@ fn readings_that_cannot_be_read_are_told_with_their_line() {
     let header = crowd().lines().next().expect("a header").to_owned();
     for (text, words) in [
         (String::new(), "the file is empty"),
+        (format!("{header}\n"), "nothing was recorded behind the header"),
+        (header.replace("\"version\":1", "\"version\":2") + "\n", ":1: weir-readings 2 is not known"),
+        ("PK\u{3}\u{4}\n".to_owned(), "it is a zip archive; unpack it first"),
         ("{}\n".to_owned(), ":1: this line is no header"),
         (format!("{header}\n\n{{\"at_ms\":5,\"tock\":true}}\n"), ":3: unknown field"),
         (

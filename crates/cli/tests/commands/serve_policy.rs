@@ -211,6 +211,14 @@ fn another_policy_is_taken_up_and_a_broken_one_is_not() {
     assert!(line.contains("weir serve: flood.policy:1:67: ") && line.contains("; "), "{line}");
     served.says("was not taken up; the rules before it stay");
     environment(&folder, |shown| shown["policy"]["refused"].is_string() && shown["policy"]["rules"] == 1);
+    // A full disk, or an editor that is at work, leaves nothing.
+    for nothing in ["", "# nothing\n"] {
+        fs::write(folder.join("flood.policy"), nothing).expect("writes");
+        served.signal(libc::SIGHUP);
+        served.says("flood.policy: the policy has no rules");
+        served.says("was not taken up; the rules before it stay");
+    }
+    environment(&folder, |shown| shown["policy"]["refused"].is_string() && shown["policy"]["rules"] == 1);
     fs::write(
         folder.join("flood.policy"),
         SHED.replace("25%", "100%") + &SHED.replace("flash", "second").replace("during", "every 1h"),
