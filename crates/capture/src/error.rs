@@ -18,6 +18,14 @@ pub enum CaptureError {
         "this kernel has no BTF (/sys/kernel/btf/vmlinux is missing): boot one built with CONFIG_DEBUG_INFO_BTF, as all current distributions' are"
     )]
     NoBtf,
+    /// The kernel tells of tasks by other numbers than this process's /proc.
+    #[error(
+        "weir runs in a pid namespace of its own ({namespace}), where processes have other numbers than in the kernel's events: run it in the host's (docker run --pid=host, hostPID: true in a pod, or from the host), or take `--rung proc`, which needs no probes"
+    )]
+    PidNamespace {
+        /// As the kernel calls it, such as `pid:[4026532280]`.
+        namespace: String,
+    },
     /// The kernel has none of the socket tracepoints that mark requests.
     #[error(
         "this kernel ({release}) has no tracepoint {tracepoint}, which marks where requests begin and end; Linux 6.3 or later has it. `weir load` works without"

@@ -5,7 +5,7 @@ use crate::ring::RawEvent;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weir_wire::socket::SocketOpen;
 use weir_wire::task::{Switch, TaskState};
-use weir_wire::{Kind, Record, Slot};
+use weir_wire::{Kind, Record, Slot, text_slots};
 
 /// Pieces of a socket's opening, as numbered in spine.h.
 const PIECES: usize = 8;
@@ -15,6 +15,8 @@ const IDENTITY: usize = 2;
 const IPV4: usize = 3;
 const LOCAL_HIGH: usize = 4;
 const REMOTE_LOW: usize = 7;
+/// Pieces of a task's name, as numbered in spine.h: whose it is, its first eight characters, its last eight.
+const NAME_PIECES: usize = 3;
 /// Kinds that the probes write as two events in a row, for their two operands: `emit_pair` in ring.h.
 const PAIRS: &[Kind] = &[Kind::DiskRequest, Kind::FileWait, Kind::LockWait];
 /// The sub-code's bit of a pair's second event.
@@ -30,6 +32,9 @@ pub struct Expander {
     /// First halves of pairs whose second half is still to come; interrupts may have put other events between.
     halves: Vec<RawEvent>,
     naming: Naming,
+    /// A task's new name whose pieces are still coming, and its time.
+    rename: [Option<u64>; NAME_PIECES],
+    rename_time_ns: u64,
 }
 
 /// Halves that are kept; more are damage, or the second was overwritten.
@@ -39,7 +44,15 @@ impl Expander {
     /// For one CPU.
     #[must_use]
     pub fn new(cpu: u32) -> Self {
-        Self { cpu, open: [None; PIECES], open_time_ns: 0, halves: Vec::new(), naming: Naming::default() }
+        Self {
+            cpu,
+            open: [None; PIECES],
+            open_time_ns: 0,
+            halves: Vec::new(),
+            naming: Naming::default(),
+            rename: [None; NAME_PIECES],
+            rename_time_ns: 0,
+        }
     }
 
     /// Expands two words as they stand in the ring, their time given apart.
@@ -77,6 +90,11 @@ impl Expander {
             Kind::Named => {
                 if let Some((record, slots)) = self.naming.piece(event.time_ns, self.cpu, sub as usize, argument) {
                     take(record, &slots);
+                }
+            }
+            Kind::TaskName => {
+                if let Some((task, name)) = self.renamed(event.time_ns, sub as usize, argument) {
+                    take(Record { a: task, ..record }, &text_slots(&name));
                 }
             }
             Kind::SocketState => take(Record { b: u64::from(sub & 15) | u64::from(sub >> 4 & 15) << 8, ..record }, &[]),
@@ -118,6 +136,22 @@ impl Expander {
             take(record, &slots);
         }
         self.open = [None; PIECES];
+    }
+
+    /// Takes a piece of a task's new name; the task and its name when it was the last one.
+    fn renamed(&mut self, time_ns: u64, piece: usize, argument: u64) -> Option<(u64, String)> {
+        if piece == 0 {
+            (self.rename, self.rename_time_ns) = ([None; NAME_PIECES], time_ns);
+        }
+        if time_ns != self.rename_time_ns {
+            return None;
+        }
+        *self.rename.get_mut(piece)? = Some(argument);
+        let [Some(task), Some(begin), Some(end)] = self.rename else { return None };
+        self.rename = [None; NAME_PIECES];
+        let bytes: Vec<u8> =
+            [begin, end].into_iter().flat_map(u64::to_le_bytes).take_while(|byte| *byte != 0).collect();
+        Some((task, String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     fn assemble(&self) -> Option<SocketOpen> {
@@ -211,6 +245,23 @@ mod tests {
     }
 
     #[test]
+    fn a_tasks_new_name_is_put_together_around_an_interrupts_events() {
+        let text = |text: &[u8; 8]| u64::from_le_bytes(*text);
+        let whole = [
+            (head(5, Kind::TaskName, 0), 7 | 6 << 32),
+            (head(6, Kind::SocketReady, 0), 1),
+            (head(5, Kind::TaskName, 1), text(b"batch-im")),
+            (head(5, Kind::TaskName, 2), text(b"porter\0x")),
+        ];
+        let out = expand(&whole);
+        let (record, slots) = &out[1];
+        assert_eq!((record.kind, record.a, record.time_ns), (Kind::TaskName as u16, 7 | 6 << 32, 5));
+        assert_eq!(weir_wire::text_from_slots(slots), "batch-importer");
+        assert!(expand(&whole[..3]).iter().all(|(record, _)| record.kind != Kind::TaskName as u16));
+        assert!(expand(&whole[2..]).is_empty(), "without its beginning it is nobody's");
+    }
+
+    #[test]
     fn half_an_opening_is_nothing() {
         assert!(expand(&[(head(5, Kind::SocketOpen, 0), 77), (head(5, Kind::SocketOpen, 3), 1)]).is_empty());
         assert!(expand(&[(head(5, Kind::SocketOpen, 3), 1), (head(6, Kind::SocketOpen, 7), 1)]).is_empty());
@@ -221,7 +272,7 @@ mod tests {
         fn no_words_break_it(words in proptest::collection::vec(any::<(u64, u64)>(), 0..200)) {
             for (record, slots) in expand(&words) {
                 prop_assert!(Kind::from_code(record.kind).is_some());
-                prop_assert!(slots.is_empty() || record.kind == Kind::Named as u16 || SocketOpen::read(&record, &slots).is_some());
+                prop_assert!(slots.is_empty() || [Kind::Named as u16, Kind::TaskName as u16].contains(&record.kind) || SocketOpen::read(&record, &slots).is_some());
             }
         }
     }

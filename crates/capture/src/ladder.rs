@@ -66,7 +66,8 @@ impl Ladder {
     /// Tries the rungs from the top.
     ///
     /// # Errors
-    /// What refuses the rung that is forced.
+    /// What refuses the rung that is forced; or that no probe can be understood here ([`CaptureError::PidNamespace`]),
+    /// unless all are forbidden.
     pub fn climb(&self) -> Result<Footing, CaptureError> {
         if let Some(rung) = self.forced {
             let probes = Self::step_on(rung)?;
@@ -88,6 +89,8 @@ impl Ladder {
                     notes.extend(what_is_missing(rung));
                     return Ok(Footing { rung, probes, notes, may_fall });
                 }
+                // What came of it would be wrong without a word, and the remedy is near.
+                Err(why @ CaptureError::PidNamespace { .. }) => return Err(why),
                 // What is missing to all probes is said once.
                 Err(why @ (CaptureError::NoPrivilege { .. } | CaptureError::NoBtf)) => {
                     notes.push(format!("no probes: {why}"));

@@ -3,12 +3,13 @@
 use crate::bound::{self, Rung};
 use crate::boundaries::Boundaries;
 use crate::error::CaptureError;
+use crate::namespaces::Listed;
 use crate::per_cpu;
 use crate::ring::Rings;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, OpenMapMut, OpenObject};
 use skeleton::{SpineSkel, SpineSkelBuilder};
-use std::io::Read;
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -66,6 +67,7 @@ pub struct Probes {
     /// The thread groups that were named as the server's.
     named: Vec<u32>,
     keep_addresses: bool,
+    listed: Listed,
 }
 
 /// Attached probes; dropping it detaches them.
@@ -89,7 +91,8 @@ impl Probes {
     pub fn load_rung(rung: Rung) -> Result<Self, CaptureError> {
         let skel = load_spine(Scope::Host(rung))?;
         let (boundaries, named) = (Boundaries::InTheSpine, Vec::new());
-        let mut probes = Self { skel, boundaries, ring_words: RING_WORDS, named, keep_addresses: false };
+        let mut probes =
+            Self { skel, boundaries, ring_words: RING_WORDS, named, keep_addresses: false, listed: Listed::default() };
         probes.boundaries = Boundaries::load(rung, &probes)?;
         Ok(probes)
     }
@@ -102,7 +105,14 @@ impl Probes {
     pub(crate) fn load_tasks() -> Result<Self, CaptureError> {
         let skel = load_spine(Scope::Tasks)?;
         let (boundaries, named) = (Boundaries::InTheSpine, Vec::new());
-        Ok(Self { skel, boundaries, ring_words: TASK_RING_WORDS, named, keep_addresses: false })
+        Ok(Self {
+            skel,
+            boundaries,
+            ring_words: TASK_RING_WORDS,
+            named,
+            keep_addresses: false,
+            listed: Listed::default(),
+        })
     }
 
     /// The rung that request boundaries come from.
@@ -205,6 +215,7 @@ impl Probes {
         let order = [
             &progs.on_fork,
             &progs.on_exec,
+            &progs.on_rename,
             &progs.on_exit,
             &progs.on_switch,
             &progs.on_waking,
@@ -221,28 +232,47 @@ impl Probes {
         Ok(Attached { _links: links })
     }
 
-    /// Asks the kernel for the sockets that are older than the recording.
+    /// Asks the kernel for the sockets that are older than the recording, in this network namespace and in those of the
+    /// server's processes, and for what its tasks are at. Returns what could not be listed, a sentence each.
     ///
     /// # Errors
     /// [`CaptureError::Refused`].
-    pub fn census(&mut self) -> Result<(), CaptureError> {
+    pub fn census(&mut self) -> Result<Vec<String>, CaptureError> {
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
             state.strangers = 0;
         }
-        let refused = |error: libbpf_rs::Error| refusal("listing open sockets and tasks", &error);
+        self.listed.clear();
+        let refused = |reason: String| CaptureError::Refused { doing: "listing open sockets and tasks", reason };
         let progs = &self.skel.progs;
         for program in [&progs.census, &progs.census_unix, &progs.census_tasks] {
-            let link = program.attach().map_err(refused)?;
-            let mut sockets = Iter::new(&link).map_err(refused)?;
-            // The program writes to the rings, never to the reader: reading only drives it.
-            let mut nothing = Vec::new();
-            sockets.read_to_end(&mut nothing).map_err(|error| CaptureError::Refused {
-                doing: "listing open sockets and tasks",
-                reason: error.to_string(),
-            })?;
+            let link = program.attach().map_err(|error| refused(format!("{error:#}")))?;
+            list(&link).map_err(|error| refused(error.to_string()))?;
         }
-        Ok(())
+        Ok(self.census_elsewhere(self.named.clone()))
     }
+
+    /// The same for the sockets of these processes' network namespaces that were not listed yet in this window.
+    pub(crate) fn census_elsewhere(&mut self, pids: impl IntoIterator<Item = u32>) -> Vec<String> {
+        let mut unseen = Vec::new();
+        let progs = &self.skel.progs;
+        for namespace in self.listed.fresh(pids) {
+            let links = [&progs.census, &progs.census_unix].map(|program| program.attach().map_err(io::Error::other));
+            // The iterator lists the namespace of the task that makes it.
+            let listed = namespace.within(|| links.into_iter().try_for_each(|link| list(&link?)));
+            if let Err(error) = listed {
+                unseen.push(format!(
+                    "in the network namespace {} of process {} the connections that are older than the recording could not be listed ({error}): what goes over them is not told; run weir as root",
+                    namespace.name, namespace.pid
+                ));
+            }
+        }
+        unseen
+    }
+}
+
+/// Runs an iterator to its end: its program writes to the rings, never to the reader.
+fn list(link: &Link) -> io::Result<()> {
+    Iter::new(link).map_err(io::Error::other)?.read_to_end(&mut Vec::new()).map(drop)
 }
 
 /// What the spine is to tell.

@@ -10,6 +10,7 @@ use crate::quota::Quotas;
 use crate::redaction::Redaction;
 use crate::ring::{RawEvent, Rings};
 use crate::target::{Target, listening_ports, trees};
+use crate::task_names::{forget, task_name, unnamed, whole_name};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +20,7 @@ use std::time::Duration;
 use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
 use weir_wire::socket::OLDER;
 use weir_wire::task::Switch;
-use weir_wire::{Kind, Record, Slot, text_slots};
+use weir_wire::{Kind, Record, Slot, text_from_slots, text_slots};
 
 /// Between two looks at the rings: a ring holds ten times as much of the busiest server.
 const POLL: Duration = Duration::from_millis(20);
@@ -46,6 +47,8 @@ pub struct Recording {
     attached: AtomicBool,
     /// Who the server is from the next window on.
     target: Mutex<Option<Target>>,
+    /// What could not be looked at, a sentence each.
+    unseen: Mutex<BTreeSet<String>>,
 }
 
 impl Recording {
@@ -69,6 +72,10 @@ impl Recording {
     /// Names the server anew, for the time after a pause: it may have been restarted meanwhile.
     pub fn retarget(&self, target: Target) {
         *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(target);
+    }
+
+    fn note_unseen(&self, sentences: Vec<String>) {
+        self.unseen.lock().unwrap_or_else(PoisonError::into_inner).extend(sentences);
     }
 
     /// Whether the probes are attached: the server pays for them.
@@ -123,8 +130,8 @@ impl Recorder {
         for port in listening_ports(&pids) {
             probes.watch_port(port);
         }
-        probes.census()?;
         let shared = Arc::new(Recording::default());
+        shared.note_unseen(probes.census()?);
         let probes_keep = probes.keeps_addresses();
         let mut collector = Collector {
             window: 0,
@@ -189,7 +196,8 @@ impl Recorder {
             // A panic of the collector is a defect of ours; its message is on stderr already.
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        self.run.end(Source::Kernel, cost, notes)?;
+        let unseen = std::mem::take(&mut *self.shared.unseen.lock().unwrap_or_else(PoisonError::into_inner));
+        self.run.end(Source::Kernel, cost, notes.into_iter().chain(unseen).collect())?;
         Ok(cost)
     }
 }
@@ -303,7 +311,7 @@ impl Collector {
         self.living = Living::default();
         self.redaction.iter_mut().for_each(Redaction::forget_sockets);
         self.named.fill(0);
-        self.probes.census().ok()?;
+        self.shared.note_unseen(self.probes.census().ok()?);
         Some(attached)
     }
 
@@ -417,6 +425,13 @@ impl Collector {
                 if rewritten(sources, &record, stream, &mut outcome) {
                     return;
                 }
+                if record.kind == Kind::TaskName as u16 {
+                    // By the number's next turn on a CPU it is named already.
+                    unnamed(named, record.a as u32);
+                    let (name, text) = whole_name(probes, record, &text_from_slots(slots), in_groups);
+                    outcome = stream.push(name, &text_slots(&text), None);
+                    return;
+                }
                 let mut keep = |record: Record, slots: &[Slot]| {
                     living.see(&record, slots);
                     sources.iter_mut().for_each(|source| source.see(&record, slots));
@@ -475,6 +490,8 @@ impl Collector {
         }
         fresh.iter().for_each(|pid| self.probes.trace(*pid));
         listening_ports(&fresh).iter().for_each(|port| self.probes.watch_port(*port));
+        // A container that starts later may have been given connections that are older.
+        self.shared.note_unseen(self.probes.census_elsewhere(fresh));
     }
 
     /// A clock pair, each CPU's stolen time, what was told in segments that are gone, and everything to the disk.
@@ -521,41 +538,6 @@ fn rewritten(
         }
     };
     sources.iter_mut().any(|source| source.rewrite(record, &mut tell))
-}
-
-/// Whether a task's name is still to be written; from now on it is not.
-fn unnamed(named: &mut [u64], pid: u32) -> bool {
-    let Some(word) = named.get_mut(pid as usize / 64) else { return false };
-    let bit = 1 << (pid % 64);
-    let fresh = *word & bit == 0 && pid != 0;
-    *word |= bit;
-    fresh
-}
-
-fn forget(named: &mut [u64], pid: u32) {
-    if let Some(word) = named.get_mut(pid as usize / 64) {
-        *word &= !(1 << (pid % 64));
-    }
-}
-
-/// The record that names a task, if it still lives.
-fn task_name(probes: &Probes, pid: u32, time_ns: u64, cpu: usize, in_groups: bool) -> Option<(Record, String)> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let tgid: u32 = field("Tgid:")?.parse().ok()?;
-    let record = Record {
-        time_ns,
-        kind: Kind::TaskName as u16,
-        flags: u8::from(probes.is_traced(tgid)),
-        lane: cpu as u32,
-        a: u64::from(pid) | u64::from(tgid) << 32,
-        b: crate::target::start_ns(tgid).unwrap_or(0),
-        ..Record::default()
-    };
-    let name = field("Name:")?;
-    // Where the server was named by its service or container, its processes are told with it.
-    let group = if in_groups && record.flags != 0 { crate::cgroup::name_of_process(tgid) } else { None };
-    Some((record, group.map_or_else(|| name.to_owned(), |group| format!("{name} in {group}"))))
 }
 
 /// Stolen time of each CPU since boot, from /proc/stat (proc(5): the eighth number, in clock ticks).

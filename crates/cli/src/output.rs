@@ -27,6 +27,14 @@ pub(crate) fn columns() -> usize {
     if answered && size.ws_col > 0 { usize::from(size.ws_col).clamp(64, 140) } else { 100 }
 }
 
+/// Columns of a table: the terminal's; where a program reads, as many as the table takes, for two rows whose names were
+/// cut may look the same.
+pub(crate) fn table_columns() -> usize {
+    /// More than any table has.
+    const UNBOUNDED: usize = 1 << 20;
+    if std::io::stdout().is_terminal() { columns() } else { UNBOUNDED }
+}
+
 /// An error with its causes, each said once: many an error names its cause in its own sentence.
 pub(crate) fn causes(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match said.as_str() {

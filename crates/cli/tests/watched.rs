@@ -4,6 +4,7 @@ mod support;
 
 use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
 use std::{fs, io};
 use support::{alone, explain, number};
 use weir_testkit::{Faulty, RunningServer, require};
@@ -47,6 +48,35 @@ fn file_lock(lock: &str, words: &str) {
     assert!(who.starts_with(&format!("{words} /")) && who.contains("/weir-faulty-"), "the lock is {who}");
     assert!(who.contains(".lock held by weir-holder ("), "the holder of {who}");
     assert!(number(&report, "/observer_cost/sources/0/events") > 0.0);
+}
+
+/// A server that is stopped for half of the time is said to be stopped, and nobody is blamed for it.
+#[test]
+fn a_server_that_is_stopped_is_said_to_be() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let server = Faulty::new("sleep").start().expect("the server starts");
+    let pids: Vec<i32> = server.pids().into_iter().map(u32::cast_signed).collect();
+    let (over, told) = std::sync::mpsc::channel::<()>();
+    let stopper = std::thread::spawn(move || {
+        // SAFETY: kill takes numbers, of processes that the server's owner has not ended yet.
+        let all = |signal| pids.iter().for_each(|pid| drop(unsafe { libc::kill(*pid, signal) }));
+        while told.try_recv().is_err() {
+            all(libc::SIGSTOP);
+            std::thread::sleep(Duration::from_millis(60));
+            all(libc::SIGCONT);
+            std::thread::sleep(Duration::from_millis(60));
+        }
+    });
+    let report = explained(&server, "/", &["-c", "1", "-d", "2s"]);
+    over.send(()).expect("it waits for that");
+    stopper.join().expect("it ends");
+    let part = report["causes"].as_array().and_then(|causes| causes.iter().find(|cause| cause["part"] == "stopped"));
+    let part = part.unwrap_or_else(|| panic!("no stop among {:#}", report["causes"]));
+    assert!(part["share"].as_f64().is_some_and(|share| share > 0.2), "{part:#}");
+    assert_eq!(blamed(&report, "stopped"), "weir-faulty, stopped by a signal");
 }
 
 #[test]

@@ -193,6 +193,7 @@ fn part_in_words(part: &PartDifference) -> String {
         Part::WaitProcess => ("waits", " for another process"),
         Part::WaitNetwork => ("waits", " for the network"),
         Part::WaitTimer => ("sleeps", ""),
+        Part::Stopped => ("is stopped", ""),
         Part::ResponseTransit => ("takes", " on its way to the client"),
         Part::ClientWakeup => ("waits", " for the client to take it"),
         Part::Unattributed => ("spends", " where nothing is known"),

@@ -29,6 +29,8 @@ pub enum Part {
     WaitNetwork,
     /// The task slept.
     WaitTimer,
+    /// The task was held from outside: by a signal, by a debugger, or by a freezer.
+    Stopped,
     /// From the server's last send to the arrival of the last byte at the client.
     ResponseTransit,
     /// The response had arrived, but the client's task was not yet there to take it.
@@ -39,7 +41,7 @@ pub enum Part {
 
 impl Part {
     /// How many there are.
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = 16;
 
     /// All of them, in the order in which a response passes them.
     pub const ALL: [Self; Self::COUNT] = [
@@ -55,6 +57,7 @@ impl Part {
         Self::WaitProcess,
         Self::WaitNetwork,
         Self::WaitTimer,
+        Self::Stopped,
         Self::ResponseTransit,
         Self::ClientWakeup,
         Self::Unattributed,
@@ -76,6 +79,7 @@ impl Part {
             "wait_process",
             "wait_network",
             "wait_timer",
+            "stopped",
             "response_transit",
             "client_wakeup",
             "unattributed",
@@ -98,6 +102,7 @@ impl Part {
             "waiting for another process",
             "waiting for the network",
             "sleeping",
+            "stopped from outside",
             "the response on its way to the client",
             "waiting for the client to take the response",
             "not attributed",

@@ -38,6 +38,12 @@ pub struct Explanation {
     /// Response times of all answered requests.
     #[serde(serialize_with = "summary")]
     pub response_ns: Option<Summary>,
+    /// Share of the requests that were answered with a status below 400, 0 to 1; null where no status is known. Those
+    /// that failed are among the requests.
+    pub success_fraction: Option<f64>,
+    /// Response times of those alone; null where no status is known, or none was.
+    #[serde(serialize_with = "summary")]
+    pub success_response_ns: Option<Summary>,
     /// Share of the answered requests that were joined with the server's side, 0 to 1.
     pub joined_fraction: f64,
     /// Those that were not, by reason.

@@ -10,12 +10,13 @@ mod work;
 
 use crate::html::headline::headline;
 use crate::html::palette::part_named;
-use crate::units::{bytes, count, decimal, figure, nanoseconds};
+use crate::units::{bytes, count, decimal, figure, nanoseconds, percent};
 use crate::{Explanation, ObjectiveResult};
 use bar::Bars;
 use ink::Ink;
 use text::Screen;
 pub use text::{clean, hanging};
+use weir_measure::summary::Summary;
 
 /// How a terminal wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,16 +64,18 @@ fn figures(screen: &mut Screen, explanation: &Explanation) {
         format!("{} in {} s", plural(explanation.requests, "request"), decimal(explanation.duration_s, 1)),
         bytes(explanation.bytes),
     ];
-    if explanation.errors.is_empty() && explanation.dropped == 0 {
+    let some_refused = explanation.success_fraction.is_some_and(|fraction| fraction < 1.0);
+    if explanation.errors.is_empty() && explanation.dropped == 0 && !some_refused {
         throughput.push("no errors".to_owned());
     }
     screen.items("throughput", &throughput, str::to_owned);
     if let Some(times) = &explanation.response_ns {
-        let percentiles =
-            [("p50", times.p50), ("p90", times.p90), ("p99", times.p99), ("p99.9", times.p99_9), ("max", times.max)];
-        let items: Vec<String> =
-            percentiles.iter().map(|(name, ns)| format!("{name} {}", nanoseconds(*ns as f64))).collect();
-        screen.items("response", &items, str::to_owned);
+        screen.items("response", &percentiles(times), str::to_owned);
+    }
+    if let Some(fraction) = explanation.success_fraction.filter(|_| some_refused) {
+        let share = format!("{} of the requests", percent(fraction));
+        let times = explanation.success_response_ns.as_ref().map(percentiles).unwrap_or_default();
+        screen.items("succeeded", &[vec![share], times].concat(), str::to_owned);
     }
     let cpu = &explanation.server_cpu;
     if cpu.utilisation > 0.0 {
@@ -106,6 +109,12 @@ fn figures(screen: &mut Screen, explanation: &Explanation) {
             |line| if missed { ink.alarm(line) } else { line.to_owned() },
         );
     }
+}
+
+fn percentiles(times: &Summary) -> Vec<String> {
+    let named =
+        [("p50", times.p50), ("p90", times.p90), ("p99", times.p99), ("p99.9", times.p99_9), ("max", times.max)];
+    named.iter().map(|(name, ns)| format!("{name} {}", nanoseconds(*ns as f64))).collect()
 }
 
 /// An objective with what became of it.

@@ -4,15 +4,17 @@
 //! for is not followed.
 
 use crate::conversations::Conversations;
-use crate::path::{Known, MOST_DEPTH, Span, Step, Walk};
+use crate::path::{Known, MOST_DEPTH, Span, Walk};
 use crate::phases::Phases;
 use crate::sockets::Sockets;
-use crate::tasks::{State, TaskName, Tasks, WokenIn};
+use crate::step::Step;
+use crate::task_names::TaskName;
+use crate::tasks::{State, Tasks, WokenIn};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use weir_measure::account::Reading;
 use weir_measure::part::{Part, PartTimes};
-use weir_wire::task::Switch;
+use weir_wire::task::{Switch, WAS_FROZEN};
 use weir_wire::{Kind, Record};
 
 /// Tasks that have an account; of further ones nothing is told.
@@ -164,7 +166,7 @@ impl Accounts {
             sums: [0; Part::COUNT],
         };
         self.accounts.insert(task, account);
-        self.tasks.name(task, TaskName { name: String::new(), tgid: process, traced: true });
+        self.tasks.name(task, TaskName { name: String::new(), tgid: process, traced: true }, now_ns);
     }
 
     /// Takes an event. They come in the order of time, of all CPUs.
@@ -182,6 +184,9 @@ impl Accounts {
             }
             Some(Kind::Waking) => {
                 self.first(high, State::Unknown);
+                if record.flags & WAS_FROZEN != 0 {
+                    self.tasks.thawed(high);
+                }
                 self.tasks.waking(now_ns, low, high, WokenIn::of(record.flags));
             }
             Some(Kind::Fork) => {

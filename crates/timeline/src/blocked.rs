@@ -1,5 +1,7 @@
 //! What a task waits for when it is blocked in a system call: the declarative table of the scheduler's source.
 
+use weir_wire::task::{FROZEN, STOPPED, TRACED};
+
 /// What a blocked system call says of the wait; sockets are told apart by the socket's own events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -15,6 +17,39 @@ pub enum Wait {
     Disk,
     /// The table does not know the call.
     Unknown,
+}
+
+/// Who holds a task from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Hold {
+    /// A signal: SIGSTOP and its kin.
+    Signal,
+    /// A debugger or tracer (ptrace).
+    Debugger,
+    /// The freezer of a cgroup, or the system's.
+    Freezer,
+}
+
+impl Hold {
+    /// In words, after the name of the task.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Signal => "stopped by a signal",
+            Self::Debugger => "stopped by a debugger",
+            Self::Freezer => "frozen by a freezer",
+        }
+    }
+}
+
+/// Who holds a task in this state, if it is held: whatever it was at, it is not that what it waits for.
+pub(crate) fn hold_of(state: u8) -> Option<Hold> {
+    match state {
+        _ if state & FROZEN != 0 => Some(Hold::Freezer),
+        _ if state & TRACED != 0 => Some(Hold::Debugger),
+        _ if state & STOPPED != 0 => Some(Hold::Signal),
+        _ => None,
+    }
 }
 
 /// The kernel's TASK_UNINTERRUPTIBLE: a wait that no signal ends, as for storage.
@@ -124,6 +159,15 @@ mod tests {
         assert_eq!(wait_of(2, NO_SYSCALL), Wait::Disk);
         assert_eq!(wait_of(1, NO_SYSCALL), Wait::Unknown);
         assert_eq!(wait_of(1, libc::SYS_getpid as u16), Wait::Unknown);
+    }
+
+    #[test]
+    fn a_held_task_is_told_from_one_that_waits() {
+        assert_eq!([0, 1, 2].map(hold_of), [None; 3]);
+        assert_eq!(hold_of(4), Some(Hold::Signal));
+        assert_eq!(hold_of(8), Some(Hold::Debugger));
+        // The freezer of cgroups v2 has its tasks sleep, that of v1 has a state of its own.
+        assert_eq!([16, 17, 18].map(hold_of), [Some(Hold::Freezer); 3]);
     }
 
     #[test]

@@ -79,4 +79,21 @@ pub struct Statistics {
     pub stolen_ns: (u64, u64),
     /// What sockets showed beside the responses, where these are told from the server's side.
     pub exchanges: Exchanges,
+    /// What came to the server, whether or not a response became of it.
+    pub seen: Seen,
+}
+
+/// Events at the server's sockets, whatever became of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Connections that came to a listening port.
+    pub connections: u64,
+    /// Arrivals of data at recorded ports.
+    pub arrivals: u64,
+    /// Data taken from clients' connections.
+    pub received: u64,
+    /// Data taken from sockets of which no connection is known.
+    pub received_unknown: u64,
+    /// Data given to clients' connections.
+    pub sent: u64,
 }

@@ -2,8 +2,8 @@
 
 use crate::blocked::{Wait, wait_of};
 use crate::notes::{APART_NS, Note};
-use crate::path::Step;
 use crate::refine::Refine;
+use crate::step::Step;
 use crate::tasks::State;
 use weir_measure::part::Part;
 use weir_wire::watched::{NAMED_DEVICE, NAMED_FILE, PAGE_FAULT, SERVED};

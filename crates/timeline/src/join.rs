@@ -3,11 +3,13 @@
 use crate::conversations::{Conversations, Dealing};
 use crate::counts::{Statistics, Unjoinable};
 use crate::notes::Notes;
-use crate::path::{Known, Span, Step, Walk};
+use crate::path::Known;
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::served::{Arrival, Served};
-use crate::sockets::{Mark, Sockets};
-use crate::tasks::{TaskName, Tasks, Verb, WokenIn};
+use crate::sockets::Sockets;
+use crate::step::Step;
+use crate::task_names::TaskName;
+use crate::tasks::{Tasks, Verb, WokenIn};
 use crate::texts::Texts;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -17,12 +19,13 @@ use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::socket::{
     ACCEPTED, END_OF_STREAM, ERROR, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
 };
-use weir_wire::task::{Switch, TaskState};
+use weir_wire::task::{Switch, TaskState, WAS_FROZEN};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
+mod at_server;
 mod client_side;
 
-use client_side::push_step;
+use client_side::{Earlier, push_step};
 
 /// Bounds of the joiner's memory.
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +102,8 @@ struct Connection {
     told: ClientConnection,
     socket: Option<u32>,
     waiting: u32,
+    /// What it was at lately, in the order of time.
+    earlier: VecDeque<Earlier>,
 }
 
 #[derive(Debug)]
@@ -212,7 +217,12 @@ impl Joiner {
                 }
             }
             Kind::TaskState => TaskState::read(record).into_iter().for_each(|told| self.tasks.found(now_ns, told)),
-            Kind::Waking => self.tasks.waking(now_ns, low, high, WokenIn::of(record.flags)),
+            Kind::Waking => {
+                if record.flags & WAS_FROZEN != 0 {
+                    self.tasks.thawed(high);
+                }
+                self.tasks.waking(now_ns, low, high, WokenIn::of(record.flags));
+            }
             Kind::Fork => {
                 // Where the child's process is not told, a flag says that it is one of its own.
                 let own = (record.flags & 1 != 0).then_some(high);
@@ -223,7 +233,7 @@ impl Joiner {
             Kind::Exit => self.tasks.exit(low),
             Kind::TaskName => {
                 let known = TaskName { name: text_from_slots(payload), tgid: high, traced: record.flags & 1 != 0 };
-                self.tasks.name(low, known);
+                self.tasks.name(low, known, now_ns);
             }
             Kind::Lost => {
                 self.statistics.lost = self.statistics.lost.saturating_add(record.a);
@@ -231,6 +241,7 @@ impl Joiner {
             }
             Kind::SocketOpen => {
                 if let Some(open) = SocketOpen::read(record, payload) {
+                    self.tasks.attempts.end(now_ns, open.socket, true);
                     if let Some(peer) = self.sockets.open(open, now_ns) {
                         // Data that arrives tells which end was accepted.
                         self.conversations.connect([open.socket, peer], None, now_ns);
@@ -239,6 +250,7 @@ impl Joiner {
                 }
             }
             Kind::SocketReady => {
+                self.statistics.seen.arrivals += 1;
                 let not_accepted = record.flags & NOT_ACCEPTED != 0;
                 let position = self.sockets.arrival(low, now_ns, high, not_accepted);
                 if let (Some(served), Some(position)) = (&mut self.served, position) {
@@ -252,8 +264,9 @@ impl Joiner {
             Kind::SocketSend => self.touch(record, Verb::Send),
             Kind::SocketState => {
                 if SocketState::read(record).is_some_and(SocketState::begins_to_connect) {
-                    self.tasks.connects(record.lane, low);
+                    self.tasks.connects(record.lane, now_ns, low);
                 } else {
+                    self.tasks.attempts.end(now_ns, low, false);
                     if let Some(socket) = self.sockets.get_mut(low) {
                         socket.closed_ns = Some(now_ns);
                     }
@@ -264,6 +277,7 @@ impl Joiner {
                     self.tell_served(take);
                 }
             }
+            Kind::ListenReady => self.statistics.seen.connections += 1,
             Kind::Window => self.window(record, take),
             // What clients said of themselves is another view of the same requests.
             Kind::ClientConnection | Kind::ClientRequest | Kind::ClientDropped if self.served.is_some() => {}
@@ -276,7 +290,8 @@ impl Joiner {
                         ClientConnection { connected_ns: known.told.connected_ns, ..told } == known.told
                     });
                     if !again {
-                        self.connections.insert(key, Connection { told, socket: None, waiting: 0 });
+                        self.connections
+                            .insert(key, Connection { told, socket: None, waiting: 0, earlier: VecDeque::new() });
                     }
                 }
             }
@@ -349,6 +364,18 @@ impl Joiner {
         self.tasks.named(pid)
     }
 
+    /// The name that a task had at a time.
+    #[must_use]
+    pub fn task_name_at(&self, pid: u32, at_ns: u64) -> Option<&TaskName> {
+        self.tasks.named_at(pid, at_ns)
+    }
+
+    /// Whether a task has had more than one name.
+    #[must_use]
+    pub fn is_renamed(&self, pid: u32) -> bool {
+        self.tasks.is_renamed(pid)
+    }
+
     /// A text that a step's detail refers to.
     #[must_use]
     pub fn text(&self, number: u32) -> &str {
@@ -400,7 +427,17 @@ impl Joiner {
         if record.flags & (ERROR | PEEK) == 0 {
             self.conversations.touch(id, Dealing { at_ns: record.time_ns, verb, pid });
         }
-        let Some(socket) = socket else { return };
+        let whole = record.flags & (END_OF_STREAM | ERROR | PEEK) == 0;
+        let seen = &mut self.statistics.seen;
+        let Some(socket) = socket else {
+            let unknown = whole && verb == Verb::Receive && self.conversations.peer(id).is_none();
+            seen.received_unknown += u64::from(unknown);
+            return;
+        };
+        match verb {
+            Verb::Receive => seen.received += u64::from(whole && server_side),
+            Verb::Send => seen.sent += u64::from(whole && server_side),
+        }
         socket.touch(record.time_ns);
         if verb == Verb::Receive {
             let [http2, encrypted] = [HTTP2, TLS].map(|flag| record.flags & flag != 0);
@@ -462,113 +499,9 @@ impl Joiner {
         let transaction = server.and_then(|at| self.phases.transaction(&steps, at.picked_ns, at.sent_ns));
         let name = transaction.map_or(&*waiting.name, |number| self.texts.text(number));
         take(self, &Response { request: &waiting.request, name, steps: &steps, phases, server, unjoinable });
+        self.keep_earlier(&waiting, &steps);
         (self.steps, self.stretches) = (steps, stretches);
         self.release(&waiting);
-    }
-
-    /// The socket of a request's connection; found once, then remembered.
-    fn socket_of(&mut self, waiting: &Waiting) -> Option<u32> {
-        let connection = self.connections.get_mut(&(waiting.lane, waiting.request.connection))?;
-        if connection.socket.is_none() {
-            let told = &connection.told;
-            // The server's side is established while the connect call is under way, or later where it had to wait; or it
-            // is older than the recording, and told of when that begins. What opened earlier had these addresses before.
-            let found = self.sockets.find(told.remote, told.local, told.connect_start_ns, waiting.request.done_ns);
-            if let Some(socket) = found.and_then(|id| self.sockets.get_mut(id)) {
-                socket.claimed = true;
-            }
-            connection.socket = found;
-        }
-        connection.socket
-    }
-
-    fn steps_of(&mut self, waiting: &Waiting, steps: &mut Vec<Step>) -> Result<AtServer, Unjoinable> {
-        let request = &waiting.request;
-        match request.http_version {
-            0 | 1 => {}
-            2 => return Err(Unjoinable::Http2),
-            // HTTP/3 goes over no TCP socket, and what would come after it is not known.
-            _ => return Err(Unjoinable::NoSocket),
-        }
-        let id = self.socket_of(waiting).ok_or(Unjoinable::NoSocket)?;
-        let socket = self.sockets.get(id).ok_or(Unjoinable::NoSocket)?;
-        // Whatever the client says of itself, or does not.
-        if socket.http2 {
-            return Err(Unjoinable::Http2);
-        }
-        // Under way when the recording began: its connection is older, and what was seen of it then is not its beginning.
-        if request.request_offset > 0 && request.sent_ns < socket.opened_ns {
-            return Err(Unjoinable::NoSocket);
-        }
-        // What came or was taken after the response was a later request's; this one's own event is missing.
-        let in_time = |mark: &Mark| mark.at_ns <= request.done_ns;
-        let arrived = socket.ready.first_past(request.request_offset).filter(in_time).ok_or(Unjoinable::NoArrival)?;
-        let picked = socket.received.first_past(request.request_offset).filter(in_time).ok_or(Unjoinable::NoPickUp)?;
-        let first_sent = socket.sent.first_past(request.response_offset).ok_or(Unjoinable::NoSend)?;
-        let last_byte = request.response_offset.saturating_add(request.response_bytes).saturating_sub(1);
-        let sent = socket.sent.first_past(last_byte).ok_or(Unjoinable::NoSend)?;
-        // The answer to a request that was not yet all there: whatever the server did, it was not this request's work.
-        // What was taken had arrived, even where the event of its arrival is missing.
-        let request_end = request.request_offset.saturating_add(u64::from(request.request_bytes.max(1)) - 1);
-        let complete = [&socket.ready, &socket.received].map(|marks| marks.first_past(request_end));
-        let complete_ns = complete.into_iter().flatten().map(|mark| mark.at_ns).min().unwrap_or(u64::MAX);
-        if first_sent.at_ns < picked.at_ns || sent.at_ns < complete_ns {
-            return Err(Unjoinable::EarlyAnswer);
-        }
-        let answered_ns = socket.answered_ns;
-        // Two CPUs' clocks and the order of probes differ by nanoseconds; the parts must still follow each other.
-        let mut moved = 0;
-        let mut ascend = |time: u64, at_least: u64| {
-            moved += u64::from(time < at_least || time > request.done_ns);
-            time.max(at_least).min(request.done_ns)
-        };
-        let sent_by_client = ascend(request.sent_ns, request.intended_ns);
-        let arrived_ns = ascend(arrived.at_ns, sent_by_client);
-        let picked_ns = ascend(picked.at_ns, arrived_ns);
-        let begun_ns = answered_ns.max(picked_ns).min(request.done_ns);
-        // The client may have its response before the server's send returns: that is no fault of any clock.
-        let sent_ns = sent.at_ns.max(begun_ns).min(request.done_ns);
-        let span = Span {
-            socket: id,
-            arrived_ns,
-            not_accepted: arrived.not_accepted,
-            picked_ns,
-            picker: picked.pid,
-            begun_ns,
-            sent_ns,
-            sender: sent.pid,
-        };
-        self.statistics.moved += u64::from(moved > 0);
-        self.client_steps(waiting, steps, sent_by_client);
-        push_step(steps, sent_by_client, arrived_ns, Part::RequestTransit, 0);
-        let from = steps.len();
-        Walk { known: self.known(), span, steps, waiter: 0, depth: 0 }.server();
-        steps[from..].sort_by_key(|step| step.from_ns);
-        self.refine(steps, from);
-        self.response_steps(waiting, steps, sent_ns);
-        Ok(AtServer { arrived_ns, picked_ns, sent_ns })
-    }
-
-    /// Forgets what a request's resolution has used up.
-    fn release(&mut self, waiting: &Waiting) {
-        let key = (waiting.lane, waiting.request.connection);
-        let Some(connection) = self.connections.get_mut(&key) else { return };
-        connection.waiting = connection.waiting.saturating_sub(1);
-        let idle = connection.waiting == 0;
-        let Some(id) = connection.socket else { return };
-        let request = &waiting.request;
-        let Some(socket) = self.sockets.get_mut(id) else { return };
-        let response_end = request.response_offset.saturating_add(request.response_bytes);
-        let last = socket.sent.first_past(response_end.saturating_sub(1)).map(|mark| mark.at_ns);
-        socket.answered_ns = last.unwrap_or(socket.answered_ns).max(socket.answered_ns);
-        let request_end = request.request_offset.saturating_add(u64::from(request.request_bytes));
-        // Pipelined requests may share the mark that brought, took or answered them: it stays while one waits.
-        let shared = u64::from(!idle);
-        socket.forget(request_end.saturating_sub(shared), response_end.saturating_sub(shared));
-        if idle && socket.closed_ns.is_some() {
-            self.sockets.remove(id);
-            self.connections.remove(&key);
-        }
     }
 
     /// Keeps memory within its bounds.

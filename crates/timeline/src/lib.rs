@@ -7,6 +7,7 @@
 
 mod abstraction;
 mod accounts;
+mod attempts;
 mod blocked;
 mod conversations;
 mod counts;
@@ -27,20 +28,23 @@ mod served;
 mod served_response;
 mod sockets;
 mod stacks;
+mod step;
+mod task_names;
 mod tasks;
 mod texts;
 
 pub use abstraction::{AbstractEvent, Object, abstract_events};
 pub use accounts::{Accounts, MOST_ACCOUNTS};
-pub use blocked::{Wait, wait_of};
-pub use counts::{Statistics, Unjoinable};
+pub use blocked::{Hold, Wait, wait_of};
+pub use counts::{Seen, Statistics, Unjoinable};
 pub use join::{AtServer, Bounds, Joiner, Response};
 pub use notes::SourceCost;
-pub use path::{Detail, ENDED_CONNECTION, Step};
 pub use phases::{Ended, Passage, PhaseName, PhaseStretch, QueryRun};
 pub use refine::RunDivision;
 pub use remarks::{Remark, Remarks};
 pub use samples::{Attributed, Samples};
 pub use served::Exchanges;
 pub use stacks::Stacks;
-pub use tasks::{State, TaskName, WokenIn};
+pub use step::{Detail, ENDED_CONNECTION, Step, behind_words, unconnected_words};
+pub use task_names::TaskName;
+pub use tasks::{State, WokenIn};

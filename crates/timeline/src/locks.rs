@@ -2,42 +2,95 @@
 
 use crate::blocked::{Wait, wait_of};
 use crate::notes::{APART_NS, Note};
-use crate::path::{Detail, Step};
-use crate::refine::Refine;
-use crate::tasks::State;
+use crate::refine::{Refine, Turn};
+use crate::step::{Detail, Step};
+use crate::tasks::{Spell, State};
 use weir_measure::part::Part;
 use weir_wire::watched::{LockSort, LockWait, NAMED_FILE, NAMED_FUNCTION};
 
 /// Notes that are looked through for the one of a wait.
 const MOST_NOTES: usize = 16;
 
-/// Names the lock of a wait, if it was for one.
-pub(crate) fn name(refine: &mut Refine<'_>, step: Step) -> Option<Step> {
-    let (state, since_ns) = refine.state(&step)?;
-    let State::Blocked { syscall, .. } = state else { return None };
-    let wait = lock_of(refine, &step, since_ns, i64::from(syscall))?;
-    let which = match wait.sort {
+/// Times that a lock changes hands within one wait and that are told apart.
+const MOST_TURNS: usize = 64;
+
+/// Puts a wait into the steps by who had the lock, if it was for one.
+pub(crate) fn divide(refine: &mut Refine<'_>, step: Step, steps: &mut Vec<Step>) -> bool {
+    let Some((State::Blocked { syscall, .. }, since_ns)) = refine.state(&step) else { return false };
+    let Some(wait) = lock_of(refine, &step, since_ns, i64::from(syscall)) else { return false };
+    let which = which(refine, &step, &wait);
+    for turn in turns(refine, &step, &wait) {
+        let holder = turn.holder.and_then(|holder| refine.task_label(holder, turn.from_ns));
+        let by = match (holder, step.detail) {
+            (Some(holder), _) => format!(" held by {holder}"),
+            // Whoever ended the wait had the lock last.
+            (None, Detail::Task(waker)) => {
+                refine.task_label(waker, turn.to_ns).map_or_else(String::new, |waker| format!(" ended by {waker}"))
+            }
+            (None, _) => String::new(),
+        };
+        let text = format!("{} {which}{by}", wait.sort.words());
+        let (from_ns, to_ns) = (turn.from_ns, turn.to_ns);
+        steps.push(refine.named(Step { from_ns, to_ns, part: Part::WaitLock, ..step }, &text));
+    }
+    true
+}
+
+/// Which lock it is, in words.
+fn which(refine: &Refine<'_>, step: &Step, wait: &LockWait) -> String {
+    match wait.sort {
         LockSort::Futex => format!("{:#x}", wait.key),
         LockSort::Flock | LockSort::Fcntl => {
             refine.notes.name(NAMED_FILE, wait.key).map_or_else(|| "a file".to_owned(), ToString::to_string)
         }
-        LockSort::AddressSpace => format!("of {}", refine.task_label(refine.process(step.pid)).unwrap_or_default()),
+        LockSort::AddressSpace => {
+            format!("of {}", refine.task_label(refine.process(step.pid), step.from_ns).unwrap_or_default())
+        }
         LockSort::Mutex | LockSort::Semaphore | LockSort::Kernel => {
             let function = refine.notes.name(NAMED_FUNCTION, wait.key);
             function.map_or_else(|| "an unknown function".to_owned(), ToString::to_string)
         }
+    }
+}
+
+/// Who had the lock in the course of a wait for it, in the order of time.
+///
+/// With more than one that waits the lock changes hands within a wait: whoever ended it may have waited, too, and then
+/// had the lock since its own wait was over. Before the first of them it was with the holder that was noted.
+fn turns(refine: &Refine<'_>, step: &Step, wait: &LockWait) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    let mut to_ns = step.to_ns;
+    let mut waker = refine.tasks.spells_back(step.pid, step.from_ns, to_ns).next().map_or(0, |spell| spell.woken_by);
+    while turns.len() < MOST_TURNS
+        && let Some((got_ns, before)) = had_waited(refine, waker, wait, to_ns)
+        && got_ns > step.from_ns
+    {
+        turns.push(Turn { from_ns: got_ns, to_ns, holder: Some(waker) });
+        (to_ns, waker) = (got_ns, before);
+    }
+    let holder = plausible(refine, wait).then_some(wait.holder);
+    turns.push(Turn { from_ns: step.from_ns, to_ns, holder });
+    turns.reverse();
+    turns
+}
+
+/// When a task's own last wait for a lock ended before a time, and who ended it.
+fn had_waited(refine: &Refine<'_>, pid: u32, lock: &LockWait, before_ns: u64) -> Option<(u64, u32)> {
+    // A futex's address means something in its own process only.
+    let is_same = |wait: &LockWait| {
+        let process = lock.sort != LockSort::Futex || refine.process(pid) == refine.process(lock.pid);
+        wait.sort == lock.sort && wait.key == lock.key && process
     };
-    let holder = if plausible(refine, &wait) { refine.task_label(wait.holder) } else { None };
-    let by = match (holder, step.detail) {
-        (Some(holder), _) => format!(" held by {holder}"),
-        // Whoever ended the wait had the lock last.
-        (None, Detail::Task(waker)) => {
-            refine.task_label(waker).map_or_else(String::new, |waker| format!(" ended by {waker}"))
-        }
-        (None, _) => String::new(),
-    };
-    let text = format!("{} {which}{by}", wait.sort.words());
-    Some(refine.named(Step { part: Part::WaitLock, ..step }, &text))
+    let mut notes = refine.notes.back(pid, before_ns).take(MOST_NOTES).filter(|_| pid != 0 && pid != lock.pid);
+    let noted_ns = notes.find_map(|(at_ns, note)| match note {
+        Note::Lock(wait) if is_same(&wait) => Some(at_ns),
+        _ => None,
+    })?;
+    let spells = refine.tasks.spells_back(pid, noted_ns.saturating_sub(APART_NS), before_ns);
+    // What it slept in shortly before is another wait.
+    let is_wait = |spell: &Spell| matches!(spell.state, State::Blocked { .. }) && spell.to_ns > noted_ns;
+    let wait = spells.filter(is_wait).last()?;
+    (wait.to_ns < before_ns).then_some((wait.to_ns, wait.woken_by))
 }
 
 /// The note of the lock that a blocked task waits for.

@@ -3,10 +3,14 @@
 //! To the kernel such a wait looks like one for a message: PostgreSQL's processes sleep on a descriptor and are woken by
 //! a signal. Whoever ended the last sleep of the wait had the lock: it lets go, and wakes who comes next.
 
-use crate::path::{Detail, Known, Step};
-use crate::phases::LockWindow;
-use crate::refine::Refine;
+use crate::path::Known;
+use crate::phases::{LockWindow, Phases};
+use crate::refine::{Refine, Turn};
+use crate::step::{Detail, Step};
 use crate::tasks::{Spell, State, Tasks};
+
+/// Times that a lock changes hands within one wait and that are told apart.
+const MOST_TURNS: usize = 64;
 
 /// Who had the lock that a blocked task waited for, if it waited for one of its server's own; nobody where the wake-up
 /// does not tell.
@@ -15,20 +19,55 @@ pub(crate) fn holder(known: Known<'_>, pid: u32, spell: &Spell) -> Option<Detail
     Some(holder_of(known.tasks, pid, window).map_or(Detail::None, Detail::Task))
 }
 
-/// The step with the lock in words, if it was a wait for one: whose it is, who had it, and at what statement.
-pub(crate) fn name(refine: &mut Refine<'_>, step: Step) -> Option<Step> {
-    let window = refine.phases.lock_window(step.pid, step.from_ns)?;
+/// Puts a wait into the steps by who had the lock, if it was for one of a server's own: whose it is, who had it, and at
+/// what statement.
+pub(crate) fn divide(refine: &mut Refine<'_>, step: Step, steps: &mut Vec<Step>) -> bool {
+    let Some(window) = refine.phases.lock_window(step.pid, step.from_ns) else { return false };
     let server = refine.phases.server(window.server).to_owned();
-    let Some(holder) = holder_of(refine.tasks, step.pid, window) else {
-        return Some(refine.named(step, &format!("a lock of {server}")));
-    };
+    for turn in turns(refine.tasks, refine.phases, step.pid, window) {
+        let (from_ns, to_ns) = (turn.from_ns.max(step.from_ns), turn.to_ns.min(step.to_ns));
+        if from_ns < to_ns {
+            let text = turn.holder.map_or_else(
+                || format!("a lock of {server}"),
+                |holder| format!("a lock of {server} held by {}", in_words(refine, holder, turn.from_ns)),
+            );
+            steps.push(refine.named(Step { from_ns, to_ns, ..step }, &text));
+        }
+    }
+    true
+}
+
+/// A holder, and what it was at when it had the lock, or had done last: that made it take the lock.
+fn in_words(refine: &Refine<'_>, holder: u32, at_ns: u64) -> String {
     // Of the server's own, all processes of a name are one culprit, however many come and go.
-    let own = refine.tasks.named(holder).filter(|known| known.traced).map(|known| known.name.clone());
-    let who = own.or_else(|| refine.task_label(holder)).unwrap_or_else(|| format!("task {holder}"));
-    // What it was at when the wait began, or had done last: that made it take the lock.
-    let at = refine.phases.statement(holder, window.from_ns).map(|number| refine.texts.text(number).to_owned());
-    let at = at.map_or_else(String::new, |text| format!(": {text}"));
-    Some(refine.named(step, &format!("a lock of {server} held by {who}{at}")))
+    let own = refine.tasks.named_at(holder, at_ns).filter(|known| known.traced).map(|known| known.name.clone());
+    let who = own.or_else(|| refine.task_label(holder, at_ns)).unwrap_or_else(|| format!("task {holder}"));
+    let statement = refine.phases.statement(holder, at_ns).map(|number| refine.texts.text(number));
+    statement.map_or_else(|| who.clone(), |text| format!("{who}: {text}"))
+}
+
+/// Who had the lock in the course of a wait for it, in the order of time.
+///
+/// Whoever ended the wait may have waited itself, as for the end of another's transaction: until then that one kept both.
+pub(crate) fn turns(tasks: &Tasks, phases: &Phases, pid: u32, window: LockWindow) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    let mut to_ns = window.to_ns;
+    let mut holder = holder_of(tasks, pid, window);
+    while turns.len() < MOST_TURNS
+        && let Some(own) = holder.and_then(|holder| phases.lock_window_before(holder, to_ns))
+        && own.to_ns > window.from_ns
+    {
+        turns.push(Turn { from_ns: own.to_ns, to_ns, holder });
+        to_ns = own.to_ns;
+        holder = holder.and_then(|waiter| holder_of(tasks, waiter, own)).filter(|before| *before != pid);
+    }
+    turns.push(Turn { from_ns: window.from_ns, to_ns, holder });
+    // While the wait goes on, its end is not known.
+    if let Some(last) = turns.first_mut() {
+        last.to_ns = u64::MAX;
+    }
+    turns.reverse();
+    turns
 }
 
 fn holder_of(tasks: &Tasks, pid: u32, window: LockWindow) -> Option<u32> {

@@ -1,12 +1,12 @@
 //! The way of a request through the server: each stretch of time named, walked back along the chain of wake-ups.
 
-use crate::blocked::{Wait, wait_of};
+use crate::blocked::{Wait, hold_of, wait_of};
 use crate::conversations::Conversations;
 use crate::own_locks;
 use crate::phases::Phases;
 use crate::sockets::Sockets;
+use crate::step::{Detail, Step};
 use crate::tasks::{Spell, State, Tasks, Touch, Verb, WokenIn};
-use std::net::{IpAddr, SocketAddr};
 use weir_measure::part::Part;
 
 /// How many tasks a request may pass through before its chain of wake-ups is given up. With many connections on threads
@@ -16,43 +16,6 @@ pub(crate) const MOST_HOPS: usize = 256;
 pub(crate) const MOST_DEPTH: u32 = 8;
 /// How many questions of a request, each asked by an event loop that went to others meanwhile, are followed.
 const MOST_QUESTIONS: usize = 256;
-
-/// What [`Detail::EndedConnection`] is, in words.
-pub const ENDED_CONNECTION: &str = "a kept-alive connection that ended without an answer";
-
-/// Who or what a stretch was spent on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Detail {
-    /// Nobody in particular.
-    None,
-    /// This task: it had the CPU that was waited for, or ended the wait.
-    Task(u32),
-    /// The peer that was waited for.
-    Peer(SocketAddr),
-    /// The client that takes its response slowly: its address, and its task where that is of this host (else 0).
-    Reader(IpAddr, u32),
-    /// A file, a lock, a query: the text is the joiner's of this number ([`crate::Joiner::text`]).
-    Named(u32),
-    /// A connection that ended without the response, so that the request was sent again on another.
-    EndedConnection,
-}
-
-/// A stretch of a response's time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
-    /// Its begin, nanoseconds.
-    pub from_ns: u64,
-    /// Its end.
-    pub to_ns: u64,
-    /// What it was.
-    pub part: Part,
-    /// Whose time it was: the task that handled the request then, 0 where it was none's.
-    pub pid: u32,
-    /// The task that waited for that one meanwhile, 0 for the server's own time.
-    pub waiter: u32,
-    /// Who or what it was spent on.
-    pub detail: Detail,
-}
 
 /// What is known of a request at the server; the times ascend.
 #[derive(Debug, Clone, Copy)]
@@ -167,6 +130,9 @@ impl Walk<'_> {
                         self.step(begin, turn, queue, pid, Detail::None);
                         self.step(turn, end, Part::Run, pid, Detail::None);
                     }
+                    State::Blocked { state, .. } if let Some(by) = hold_of(state) => {
+                        self.step(begin, end, Part::Stopped, pid, Detail::Held(pid, by));
+                    }
                     State::Blocked { .. } if begin < busy_until => self.step(begin, end, queue, pid, Detail::None),
                     State::Blocked { .. } if self.hands_over(woken_by, pid) => {
                         hop = Some((woken_by, end));
@@ -233,6 +199,9 @@ impl Walk<'_> {
                 State::Runnable { .. } => self.wait_cpu(pid, &spell),
                 State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
                 State::Running { .. } => self.run_or_queue(pid, begin, end, &foreign),
+                State::Blocked { state, .. } if let Some(by) = hold_of(state) => {
+                    self.step(begin, end, Part::Stopped, pid, Detail::Held(pid, by));
+                }
                 State::Blocked { .. } if self.was_handed_over(pid, &spell) => return Some((woken_by, end)),
                 State::Blocked { state, syscall } => {
                     let awaited = self.wait(pid, &spell, state, syscall, &foreign);
@@ -385,7 +354,7 @@ impl Walk<'_> {
     ///
     /// Of a task that was followed by its wake-up alone it is not known over which connection it was asked.
     fn is_foreign(&self, touch: &Touch) -> bool {
-        self.span.socket != 0 && touch.owner != 0 && touch.owner != self.span.socket
+        !self.is_of_ours(touch.owner)
     }
 
     /// Stretches in which a task was at other connections' requests: from its first dealing with them to the last one
@@ -486,8 +455,30 @@ impl Walk<'_> {
             Wait::Disk if self.is_sibling(spell.woken_by, pid) => Awaited::Known(Part::WaitLock, waker),
             Wait::Disk => Awaited::Known(Part::WaitDisk, Detail::None),
             Wait::Unknown => Awaited::Known(Part::Unattributed, Detail::None),
-            Wait::Descriptor => self.descriptor(pid, spell),
+            Wait::Descriptor => match self.descriptor(pid, spell) {
+                Awaited::Waker => self.unconnected(pid, spell).unwrap_or(Awaited::Waker),
+                awaited => awaited,
+            },
         }
+    }
+
+    /// The peer to which a task was making a connection of ours meanwhile, where that never was made.
+    fn unconnected(&self, pid: u32, spell: &Spell) -> Option<Awaited> {
+        let Known { tasks, sockets, .. } = self.known;
+        // Another task of the server that wakes it has brought it something else.
+        if self.hands_over(spell.woken_by, pid) {
+            return None;
+        }
+        let mut ours = tasks.attempts.at(pid, spell.from_ns).filter(|one| self.is_of_ours(one.owner));
+        // Its address is told with its end: of one that was made its first use tells.
+        let peer = ours.find_map(|one| sockets.get(one.socket))?.open.remote;
+        let part = if sockets.is_own(peer.ip()) { Part::WaitProcess } else { Part::WaitNetwork };
+        Some(Awaited::Known(part, Detail::Unconnected(peer)))
+    }
+
+    /// Whether what was done for a client's connection was done for ours, as far as is known.
+    fn is_of_ours(&self, owner: u32) -> bool {
+        self.span.socket == 0 || owner == 0 || owner == self.span.socket
     }
 
     /// Which descriptor: what the task touches right after, else what it has asked and not yet heard from.

@@ -3,7 +3,7 @@
 //! A mark begins a phase of the task that met it, which lasts until the task's next mark of the same server. A response
 //! is in the phase of whichever task it is with; while it waits behind others it is in none.
 
-use crate::path::{Detail, Step};
+use crate::step::{Detail, Step};
 use crate::tasks::{State, Tasks};
 use crate::texts::Texts;
 use crate::{Wait, wait_of};
@@ -345,6 +345,13 @@ impl Phases {
         let locks = &self.tasks.get(&pid)?.locks;
         let at = locks.partition_point(|window| window.to_ns <= at_ns);
         locks.get(at).filter(|window| window.from_ns <= at_ns).copied()
+    }
+
+    /// A task's last wait for a lock of its server's own that ended before a time.
+    pub(crate) fn lock_window_before(&self, pid: u32, before_ns: u64) -> Option<LockWindow> {
+        let locks = &self.tasks.get(&pid)?.locks;
+        let over = locks.partition_point(|window| window.to_ns < before_ns);
+        over.checked_sub(1).and_then(|last| locks.get(last)).copied()
     }
 
     /// The statement that a task was at, or had been at last, at a time: its text's number.

@@ -1,7 +1,7 @@
 //! Waiting for a CPU because a cgroup's quota is used up, not because others have it.
 
-use crate::path::{Detail, Step};
 use crate::refine::Refine;
+use crate::step::{Detail, Step};
 use weir_wire::watched::NAMED_CGROUP;
 
 /// A CPU that nobody has takes this long to be there for a task; beyond, something holds the task back.

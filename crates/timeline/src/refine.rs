@@ -4,8 +4,8 @@
 
 use crate::join::Joiner;
 use crate::notes::Notes;
-use crate::path::{Detail, Step};
 use crate::phases::Phases;
+use crate::step::{Detail, Step};
 use crate::tasks::{State, Tasks};
 use crate::texts::Texts;
 use crate::{disk, interrupts, locks, own_locks, quota};
@@ -22,6 +22,15 @@ pub struct RunDivision {
     /// What the hypervisor took of it, nanoseconds; when within a turn on the CPU is not known, so that it is set at
     /// the turn's end.
     pub stolen_ns: u64,
+}
+
+/// A stretch of a wait for a lock in which one task had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+    /// The task, where that is known.
+    pub(crate) holder: Option<u32>,
 }
 
 /// Looks at steps with all that is known.
@@ -52,13 +61,17 @@ impl Refine<'_> {
             match step.part {
                 Part::Run => interrupts::divide(self, step, steps),
                 Part::WaitCpu => steps.push(quota::name(self, step)),
-                Part::WaitDisk => steps.push(locks::name(self, step).unwrap_or_else(|| disk::name(self, step))),
-                Part::WaitLock if let Some(named) = own_locks::name(self, step) => steps.push(named),
+                Part::WaitDisk if !locks::divide(self, step, steps) => steps.push(disk::name(self, step)),
+                Part::WaitLock if own_locks::divide(self, step, steps) => {}
                 Part::WaitLock | Part::WaitProcess | Part::WaitNetwork | Part::Unattributed => {
-                    let served = disk::served(self, step).or_else(|| locks::ended_by_timer(self, step));
-                    let told = served.or_else(|| locks::name(self, step));
-                    steps.push(told.unwrap_or(step));
+                    match disk::served(self, step).or_else(|| locks::ended_by_timer(self, step)) {
+                        Some(told) => steps.push(told),
+                        None if locks::divide(self, step, steps) => {}
+                        None => steps.push(step),
+                    }
                 }
+                // By who had the kernel's lock.
+                Part::WaitDisk => {}
                 Part::WaitTimer => steps.push(disk::served(self, step).unwrap_or(step)),
                 _ => steps.push(step),
             }
@@ -71,9 +84,9 @@ impl Refine<'_> {
         Some((spell.state, self.tasks.state_since(step.pid, step.to_ns)))
     }
 
-    /// A task as its process's name and number.
-    pub(crate) fn task_label(&self, pid: u32) -> Option<String> {
-        if let Some(known) = self.tasks.named(pid) {
+    /// A task as its process's name of a time and number.
+    pub(crate) fn task_label(&self, pid: u32, at_ns: u64) -> Option<String> {
+        if let Some(known) = self.tasks.named_at(pid, at_ns) {
             return Some(format!("{} ({})", known.name, known.tgid));
         }
         self.notes.name(NAMED_TASK, u64::from(pid)).map(|name| format!("{name} ({pid})"))
@@ -237,6 +250,47 @@ mod tests {
                 told(2_000_000, 3_000_000, Part::WaitLock, "flock of /run/app.lock held by weir-holder (9)"),
                 told(4_000_000, 5_000_000, Part::WaitLock, ""),
             ]
+        );
+    }
+
+    /// 8 waits for 9, and 7 behind it: when 9 lets go, 8 has the lock, and then 7.
+    #[test]
+    fn a_lock_that_changes_hands_within_a_wait_is_told_by_turns() {
+        let mut known = Known::default();
+        known.name(NAMED_FILE, 77, "/run/app.lock");
+        for (pid, name) in [(8, "first"), (9, "keeper")] {
+            known.name(NAMED_TASK, pid, name);
+        }
+        let blocks = |known: &mut Known, at_ns, pid, cpu| {
+            known.note(at_ns - 10_000, Kind::LockWait, 2, u64::from(pid) | 9 << 32, 77);
+            let comes = Switch { prev: 0, next: pid, prev_state: 0, syscall: 0, descriptor: 0 };
+            let leaves = |call: i64| Switch { prev: pid, next: 0, prev_state: 1, syscall: call as u16, descriptor: 0 };
+            // It has slept until shortly before.
+            known.tasks.switch(at_ns - 900_000, cpu, comes);
+            known.tasks.switch(at_ns - 800_000, cpu, leaves(libc::SYS_clock_nanosleep));
+            known.tasks.waking(at_ns - 21_000, 0, pid, WokenIn::Interrupt);
+            known.tasks.switch(at_ns - 20_000, cpu, comes);
+            known.tasks.switch(at_ns, cpu, leaves(libc::SYS_flock));
+        };
+        blocks(&mut known, 1_000_000, 8, 1);
+        blocks(&mut known, 2_000_000, 7, 0);
+        known.tasks.waking(5_000_000, 9, 8, WokenIn::Untold);
+        known.tasks.switch(5_000_001, 1, Switch { prev: 0, next: 8, prev_state: 0, syscall: 0, descriptor: 0 });
+        known.tasks.waking(6_000_000, 8, 7, WokenIn::Untold);
+        let turns = [
+            told(2_000_000, 5_000_000, Part::WaitLock, "flock of /run/app.lock held by keeper (9)"),
+            told(5_000_000, 6_000_000, Part::WaitLock, "flock of /run/app.lock held by first (8)"),
+        ];
+        assert_eq!(known.refined(&[step(2_000_000, 6_000_000, Part::WaitLock)]), turns);
+        // A wait for another lock before is none for this one.
+        let mut other = Known::default();
+        other.name(NAMED_TASK, 9, "keeper");
+        blocks(&mut other, 2_000_000, 7, 0);
+        other.note(990_000, Kind::LockWait, 2, 8 | 9 << 32, 78);
+        other.tasks.waking(6_000_000, 8, 7, WokenIn::Untold);
+        assert_eq!(
+            other.refined(&[step(2_000_000, 6_000_000, Part::WaitLock)]),
+            [told(2_000_000, 6_000_000, Part::WaitLock, "flock of a file held by keeper (9)")]
         );
     }
 

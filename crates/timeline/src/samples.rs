@@ -1,7 +1,7 @@
 //! Whose sample it is: joins sampled stacks with responses by task and time.
 
 use crate::join::Response;
-use crate::path::Step;
+use crate::step::Step;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use weir_measure::part::Part;

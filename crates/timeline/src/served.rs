@@ -8,7 +8,7 @@
 //! one *exchange*, counted as such and never guessed apart.
 //! A connection that is known to speak HTTP/2 is told of by counts alone: its frames are not even one request each.
 
-use crate::path::Step;
+use crate::step::Step;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;

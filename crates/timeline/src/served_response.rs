@@ -2,9 +2,10 @@
 
 use crate::counts::Unjoinable;
 use crate::join::{AtServer, Joiner, Response};
-use crate::path::{Known, Span, Step, Walk};
+use crate::path::{Known, Span, Walk};
 use crate::phases::PhaseStretch;
 use crate::served::{End, Exchange, Parked, Served, Sort};
+use crate::step::Step;
 use std::sync::Arc;
 use weir_wire::Record;
 use weir_wire::client::{ClientRequest, Outcome};

@@ -259,7 +259,10 @@ impl Sockets {
         socket.expected = !self.awaited.is_empty() && self.awaited.remove(&(open.local, open.remote));
         self.by_id.insert(open.socket, socket);
         let peers = self.by_address.get(&(open.remote, open.local))?;
-        let lives = |id: &&u32| self.by_id.get(id).is_some_and(|socket| socket.closed_ns.is_none());
+        // Each network namespace has a loopback of its own, with the same addresses.
+        let same_host = |other: &SocketOpen| !open.local.ip().is_loopback() || other.netns == open.netns;
+        let lives =
+            |id: &&u32| self.by_id.get(id).is_some_and(|socket| socket.closed_ns.is_none() && same_host(&socket.open));
         peers.iter().rev().find(lives).copied()
     }
 
@@ -404,6 +407,25 @@ mod tests {
         marks.forget_through(100 * last - 50);
         marks.push(0, mark(last + 1, 100 * last + 7));
         assert_eq!(marks.first_past(100 * last).map(|mark| mark.at_ns), Some(last + 1));
+    }
+
+    #[test]
+    fn two_namespaces_loopbacks_are_not_one() {
+        let mut sockets = Sockets::default();
+        let address = |ip: [u8; 4], port| SocketAddr::from((ip, port));
+        let mut open = |socket, netns, ip, ports: [u16; 2]| {
+            let [local, remote] = ports.map(|port| address(ip, port));
+            let open =
+                SocketOpen { socket, receive_base: 0, send_base: 0, cookie: u64::from(socket), netns, local, remote };
+            sockets.open(open, 10)
+        };
+        let (own, loopback) = ([10, 0, 0, 7], [127, 0, 0, 1]);
+        assert_eq!(open(1, 100, loopback, [80, 40_000]), None);
+        assert_eq!(open(2, 200, loopback, [40_000, 80]), None);
+        assert_eq!(open(3, 100, loopback, [40_000, 80]), Some(1));
+        // Between namespaces an address is one host's.
+        assert_eq!(open(4, 100, own, [80, 40_000]), None);
+        assert_eq!(open(5, 200, own, [40_000, 80]), Some(4));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Who ran, who could have, and who was blocked in what: histories of tasks and CPUs, from the scheduler's events.
 
+use crate::attempts::Attempts;
 use crate::blocked::{Wait, amounts_to, wait_of};
+use crate::task_names::{TaskName, TaskNames};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, IN_SOFT_INTERRUPT, NO_SYSCALL, Switch, TaskState};
+use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, FROZEN, IN_SOFT_INTERRUPT, NO_SYSCALL, Switch, TaskState};
 
 /// Changes that a task's history may hold; the oldest go first, and what they would have told is unattributed.
 const MOST_CHANGES: usize = 1 << 18;
@@ -140,27 +142,15 @@ struct Cpu {
     history: VecDeque<(u64, u32)>,
 }
 
-/// What is known of a task by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskName {
-    /// The name, at most 15 characters.
-    pub name: String,
-    /// Its thread group: the process.
-    pub tgid: u32,
-    /// Whether it belongs to the traced server.
-    pub traced: bool,
-}
-
 /// All tasks and CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     tasks: FxHashMap<u32, Task>,
     cpus: Vec<Cpu>,
-    names: FxHashMap<u32, TaskName>,
+    names: TaskNames,
     /// For whose request a socket towards something else was last asked.
     asked_for: FxHashMap<u32, u32>,
-    /// For whose request a connection towards something else was begun that was not used yet.
-    connecting_for: FxHashMap<u32, u32>,
+    pub(crate) attempts: Attempts,
     gaps: u64,
     /// Recent stretches in which events must be missing: (from, to).
     recent_gaps: VecDeque<(u64, u64)>,
@@ -269,6 +259,14 @@ impl Tasks {
         }
     }
 
+    /// A task that slept was frozen, and is thawed: no switch has told of it, for it had no CPU to leave.
+    pub(crate) fn thawed(&mut self, pid: u32) {
+        let last = self.tasks.get_mut(&pid).and_then(|task| task.changes.back_mut());
+        if let Some((_, State::Blocked { state, .. })) = last {
+            *state |= FROZEN;
+        }
+    }
+
     /// A task is made, a thread of its parent's process or of a `process` told; its number may have been another's before, of whom nothing must be told as of the new one.
     pub(crate) fn fork(&mut self, time_ns: u64, parent: u32, child: u32, process: Option<u32>) {
         if child == 0 || child == parent {
@@ -277,12 +275,7 @@ impl Tasks {
         let task = self.tasks.entry(child).or_default();
         *task = Task { born: Some((time_ns, parent)), ..Task::default() };
         task.push(time_ns, State::Runnable { waker: parent, woken_in: WokenIn::Task });
-        // It has its parent's name until it takes another, or ends too soon for anybody to ask for it.
-        let inherited = self.names.get(&parent).cloned();
-        self.names.remove(&child);
-        if let Some(known) = inherited {
-            self.name(child, TaskName { tgid: process.unwrap_or(known.tgid), ..known });
-        }
+        self.names.inherit(parent, child, process, time_ns);
     }
 
     /// A task was believed to have a CPU that somebody else turned out to have had.
@@ -349,7 +342,7 @@ impl Tasks {
                     self.asked_for.clear();
                 }
                 // A connection may be long in the making, and an event loop goes to others meanwhile.
-                let owner = self.connecting_for.remove(&socket).unwrap_or(task.at);
+                let owner = self.attempts.take_owner(socket).unwrap_or(task.at);
                 self.asked_for.insert(socket, owner);
                 owner
             }
@@ -364,12 +357,9 @@ impl Tasks {
     }
 
     /// Notes that the running task of a CPU began to connect a socket.
-    pub(crate) fn connects(&mut self, cpu: u32, socket: u32) {
-        let Some(task) = self.current(cpu).and_then(|pid| self.tasks.get(&pid)) else { return };
-        if self.connecting_for.len() >= MOST_ASKED {
-            self.connecting_for.clear();
-        }
-        self.connecting_for.insert(socket, task.at);
+    pub(crate) fn connects(&mut self, cpu: u32, at_ns: u64, socket: u32) {
+        let Some(pid) = self.current(cpu) else { return };
+        self.attempts.begin(pid, at_ns, socket, self.at(pid));
     }
 
     /// The task that has a CPU, if known and not the idle one.
@@ -382,21 +372,29 @@ impl Tasks {
         self.tasks.get(&pid).map_or(0, |task| task.at)
     }
 
-    /// Gives a task its name. Who was the server's stays so until its number is given again: a name that was looked up
-    /// while the process ended does not know it any more.
-    pub(crate) fn name(&mut self, pid: u32, name: TaskName) {
-        let was_traced = self.names.get(&pid).is_some_and(|known| known.traced && known.tgid == name.tgid);
-        self.names.insert(pid, TaskName { traced: name.traced || was_traced, ..name });
+    /// Gives a task its name from a time on.
+    pub(crate) fn name(&mut self, pid: u32, name: TaskName, at_ns: u64) {
+        self.names.name(pid, name, at_ns);
     }
 
     /// A task's name.
     pub(crate) fn named(&self, pid: u32) -> Option<&TaskName> {
-        self.names.get(&pid)
+        self.names.now(pid)
+    }
+
+    /// A task's name at a time.
+    pub(crate) fn named_at(&self, pid: u32, at_ns: u64) -> Option<&TaskName> {
+        self.names.at(pid, at_ns)
+    }
+
+    /// Whether a task has had more than one name.
+    pub(crate) fn is_renamed(&self, pid: u32) -> bool {
+        self.names.is_renamed(pid)
     }
 
     /// Whether a task belongs to the server.
     pub(crate) fn serves(&self, pid: u32) -> bool {
-        self.tasks.get(&pid).is_some_and(|task| task.serves) || self.names.get(&pid).is_some_and(|name| name.traced)
+        self.tasks.get(&pid).is_some_and(|task| task.serves) || self.names.now(pid).is_some_and(|name| name.traced)
     }
 
     /// Switches that must be missing.
@@ -471,7 +469,7 @@ impl Tasks {
     pub(crate) fn held(&self) -> usize {
         let of_tasks = self.tasks.values().map(|task| 1 + task.changes.len() + task.touches.len()).sum::<usize>();
         let of_cpus = self.cpus.iter().map(|cpu| cpu.history.len()).sum::<usize>();
-        of_tasks + of_cpus + self.names.len() + self.asked_for.len() + self.connecting_for.len()
+        of_tasks + of_cpus + self.names.len() + self.asked_for.len() + self.attempts.held()
     }
 
     /// Forgets what lies before a time, but for the state that holds at it.
@@ -488,14 +486,16 @@ impl Tasks {
             let over = task.changes.back().is_none_or(|(at, _)| *at <= before_ns);
             let gone = over && task.touches.is_empty() && (task.ended || crowded);
             if gone {
-                names.remove(pid);
+                names.remove(*pid);
             }
             !gone
         });
         if self.names.len() > MOST_TASKS {
             let tasks = &self.tasks;
-            self.names.retain(|pid, _| tasks.contains_key(pid));
+            self.names.retain(|pid| tasks.contains_key(&pid));
         }
+        self.names.trim(before_ns);
+        self.attempts.trim(before_ns);
         for cpu in &mut self.cpus {
             let keep = cpu.history.partition_point(|(at, _)| *at <= before_ns).saturating_sub(1);
             cpu.history.drain(..keep);

@@ -19,11 +19,11 @@ struct weir_record {
 enum weir_kind {
 	WEIR_CLOCK_PAIR = 0x0001, /* The real time at this event's time, noted each second. */
 	WEIR_LOST = 0x0002, /* So many events of this lane were lost since the one before. */
-	WEIR_TASK_NAME = 0x0003, /* The name of a task; flags: 1 = it belongs to the traced server; with its process's number goes when that began, since boot (0 = not known), for numbers are given again. */
+	WEIR_TASK_NAME = 0x0003, /* The name of a task; flags: 1 = it belongs to the traced server; with its process's number goes when that began, since boot (0 = not known), for numbers are given again; told again when the task takes another name. */
 	WEIR_CPU_STEAL = 0x0004, /* Time that the hypervisor took from this CPU since boot, sampled each second. */
 	WEIR_WINDOW = 0x0008, /* The probes are all attached from edge_ns on; flags: 1 = they are to be detached, and what follows up to the next window is not whole. */
-	WEIR_SCHED_SWITCH = 0x0101, /* A CPU passes from one task to another; the outgoing one's state (0 = runnable) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument. */
-	WEIR_SCHED_WAKING = 0x0102, /* A task is made runnable; flags: 1 = by an interrupt, so that the waker is only who ran then; 2 = in a soft interrupt; 4 = the source can tell these. */
+	WEIR_SCHED_SWITCH = 0x0101, /* A CPU passes from one task to another; the outgoing one's state (0 = runnable, else the kernel's bits: 1, 2 = asleep, 4 = stopped by a signal, 8 = stopped by a debugger; 16 = frozen) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument. */
+	WEIR_SCHED_WAKING = 0x0102, /* A task is made runnable; flags: 1 = by an interrupt, so that the waker is only who ran then; 2 = in a soft interrupt; 4 = the source can tell these; 8 = it was frozen where it slept, and is thawed. */
 	WEIR_FORK = 0x0103, /* A task is made; flags: 1 = a process of its own, else a thread; child_tgid 0 = not told. */
 	WEIR_EXEC = 0x0104, /* A process runs another program. */
 	WEIR_EXIT = 0x0105, /* A task ends. */

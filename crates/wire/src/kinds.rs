@@ -58,17 +58,17 @@ kinds! {
         "The real time at this event's time, noted each second.";
     Lost = 0x0002, bpf 0, "lost", since (1, 0), a "events", b "", payload "",
         "So many events of this lane were lost since the one before.";
-    TaskName = 0x0003, bpf 0, "task_name", since (1, 0), a "pid | tgid << 32", b "start_ns", payload "name: text",
-        "The name of a task; flags: 1 = it belongs to the traced server; with its process's number goes when that began, since boot (0 = not known), for numbers are given again.";
+    TaskName = 0x0003, bpf 22, "task_name", since (1, 0), a "pid | tgid << 32", b "start_ns", payload "name: text",
+        "The name of a task; flags: 1 = it belongs to the traced server; with its process's number goes when that began, since boot (0 = not known), for numbers are given again; told again when the task takes another name.";
     CpuSteal = 0x0004, bpf 0, "cpu_steal", since (1, 0), a "steal_ns", b "", payload "",
         "Time that the hypervisor took from this CPU since boot, sampled each second.";
     Window = 0x0008, bpf 0, "window", since (1, 0), a "number", b "edge_ns", payload "",
         "The probes are all attached from edge_ns on; flags: 1 = they are to be detached, and what follows up to the next window is not whole.";
 
     Switch = 0x0101, bpf 1, "sched_switch", since (1, 0), a "prev_pid | next_pid << 32", b "prev_state | syscall << 8 | descriptor << 32", payload "",
-        "A CPU passes from one task to another; the outgoing one's state (0 = runnable) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument.";
+        "A CPU passes from one task to another; the outgoing one's state (0 = runnable, else the kernel's bits: 1, 2 = asleep, 4 = stopped by a signal, 8 = stopped by a debugger; 16 = frozen) and, if it is traced, the system call that it is blocked in (0x1ff = none) and its first argument.";
     Waking = 0x0102, bpf 2, "sched_waking", since (1, 0), a "waker_pid | woken_pid << 32", b "", payload "",
-        "A task is made runnable; flags: 1 = by an interrupt, so that the waker is only who ran then; 2 = in a soft interrupt; 4 = the source can tell these.";
+        "A task is made runnable; flags: 1 = by an interrupt, so that the waker is only who ran then; 2 = in a soft interrupt; 4 = the source can tell these; 8 = it was frozen where it slept, and is thawed.";
     Fork = 0x0103, bpf 3, "fork", since (1, 0), a "parent_pid | child_pid << 32", b "child_tgid", payload "",
         "A task is made; flags: 1 = a process of its own, else a thread; child_tgid 0 = not told.";
     Exec = 0x0104, bpf 4, "exec", since (1, 0), a "pid", b "", payload "",

@@ -13,6 +13,16 @@ pub const IN_SOFT_INTERRUPT: u8 = 2;
 /// Flag of [`Kind::Waking`]: the source can tell the two others.
 pub const CONTEXT_TOLD: u8 = 4;
 
+/// Flag of [`Kind::Waking`]: the task was frozen where it slept, and is thawed.
+pub const WAS_FROZEN: u8 = 8;
+
+/// Bit of a task's state: a signal has stopped it (the kernel's `__TASK_STOPPED`).
+pub const STOPPED: u8 = 4;
+/// Bit of a task's state: a debugger has stopped it (the kernel's `__TASK_TRACED`).
+pub const TRACED: u8 = 8;
+/// Bit of a task's state: a cgroup's freezer holds it, or the system's.
+pub const FROZEN: u8 = 16;
+
 /// A [`Kind::Switch`] taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch {

@@ -67,6 +67,35 @@ pub(crate) fn write(writer: &mut Writer, transaction: &Transaction, parent_here:
     });
 }
 
+/// The attribute of a URI by OpenTelemetry's semantic conventions (attributes-registry/url): `url.full` is an absolute URL
+/// without credentials, `url.path` a path; what is neither has a name of its own. What stands after the path may be
+/// secret.
+fn of_uri(uri: &str) -> Option<(&'static str, String)> {
+    let uri = uri.split(['?', '#']).next().unwrap_or_default();
+    if uri.is_empty() {
+        return None;
+    }
+    let Some((scheme, rest)) = uri.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
+        let key = if uri.starts_with('/') { "url.path" } else { "arm.uri" };
+        return Some((key, uri.to_owned()));
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let whole = match authority.rsplit_once('@') {
+        Some((credentials, host)) => {
+            let hidden = if credentials.contains(':') { "REDACTED:REDACTED" } else { "REDACTED" };
+            format!("{scheme}://{hidden}@{host}{path}")
+        }
+        None => uri.to_owned(),
+    };
+    Some(("url.full", whole))
+}
+
+/// Whether a text may be a URI's scheme (RFC 3986, section 3.1).
+fn is_scheme(text: &str) -> bool {
+    let rest = |character: char| character.is_ascii_alphanumeric() || "+-.".contains(character);
+    text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.chars().all(rest)
+}
+
 fn attributes(span: &mut Writer, transaction: &Transaction) {
     let details = &transaction.details;
     text(span, OF_SPAN, "arm.status", transaction.status.name());
@@ -82,9 +111,8 @@ fn attributes(span: &mut Writer, transaction: &Transaction) {
     if transaction.thread != 0 {
         integer(span, OF_SPAN, "thread.id", i64::from(transaction.thread));
     }
-    if let Some(uri) = &details.uri {
-        // What stands after the path may be secret.
-        text(span, OF_SPAN, "url.full", uri.split(['?', '#']).next().unwrap_or_default());
+    if let Some((key, uri)) = details.uri.as_deref().and_then(of_uri) {
+        text(span, OF_SPAN, key, &uri);
     }
     if let Some(address) = &details.address {
         text(span, OF_SPAN, "arm.system.address", address);
@@ -138,5 +166,30 @@ fn attributes(span: &mut Writer, transaction: &Transaction) {
 fn named(span: &mut Writer, prefix: &str, values: &[Named]) {
     for one in values {
         text(span, OF_SPAN, &format!("{prefix}{}", cut(&one.name)), &one.value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_goes_by_the_name_that_the_conventions_give_it() {
+        for (uri, told) in [
+            ("http://shop.example/buy?card=4711#top", Some(("url.full", "http://shop.example/buy"))),
+            ("https://shop.example", Some(("url.full", "https://shop.example"))),
+            ("https://ann:secret@shop.example/a@b", Some(("url.full", "https://REDACTED:REDACTED@shop.example/a@b"))),
+            ("https://ann@shop.example/", Some(("url.full", "https://REDACTED@shop.example/"))),
+            ("/a.html", Some(("url.path", "/a.html"))),
+            ("/login?next=http://elsewhere/", Some(("url.path", "/login"))),
+            ("/to/http://elsewhere", Some(("url.path", "/to/http://elsewhere"))),
+            ("//shop.example/buy", Some(("url.path", "//shop.example/buy"))),
+            ("shop.Orders/Find", Some(("arm.uri", "shop.Orders/Find"))),
+            ("urn:isbn:0451450523", Some(("arm.uri", "urn:isbn:0451450523"))),
+            ("?q=1", None),
+            ("", None),
+        ] {
+            assert_eq!(of_uri(uri).as_ref().map(|(key, text)| (*key, text.as_str())), told, "{uri}");
+        }
     }
 }

@@ -28,6 +28,9 @@ enum { BPF_MAP_TYPE_ARRAY = 2 };
 #define TCP_SYN_SENT 2
 #define TCP_CLOSE 7
 #define TCP_LISTEN 10
+/* States of a task above those that an event has bits for, and why one sleeps in the cgroup freezer (v2). */
+#define TASK_FROZEN 0x8000
+#define JOBCTL_TRAP_FREEZE (1ul << 23)
 #define EAGAIN 11
 #define MSG_PEEK 2
 
@@ -55,6 +58,8 @@ struct task_struct {
 	int tgid;
 	unsigned int __state;
 	int on_cpu;
+	unsigned long jobctl;
+	char comm[16];
 };
 struct in6_addr {
 	union {

@@ -3,6 +3,7 @@
 #pragma once
 
 enum weir_bpf_kind {
+	WEIR_BPF_TASK_NAME = 22,
 	WEIR_BPF_SCHED_SWITCH = 1,
 	WEIR_BPF_SCHED_WAKING = 2,
 	WEIR_BPF_FORK = 3,

@@ -96,6 +96,34 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_st
 	return 0;
 }
 
+/* Waiters in front of a waiter that are passed by on the way to the lock's holder. */
+#define MOST_IN_FRONT 64
+
+/* The lock that stands at the root: a waiter's blocker may be a waiter itself, which has nothing yet. */
+static __always_inline struct file_lock_core *root(struct file_lock_core *blocker)
+{
+	for (int index = 0; blocker && index < MOST_IN_FRONT; index++) {
+		struct file_lock_core *next = BPF_CORE_READ(blocker, flc_blocker);
+
+		if (!next)
+			return blocker;
+		blocker = next;
+	}
+	return 0;
+}
+
+static __always_inline struct file_lock___old *root_before_6_9(struct file_lock___old *blocker)
+{
+	for (int index = 0; blocker && index < MOST_IN_FRONT; index++) {
+		struct file_lock___old *next = BPF_CORE_READ(blocker, fl_blocker);
+
+		if (!next)
+			return blocker;
+		blocker = next;
+	}
+	return 0;
+}
+
 static __always_inline void file_lock_wait(u32 sort, struct inode *inode, struct file_lock *lock, int result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -105,12 +133,12 @@ static __always_inline void file_lock_wait(u32 sort, struct inode *inode, struct
 	if (result != FILE_LOCK_DEFERRED || !lock || !is_traced(task->tgid))
 		return;
 	if (bpf_core_field_exists(lock->c)) {
-		struct file_lock_core *blocker = BPF_CORE_READ(lock, c.flc_blocker);
+		struct file_lock_core *blocker = root(BPF_CORE_READ(lock, c.flc_blocker));
 
 		file = BPF_CORE_READ(lock, c.flc_file);
 		holder = blocker ? BPF_CORE_READ(blocker, flc_pid) : 0;
 	} else {
-		struct file_lock___old *old = (void *)lock, *blocker = BPF_CORE_READ(old, fl_blocker);
+		struct file_lock___old *old = (void *)lock, *blocker = root_before_6_9(BPF_CORE_READ(old, fl_blocker));
 
 		file = BPF_CORE_READ(old, fl_file);
 		holder = blocker ? BPF_CORE_READ(blocker, fl_pid) : 0;

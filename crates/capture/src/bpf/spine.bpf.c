@@ -32,6 +32,16 @@ static __always_inline struct blocked blocked_in(struct task_struct *task)
 	return (struct blocked){ number < WEIR_NO_SYSCALL ? number : WEIR_NO_SYSCALL, FIRST(regs) & 0xffff };
 }
 
+/* The state of a traced task that left its CPU by itself, in an event's five bits. */
+static __always_inline u32 told_state(struct task_struct *task, u32 state)
+{
+	/* The freezer of cgroups (v2) has its tasks sleep like any other; the system's, which cgroups v1 use, has a state of
+	 * its own, above those that an event has bits for. */
+	bool frozen = state & TASK_FROZEN || task->jobctl & JOBCTL_TRAP_FREEZE;
+
+	return (state & WEIR_STATE_BITS) | (frozen ? WEIR_STATE_FROZEN : 0);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_struct *next, unsigned int state)
 {
@@ -46,9 +56,11 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_st
 	}
 	u32 left_in = preempted || !left ? 0 : state; /* preempted on its way into a wait, it is still runnable */
 
-	if (left_in && is_traced(prev->tgid))
+	if (left_in && is_traced(prev->tgid)) {
 		in = blocked_in(prev);
-	/* Above the low five state bits lie TASK_PARKED, TASK_NOLOAD and the like: not asked for by anybody. */
+		left_in = told_state(prev, left_in);
+	}
+	/* Above the low state bits lie TASK_PARKED, TASK_NOLOAD and the like: not asked for by anybody. */
 	emit(WEIR_BPF_SCHED_SWITCH, (left_in & 31) | in.call << 5,
 	     (u64)(left & 0xffffff) | in.argument << 24 | (u64)came << 40);
 	return 0;
@@ -92,7 +104,10 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 		return 0;
 	struct task_struct *waker = bpf_get_current_task_btf();
 
-	emit(WEIR_BPF_SCHED_WAKING, ours ? woken_in(waker) : 0, (u32)waker->pid | (u64)(u32)woken->pid << 32);
+	/* Where a sleeping task is frozen it is not woken for that, so that no switch tells of it: its thawing does. */
+	u32 thawed = ours && woken->__state & TASK_FROZEN ? WEIR_WAS_FROZEN : 0;
+
+	emit(WEIR_BPF_SCHED_WAKING, ours ? woken_in(waker) | thawed : 0, (u32)waker->pid | (u64)(u32)woken->pid << 32);
 	return 0;
 }
 
@@ -113,6 +128,25 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 static __always_inline void untrace(u32 tgid)
 {
 	__sync_fetch_and_and((u32 *)&traced[(tgid >> 3 & ~3u) & (MOST_PIDS / 8 - 4)], ~(1u << (tgid & 31)));
+}
+
+/* A task takes another name: by prctl, by /proc, or by running another program. */
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_rename, struct task_struct *task, const char *name)
+{
+	struct largest_ring *ring = own_ring();
+	u64 text[2] = {};
+
+	if (!ring || (targets_only && !is_traced(task->tgid)))
+		return 0;
+	bpf_probe_read_kernel_str(text, sizeof(text), name);
+	u64 time = bpf_ktime_get_ns();
+	u64 at = __sync_fetch_and_add(&ring->position, 6);
+
+	put(ring, at, head_of(time, WEIR_BPF_TASK_NAME, WEIR_NAME_TASK), (u32)task->pid | (u64)(u32)task->tgid << 32);
+	put(ring, at + 2, head_of(time, WEIR_BPF_TASK_NAME, WEIR_NAME_BEGIN), text[0]);
+	put(ring, at + 4, head_of(time, WEIR_BPF_TASK_NAME, WEIR_NAME_END), text[1]);
+	return 0;
 }
 
 SEC("tp_btf/sched_process_exec")
@@ -203,8 +237,12 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 	else if (new == TCP_ESTABLISHED && old == TCP_SYN_SENT && socket_id(sk))
 		emit_open(sk, tcp, bpf_get_socket_cookie(sk));
 	/* By now a closing socket has given its local port back, so that skc_num is 0: whoever was told has a number. */
-	else if (new == TCP_CLOSE && socket_id(sk))
+	else if (new == TCP_CLOSE && socket_id(sk)) {
+		/* A connection that was not made: whom it was to lead to is told now, for its addresses are never told else. */
+		if (old == TCP_SYN_SENT)
+			emit_open(sk, tcp, bpf_get_socket_cookie(sk));
 		emit(WEIR_BPF_SOCKET_STATE, old | new << 4, socket_id(sk) | (u64)tcp->copied_seq << 32);
+	}
 	return 0;
 }
 
@@ -257,11 +295,13 @@ int census_tasks(struct bpf_iter__task *ctx)
 		return 0;
 	/* Taken first: whatever happens to the task after it was looked at is told with a later time. */
 	u64 time = bpf_ktime_get_ns();
-	u32 state = task->on_cpu ? 0 : task->__state & 31;
+	u32 state = task->on_cpu ? 0 : task->__state;
 	struct blocked in = { WEIR_NO_SYSCALL, 0 };
 
-	if (state)
+	if (state) {
 		in = blocked_in(task);
+		state = told_state(task, state);
+	}
 	u64 at = __sync_fetch_and_add(&ring->position, 2);
 
 	put(ring, at, head_of(time, WEIR_BPF_TASK_STATE, state | in.call << 5),

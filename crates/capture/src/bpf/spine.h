@@ -27,5 +27,18 @@ enum weir_open_piece {
 #define WEIR_BY_INTERRUPT 1
 #define WEIR_IN_SOFT_INTERRUPT 2
 #define WEIR_CONTEXT_TOLD 4
+#define WEIR_WAS_FROZEN 8
+
+/* A bit of a task's state beside the kernel's lowest four: it is frozen, by a cgroup's freezer or the system's. */
+#define WEIR_STATE_FROZEN 16
+/* Which bits of the kernel's state an event has room for. */
+#define WEIR_STATE_BITS 15
+
+/* Pieces of a WEIR_BPF_TASK_NAME: pid | tgid << 32, the name's first eight characters, its last eight. */
+enum weir_name_piece {
+	WEIR_NAME_TASK = 0,
+	WEIR_NAME_BEGIN = 1,
+	WEIR_NAME_END = 2,
+};
 
 #define WEIR_NO_SYSCALL 0x1ff

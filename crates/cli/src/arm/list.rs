@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         other => return Err(unexpected(&other)),
     };
     let listed = Listed { list, rules, agent };
-    crate::output::print(&if args.json { json(&listed)? } else { text(&listed, crate::output::columns()) })?;
+    crate::output::print(&if args.json { json(&listed)? } else { text(&listed, crate::output::table_columns()) })?;
     Ok(ExitCode::SUCCESS)
 }
 

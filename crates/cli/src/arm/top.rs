@@ -82,8 +82,11 @@ enum Sort {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json || args.once || !std::io::stdout().is_terminal() {
         let top = asked(args)?;
-        let text =
-            if args.json { json(&top)? } else { lines(&top, args.by, crate::output::columns()).join("\n") + "\n" };
+        let text = if args.json {
+            json(&top)?
+        } else {
+            lines(&top, args.by, crate::output::table_columns()).join("\n") + "\n"
+        };
         crate::output::print(&text)?;
     } else {
         live(args)?;

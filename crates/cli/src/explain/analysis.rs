@@ -3,6 +3,7 @@
 use super::from_sockets::{self, Objectives, View, Watched};
 use super::labels::{Labels, label};
 use super::lanes;
+use super::nothing;
 use super::participants::Participants;
 use super::phases::{self, WorkFolds};
 use super::proc_side;
@@ -83,6 +84,14 @@ pub(super) fn explain(
     {
         anyhow::bail!("{refused}");
     }
+    let bytes = segment_bytes(directory);
+    if records > 0 && merge.damage().bytes > bytes / 2 {
+        anyhow::bail!(
+            "{}: {} of the {bytes} bytes of its segments could not be read, so that what is left is no picture of what happened; they were cut off or changed after they were written",
+            directory.display(),
+            merge.damage().bytes
+        );
+    }
     let statistics = joiner.statistics();
     let mut explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
     (explanation.phases, explanation.queries) = folds.work.report(&joiner, statistics.joined);
@@ -106,13 +115,10 @@ pub(super) fn explain(
         from_sockets::apply(&mut explanation, &statistics, &watched);
     }
     if statistics.requests == 0 {
-        let what = if statistics.failed.iter().sum::<u64>() > 0 {
-            "every request failed"
-        } else {
-            "it holds no request: none came to the recorded ports meanwhile, or none was answered; record for longer, or load it with `weir load --run DIR URL` meanwhile"
-        };
-        // What is missing may just not be readable.
-        let what = std::iter::once(what.to_owned()).chain(unreadable(merge.damage())).collect::<Vec<_>>().join("; ");
+        let why = nothing::why(&statistics, reader.rung().unwrap_or("client only"));
+        // What is missing may just not be readable, or could not be looked at.
+        let told = why.into_iter().chain(unreadable(merge.damage())).chain(notes(&reader));
+        let what = told.collect::<Vec<_>>().join("; ");
         return Err(anyhow::anyhow!("{what}"))
             .with_context(|| format!("nothing to explain in {}", directory.display()));
     }
@@ -130,6 +136,8 @@ struct Folds {
     labels: Labels,
     participants: Participants,
     status: BTreeMap<u16, u64>,
+    /// Response times of those with a status below 400.
+    succeeded: ResponseFold,
     sums: Option<(f64, f64, f64)>,
     stages: StageSums,
     first_ns: u64,
@@ -175,6 +183,7 @@ impl Folds {
             labels: Labels::new(),
             participants: Participants::new(),
             status: BTreeMap::new(),
+            succeeded: ResponseFold::new(),
             sums: None,
             stages: StageSums::default(),
             first_ns: 0,
@@ -193,11 +202,11 @@ impl Folds {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         for step in response.steps {
-            let detail = self.labels.of(joiner, step.detail);
+            let detail = self.labels.of(joiner, step.detail, step.from_ns);
             pieces.push(Piece { part: step.part, detail, ns: step.to_ns - step.from_ns });
         }
         let labels = &mut self.labels;
-        self.participants.push(response.steps, |detail| labels.of(joiner, detail));
+        self.participants.push(response.steps, |detail, at_ns| labels.of(joiner, detail, at_ns));
         self.work.push(response);
         self.stages.push(response);
         let sum: u64 = pieces.iter().map(|piece| piece.ns).sum();
@@ -208,6 +217,9 @@ impl Folds {
         // 0: from the server's sockets no status is known.
         if status != 0 {
             *self.status.entry(status).or_default() += 1;
+        }
+        if (1..400).contains(&status) {
+            self.succeeded.push(time_ns, &[]);
         }
         // An error page is another transaction than the page: it is fast, and would hide behind it.
         let class = match status {
@@ -229,6 +241,14 @@ impl Folds {
         let id = [request.done_ns, request.connection, request.request_offset];
         self.examples.push(time_ns, id, || example(joiner, response, first_ns));
         self.pieces = pieces;
+    }
+
+    /// The share of the requests that were answered with a status below 400; `None` where no status is known.
+    fn success_fraction(&self, statistics: &Statistics) -> Option<f64> {
+        let failed: u64 = statistics.failed.iter().sum();
+        let answered: u64 = self.status.values().sum();
+        let succeeded: u64 = self.status.range(..400).map(|(_, count)| count).sum();
+        (answered + failed > 0).then(|| succeeded as f64 / (answered + failed) as f64)
     }
 
     fn explanation(
@@ -261,6 +281,8 @@ impl Folds {
             dropped: statistics.dropped,
             retried: statistics.retried,
             response_ns: Summary::of(self.all.times()),
+            success_fraction: self.success_fraction(statistics),
+            success_response_ns: Summary::of(self.succeeded.times()),
             joined_fraction: statistics.joined as f64 / statistics.requests.max(1) as f64,
             unjoinable: unjoinable(statistics),
             rung: reader.rung().unwrap_or("client only").to_owned(),
@@ -299,8 +321,8 @@ fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
     let begin_ns = response.request.intended_ns;
     let mut steps: Vec<ExampleStep> = Vec::new();
     for step in response.steps {
-        let task = if step.pid == 0 { String::new() } else { label(joiner, Detail::Task(step.pid)) };
-        let who = label(joiner, step.detail);
+        let task = if step.pid == 0 { String::new() } else { label(joiner, Detail::Task(step.pid), step.from_ns) };
+        let who = label(joiner, step.detail, step.from_ns);
         let ns = step.to_ns - step.from_ns;
         let (full, overfull) = (steps.len() >= MOST_STEPS, steps.len() >= 2 * MOST_STEPS);
         match steps.last_mut() {
@@ -398,6 +420,12 @@ fn host(reader: &RunReader) -> String {
     host.map_or_else(String::new, |host| format!("{}, Linux {}, {} CPUs", host.name, host.kernel, host.cpus))
 }
 
+/// The size of a run's segments.
+fn segment_bytes(directory: &Path) -> u64 {
+    let files = std::fs::read_dir(directory.join("segments")).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|about| about.len()).sum()
+}
+
 /// What could not be read of a run, and why that may be.
 fn unreadable(damage: &Damage) -> Vec<String> {
     let mut told = Vec::new();
@@ -417,13 +445,17 @@ fn unreadable(damage: &Damage) -> Vec<String> {
     told
 }
 
+/// What the sources have remarked.
+fn notes(reader: &RunReader) -> impl Iterator<Item = String> {
+    let of = |entry: &Entry| match entry {
+        Entry::End { notes, .. } => notes.clone(),
+        _ => Vec::new(),
+    };
+    reader.entries.iter().flat_map(of)
+}
+
 fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage, status: &BTreeMap<u16, u64>) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for entry in &reader.entries {
-        if let Entry::End { notes, .. } = entry {
-            warnings.extend(notes.iter().cloned());
-        }
-    }
+    let mut warnings: Vec<String> = notes(reader).collect();
     warnings.extend(unfinished(reader));
     if reader.rung().is_none() {
         warnings.push(

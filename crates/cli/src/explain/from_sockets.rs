@@ -88,22 +88,30 @@ impl Watched {
 #[derive(Debug)]
 pub(crate) struct Objectives {
     folds: Vec<(String, ObjectiveFold)>,
+    /// Answers with a status from 500 on: however soon they came, they have met no objective of time.
+    refused: u64,
 }
 
 impl Objectives {
     pub(crate) fn new(view: &View) -> Self {
-        Self { folds: view.objectives.iter().map(|(text, one)| (text.clone(), ObjectiveFold::new(*one))).collect() }
+        Self {
+            folds: view.objectives.iter().map(|(text, one)| (text.clone(), ObjectiveFold::new(*one))).collect(),
+            refused: 0,
+        }
     }
 
     /// Takes a response, cut or whole.
     pub(crate) fn push(&mut self, response: &Response<'_>) {
         let request = response.request;
+        let refused = request.status >= 500;
+        self.refused += u64::from(refused);
         for (_, fold) in &mut self.folds {
             match (fold.objective(), response.unjoinable) {
                 // Sockets do not show whether a response is an error.
                 (Objective::Errors { .. }, _) if request.status == 0 => {}
+                (Objective::Latency { .. }, _) if refused => {}
                 (_, Some(Unjoinable::Edge)) => fold.push_cut(request.intended_ns, request.done_ns),
-                _ => fold.push(request.intended_ns, request.done_ns, request.status >= 500),
+                _ => fold.push(request.intended_ns, request.done_ns, refused),
             }
         }
     }
@@ -117,8 +125,9 @@ impl Objectives {
     pub(crate) fn judged(&self, failed: u64) -> Vec<(String, Objective, weir_measure::objective::Judged)> {
         let judged = |(text, fold): &(String, ObjectiveFold)| {
             let mut judged = fold.judged();
-            judged.requests += failed;
-            judged.bad += failed;
+            let refused = if matches!(fold.objective(), Objective::Latency { .. }) { self.refused } else { 0 };
+            judged.requests += failed + refused;
+            judged.bad += failed + refused;
             (text.clone(), fold.objective(), judged)
         };
         self.folds.iter().map(judged).collect()

@@ -19,15 +19,16 @@ impl Labels {
         Self { texts: vec![String::new()], by_text: HashMap::new(), by_detail: HashMap::new() }
     }
 
-    /// The number of a culprit's label.
-    pub(super) fn of(&mut self, joiner: &Joiner, detail: Detail) -> u32 {
+    /// The number of a culprit's label, by its name at a time.
+    pub(super) fn of(&mut self, joiner: &Joiner, detail: Detail, at_ns: u64) -> u32 {
         if detail == Detail::None {
             return 0;
         }
-        if let Some(label) = self.by_detail.get(&detail) {
+        let renamed = task_of(detail).is_some_and(|pid| joiner.is_renamed(pid));
+        if !renamed && let Some(label) = self.by_detail.get(&detail) {
             return *label;
         }
-        let text = culprit(joiner, detail);
+        let text = culprit(joiner, detail, at_ns);
         let number = match self.by_text.get(&text) {
             Some(number) => *number,
             None if self.texts.len() >= MOST_LABELS => return 0,
@@ -39,8 +40,8 @@ impl Labels {
             }
         };
         // A task may get its name later: only a name that is known is kept for it.
-        if !matches!(detail, Detail::Task(pid) | Detail::Reader(_, pid) if pid != 0 && joiner.task_name(pid).is_none())
-        {
+        let named = task_of(detail).is_none_or(|pid| joiner.task_name(pid).is_some());
+        if named && !renamed {
             self.by_detail.insert(detail, number);
         }
         number
@@ -52,25 +53,37 @@ impl Labels {
     }
 }
 
-/// Who is to blame, in a word: of the server's own, all processes of a name together, however many come and go.
-fn culprit(joiner: &Joiner, detail: Detail) -> String {
-    let own = |pid| joiner.task_name(pid).filter(|name| name.traced);
+/// The task that a detail names, if it names one.
+fn task_of(detail: Detail) -> Option<u32> {
     match detail {
-        Detail::Task(pid) if let Some(name) = own(pid) => name.name.clone(),
-        _ => label(joiner, detail),
+        Detail::Task(pid) | Detail::Reader(_, pid) | Detail::Held(pid, _) if pid != 0 => Some(pid),
+        _ => None,
     }
 }
 
-/// Who or what it is, a process with its number.
-pub(super) fn label(joiner: &Joiner, detail: Detail) -> String {
+/// Who is to blame, in a word: of the server's own, all processes of a name together, however many come and go.
+fn culprit(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
+    let own = |pid| joiner.task_name_at(pid, at_ns).filter(|name| name.traced);
+    match detail {
+        Detail::Task(pid) if let Some(name) = own(pid) => name.name.clone(),
+        Detail::Held(pid, by) if let Some(name) = own(pid) => format!("{}, {}", name.name, by.words()),
+        _ => label(joiner, detail, at_ns),
+    }
+}
+
+/// Who or what it is, a process with its number and its name at a time.
+pub(super) fn label(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
     match detail {
         Detail::None => String::new(),
         Detail::Peer(address) => address.to_string(),
+        Detail::Unconnected(address) => weir_timeline::unconnected_words(address),
+        Detail::Behind(part) => weir_timeline::behind_words(part),
         Detail::Named(number) => joiner.text(number).to_owned(),
         Detail::Reader(client, 0) => format!("a client that reads slowly: {}", client_words(client)),
-        Detail::Reader(_, task) => format!("a client that reads slowly: {}", label(joiner, Detail::Task(task))),
+        Detail::Reader(_, task) => format!("a client that reads slowly: {}", label(joiner, Detail::Task(task), at_ns)),
         Detail::EndedConnection => weir_timeline::ENDED_CONNECTION.to_owned(),
-        Detail::Task(pid) => match joiner.task_name(pid) {
+        Detail::Held(task, by) => format!("{}, {}", label(joiner, Detail::Task(task), at_ns), by.words()),
+        Detail::Task(pid) => match joiner.task_name_at(pid, at_ns) {
             Some(name) => format!("{} ({})", name.name, name.tgid),
             None => format!("task {pid}"),
         },

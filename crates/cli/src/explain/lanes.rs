@@ -22,7 +22,7 @@ pub(super) fn on_cpus(joiner: &Joiner, from_ns: u64, to_ns: u64) -> Vec<CpuSpell
             cpu: *cpu,
             from_ns: from - from_ns,
             ns: to - from,
-            task: label(joiner, Detail::Task(*pid)),
+            task: label(joiner, Detail::Task(*pid), *from),
         }));
     }
     shown

@@ -5,6 +5,7 @@ pub(crate) mod from_sockets;
 mod labels;
 mod lanes;
 mod live;
+mod nothing;
 mod participants;
 mod phases;
 mod proc_side;
@@ -64,6 +65,7 @@ Parts of a response, in the order in which it passes them:
   wait_process      for another process of this host that is not recorded
   wait_network      for another host, or a client that takes it slowly
   wait_timer        asleep
+  stopped           held by a signal (SIGSTOP), a debugger or a freezer
   response_transit  on the way to the client
   client_wakeup     at the client, whose task was not there yet
   unattributed      what the recording cannot tell
@@ -135,8 +137,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     tls_port: Vec<u16>,
 
-    /// What is asked of the server: 'p99<200ms'; 'errors<1%' (a status from 500 on, or no whole answer) where a client
-    /// tells; may be repeated
+    /// What is asked of the server: 'p99<200ms' (where a client tells, met by no status from 500 on); 'errors<1%' (such a
+    /// status, or no whole answer) where a client tells; may be repeated
     #[arg(long, value_name = "OBJECTIVE", value_parser = slo)]
     slo: Vec<Slo>,
 

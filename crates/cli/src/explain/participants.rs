@@ -27,17 +27,17 @@ impl Participants {
         Self { fold: ParticipantsFold::new(MOST), waiters: HashMap::new() }
     }
 
-    /// Takes a response; `label` gives the number of a culprit's label.
-    pub(super) fn push(&mut self, steps: &[Step], mut label: impl FnMut(Detail) -> u32) {
+    /// Takes a response; `label` gives the number of a culprit's label at a time.
+    pub(super) fn push(&mut self, steps: &[Step], mut label: impl FnMut(Detail, u64) -> u32) {
         self.waiters.clear();
         for step in steps.iter().filter(|step| step.pid != 0 && step.waiter != 0) {
             self.waiters.insert(step.pid, step.waiter);
         }
         let mut before = (0, 0);
         for step in steps.iter().filter(|step| step.pid != 0 && is_servers(step.part)) {
-            let (own, ns) = (label(Detail::Task(step.pid)), step.to_ns - step.from_ns);
+            let (own, ns) = (label(Detail::Task(step.pid), step.from_ns), step.to_ns - step.from_ns);
             self.fold.had(own, step.part, ns);
-            let culprit = if is_wait(step.part) { label(step.detail) } else { 0 };
+            let culprit = if is_wait(step.part) { label(step.detail, step.from_ns) } else { 0 };
             if culprit != 0 && culprit != own {
                 self.fold.waited(own, culprit, step.part, ns, true);
             }
@@ -46,7 +46,7 @@ impl Participants {
                 if waiter == 0 {
                     break;
                 }
-                let (from, to) = (label(Detail::Task(waiter)), label(Detail::Task(pid)));
+                let (from, to) = (label(Detail::Task(waiter), step.from_ns), label(Detail::Task(pid), step.from_ns));
                 self.fold.waited(from, to, Part::WaitProcess, ns, before != (waiter, pid));
                 before = (waiter, pid);
                 (pid, waiter) = (waiter, self.waiters.get(&waiter).copied().unwrap_or(0));

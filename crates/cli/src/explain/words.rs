@@ -106,6 +106,8 @@ fn named(part: Part, who: &[(String, f64)]) -> String {
         Part::WaitLock => "ended by",
         Part::WaitProcess | Part::WaitNetwork => "waited for",
         Part::Connect => "spent on",
+        Part::Generator => "behind",
+        Part::Stopped => "held was",
         _ => "with",
     };
     let list: Vec<String> = who.iter().map(|(label, share)| format!("{label} {:.0} %", 100.0 * share)).collect();

@@ -4,6 +4,9 @@ use super::palette::part_named;
 use crate::Explanation;
 use crate::units::{count, figure, percent, share};
 
+/// Below this share of successes what is told is told of failures.
+const MOST: f64 = 0.5;
+
 /// Where the time goes, in one sentence without its full stop.
 pub(crate) fn headline(explanation: &Explanation) -> String {
     if explanation.requests == 0 {
@@ -17,6 +20,15 @@ pub(crate) fn headline(explanation: &Explanation) -> String {
         return "No part of the response time stands out".to_owned();
     };
     let mean = format!("{} of the mean response is {}", percent(cause.share), words_of(&cause.part));
+    let mean = match explanation.success_fraction {
+        Some(fraction) if fraction < MOST => {
+            format!(
+                "Only {} of the requests succeeded, and the times are mostly those of error pages: {mean}",
+                percent(fraction)
+            )
+        }
+        _ => mean,
+    };
     match slow_in_words(explanation) {
         Some(slow) => format!("{mean}; {slow}"),
         None => mean,

@@ -60,6 +60,7 @@ pub(super) fn letter(part: Part) -> char {
         Part::WaitProcess => 'P',
         Part::WaitNetwork => 'N',
         Part::WaitTimer => 'T',
+        Part::Stopped => 'S',
         Part::ResponseTransit => '<',
         Part::ClientWakeup => 'W',
         Part::Unattributed => '?',

@@ -2,12 +2,24 @@
 //! sent, and after the server's last one.
 
 use super::{Joiner, Waiting};
-use crate::path::{Detail, Step};
+use crate::blocked::hold_of;
+use crate::step::{Detail, Step};
 use crate::tasks::State;
 use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientRequest, Outcome};
 use weir_wire::{Record, Slot};
+
+/// Stretches of earlier requests that a connection keeps; of more, the oldest are forgotten.
+const MOST_EARLIER: usize = 256;
+
+/// What a connection was at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Earlier {
+    from_ns: u64,
+    to_ns: u64,
+    part: Part,
+}
 
 impl Joiner {
     /// A request is over for the client: it waits until all is told that happened at the server.
@@ -44,7 +56,7 @@ impl Joiner {
             to = if request.encrypted { sent_ns } else { connection.told.connected_ns.clamp(from, sent_ns) };
         }
         let begun = if request.retried { request.started_ns.clamp(request.intended_ns, from) } else { from };
-        push_step(steps, request.intended_ns, begun, Part::Generator, 0);
+        self.generator_steps(waiting, steps, request.intended_ns, begun);
         let ended = Step {
             from_ns: begun,
             to_ns: from,
@@ -58,6 +70,40 @@ impl Joiner {
         push_step(steps, to, sent_ns, Part::Generator, 0);
     }
 
+    /// In the generator: where the connection that it got was at earlier requests meanwhile, at which part of theirs.
+    fn generator_steps(&self, waiting: &Waiting, steps: &mut Vec<Step>, mut from_ns: u64, to_ns: u64) {
+        let connection = self.connections.get(&(waiting.lane, waiting.request.connection));
+        for earlier in connection.map(|connection| &connection.earlier).into_iter().flatten() {
+            let (begin, end) = (earlier.from_ns.clamp(from_ns, to_ns.max(from_ns)), earlier.to_ns.min(to_ns));
+            if end > begin {
+                push_step(steps, from_ns, begin, Part::Generator, 0);
+                let (part, detail) = (Part::Generator, Detail::Behind(earlier.part));
+                steps.push(Step { from_ns: begin, to_ns: end, part, pid: 0, waiter: 0, detail });
+                from_ns = end;
+            }
+        }
+        push_step(steps, from_ns, to_ns, Part::Generator, 0);
+    }
+
+    /// Keeps what a connection was at, for the requests that waited for it meanwhile.
+    pub(super) fn keep_earlier(&mut self, waiting: &Waiting, steps: &[Step]) {
+        let Some(connection) = self.connections.get_mut(&(waiting.lane, waiting.request.connection)) else { return };
+        let earlier = &mut connection.earlier;
+        // Later requests are intended later.
+        while earlier.front().is_some_and(|first| first.to_ns <= waiting.request.intended_ns) {
+            earlier.pop_front();
+        }
+        for step in steps.iter().filter(|step| step.part != Part::Generator) {
+            match earlier.back_mut() {
+                Some(last) if last.part == step.part && last.to_ns == step.from_ns => last.to_ns = step.to_ns,
+                _ => earlier.push_back(Earlier { from_ns: step.from_ns, to_ns: step.to_ns, part: step.part }),
+            }
+            if earlier.len() > MOST_EARLIER {
+                earlier.pop_front();
+            }
+        }
+    }
+
     /// From the server's last send to the client: on the way, or the client's task not yet there.
     pub(super) fn response_steps(&self, waiting: &Waiting, steps: &mut Vec<Step>, sent_ns: u64) {
         let done_ns = waiting.request.done_ns;
@@ -69,6 +115,7 @@ impl Joiner {
             let part = match spell.state {
                 // On a CPU or on its way to one, it was late; blocked, it had nothing to take yet.
                 State::Running { .. } | State::Runnable { .. } => Part::ClientWakeup,
+                State::Blocked { state, .. } if hold_of(state).is_some() => Part::ClientWakeup,
                 State::Blocked { .. } | State::Unknown => Part::ResponseTransit,
             };
             push_step(steps, spell.from_ns, spell.to_ns, part, *pid);

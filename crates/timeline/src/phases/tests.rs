@@ -102,6 +102,28 @@ fn a_wait_for_a_servers_own_lock_lasts_until_it_is_had() {
     assert_eq!((within(&phases, 20), within(&phases, 50)), (None, Some((40, 60))));
 }
 
+/// 8 waits for 9, and 7 behind it: what 8 holds is no use to 7 as long as 9 holds 8.
+#[test]
+fn a_servers_own_lock_is_followed_to_who_holds_up_all() {
+    let (mut tasks, mut phases) = (running(), Phases::default());
+    let (begin, end) = (told("db", "lock", LOCK), told("db", "lock", LOCK | END));
+    let switch = |prev, next, prev_state| Switch { prev, next, prev_state, syscall: 0x1ff, descriptor: 0 };
+    tasks.switch(1, 1, switch(0, 8, 0));
+    for (at_ns, lane, pid) in [(10, 1, 8), (20, 0, 7)] {
+        phases.hit(lane, at_ns, 0, &begin, &tasks);
+        tasks.switch(at_ns + 1, lane, switch(pid, 0, 1));
+    }
+    for (at_ns, lane, pid, waker) in [(50, 1, 8, 9), (60, 0, 7, 8)] {
+        tasks.waking(at_ns, waker, pid, crate::tasks::WokenIn::Task);
+        tasks.switch(at_ns + 1, lane, switch(0, pid, 0));
+        phases.hit(lane, at_ns + 2, 0, &end, &tasks);
+    }
+    let window = phases.lock_window(7, 30).expect("it waits");
+    let turns = crate::own_locks::turns(&tasks, &phases, 7, window);
+    let told: Vec<_> = turns.iter().map(|turn| (turn.from_ns, turn.to_ns, turn.holder)).collect();
+    assert_eq!(told, [(20, 52, Some(9)), (52, u64::MAX, Some(8))]);
+}
+
 #[test]
 fn a_busy_loops_marks_are_bounded_in_all_and_what_is_forgotten_is_counted() {
     let (mut tasks, mut phases) = (running(), Phases::default());

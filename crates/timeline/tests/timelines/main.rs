@@ -4,6 +4,7 @@ mod client_word;
 mod fork;
 mod garbage;
 mod golden;
+mod held;
 mod older;
 mod online;
 mod served;

@@ -8,25 +8,30 @@ use weir_wire::socket::SocketOpen;
 use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, IN_SOFT_INTERRUPT, NO_SYSCALL, Switch};
 use weir_wire::{Kind, Record, Slot, text_slots};
 
-const WORKER: u32 = 100;
+pub(crate) const WORKER: u32 = 100;
 /// Another process of the server, which happens to have a CPU.
-const OTHER: u32 = 101;
+pub(crate) const OTHER: u32 = 101;
 const CLIENT: u32 = 7;
 
-fn plain(time_ns: u64, lane: u32, kind: Kind, flags: u8, low: u32, high: u32) -> Record {
+pub(crate) fn plain(time_ns: u64, lane: u32, kind: Kind, flags: u8, low: u32, high: u32) -> Record {
     Record { time_ns, kind: kind as u16, flags, lane, a: u64::from(low) | u64::from(high) << 32, ..Record::default() }
 }
 
-fn switch(time_ns: u64, lane: u32, prev: u32, next: u32, syscall: u16) -> Record {
+pub(crate) fn switch(time_ns: u64, lane: u32, prev: u32, next: u32, syscall: u16) -> Record {
     let prev_state = u8::from(syscall != NO_SYSCALL);
     Switch { prev, next, prev_state, syscall, descriptor: 3 }.write(time_ns, lane)
 }
 
-const SOCKET: u32 = 5;
+pub(crate) const SOCKET: u32 = 5;
 
 /// The stretches of a request that arrives at 1,200 ns and of which the client has heard at 5,600; `tell` says what happens
 /// at the server in between.
-fn steps(tell: impl FnOnce(&mut dyn FnMut(Record))) -> Vec<Step> {
+pub(crate) fn steps(tell: impl FnOnce(&mut dyn FnMut(Record))) -> Vec<Step> {
+    steps_with_slots(|push| tell(&mut |record| push(record, &[])))
+}
+
+/// The same where what happens has slots.
+pub(crate) fn steps_with_slots(tell: impl FnOnce(&mut dyn FnMut(Record, &[Slot]))) -> Vec<Step> {
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let mut joiner = Joiner::new(Bounds::default());
     let mut steps: Vec<Step> = Vec::new();
@@ -62,7 +67,7 @@ fn steps(tell: impl FnOnce(&mut dyn FnMut(Record))) -> Vec<Step> {
     let (record, slots) = told.write(CLIENT);
     push(record, &slots);
     push(plain(1_200, 0, Kind::SocketReady, 0, socket, 50), &[]);
-    tell(&mut |record| push(record, &[]));
+    tell(&mut push);
     let request = ClientRequest {
         connection,
         intended_ns: 1_000,

@@ -206,6 +206,9 @@ fn why_not(case: &Case<'_>, part: Part) -> String {
         Part::Connect => "the client makes new connections; the server would keep them open".to_owned(),
         Part::RequestTransit | Part::ResponseTransit => "it is the way between client and server".to_owned(),
         Part::WaitTimer => format!("somebody sleeps on purpose ({who}): it is in the program, not in a configuration"),
+        Part::Stopped => {
+            format!("it was held from outside ({who}): a signal, a debugger or a freezer did it, no setting")
+        }
         Part::WaitProcess | Part::WaitNetwork => {
             format!(
                 "it waits for {who}, of which no configuration was found here; name it by --pid or --port to look into it"

@@ -1,0 +1,60 @@
+//! A stretch of a response's time, and whom it was spent on.
+
+use crate::blocked::Hold;
+use std::net::{IpAddr, SocketAddr};
+use weir_measure::part::Part;
+
+/// What [`Detail::EndedConnection`] is, in words.
+pub const ENDED_CONNECTION: &str = "a kept-alive connection that ended without an answer";
+
+/// Who or what a stretch was spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Detail {
+    /// Nobody in particular.
+    None,
+    /// This task: it had the CPU that was waited for, or ended the wait.
+    Task(u32),
+    /// The peer that was waited for.
+    Peer(SocketAddr),
+    /// The client that takes its response slowly: its address, and its task where that is of this host (else 0).
+    Reader(IpAddr, u32),
+    /// A file, a lock, a query: the text is the joiner's of this number ([`crate::Joiner::text`]).
+    Named(u32),
+    /// This task was held from outside.
+    Held(u32, Hold),
+    /// The peer to which a connection was being made, and was not.
+    Unconnected(SocketAddr),
+    /// Earlier requests of the same connection, which were at this part of theirs.
+    Behind(Part),
+    /// A connection that ended without the response, so that the request was sent again on another.
+    EndedConnection,
+}
+
+/// A stretch of a response's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Its begin, nanoseconds.
+    pub from_ns: u64,
+    /// Its end.
+    pub to_ns: u64,
+    /// What it was.
+    pub part: Part,
+    /// Whose time it was: the task that handled the request then, 0 where it was none's.
+    pub pid: u32,
+    /// The task that waited for that one meanwhile, 0 for the server's own time.
+    pub waiter: u32,
+    /// Who or what it was spent on.
+    pub detail: Detail,
+}
+
+/// What [`Detail::Unconnected`] is, in words.
+#[must_use]
+pub fn unconnected_words(peer: SocketAddr) -> String {
+    format!("{peer}, to which no connection was made")
+}
+
+/// What [`Detail::Behind`] is, in words.
+#[must_use]
+pub fn behind_words(part: Part) -> String {
+    format!("earlier requests of its connection: {}", part.words())
+}
