@@ -524,6 +524,8 @@ mod tests {
             "sessions",
             "handshakes",
             "reasons",
+            "tolerated",
+            "goaways",
             "mix",
             "warnings",
             "url",

@@ -124,30 +124,9 @@ mod tests {
     }
 
     /// Values of which each option takes one.
-    const VALUES: [&str; 22] = [
-        "1",
-        "1s",
-        "f",
-        "http://h/",
-        "127.0.0.1:9",
-        "p99<1s",
-        "1KB/s",
-        "3g",
-        "1.3",
-        "h:80:127.0.0.1",
-        "h:80",
-        "256",
-        "sha256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
-        "specweb96",
-        "epoll",
-        "proc",
-        "all",
-        "1/2s",
-        "1h/5m:2",
-        "1/60s",
-        "socks5://h",
-        "none",
-    ];
+    const VALUES: &str = "1 1s f http://h/ 127.0.0.1 127.0.0.1:9 p99<1s 1KB/s 3g 1.3 h:80:127.0.0.1 h:80 256 specweb96 \
+                          sha256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU= epoll proc all 1/2s 1h/5m:2 1/60s \
+                          socks5://h none webtest csv";
 
     /// What the program says to these arguments, if it refuses them for a reason other than their values.
     fn refused(line: &[String]) -> Option<bool> {
@@ -161,28 +140,28 @@ mod tests {
         }
     }
 
-    /// A line with an argument more, in all ways in which it may be written.
-    fn with(example: &[String], argument: &Arg) -> Vec<Vec<String>> {
-        let named = argument.get_long().map(|long| format!("--{long}"));
-        let written = |value: Option<&str>| {
-            let mut words = example.to_vec();
-            match (&named, value) {
-                (Some(name), None) => words.insert(2, name.clone()),
-                (Some(name), Some(value)) => words.insert(2, format!("{name}={value}")),
-                (None, Some(value)) if argument.is_last_set() => words.extend(["--".to_owned(), value.to_owned()]),
-                (None, value) => words.extend(value.map(str::to_owned)),
-            }
-            words
+    /// A line with an argument more behind the command's name, in all ways in which it may be written.
+    fn with(example: &[String], commands: usize, argument: &Arg) -> Vec<Vec<String>> {
+        let at = 1 + commands;
+        let inserted = |words: &[&str]| {
+            let mut line = example.to_vec();
+            line.splice(at..at, words.iter().map(|word| (*word).to_owned()));
+            line
         };
-        let mut lines: Vec<_> = VALUES.iter().map(|value| written(Some(value))).collect();
-        lines.push(written(None));
-        // An option of two values, such as --make-fileset.
-        lines.extend(named.as_ref().map(|name| {
-            let mut words = example.to_vec();
-            words.splice(2..2, [name.clone(), "surge".to_owned(), "d".to_owned()]);
-            words
-        }));
-        lines
+        let values = VALUES.split_whitespace();
+        let least = argument.get_num_args().map_or(1, |range| range.min_values());
+        match argument.get_long().map(|long| format!("--{long}")) {
+            Some(name) if !argument.get_action().takes_values() => vec![inserted(&[&name])],
+            // Such as --make-fileset.
+            Some(name) if least == 2 => vec![inserted(&[&name, "surge", "d"])],
+            Some(name) => values.map(|value| inserted(&[&format!("{name}={value}")])).collect(),
+            None => values
+                .map(|value| {
+                    let mark = argument.is_last_set().then(|| "--".to_owned());
+                    example.iter().cloned().chain(mark).chain([value.to_owned()]).collect()
+                })
+                .collect(),
+        }
     }
 
     #[test]
@@ -200,7 +179,8 @@ mod tests {
                 for id in mode.idle.iter().flat_map(|ids| ids.iter()) {
                     let argument = command.get_arguments().find(|argument| argument.get_id() == id);
                     let argument = argument.unwrap_or_else(|| panic!("{:?} has no {id}", usage.path));
-                    let mut told: Vec<bool> = with(&words, argument).iter().filter_map(|line| refused(line)).collect();
+                    let mut told: Vec<bool> =
+                        with(&words, usage.path.len(), argument).iter().filter_map(|line| refused(line)).collect();
                     tried += 1;
                     told.dedup();
                     // A value that is taken must be refused, and one at least must be taken.

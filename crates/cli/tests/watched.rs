@@ -61,8 +61,12 @@ fn a_server_that_is_stopped_is_said_to_be() {
     let pids: Vec<i32> = server.pids().into_iter().map(u32::cast_signed).collect();
     let (over, told) = std::sync::mpsc::channel::<()>();
     let stopper = std::thread::spawn(move || {
-        // SAFETY: kill takes numbers, of processes that the server's owner has not ended yet.
-        let all = |signal| pids.iter().for_each(|pid| drop(unsafe { libc::kill(*pid, signal) }));
+        let all = |signal| {
+            for pid in &pids {
+                // SAFETY: kill takes numbers, of processes that the server's owner has not ended yet.
+                let _gone = unsafe { libc::kill(*pid, signal) };
+            }
+        };
         while told.try_recv().is_err() {
             all(libc::SIGSTOP);
             std::thread::sleep(Duration::from_millis(60));
@@ -254,7 +258,7 @@ impl Drop for Group {
             if fs::remove_dir(&self.folder).is_ok() {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }

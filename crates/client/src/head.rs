@@ -13,7 +13,7 @@ pub const HEAD_BYTES_MAX: usize = 256 * 1024;
 /// Headers that say where a response ends: no doubt is left about their values.
 const OF_FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
 
-/// Where a head ends, found in whatever pieces it comes.
+/// Where a head ends, found in any pieces it comes.
 #[derive(Debug, Clone, Default)]
 pub struct EndOfHead {
     /// Where the line begins that has no end yet.
@@ -87,6 +87,8 @@ pub fn judge(bytes: &[u8], is_all: bool) -> Result<(), Unlike> {
 pub fn status_line(head: &[u8]) -> Result<StatusLine<'_>, Unlike> {
     let mut oddities = Oddities::default();
     let line = lines(head).next().unwrap_or_default();
+    // Lone returns before it are passed over, as those of empty lines are.
+    let line = &line[line.iter().position(|byte| *byte != b'\r').unwrap_or(line.len())..];
     let refuse = |what: &str| Err(Unlike(format!("{what}: `{}`", shown(&line[..line.len().min(40)]))));
     let Some((protocol, version)) = line.split_at_checked(5).filter(|(begin, _)| begin.eq_ignore_ascii_case(b"HTTP/"))
     else {

@@ -13,7 +13,7 @@ pub struct Unlike(pub String);
 impl Unlike {
     /// What these bytes are that do not begin as a response of HTTP/1 does; `None` while more of them would tell more.
     ///
-    /// The answer depends only on the first bytes, so it is the same in whatever pieces they come. `is_all` says that no
+    /// The answer depends only on the first bytes, so it is the same in any pieces they come. `is_all` says that no
     /// more follow.
     #[must_use]
     pub fn of(bytes: &[u8], is_all: bool) -> Option<Self> {
@@ -84,7 +84,7 @@ mod tests {
         ] {
             let found = Unlike::of(bytes, false).expect("enough to tell").0;
             assert!(found.contains(words), "{found}");
-            // In whatever pieces: once it is told, nothing that follows changes it.
+            // In any pieces: once it is told, nothing that follows changes it.
             for length in 0..bytes.len() {
                 assert!(Unlike::of(&bytes[..length], false).is_none_or(|early| early.0 == found), "{found}: {length}");
             }

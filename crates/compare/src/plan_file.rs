@@ -454,7 +454,7 @@ mod tests {
         for (text, words) in [
             (String::new(), ["here/plan.toml", "[[subject]]"]),
             (format!("blocks = 3\n{subject}"), ["line 1", "blocks"]),
-            (format!("{subject}[repeat]\nslice = 'soon'\n"), ["line 6", "300ms"]),
+            (format!("{subject}[repeat]\nslice = 'soon'\n"), ["line 6", "500ms"]),
             (format!("smallest_effect = 5\n{subject}"), ["line 1", "5%"]),
             (format!("{subject}{subject}"), ["two subjects", "\"a\""]),
             ("[[subject]]\nname = 'a'\n".to_owned(), ["needs command", "\"a\""]),

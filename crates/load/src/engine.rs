@@ -9,6 +9,7 @@ use crate::clients::Clients;
 use crate::connection::{Batch, Connection, Phase, Piece};
 use crate::cookies::CookieJar;
 use crate::events::Events;
+use crate::failing;
 use crate::kernel::{HANGUP, Kernel, READABLE, monotonic_ns};
 use crate::options::{Control, Published};
 use crate::plan::{Plan, Share};
@@ -449,7 +450,7 @@ impl<'a> Engine<'a> {
                     self.events.received(connection.number, &bytes[at..at + progress.consumed]);
                     at += progress.consumed;
                     if connection.parser.status() == 400 {
-                        self.look_for_tls(slot, bytes);
+                        failing::look_for_tls(&mut self.tally, connection.encrypted, bytes);
                     }
                     if !progress.complete {
                         return true;
@@ -461,14 +462,14 @@ impl<'a> Engine<'a> {
                     return false;
                 }
             }
-            let connection = &mut self.connections[slot];
             let end = match &connection.stream {
                 Some(stream) if connection.encrypted => stream.received,
                 _ => before + at as u64,
             };
             // Bytes behind the last response belong to nothing: such a connection carries no more requests.
+            let hung_up = connection.hung_up;
             let is_clean = at == bytes.len() || connection.batch.left > 1 || self.came_behind(slot, &bytes[at..]);
-            let reusable = is_clean && !self.connections[slot].hung_up;
+            let reusable = is_clean && !hung_up;
             self.answered(slot, end, reusable);
             let connection = &self.connections[slot];
             if connection.generation != generation || connection.phase != Phase::Busy || connection.batch.answered == 0

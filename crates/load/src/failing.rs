@@ -5,6 +5,7 @@ use crate::connection::{Batch, Connection};
 use crate::engine::Engine;
 use crate::reach::tls_words;
 use crate::response::{Malformed, Stage};
+use crate::tally::Tally;
 use std::io;
 use weir_client::Oddity;
 use weir_wire::client::Outcome;
@@ -132,13 +133,13 @@ impl Engine<'_> {
         self.connections[slot].parser.count_odd(oddity);
         is_empty
     }
+}
 
-    /// Bytes of a response with the status 400: whether they say that the server wants TLS here.
-    #[cold]
-    pub(crate) fn look_for_tls(&mut self, slot: usize, bytes: &[u8]) {
-        let says = |words: &&[u8]| memchr::memmem::find(bytes, words).is_some();
-        self.tally.wants_tls |= !self.connections[slot].encrypted && WANTS_TLS.iter().any(|words| says(&words));
-    }
+/// Bytes of a response with the status 400: whether they say that the server wants TLS here.
+#[cold]
+pub(crate) fn look_for_tls(tally: &mut Tally, encrypted: bool, bytes: &[u8]) {
+    let says = |words: &[u8]| memchr::memmem::find(bytes, words).is_some();
+    tally.wants_tls |= !encrypted && WANTS_TLS.iter().any(|words| says(words));
 }
 
 /// How it counts that TLS ended without its last word (RFC 8446 6.1), and what is said of it.

@@ -89,7 +89,9 @@ pub fn named(given: &str) -> Result<String, HostError> {
     let name = if name.is_ascii() {
         name.into_owned()
     } else {
-        idna::domain_to_ascii(&name).map_err(|_| HostError::International { given: given.to_owned() })?
+        // What becomes a space, a slash and the like is refused as these themselves are.
+        let name = idna::domain_to_ascii_cow(name.as_bytes(), idna::AsciiDenyList::URL);
+        name.map_err(|_| HostError::International { given: given.to_owned() })?.into_owned()
     };
     // A name may have nothing but characters that its ASCII form leaves out.
     if name.trim_end_matches('.').is_empty() { Err(HostError::Empty) } else { Ok(name) }
@@ -180,6 +182,8 @@ mod tests {
             ("a%ff", "a % in a host's name"),
             ("a\u{a0}b", "'\\u{a0}'"),
             ("xn--\u{fc}.example", "IDNA"),
+            ("a\u{b4}b", "IDNA"),
+            ("a\u{ff0f}b", "IDNA"),
         ] {
             let error = named(given).expect_err(given).to_string();
             assert!(error.contains(told), "{given}: {error}");

@@ -1,6 +1,6 @@
 //! The response parser: tells where a response ends, and nothing that is not needed for that.
 //!
-//! One verdict for the same bytes, in whatever pieces they come: a strict parser looks first at what came in one piece, and
+//! One verdict for the same bytes, in any pieces they come: a strict parser looks first at what came in one piece, and
 //! what it refuses or cannot yet read is looked at again, tolerantly, once its head is whole (`weir_client::head`).
 
 use crate::framing::{self, Body, Head};
@@ -56,7 +56,7 @@ pub struct Progress {
     pub complete: bool,
 }
 
-/// One response after the other, fed in whatever pieces they come.
+/// One response after the other, fed in any pieces they come.
 #[derive(Debug, Default)]
 pub struct Parser {
     /// Whether responses answer HEAD requests.
@@ -280,7 +280,7 @@ impl Parser {
         if !self.partial.is_empty() {
             return self.go_on_with_head(bytes);
         }
-        // A head ends with its empty line, so whatever begins with the bytes of one has it as its head.
+        // A head ends with its empty line, so what begins with the bytes of one has it as its head.
         if self.last.is_some() && bytes.starts_with(&self.last_bytes) {
             return Ok(self.last);
         }
@@ -328,10 +328,10 @@ impl Parser {
         {
             keep_cookies(&partial[..end], head.oddities, &mut self.cookies);
         }
-        // What was allocated stays.
+        // What was allocated stays, and of what is no head also its bytes, which tell what it is.
         self.partial = partial;
-        self.partial.clear();
         let mut head = head?;
+        self.partial.clear();
         head.length = end - before;
         self.told_bytes = head.body.told_bytes();
         Ok(Some(head))

@@ -72,7 +72,7 @@ mod tests {
             ("HTTP/1.x", Err(400)),
             ("GOPHER/1.0", Err(400)),
         ] {
-            let text = format!("GET /a?b HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n").replace("HTTP/1.1", version);
+            let text = "GET /a?b HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n".replace("HTTP/1.1", version);
             assert_eq!(outcome(&text), expected, "{version}");
             for bytes in 0..text.len() {
                 // A head in pieces is never refused for a version that is whole later.

@@ -288,26 +288,17 @@ impl<'b> Request<'b> {
                     self.expects_continue = self.minor >= 1;
                 }
                 7 if is(field.name, b"referer") => self.referrer = self.referrer.or(Some(value)),
-                8 if is(field.name, b"if-match") => {
-                    self.is_conditional = true;
-                    self.line(|request| &mut request.if_match, ListField::IfMatch, value)?;
-                }
+                8 if is(field.name, b"if-match") => self.line(ListField::IfMatch, value)?,
                 8 if is(field.name, b"if-range") => self.condition(|request| &mut request.if_range, value),
                 8 if is(field.name, b"downlink") => self.hints.downlink(value),
                 9 if is(field.name, b"save-data") => self.hints.save_data(value),
                 10 if is(field.name, b"connection") => closes |= self.connection(value),
                 10 if is(field.name, b"user-agent") => self.user_agent = self.user_agent.or(Some(value)),
                 11 if is(field.name, b"traceparent") => self.traceparent = once(self.traceparent, value),
-                13 if is(field.name, b"if-none-match") => {
-                    self.is_conditional = true;
-                    self.line(|request| &mut request.if_none_match, ListField::IfNoneMatch, value)?;
-                }
-                13 if is(field.name, b"authorization") => {
-                    // Two of them are no one's: a server before this one may have judged the other.
-                    if self.authorization.replace(value).is_some() {
-                        return Err(400);
-                    }
-                }
+                13 if is(field.name, b"if-none-match") => self.line(ListField::IfNoneMatch, value)?,
+                // Of two a server before this one may have judged the other.
+                13 if is(field.name, b"authorization") && self.authorization.is_some() => return Err(400),
+                13 if is(field.name, b"authorization") => self.authorization = Some(value),
                 14 if is(field.name, b"arm-correlator") => self.arm_correlator = once(self.arm_correlator, value),
                 14 if is(field.name, b"content-length") => {
                     let bytes = decimal(value).ok_or(400_u16)?;
@@ -316,9 +307,7 @@ impl<'b> Request<'b> {
                     }
                     length = Some(bytes);
                 }
-                15 if is(field.name, b"accept-encoding") => {
-                    self.line(|request| &mut request.accept_encoding, ListField::AcceptEncoding, value)?;
-                }
+                15 if is(field.name, b"accept-encoding") => self.line(ListField::AcceptEncoding, value)?,
                 17 if is(field.name, b"if-modified-since") => {
                     self.condition(|request| &mut request.if_modified_since, value);
                 }
@@ -336,28 +325,21 @@ impl<'b> Request<'b> {
             // Two lines of a field that is not a list mean nothing; without a range the whole is sent.
             self.range = None;
         }
-        if closes {
-            // It counts whatever other options say, on this line and on others (RFC 9112 section 9.3).
-            self.keep_alive = false;
-        }
-        self.framing = match (length, transfer.framing()?) {
-            (None, None) => Framing::None,
-            (Some(bytes), None) => Framing::Length(bytes),
-            (None, Some(framing)) if self.minor == 1 => framing,
-            _ => return Err(400),
-        };
+        // It counts whatever other options say, on this line and on others (RFC 9112 section 9.3).
+        self.keep_alive &= !closes;
+        self.framing = framing(length, transfer.framing()?, self.minor)?;
         Ok(())
     }
 
     /// Keeps a line of a list field; `Err` where there are more than are kept.
     #[inline]
-    fn line(
-        &mut self,
-        field: impl Fn(&mut Self) -> &mut Option<&'b [u8]>,
-        of: ListField,
-        value: &'b [u8],
-    ) -> Result<(), u16> {
-        let first = field(self);
+    fn line(&mut self, of: ListField, value: &'b [u8]) -> Result<(), u16> {
+        self.is_conditional |= of != ListField::AcceptEncoding;
+        let first = match of {
+            ListField::AcceptEncoding => &mut self.accept_encoding,
+            ListField::IfMatch => &mut self.if_match,
+            ListField::IfNoneMatch => &mut self.if_none_match,
+        };
         if first.is_none() {
             *first = Some(value);
             return Ok(());
@@ -390,6 +372,17 @@ impl<'b> Request<'b> {
             }
         }
         closes
+    }
+}
+
+/// How the body is framed by its length or by its coding; both together would be two answers.
+#[inline]
+fn framing(length: Option<u64>, coding: Option<Framing>, minor: u8) -> Result<Framing, u16> {
+    match (length, coding) {
+        (None, None) => Ok(Framing::None),
+        (Some(bytes), None) => Ok(Framing::Length(bytes)),
+        (None, Some(framing)) if minor == 1 => Ok(framing),
+        _ => Err(400),
     }
 }
 

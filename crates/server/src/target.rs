@@ -49,7 +49,12 @@ fn with_query<'t>(path: &'t [u8], query: &'t [u8]) -> Result<Target<'t>, BadTarg
 
 /// Whether the bytes are those of a target.
 pub(crate) fn is_written(text: &[u8]) -> bool {
-    text.iter().all(|&byte| byte > b' ' && byte != 0x7f) && (text.is_ascii() || std::str::from_utf8(text).is_ok())
+    text.iter().all(|&byte| is_of_target(byte)) && (text.is_ascii() || std::str::from_utf8(text).is_ok())
+}
+
+/// Whether a target may have the byte: neither a space nor a control byte.
+pub(crate) fn is_of_target(byte: u8) -> bool {
+    byte > b' ' && byte != 0x7f
 }
 
 /// Whether a target that is no path has a form that its method may have (RFC 9112 section 3.2): one host and port for

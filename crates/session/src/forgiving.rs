@@ -218,9 +218,9 @@ impl<In: Transport> Rewritten<In> {
         let input = self.within.buffers().input();
         let count = input.len();
         if self.place == Place::Head {
-            self.head.extend_from_slice(input)
+            self.head.extend_from_slice(input);
         } else {
-            self.pending.extend_from_slice(input)
+            self.pending.extend_from_slice(input);
         }
         self.within.buffers().input_consume(count);
         Ok(came && count > 0)

@@ -446,6 +446,18 @@ mod tests {
     }
 
     #[test]
+    fn cookies_and_the_query_may_be_told_apart_from_field_and_address() {
+        let entry = r#"{"request": {"method": "GET", "url": "http://a/x", "headers": [],
+              "cookies": [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}],
+              "queryString": [{"name": "q", "value": "x y"}]},
+            "response": {"status": 200, "headers": [], "cookies": [{"name": "sid", "value": "3"}]}}"#;
+        let entry = read(&archive(&[entry])).unwrap().recording.entries.remove(0);
+        assert_eq!(entry.request.url, "http://a/x?q=x+y");
+        assert_eq!(entry.request.headers, [("Cookie".to_owned(), "a=1; b=2".to_owned())]);
+        assert_eq!(entry.response.unwrap().headers, [("Set-Cookie".to_owned(), "sid=3".to_owned())]);
+    }
+
+    #[test]
     fn halves_of_letters_do_not_keep_a_file_from_being_read() {
         let entry = r#"{"request": {"method": "GET", "url": "http://a/\ud83d\ude00"}, "response": {"status": 200,
             "content": {"text": "\ud83d x \\ud83d \udead"}}}"#;

@@ -161,7 +161,7 @@ fn part_of(steps: &[Step], sample: &StackSample) -> Option<(Part, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::Detail;
+    use crate::step::Detail;
     use proptest::prelude::*;
 
     fn step(pid: u32, from_ns: u64, to_ns: u64, part: Part) -> Step {

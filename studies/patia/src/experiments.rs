@@ -63,7 +63,7 @@ fn with(log: &Log, service_ns: (f64, f64), seeds: u64) -> anyhow::Result<Results
         files: log.objects().iter().filter(|object| object.requests > 0).count(),
         bytes: log.bytes(),
         seeds,
-        load: scenario.load(),
+        load: scenario.load().context("the log holds no length of time")?,
         top_share: top_share(log),
         full: (1..=NODES).map(|nodes| on(nodes, Policy::Full)).collect(),
         replicas: (1..=NODES).map(|copies| on(NODES, Policy::Replicas { copies, by })).collect(),

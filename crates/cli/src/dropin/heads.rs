@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_begins_behind_all_heads_in_whatever_pieces() {
+    fn content_begins_behind_all_heads_in_any_pieces() {
         let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(9000));
         for (heads, last) in [
             ("HTTP/1.1 200 OK\r\n\r\n", 19),

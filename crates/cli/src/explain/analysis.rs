@@ -84,13 +84,8 @@ pub(super) fn explain(
     {
         anyhow::bail!("{refused}");
     }
-    let bytes = segment_bytes(directory);
-    if records > 0 && merge.damage().bytes > bytes / 2 {
-        anyhow::bail!(
-            "{}: {} of the {bytes} bytes of its segments could not be read, so that what is left is no picture of what happened; they were cut off or changed after they were written",
-            directory.display(),
-            merge.damage().bytes
-        );
+    if records > 0 {
+        check_damage(directory, merge.damage())?;
     }
     let statistics = joiner.statistics();
     let mut explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
@@ -418,6 +413,19 @@ fn host(reader: &RunReader) -> String {
         _ => None,
     });
     host.map_or_else(String::new, |host| format!("{}, Linux {}, {} CPUs", host.name, host.kernel, host.cpus))
+}
+
+/// Refuses a run of which most could not be read: what is left is no picture of what happened.
+fn check_damage(directory: &Path, damage: &Damage) -> anyhow::Result<()> {
+    let bytes = segment_bytes(directory);
+    if damage.bytes > bytes / 2 {
+        anyhow::bail!(
+            "{}: {} of the {bytes} bytes of its segments could not be read, so that what is left is no picture of what happened; they were cut off or changed after they were written",
+            directory.display(),
+            damage.bytes
+        );
+    }
+    Ok(())
 }
 
 /// The size of a run's segments.

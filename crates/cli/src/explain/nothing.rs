@@ -9,7 +9,7 @@ pub(super) fn why(statistics: &Statistics, rung: &str) -> Vec<String> {
         return vec![format!("every request failed ({failed})")];
     }
     let exchanges = &statistics.exchanges;
-    let Seen { connections, arrivals, received, received_unknown, sent, .. } = statistics.seen;
+    let Seen { connections, arrivals, received, received_unknown, sent } = statistics.seen;
     let mut told = Vec::new();
     let mut tell = |count: u64, words: String| told.extend((count > 0).then_some(words));
     tell(
@@ -31,6 +31,13 @@ pub(super) fn why(statistics: &Statistics, rung: &str) -> Vec<String> {
         format!("{} requests came and none of them was answered meanwhile", exchanges.unanswered),
     );
     tell(exchanges.handshakes, format!("{} TLS handshakes came and no request after them", exchanges.handshakes));
+    tell(
+        exchanges.inner,
+        format!(
+            "{} requests came from processes that are recorded themselves, as part of whose work they count; name the server alone (--pid)",
+            exchanges.inner
+        ),
+    );
     let taken = received + received_unknown;
     let untold = if taken == 0 { arrivals } else { 0 };
     tell(
@@ -80,10 +87,19 @@ mod tests {
             words(Seen { arrivals: 7, received: 7, ..Seen::default() }, |_| {}),
             words(Seen { arrivals: 7, received: 7, ..Seen::default() }, |one| one.exchanges.cut = 2),
             words(Seen { arrivals: 7, received: 7, ..Seen::default() }, |one| one.exchanges.http2 = 2),
+            words(Seen { arrivals: 7, received: 7, ..Seen::default() }, |one| one.exchanges.inner = 2),
             words(Seen::default(), |one| one.failed[0] = 2),
         ];
-        let named =
-            ["splice", "Multipath", "3 connections", "received 7", "2 requests were cut", "HTTP/2", "failed (2)"];
+        let named = [
+            "splice",
+            "Multipath",
+            "3 connections",
+            "received 7",
+            "2 requests were cut",
+            "HTTP/2",
+            "recorded themselves",
+            "failed (2)",
+        ];
         for (told, named) in came.iter().zip(named) {
             assert!(told.contains(named) && !told.contains("none came"), "{told}");
         }

@@ -13,10 +13,10 @@ const MISSED: u8 = 3;
 pub(crate) struct JudgeArgs {
     /// The objective that the run is judged by, or that --find-max searches by: 'p99<50ms', 'errors<1%'; errors, statuses
     /// that are no success and dropped arrivals miss every objective [default of --find-max: p99<50ms]
-    #[arg(long, value_name = "OBJECTIVE", help_heading = "Load")]
+    #[arg(long, value_name = "OBJECTIVE", conflicts_with = "make_fileset", help_heading = "Load")]
     slo: Option<Objective>,
     /// Statuses that are a success: 200-299,404 or 2xx,404 [default: 200-399]
-    #[arg(long, value_name = "STATUSES", help_heading = "Load")]
+    #[arg(long, value_name = "STATUSES", conflicts_with = "make_fileset", help_heading = "Load")]
     ok: Option<Statuses>,
 }
 

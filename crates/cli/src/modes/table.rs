@@ -117,7 +117,7 @@ const OF_LOAD: [Mode; 6] = [
             MIX,
             CROWD,
         ],
-        words: "says how to load; with --make-fileset nothing is loaded",
+        words: "says how to load, and --make-fileset loads nothing; leave it out",
     },
     Mode {
         example: "load --find-max http://h/",
@@ -448,8 +448,8 @@ pub(super) const COMMANDS: &[Usage] = &[
             words: "whole transactions are lines of JSON; leave it out",
         }],
     },
-    Usage { path: &["arm", "off"], options: &[SWITCHED, &["forget"]], modes: &[] },
-    Usage { path: &["arm", "on"], options: &[SWITCHED], modes: &[] },
+    Usage { path: &["arm", "off"], options: &[SWITCHED], modes: &[] },
+    Usage { path: &["arm", "on"], options: &[SWITCHED, &["forget"]], modes: &[] },
     Usage { path: &["arm", "sample"], options: &[SWITCHED, &["share"]], modes: &[] },
     Usage { path: &["arm", "overhead"], options: &[&["directory", "seconds", "json", "pairs"]], modes: &[] },
     Usage {

@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(said(&line(1, "a HTTP/1.1\" 200 5")), "");
         let one = said(&["nonsense\n", &line(1, "a HTTP/1.1\" 200 5")].concat());
         assert!(
-            one.starts_with("1 line is no request, 50.0 % of all, which is much; the first: a.log:1: it is not"),
+            one.starts_with("1 line is no request, 50 % of all, which is much; the first: a.log:1: it is not"),
             "{one}"
         );
         let several =

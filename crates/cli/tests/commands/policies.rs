@@ -44,9 +44,14 @@ fn a_policy_without_a_rule_is_told_of() {
         assert_eq!(checked.status.code(), Some(0), "{said}");
         assert!(said.contains("empty.policy:1:1: warning: the policy has no rules"), "{said}");
         let configuration = folder.path().join("weir.toml");
-        fs::write(&configuration, format!("[policy]\nfile = \"{path}\"\n")).expect("a new file");
+        let root = folder.path().display();
+        let text = format!("[[host]]\nroot = \"{root}\"\n[policy]\nfile = \"{path}\"\n");
+        fs::write(&configuration, text).expect("a new file");
         let used = output(&["check", configuration.to_str().expect("a readable path")]);
-        assert_eq!(used.status.code(), Some(1), "{}", String::from_utf8_lossy(&used.stdout));
+        let said = String::from_utf8_lossy(&used.stdout);
+        assert_eq!(used.status.code(), Some(1), "{said}");
+        assert!(said.contains("weir.toml: configuration without mistakes"), "{said}");
+        assert!(said.contains("empty.policy:1:1: the policy has no rules"), "{said}");
         let replayed = output(&["replay", &path, "/nonexistent"]);
         assert_eq!(replayed.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&replayed.stderr).contains("the policy has no rules"));

@@ -14,12 +14,13 @@ fn kinds(outcome: &Outcome) -> Vec<GateKind> {
 }
 
 /// The slice with so many of its 10,000 answers as errors.
+#[expect(clippy::needless_pass_by_value, reason = "made where it is given")]
 fn with_errors(slice: Slice, errors: u64) -> Slice {
     let details = weir_compare::LoadDetails {
         statuses: BTreeMap::from([("200".to_owned(), slice.requests - errors), ("500".to_owned(), errors)]),
         ..slice.details.clone()
     };
-    Slice { errors, details, ..slice }
+    Slice { errors, details, ..slice.clone() }
 }
 
 fn verdict_of(outcome: &Outcome, metric: Metric) -> Verdict {

@@ -3,8 +3,9 @@
 use crate::LoadError;
 use crate::host;
 use crate::url::port_of;
+use std::ffi::CString;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::str::FromStr;
 
 /// Which addresses of a name are used.
@@ -113,7 +114,10 @@ pub(crate) fn addresses(
     let said = overrides.iter().find(|said| said.place.port == port && host::is_same(&said.place.host, host));
     let all: Vec<SocketAddr> = match said {
         Some(said) => said.addresses.iter().map(|address| SocketAddr::new(*address, port)).collect(),
-        None => (host, port).to_socket_addrs().map_err(unknown)?.collect(),
+        None => match with_interface(host, port) {
+            Some(address) => vec![address.map_err(unknown)?],
+            None => (host, port).to_socket_addrs().map_err(unknown)?.collect(),
+        },
     };
     let of_family: Vec<_> = all
         .iter()
@@ -130,6 +134,21 @@ pub(crate) fn addresses(
         (true, Family::V6) if !all.is_empty() => Err(unknown(io::Error::other("it has no IPv6 address"))),
         (true, _) => Err(unknown(io::ErrorKind::NotFound.into())),
     }
+}
+
+/// The address of a host that names its interface behind a `%`; resolvers know interfaces of link-local addresses only.
+fn with_interface(host: &str, port: u16) -> Option<io::Result<SocketAddr>> {
+    let (address, interface) = host.split_once('%')?;
+    let address: Ipv6Addr = address.parse().ok()?;
+    let index = interface.parse().ok().or_else(|| {
+        let name = CString::new(interface).ok()?;
+        // SAFETY: the name ends with a NUL byte and outlives the call.
+        Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|index| *index != 0)
+    });
+    Some(match index {
+        Some(index) => Ok(SocketAddrV6::new(address, port, 0, index).into()),
+        None => Err(io::Error::other(format!("there is no network interface {interface}; `ip link` lists them"))),
+    })
 }
 
 #[cfg(test)]
@@ -162,6 +181,10 @@ mod tests {
         assert_eq!(addresses("h.test.", 80, Family::Any, &said).expect("both").len(), 2);
         assert_eq!(of(80, Family::V6).expect("one"), ["[::1]:80".parse().expect("an address")]);
         assert!(of(81, Family::Any).is_err(), "said of another port");
+        let zoned = addresses("fe80::1%lo", 80, Family::Any, &[]).expect("the loopback interface");
+        assert!(matches!(zoned[0], SocketAddr::V6(address) if address.scope_id() > 0), "{zoned:?}");
+        let nowhere = addresses("fe80::1%nowhere0", 80, Family::Any, &[]).expect_err("no such interface").to_string();
+        assert!(nowhere.contains("no network interface nowhere0"), "{nowhere}");
         let none = addresses("127.0.0.1", 80, Family::V6, &[]).expect_err("version 4").to_string();
         assert!(none.contains("no IPv6 address"), "{none}");
     }
@@ -175,7 +198,7 @@ mod tests {
 
         #[test]
         fn addresses_come_back(host in "[a-z][a-z0-9.-]{0,20}", port in 1..u16::MAX, bits: u128) {
-            let address = IpAddr::from(std::net::Ipv6Addr::from(bits));
+            let address = IpAddr::from(Ipv6Addr::from(bits));
             let read = format!("{host}:{port}:[{address}]").parse();
             prop_assert_eq!(read, Ok(Resolved { place: Place { host, port }, addresses: vec![address] }));
         }

@@ -118,7 +118,7 @@ fn through(proxy: &str, url: &str, requests: u64) -> Options {
 fn succeeds(options: Options) {
     let requests = match options.stop {
         StopRule::Requests(requests) => requests,
-        StopRule::Duration(_) => unreachable!("the tests count requests"),
+        StopRule::Duration(_) | StopRule::Either { .. } => unreachable!("the tests count requests"),
     };
     let (report, connections, _) = load_with_events(options);
     assert_eq!((report.requests, report.failures()), (requests, 0), "{:?} {:?}", report.errors, report.reasons);

@@ -1,6 +1,6 @@
 //! What a configuration says that can be done, and is seldom meant.
 
-use super::table::{Reader, Table};
+use super::table::{Reader, Table, Value};
 use crate::front::rules::Rules;
 use crate::front::settings::{Action, Said, Settings};
 use crate::listen::ListenAddr;
@@ -57,7 +57,7 @@ impl Place {
             let items = table.get("names").map(|value| value.strings()).unwrap_or_default();
             names = items.iter().map(|item| (item.text().to_ascii_lowercase(), item.at())).collect();
         }
-        let headers = table.get("set_headers").filter(|value| value.is_table());
+        let headers = table.get("set_headers").filter(Value::is_table);
         let entries = headers.and_then(|value| value.table("set_headers")).map(|table| table.entries());
         let secure = entries.unwrap_or_default().into_iter();
         let secure_at = secure

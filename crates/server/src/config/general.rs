@@ -238,7 +238,7 @@ fn read_log(table: &Table<'_, '_>, options: &mut Options) {
     log.rotation = read_rotation(table, &log.target);
     let flag = |key: &'static str, letters: &[&str]| {
         let value = table.get(key);
-        let is_on = value.as_ref().and_then(|value| value.boolean()).unwrap_or(false);
+        let is_on = value.as_ref().and_then(Value::boolean).unwrap_or(false);
         let own = table.get("format").filter(|value| value.is_text() && value.text().contains('%'));
         if let (true, Some(value), Some(own)) = (is_on, value, own)
             && !letters.iter().any(|letter| own.text().contains(letter))

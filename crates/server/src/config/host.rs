@@ -13,7 +13,7 @@ use crate::front::rewrite::Page;
 use crate::front::rules::{Host, PATHS_MAX, Rules, SiteKind, SiteRules};
 use crate::front::settings::{Action, Said};
 use crate::options::Options;
-use crate::root::place::Place;
+use crate::root::place::Place as RootPlace;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -432,7 +432,7 @@ fn open_site(value: &Value<'_, '_>, kind: SiteKind, rules: &mut Rules) -> Option
     if let Some(known) = rules.sites.iter().position(|site| site.how == how) {
         return Some(known);
     }
-    match Place::open(&how.root) {
+    match RootPlace::open(&how.root) {
         Ok(place) => {
             rules.sites.push(SiteRules { how, place });
             Some(rules.sites.len() - 1)

@@ -370,7 +370,7 @@ impl Hosts {
             None => site.respond(request, caller, persistence, clock, counters, out),
         };
         let is_get = matches!(request.method, Method::Get | Method::Head);
-        let page = if mount_bytes > 0 && !is_other && is_get && is_top_without_slash(mount_bytes, found) {
+        let page = if !is_other && is_get && is_top_without_slash(mount_bytes, found) {
             // Relative links of its index and its listing would lead beside it.
             site::redirect(found, extra, clock, persistence, out);
             None
@@ -465,9 +465,9 @@ fn mount<'t>(mount_bytes: usize, found: &Target<'t>) -> &'t [u8] {
     mount.strip_suffix(b"/").unwrap_or(mount)
 }
 
-/// Whether the path is that of the root itself, without the slash that it has as a directory.
+/// Whether the path is that of a mounted root itself, without the slash that it has as a directory.
 fn is_top_without_slash(mount_bytes: usize, found: &Target<'_>) -> bool {
-    found.path.len() <= mount_bytes && !found.path.ends_with(b"/")
+    mount_bytes > 0 && found.path.len() <= mount_bytes && !found.path.ends_with(b"/")
 }
 
 /// The target below a root that stands for the first bytes of the path, with its query.

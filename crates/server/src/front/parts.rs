@@ -120,7 +120,7 @@ impl Hosts {
 
     /// The file that a path of the host leads to.
     fn find(&mut self, site: usize, mount_bytes: usize, found: &Target<'_>, asker: &Asker<'_>) -> Option<Part> {
-        if mount_bytes > 0 && is_top_without_slash(mount_bytes, found) {
+        if is_top_without_slash(mount_bytes, found) {
             return None;
         }
         let mut text = std::mem::take(&mut self.text);

@@ -73,9 +73,12 @@ pub(crate) fn request<'f>(fields: &'f Fields, version: u8, limits: &Limits) -> R
     if target.len() > limits.target_bytes_max {
         return Err(Unfit::Status(414));
     }
-    // As over HTTP/1.1: a client that is told what is wrong need not take it for a fault of the connection.
-    let target = std::str::from_utf8(target).ok().filter(|target| target::is_written(target.as_bytes()));
-    request::of_fields(method, target.ok_or(Unfit::Status(400))?, version, &regular[..count]).map_err(Unfit::Status)
+    if !target.iter().all(|&byte| target::is_of_target(byte)) {
+        return Err(Unfit::Malformed);
+    }
+    // As over HTTP/1.1.
+    let target = std::str::from_utf8(target).map_err(|_| Unfit::Status(400))?;
+    request::of_fields(method, target, version, &regular[..count]).map_err(Unfit::Status)
 }
 
 /// Whether these can end a request's body (section 8.1): no pseudo-fields, and well-formed.

@@ -92,7 +92,8 @@ fn open(path: &Path) -> io::Result<File> {
     let opened = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(path);
     match &opened {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !may_be_listed(path) => {
-            File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_PATH).open(path)
+            // The last name has it refused where it may not even be passed through.
+            File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_PATH).open(path.join("."))
         }
         _ => opened,
     }

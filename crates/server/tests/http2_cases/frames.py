@@ -370,6 +370,32 @@ def neither_authority_nor_host_is_refused():
 
 
 @case
+def targets_and_authorities_are_those_of_http_1():
+    """One grammar for all versions: RFC 3986, and UTF-8 that is not escaped."""
+    client = Client()
+    stream = 1
+    for path, authority, status in [
+        (b"/a.txt?q=\xc3\xbc", b"a", "200"),
+        (b"/\xc3\xbc", b"a", "404"),
+        (b"/a.txt?q=100%", b"a", "200"),
+        (b"/a.txt?q=\xfc", b"a", "400"),
+        (b"/a.txt?x#y", b"a", "400"),
+        (b"/a.txt#y", b"a", "400"),
+        (b"/a.txt", b"[::1]:80", "200"),
+        (b"/a.txt", b"[::1", "400"),
+        (b"/a.txt", b"a:80a", "400"),
+        (b"/a.txt", b"u@a", "400"),
+    ]:
+        client.headers(stream, [(":method", "GET"), (":scheme", "http"), (":authority", authority), (":path", path)])
+        assert client.response(stream)[0] == status, (path, authority)
+        stream += 2
+    client.headers(stream, GET + [("host", "A")])
+    assert client.response(stream)[0] == "200"
+    client.headers(stream + 2, GET + [("if-none-match", '"x"'), ("if-none-match", "*")])
+    assert client.response(stream + 2)[0] == "304"
+
+
+@case
 def bodies_that_are_not_as_long_as_said():
     for body, length in ((b"1234", 5), (b"123456", 5)):
         client = Client()

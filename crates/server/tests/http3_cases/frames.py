@@ -270,6 +270,11 @@ async def answers():
     await is_answered("a host instead", b"200", frame(HEADERS, literal(
         *(f for f in PSEUDO if f[0] != b":authority"), (b"host", b"a"))), body=b"hello")
     await is_answered("a long path", b"414", head("/" + "a" * 9000))
+    for path, status in [
+        (b"/a.txt?q=\xc3\xbc", b"200"), (b"/a.txt?q=\xfc", b"400"), (b"/a.txt?x#y", b"400"), (b"/a.txt?q=100%", b"200")
+    ]:
+        await is_answered(f"the target {path}", status, frame(HEADERS, literal(*PSEUDO[:3], (b":path", path))))
+    await is_answered("no host", b"400", frame(HEADERS, literal(*PSEUDO[:2], (b":authority", b"a:80a"), PSEUDO[3])))
     await is_answered("a large head", b"431", head(more=[("a", "~" * 17000)]))
     await is_answered("a huge head", b"431", frame(HEADERS, literal(*PSEUDO, (b"a", b"b" * 40000))))
     await is_answered("many fields", b"431", frame(HEADERS, literal(*PSEUDO, *[(b"a", b"b")] * 120)))

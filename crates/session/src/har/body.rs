@@ -36,7 +36,7 @@ pub(super) fn body(request: &Value, headers: &[(String, String)]) -> Option<Body
     let note = text(&data["comment"]);
     let params = params(&data["params"]);
     match bytes(data) {
-        Ok(Some(bytes)) if !(bytes.is_empty() && !params.is_empty()) => {
+        Ok(Some(bytes)) if !bytes.is_empty() || params.is_empty() => {
             // Browsers leave the content of uploaded files out of the text.
             let is_cut = media_type(&kind) == MULTIPART && announced.is_some_and(|length| length > bytes.len() as u64);
             let size = if is_cut { told } else { bytes.len() as u64 };

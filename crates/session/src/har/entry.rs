@@ -163,15 +163,36 @@ fn fields(value: &Value) -> Vec<(String, String)> {
     fields
 }
 
+/// What has no line ends, as a field has none.
+fn in_one_line(text: &str) -> String {
+    text.replace(['\r', '\n'], " ")
+}
+
 fn request(raw: &Value) -> Result<Asked, String> {
     if !raw.is_object() {
         return Err("it has no request".to_owned());
     }
     let method = text(&raw["method"]).filter(|method| !method.is_empty()).ok_or("its request has no method")?;
     let url = text(&raw["url"]).filter(|url| !url.is_empty()).ok_or("its request has no url")?;
-    let headers = fields(&raw["headers"]);
+    let mut headers = fields(&raw["headers"]);
+    // Some tools tell cookies and the query beside the field and the address only.
+    let cookies = pairs(&raw["cookies"]);
+    if header(&headers, "cookie").is_none() && !cookies.is_empty() {
+        let cookies: Vec<String> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        headers.push(("Cookie".to_owned(), in_one_line(&cookies.join("; "))));
+    }
+    let url = with_query(url, &pairs(&raw["queryString"]));
     let body = body::body(raw, &headers);
     Ok(Asked { method: method.to_ascii_uppercase(), url, headers, body })
+}
+
+/// The address with the query, if it has none of its own.
+fn with_query(url: String, query: &[(String, String)]) -> String {
+    if query.is_empty() || url.contains(['?', '#']) {
+        return url;
+    }
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+    format!("{url}?{query}")
 }
 
 fn response(raw: &Value) -> Option<Answered> {
@@ -185,9 +206,15 @@ fn response(raw: &Value) -> Option<Answered> {
             headers.push((name, value));
         }
     }
+    if header(&headers, "set-cookie").is_none() {
+        for (name, value) in pairs(&raw["cookies"]) {
+            let set = in_one_line(&format!("{name}={value}"));
+            headers.extend(cookies(&set).into_iter().map(|cookie| ("Set-Cookie".to_owned(), cookie.to_owned())));
+        }
+    }
     let redirect = text(&raw["redirectURL"]).filter(|address| !address.is_empty());
     if let (None, Some(address)) = (header(&headers, "location"), redirect) {
-        headers.push(("Location".to_owned(), address));
+        headers.push(("Location".to_owned(), in_one_line(&address)));
     }
     let content = &raw["content"];
     let bytes = body::bytes(content).ok().flatten();

@@ -17,7 +17,7 @@ fn leaves(time_ns: u64, prev_state: u8, call: i64) -> Record {
 
 fn at(steps: &[Step], from_ns: u64) -> (u64, Part, Detail) {
     let step = steps.iter().find(|step| step.from_ns == from_ns);
-    step.map(|step| (step.to_ns, step.part, step.detail)).unwrap_or_else(|| panic!("no step from {from_ns}: {steps:?}"))
+    step.map_or_else(|| panic!("no step from {from_ns}: {steps:?}"), |step| (step.to_ns, step.part, step.detail))
 }
 
 /// Whatever it was at: stopped in a read, it does not wait for the request, nor for who lets it go on.
