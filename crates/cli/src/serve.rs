@@ -1,22 +1,24 @@
 //! The `weir serve` command.
 
+mod said;
+
 use crate::check::ARM_BYTES_MAX;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use crate::stop::Stop;
 use crate::text_file;
 use anyhow::Context;
+use said::{announce, farewell, greeting};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_server::{
-    AccessLog, Admin, AdminError, AdminToken, Adviser, ArmRules, BindError, CertificateFiles, ConfigurationError,
-    Counts, Io, ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, SiteWord, Symlinks, Teller, is_media_type,
+    AccessLog, Admin, AdminError, AdminToken, Adviser, ArmRules, BindError, CertificateFiles, ConfigurationError, Io,
+    ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, SiteWord, Symlinks, Teller, is_media_type,
     read_configuration,
 };
 
@@ -166,7 +168,7 @@ pub(crate) struct Args {
     user: Option<String>,
 
     /// Directory in which further releases of DIR will lie, for a confined server to reach them; repeatable
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_sandbox")]
     releases: Vec<PathBuf>,
 
     /// Keep all files and system calls within reach, instead of those only that the server needs
@@ -538,60 +540,6 @@ fn admin(args: &Args) -> Result<Option<Admin>, AdminError> {
     let Some(addr) = &args.admin else { return Ok(None) };
     let token = args.admin_token.as_deref().map(AdminToken::read).transpose()?;
     Admin::new(addr, token).map(Some)
-}
-
-/// What is served where, in one line.
-fn greeting(server: &Server) -> String {
-    let urls: Vec<String> = server.locals().iter().map(ToString::to_string).collect();
-    let loops = server.loops();
-    let plural = if loops == 1 { "" } else { "s" };
-    let hosts: Vec<&str> = server.hosts().collect();
-    let what = match hosts.as_slice() {
-        [] => server.root().display().to_string(),
-        hosts => hosts.join(", "),
-    };
-    let told = server.admin_local().map_or_else(String::new, |local| format!("; it tells of itself at {local}"));
-    let instead = server.without_ring().map_or_else(String::new, |error| format!(" (io_uring: {error})"));
-    let io = server.io();
-    format!("serving {what} at {} with {loops} loop{plural} by {io}{instead}{told}", urls.join(" "))
-}
-
-fn farewell(counts: &Counts) -> String {
-    let dropped = [
-        (counts.connections_refused, "connections refused"),
-        (counts.connections_displaced, "connections closed to make room"),
-        (counts.connections_broken, "connections broken"),
-        (counts.tls_failed, "TLS handshakes failed"),
-        (counts.http2_errors, "connections of HTTP/2 in error"),
-        (counts.http2_abuses, "connections of HTTP/2 that asked for too much in vain"),
-        (counts.http2_streams_broken, "streams of HTTP/2 cut off"),
-        (counts.http3_errors, "connections of HTTP/3 in error"),
-        (counts.http3_abuses, "connections of HTTP/3 that asked for too much in vain"),
-        (counts.http3_streams_broken, "streams of HTTP/3 cut off"),
-        (counts.quic_unsent, "datagrams of QUIC that could not be sent"),
-        (counts.timeouts, "timeouts"),
-        (counts.accept_pauses, "pauses in accepting"),
-        (counts.stop_aborted, "responses cut off"),
-        (counts.log_dropped, "log lines dropped"),
-    ];
-    let mut line = format!(
-        "stopped after {} requests on {} connections, {} bytes; cache: {} hits, {} misses, {} evictions",
-        counts.requests,
-        counts.connections,
-        counts.bytes_sent,
-        counts.cache_hits,
-        counts.cache_misses,
-        counts.cache_evictions
-    );
-    for (count, what) in dropped.into_iter().filter(|(count, _)| *count > 0) {
-        line.push_str(&format!("; {count} {what}"));
-    }
-    line
-}
-
-/// Prints a line; nobody reading it is no reason to stop serving.
-fn announce(line: &str, to_stderr: bool) {
-    let _ = if to_stderr { writeln!(std::io::stderr(), "{line}") } else { writeln!(std::io::stdout(), "{line}") };
 }
 
 /// A connection takes a descriptor, and the usual soft limit is far below what the process may have.

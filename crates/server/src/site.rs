@@ -5,6 +5,7 @@ mod changes;
 mod governed;
 mod listings;
 pub(crate) mod looked_up;
+mod slash;
 mod waits;
 mod warm;
 
@@ -38,6 +39,7 @@ use crate::watcher::Watcher;
 use crate::watches::{Change, Watches};
 use governed::Asked;
 use listings::Listings;
+pub(crate) use slash::redirect;
 use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, RandomState};
@@ -575,23 +577,6 @@ pub(crate) fn options(out: &mut Pending, clock: &Clock, persistence: Persistence
     out.status = 204;
     head::other(&mut out.response.head, 204, &[ALLOW], clock, persistence);
     out.head_bytes = out.response.head.len() as u64;
-}
-
-/// Leads to the same path with a slash at its end.
-pub(crate) fn redirect(
-    found: &target::Target<'_>,
-    extra: Extra<'_>,
-    clock: &Clock,
-    persistence: Persistence,
-    out: &mut Pending,
-) {
-    let mut fields = b"Location: ".to_vec();
-    target::encode(found.path, &mut fields);
-    fields.push(b'/');
-    // The parser lets no control character into a target, so the query cannot end the field.
-    fields.extend_from_slice(found.query);
-    fields.extend_from_slice(b"\r\n");
-    error_page::write(out, 301, Extra { fields: &fields, ..extra }, clock, persistence);
 }
 
 /// Refusals by the kernel as refusals of ours; a path that leaves the root looks like one that leads nowhere.

@@ -53,7 +53,7 @@ mod tests {
         for (heads, last) in [
             ("HTTP/1.1 200 OK\r\n\r\n", 19),
             ("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n", 26),
-            ("\r\nHTTP/1.1 200 OK\nA: b\n\n", 25),
+            ("\r\nHTTP/1.1 200 OK\nA: b\n\n", 24),
             (long.as_str(), long.len()),
         ] {
             let bytes = [heads.as_bytes(), b"hello\r\n\r\n"].concat();

@@ -274,6 +274,11 @@ fn search(
             ended = Some("its time was over");
             break;
         }
+        // A trial that sends nothing would hold every objective.
+        if rate_per_s * times.trial.as_secs_f64() < 1.0 {
+            ended = Some("even a request a trial missed it");
+            break;
+        }
         let number = search.trials().len();
         if !quiet {
             let left = times.total.saturating_sub(begin.elapsed()).as_secs_f64();

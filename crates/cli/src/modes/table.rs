@@ -105,7 +105,7 @@ const OF_LOAD: [Mode; 6] = [
         example: "load --make-fileset surge d",
         is_on: |matches| given(matches, "make_fileset"),
         idle: &[
-            &["url", "run", "verbose", "duration", "seed", "queue", "find_max", "slo", "from_rate"],
+            &["url", "run", "verbose", "duration", "seed", "queue", "find_max", "slo", "ok", "from_rate"],
             DRIVE,
             WHEN,
             REQUEST,
@@ -256,7 +256,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage {
         path: &["load"],
         options: &[
-            &["url", "make_fileset", "run", "json", "quiet", "verbose", "find_max", "slo", "from_rate"],
+            &["url", "make_fileset", "run", "json", "quiet", "verbose", "find_max", "slo", "ok", "from_rate"],
             &["rate", "duration", "seed", "queue"],
             OUTPUT,
             DRIVE,
@@ -309,7 +309,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             &["log_addresses", "arm", "policy", "tick", "node", "forecast", "decisions", "environment", "webhook"],
             &["admin", "admin_token", "user", "no_sandbox", "no_listing", "no_compression", "no_includes"],
             &["media_type", "dot_files", "symlinks", "connections_max", "connections_per_address", "idle_timeout"],
-            &["stop_timeout"],
+            &["stop_timeout", "releases"],
         ],
         // Which options a file of configuration replaces is judged where that file is read.
         modes: &[],

@@ -40,8 +40,8 @@ Examples:
 Logs are in Common or Combined Log Format, also with other fields and times
 (Kubernetes ingress, lighttpd, Traefik, HAProxy, Envoy, S3, AWS load balancers),
 the W3C's (IIS, CloudFront), objects of JSON (Caddy, Traefik, nginx, ECS,
-Docker), or the World Cup's records of 20 bytes. An object is a path without its query; what was answered
-with 400 or above is work, but no node keeps it.
+Docker), or the World Cup's records of 20 bytes. An object is a path without its
+query; what was answered with 400 or above is work, but no node keeps it.
 A response counts from the request's arrival to the end of its service, and the
 network is not in it.
 

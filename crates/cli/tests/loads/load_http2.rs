@@ -159,7 +159,7 @@ fn a_unix_socket_and_a_client_certificate_go_with_it() {
     let _asking = asking.start().expect("nginx starts");
     let (ca, key) = (certificate.certificate().display().to_string(), certificate.key().display().to_string());
     let url = format!("https://127.0.0.1:{port}/1k.txt");
-    for (shown, status) in [(&[][..], "403"), (&["--cert", &ca, "--key", &key], "200")] {
+    for (shown, status) in [(&["--ok", "403"][..], "403"), (&["--cert", &ca, "--key", &key], "200")] {
         let report = loaded(&url, &[&["--ca", &ca, "-n", "50", "-c", "1", "--streams", "5"], shown].concat());
         assert_eq!(report["status"], serde_json::json!({ status: 50 }), "{report:#}");
     }

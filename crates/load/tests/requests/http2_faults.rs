@@ -269,7 +269,9 @@ fn a_farewell_with_a_code_is_told() {
         peer.send(&[goodbye, if peer.number % 2 == 0 { answer(stream, b"hello") } else { begun }].concat());
     });
     let report = load(options(&server, 4, 1));
-    assert_eq!((report.requests, report.errors.as_slice()), (2, &[(Outcome::ShortBody, 2)][..]));
+    // A connection that is closed with something unread in it is reset (RFC 1122 4.2.2.13), which may come first.
+    let cut = report.errors.iter().filter(|(outcome, _)| [Outcome::ShortBody, Outcome::Reset].contains(outcome));
+    assert_eq!((report.requests, cut.map(|(_, count)| count).sum::<u64>()), (2, 2), "{:?}", report.errors);
     let remarks = |remarks: &[weir_load::Remark]| -> Vec<_> {
         remarks.iter().map(|remark| (remark.words.clone(), remark.count)).collect()
     };

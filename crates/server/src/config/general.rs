@@ -58,6 +58,9 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
         if !path.is_dir() {
             item.wrong(format!("{} is no directory", path.display()), "give one in which releases of a root lie");
         }
+        if options.sandbox == Some(false) {
+            item.wrong("a server that is not confined reaches every release".to_owned(), "leave `releases` out");
+        }
         options.releases.push(path);
     }
     let sites = super::site::read(table, SiteKind::of(options), options.sandbox);

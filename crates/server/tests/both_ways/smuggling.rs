@@ -138,7 +138,9 @@ fn request_lines_mean_one_thing() {
         ("3: no version", "GET /a.txt", &[400]),
         ("2.3: a version in small letters", "GET /a.txt http/1.1", &[400, 505]),
         ("2.3: a version of more digits", "GET /a.txt HTTP/1.10", &[400, 505]),
-        ("2.3: an unknown version", "GET /a.txt HTTP/1.2", &[400, 505]),
+        // 9110 2.5: a higher minor version is processed as the highest that the server knows.
+        ("2.3: a higher minor version", "GET /a.txt HTTP/1.2", &[200]),
+        ("2.3: another major version", "GET /a.txt HTTP/2.0", &[505]),
         ("3.1: a method with a colon", "GET: /a.txt HTTP/1.1", &[400]),
         ("3.1: a method of controls", "G\x7fT /a.txt HTTP/1.1", &[400]),
         ("3.2.1: no slash", "GET a.txt HTTP/1.1", &[400]),
@@ -177,7 +179,8 @@ fn the_host_of_an_absolute_target_counts_and_not_the_field() {
         ("http://b.org/x.txt", "a.org", 200, "of b"),
         ("http://b.org:8080/x.txt", "a.org", 200, "of b"),
         ("HTTP://B.org/x.txt", "a.org", 200, "of b"),
-        ("http://a.org@b.org/x.txt", "a.org", 200, "of b"),
+        // 9110 4.2.4: a user in an address that came from elsewhere is an error.
+        ("http://a.org@b.org/x.txt", "a.org", 400, ""),
         ("http://none.org/x.txt", "a.org", 421, ""),
         ("/http://b.org/x.txt", "a.org", 404, ""),
     ] {

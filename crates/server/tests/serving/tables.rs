@@ -341,6 +341,7 @@ const KEYS: &[(&str, &[&str])] = &[
             "cached_file = \"1 KiB\"",
             "user = \"nobody\"",
             "sandbox = false",
+            "releases = [\".\"]",
             "symlinks = \"never\"",
             "media_types = { xyz = \"a/b\" }",
             "compression = false",

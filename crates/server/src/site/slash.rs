@@ -1,0 +1,24 @@
+//! The answer to a directory that was asked for without its slash.
+
+use crate::clock::Clock;
+use crate::error_page::{self, Extra};
+use crate::head::Persistence;
+use crate::pending::Pending;
+use crate::target;
+
+/// Leads to the same path with a slash at its end.
+pub(crate) fn redirect(
+    found: &target::Target<'_>,
+    extra: Extra<'_>,
+    clock: &Clock,
+    persistence: Persistence,
+    out: &mut Pending,
+) {
+    let mut fields = b"Location: ".to_vec();
+    target::encode(found.path, &mut fields);
+    fields.push(b'/');
+    // The parser lets no control character into a target, so the query cannot end the field.
+    fields.extend_from_slice(found.query);
+    fields.extend_from_slice(b"\r\n");
+    error_page::write(out, 301, Extra { fields: &fields, ..extra }, clock, persistence);
+}
