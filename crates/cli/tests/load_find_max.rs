@@ -136,7 +136,7 @@ fn what_makes_no_sense_is_refused() {
         (&["--slo", "p99"], "an objective is"),
         (&["--find-max", "--slo", "p99<1"], "a time with its unit"),
         (&["--find-max", "-d", "1s"], "too few for trials"),
-        (&["--find-max", "--pipeline", "4"], "no pipeline"),
+        (&["--find-max", "--pipeline", "4"], "a search (--find-max) sets its rates"),
         (&["--find-max", "--from-rate", "0"], "--from-rate"),
     ] {
         let output = weir().arg("load").args(arguments).arg("http://127.0.0.1:9/").output().expect("it runs");

@@ -37,7 +37,8 @@ pub(crate) struct Tally {
     pub(crate) errors: [u64; Outcome::ALL.len()],
     pub(crate) status: Box<[u64; STATUS_CODES]>,
     pub(crate) bytes: u64,
-    pub(crate) bytes_in_time: u64,
+    /// Those of them that came after the run's end: seldom any, so that these are counted and not the others.
+    pub(crate) bytes_late: u64,
     pub(crate) dropped: u64,
     /// Connections whose requests went to another one, and those requests.
     pub(crate) reconnects: u64,
@@ -108,7 +109,7 @@ impl Tally {
             errors: [0; Outcome::ALL.len()],
             status: Box::new([0; STATUS_CODES]),
             bytes: 0,
-            bytes_in_time: 0,
+            bytes_late: 0,
             dropped: 0,
             reconnects: 0,
             resent: 0,
@@ -142,12 +143,11 @@ impl Tally {
     /// A whole response came.
     #[inline]
     pub(crate) fn answered(&mut self, status: u16, in_time: bool, durations: Durations) {
-        if let Some(count) = self.status.get_mut(usize::from(status)) {
-            *count += 1;
+        let at = usize::from(status);
+        if at >= STATUS_CODES || !self.expected.contains(status) {
+            return self.answered_otherwise(status, in_time, durations.latency_ns);
         }
-        if !self.expected.contains(status) {
-            return self.answered_otherwise(in_time, durations.latency_ns);
-        }
+        self.status[at] += 1;
         self.successes += 1;
         self.successes_in_time += u64::from(in_time);
         self.latency.saturating_record(durations.latency_ns);
@@ -157,7 +157,10 @@ impl Tally {
 
     /// A whole response came, with a status that is not expected.
     #[inline(never)]
-    fn answered_otherwise(&mut self, in_time: bool, latency_ns: u64) {
+    fn answered_otherwise(&mut self, status: u16, in_time: bool, latency_ns: u64) {
+        if let Some(count) = self.status.get_mut(usize::from(status)) {
+            *count += 1;
+        }
         self.unexpected += 1;
         self.unexpected_in_time += u64::from(in_time);
         self.unexpected_latency.saturating_record(latency_ns);
@@ -175,8 +178,8 @@ impl Tally {
     #[inline]
     pub(crate) fn received(&mut self, bytes: u64, in_time: bool) {
         self.bytes += bytes;
-        if in_time {
-            self.bytes_in_time += bytes;
+        if !in_time {
+            self.bytes_late += bytes;
         }
     }
 
@@ -239,7 +242,7 @@ impl Tally {
             *count += more;
         }
         self.bytes += other.bytes;
-        self.bytes_in_time += other.bytes_in_time;
+        self.bytes_late += other.bytes_late;
         self.dropped += other.dropped;
         self.reconnects += other.reconnects;
         self.resent += other.resent;
