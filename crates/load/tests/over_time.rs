@@ -23,7 +23,12 @@ fn the_points_add_up_to_the_whole() {
         let mut count = 0;
         while peer.request().is_some() {
             count += 1;
-            if !peer.send(if count == 7 { b"nonsense\r\n\r\n" } else { OK.as_bytes() }) || count == 7 {
+            if !peer.send(if count == 7 {
+                b"HTTP/1.1 200 OK\r\nContent-Length: nonsense\r\n\r\n"
+            } else {
+                OK.as_bytes()
+            }) || count == 7
+            {
                 break;
             }
         }
