@@ -31,9 +31,9 @@ pub(crate) struct Tally {
     /// Whole responses with a status that is expected, and with another.
     pub(crate) successes: u64,
     pub(crate) unexpected: u64,
-    /// Those of them that came before the run's end.
-    pub(crate) successes_in_time: u64,
-    pub(crate) unexpected_in_time: u64,
+    /// Those of them that came after the run's end: seldom any, so that these are counted and not the others.
+    pub(crate) successes_late: u64,
+    pub(crate) unexpected_late: u64,
     pub(crate) errors: [u64; Outcome::ALL.len()],
     pub(crate) status: Box<[u64; STATUS_CODES]>,
     pub(crate) bytes: u64,
@@ -104,8 +104,8 @@ impl Tally {
             expected,
             successes: 0,
             unexpected: 0,
-            successes_in_time: 0,
-            unexpected_in_time: 0,
+            successes_late: 0,
+            unexpected_late: 0,
             errors: [0; Outcome::ALL.len()],
             status: Box::new([0; STATUS_CODES]),
             bytes: 0,
@@ -149,7 +149,9 @@ impl Tally {
         }
         self.status[at] += 1;
         self.successes += 1;
-        self.successes_in_time += u64::from(in_time);
+        if !in_time {
+            self.successes_late += 1;
+        }
         self.latency.saturating_record(durations.latency_ns);
         self.uncorrected.saturating_record(durations.uncorrected_ns);
         self.first_byte.saturating_record(durations.first_byte_ns);
@@ -162,7 +164,7 @@ impl Tally {
             *count += 1;
         }
         self.unexpected += 1;
-        self.unexpected_in_time += u64::from(in_time);
+        self.unexpected_late += u64::from(!in_time);
         self.unexpected_latency.saturating_record(latency_ns);
     }
 
@@ -188,9 +190,14 @@ impl Tally {
         self.successes + self.unexpected
     }
 
-    /// Those of them that came before the run's end.
+    /// Successes that came before the run's end.
+    pub(crate) fn successes_in_time(&self) -> u64 {
+        self.successes - self.successes_late
+    }
+
+    /// Those of all whole responses that came before the run's end.
     pub(crate) fn requests_in_time(&self) -> u64 {
-        self.successes_in_time + self.unexpected_in_time
+        self.requests() - self.successes_late - self.unexpected_late
     }
 
     /// An arrival was taken up.
@@ -233,8 +240,8 @@ impl Tally {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.successes += other.successes;
         self.unexpected += other.unexpected;
-        self.successes_in_time += other.successes_in_time;
-        self.unexpected_in_time += other.unexpected_in_time;
+        self.successes_late += other.successes_late;
+        self.unexpected_late += other.unexpected_late;
         for (count, more) in self.errors.iter_mut().zip(other.errors) {
             *count += more;
         }

@@ -21,6 +21,8 @@ impl Engine<'_> {
         let outcome = outcome_of(error);
         let words = match outcome {
             Outcome::Tls => tls_words::words(error),
+            // Where the server said why it ends the connection, that is the reason.
+            Outcome::Reset if self.connections[slot].goaway.is_some() => self.words_of_end(slot),
             Outcome::Reset => "the server reset the connection".to_owned(),
             _ if self.encrypted && error.kind() == io::ErrorKind::UnexpectedEof => {
                 format!("{}, without close_notify of TLS", self.words_of_end(slot))
