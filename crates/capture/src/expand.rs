@@ -258,7 +258,7 @@ mod tests {
         assert_eq!((record.kind, record.a, record.time_ns), (Kind::TaskName as u16, 7 | 6 << 32, 5));
         assert_eq!(weir_wire::text_from_slots(slots), "batch-importer");
         assert!(expand(&whole[..3]).iter().all(|(record, _)| record.kind != Kind::TaskName as u16));
-        assert!(expand(&whole[2..]).is_empty(), "without its beginning it is nobody's");
+        assert!(expand(&whole[2..]).is_empty(), "a name without its beginning belongs to no task");
     }
 
     #[test]

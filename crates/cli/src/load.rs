@@ -451,7 +451,7 @@ mod tests {
         assert_eq!(full.schedule, Schedule::Poisson { rate_per_s: 2.5, seed: 9 });
         assert_eq!((full.request.body.as_slice(), full.trust), (&b"text"[..], Trust::Anything));
         let both =
-            options(&["-n", "7", "-d", "1m30s", "--cookie", "a=b; c=d;", "http://h/"]).expect("whichever is first");
+            options(&["-n", "7", "-d", "1m30s", "--cookie", "a=b; c=d;", "http://h/"]).expect("both ends of a run");
         assert_eq!(both.stop, StopRule::Either { requests: 7, time: Duration::from_secs(90) });
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(both.asks.cookies, [pair("a", "b"), pair("c", "d")]);

@@ -134,7 +134,7 @@ const BUSY_SHARE: f64 = 0.9;
 const CONTENDED_SHARE: f64 = 0.05;
 /// The share of late arrivals that bends the figures.
 const LATE_SHARE: f64 = 0.01;
-/// Fewer late arrivals are accidents, whatever their share.
+/// Fewer late arrivals are accidents, however large their share.
 const LATE_MIN: u64 = 5;
 /// The part of the latencies that lateness may be before it bends them.
 const LATE_PART: f64 = 0.1;

@@ -132,7 +132,7 @@ fn objective(verdict: &Verdict) -> Value {
     })
 }
 
-/// How evenly the clients were served, whatever the statuses.
+/// How evenly the clients were served; responses of every status count.
 fn fairness(fairness: weir_load::Fairness) -> Value {
     json!({
         "clients": fairness.clients,

@@ -21,7 +21,7 @@ const DRAW_EVERY: Duration = Duration::from_millis(250);
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// The widest view: longer plots tell no more.
 const COLUMNS_MAX: usize = 120;
-/// Fewer late arrivals are accidents, whatever their share.
+/// Fewer late arrivals are accidents, however large their share.
 const LATE_MIN: u64 = 5;
 /// Columns before the plots and behind them.
 const BEFORE: usize = 24;

@@ -113,7 +113,7 @@ fn a_reload_reads_its_files_again_and_a_root_elsewhere_waits_for_a_restart() {
     write(other.path(), "");
     served.signal(libc::SIGHUP);
     served.says("out of reach until a restart");
-    // Nobody has made a call that the list lacks.
+    // The server made no system call that the list lacks.
     served.said.try_iter().for_each(|line| assert!(!line.contains("was refused"), "{line}"));
 }
 
@@ -218,7 +218,7 @@ fn a_switched_link_is_served_by_a_confined_server() {
             "was read again and holds"
         });
     }
-    // Nobody has made a call that the list lacks.
+    // The server made no system call that the list lacks.
     plain
         .said
         .try_iter()
