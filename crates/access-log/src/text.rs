@@ -62,7 +62,8 @@ fn with_brackets(line: &str, time: Placed) -> Result<Entry<'_>, Reason> {
         amazon_s3(&mut entry, tail);
         return Ok(entry);
     }
-    let tail = Tail::of(tail);
+    let between = line.get(time.end..request.begin).unwrap_or_default();
+    let tail = Tail::of(tail).or_in_front(line, between);
     if is_glued(line, request.end) {
         return Err(Reason::TwoRequests);
     }
@@ -84,9 +85,9 @@ fn without_brackets(line: &str) -> Result<Entry<'_>, Reason> {
         let is_other_time = line.contains(" [") && request_in(line, 0).is_some();
         return Err(if is_other_time { Reason::Time } else { Reason::Form });
     };
-    let tail = Tail::of(&line[request.end..]);
-    let refused = if line.contains(" [") { Reason::Time } else { Reason::Form };
     let front = line.get(..request.begin).unwrap_or_default();
+    let tail = Tail::of(&line[request.end..]).or_in_front(line, "");
+    let refused = if line.contains(" [") { Reason::Time } else { Reason::Form };
     let words: Vec<&str> = front.split([' ', '"', '\t']).filter(|word| !word.is_empty()).take(PARTS_MAX).collect();
     let alone = words.iter().rev().find_map(|word| word.contains('-').then(|| calendar(word)).flatten());
     let pair = || words.windows(2).rev().find_map(|pair| calendar(&format!("{} {}", pair[0], pair[1])));
@@ -169,6 +170,8 @@ struct Tail {
     bytes: Option<u64>,
     /// Whether there is a number of bytes, or `-`.
     has_size: bool,
+    /// The number directly behind the request.
+    first: Option<u64>,
     /// `BYTES_RECEIVED BYTES_SENT DURATION` behind the flags of Envoy's default format.
     envoy_bytes: Option<u64>,
 }
@@ -183,7 +186,8 @@ impl Tail {
             Some(first) if is_none(first) => Some(0),
             _ => words.iter().position(|word| status(word).is_some()),
         };
-        let Some(at) = at else { return Self::default() };
+        let first = words.first().copied().filter(|word| !word.is_empty()).and_then(number);
+        let Some(at) = at else { return Self { first, ..Self::default() } };
         let next = words.get(at + 1).copied().unwrap_or_default();
         let bytes = number(next).filter(|_| !next.is_empty());
         let envoy = (bytes.is_none() && !next.is_empty()).then(|| {
@@ -197,8 +201,34 @@ impl Tail {
             bytes,
             has_size: bytes.is_some() || next == "-",
             envoy_bytes: envoy.flatten(),
+            first,
         }
     }
+
+    /// The same where the status stands in front of the request: between it and the time, or first in the line. A number
+    /// behind the request that could be a status is then one of bytes, unless another number follows it.
+    fn or_in_front(self, line: &str, between: &str) -> Self {
+        if self.has_size {
+            return self;
+        }
+        let of = |text: &str| {
+            let mut words = bare_words(text);
+            let status = words.next().and_then(status).filter(|status| is_registered(*status))?;
+            Some((status, words.next().and_then(|word| word.parse().ok())))
+        };
+        let Some((status, next)) = of(between).or_else(|| Some((of(line)?.0, None))) else { return self };
+        let bytes = next.or(self.first);
+        Self { status: Some(status), bytes, has_size: bytes.is_some(), envoy_bytes: None, ..self }
+    }
+}
+
+/// Whether a status has a meaning: those that are registered (RFC 9110 section 16.2.1), and those of proxies of their own.
+fn is_registered(status: u16) -> bool {
+    matches!(
+        status,
+        100..=103 | 200..=208 | 226 | 300..=305 | 307 | 308 | 400..=418 | 421..=426 | 428 | 429 | 431 | 444 | 451 | 499
+            | 500..=508 | 510 | 511 | 520..=526
+    )
 }
 
 /// Words that do not stand in quotes; in place of those is an empty one.

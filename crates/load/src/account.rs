@@ -59,7 +59,7 @@ impl Engine<'_> {
                 over.batch.response_offset = received;
             }
             let connection = &mut self.connections[slot];
-            let bytes = connection.awaited_bytes(&self.plan.asks);
+            let bytes = connection.awaited_bytes(self.plan.asks.entry(connection.batch.ask));
             over.request_bytes = sent.saturating_sub(over.batch.request_offset).min(u64::from(bytes)) as u32;
             self.tell(&over, outcome);
             let connection = &mut self.connections[slot];

@@ -1,6 +1,6 @@
 //! What the loop knows of one connection.
 
-use crate::asks::Table;
+use crate::asks::{Entry, Table};
 use crate::cookies::CookieJar;
 use crate::plan::Plan;
 use crate::response::Parser;
@@ -212,12 +212,12 @@ impl Connection {
         }
     }
 
-    /// The length of the request that is awaited.
+    /// The length of the request that is awaited, of a batch that asks for `asked`.
     #[inline]
-    pub(crate) fn awaited_bytes(&self, asks: &Table) -> u32 {
+    pub(crate) fn awaited_bytes(&self, asked: &Entry) -> u32 {
         match self.burst.get(self.batch.answered as usize) {
             Some(piece) => piece.bytes,
-            None => asks.entry(self.batch.ask).bytes,
+            None => asked.bytes,
         }
     }
 

@@ -447,7 +447,7 @@ impl<'a> Engine<'a> {
             }
             match connection.parser.feed(&bytes[at..]) {
                 Ok(progress) => {
-                    self.events.received(connection.number, &bytes[at..at + progress.consumed]);
+                    self.events.received(connection.number, || &bytes[at..at + progress.consumed]);
                     at += progress.consumed;
                     if connection.parser.status() == 400 {
                         failing::look_for_tls(&mut self.tally, connection.encrypted, bytes);
@@ -457,7 +457,7 @@ impl<'a> Engine<'a> {
                     }
                 }
                 Err(malformed) => {
-                    self.events.received(connection.number, &bytes[at..]);
+                    self.events.received(connection.number, || &bytes[at..]);
                     self.not_understood(slot, &malformed);
                     return false;
                 }
@@ -484,13 +484,14 @@ impl<'a> Engine<'a> {
     #[inline]
     pub(crate) fn answered(&mut self, slot: usize, response_end: u64, reusable: bool) {
         let connection = &mut self.connections[slot];
+        let asked = self.plan.asks.entry(connection.batch.ask);
         let over = Over {
             connection: connection.number,
             connect_start_ns: connection.connect_start_ns,
             batch: connection.batch,
             done_ns: self.now_ns,
             response_end,
-            request_bytes: connection.awaited_bytes(&self.plan.asks),
+            request_bytes: connection.awaited_bytes(asked),
             status: connection.parser.status(),
             encrypted: connection.encrypted,
         };
@@ -499,7 +500,7 @@ impl<'a> Engine<'a> {
             if let Some(files) = &self.plan.asks.files {
                 let (ask, bytes) = (over.batch.ask, connection.parser.body_bytes());
                 let is_expected = self.plan.expected.contains(over.status);
-                self.tally.mix.count(files, ask, self.plan.asks.entry(ask), (over.status, is_expected), bytes);
+                self.tally.mix.count(files, ask, asked, (over.status, is_expected), bytes);
             }
         }
         if over.batch.session != 0
@@ -509,7 +510,6 @@ impl<'a> Engine<'a> {
             // Each response of a director's has a time of its own to come.
             connection.batch.started_ns = self.now_ns;
         }
-        let asked = self.plan.asks.entry(over.batch.ask);
         let keeps_open = connection.parser.keep_alive() && connection.unsent == 0;
         let keep = keeps_open && reusable && asked.keep_alive;
         connection.responses += 1;

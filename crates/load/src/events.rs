@@ -84,11 +84,11 @@ impl Events {
         }
     }
 
-    /// Bytes of the response that is awaited on a connection came.
+    /// Bytes of the response that is awaited on a connection came; they are asked for only where they are observed.
     #[inline]
-    pub(crate) fn received(&mut self, connection: u64, bytes: &[u8]) {
+    pub(crate) fn received<'b>(&mut self, connection: u64, bytes: impl FnOnce() -> &'b [u8]) {
         if let Some(observer) = &mut self.observer {
-            observer.received(connection, bytes);
+            observer.received(connection, bytes());
         }
     }
 

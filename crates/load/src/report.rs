@@ -169,7 +169,7 @@ impl LoadReport {
         let (streams_allowed, wants_tls) = (tally.streams_allowed, tally.wants_tls);
         let mut report = Self {
             requests: tally.requests(),
-            successes: tally.successes,
+            successes: tally.successes(),
             unexpected: tally.unexpected,
             expected: options.expected.clone(),
             dropped: tally.dropped,

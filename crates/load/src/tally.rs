@@ -28,8 +28,7 @@ pub(crate) fn histogram() -> Histogram<u64> {
 pub(crate) struct Tally {
     /// Which statuses count as success.
     pub(crate) expected: Statuses,
-    /// Whole responses with a status that is expected, and with another.
-    pub(crate) successes: u64,
+    /// Whole responses with a status that is not expected.
     pub(crate) unexpected: u64,
     /// Those of them that came after the run's end: seldom any, so that these are counted and not the others.
     pub(crate) successes_late: u64,
@@ -102,7 +101,6 @@ impl Tally {
     pub(crate) fn new(expected: Statuses) -> Self {
         Self {
             expected,
-            successes: 0,
             unexpected: 0,
             successes_late: 0,
             unexpected_late: 0,
@@ -148,7 +146,6 @@ impl Tally {
             return self.answered_otherwise(status, in_time, durations.latency_ns);
         }
         self.status[at] += 1;
-        self.successes += 1;
         if !in_time {
             self.successes_late += 1;
         }
@@ -185,14 +182,20 @@ impl Tally {
         }
     }
 
+    /// Whole responses with a status that is expected.
+    pub(crate) fn successes(&self) -> u64 {
+        // Each is recorded there, and nothing else is.
+        self.first_byte.len()
+    }
+
     /// Whole responses, whatever their status.
     pub(crate) fn requests(&self) -> u64 {
-        self.successes + self.unexpected
+        self.successes() + self.unexpected
     }
 
     /// Successes that came before the run's end.
     pub(crate) fn successes_in_time(&self) -> u64 {
-        self.successes - self.successes_late
+        self.successes() - self.successes_late
     }
 
     /// Those of all whole responses that came before the run's end.
@@ -238,7 +241,6 @@ impl Tally {
 
     /// Adds another loop's tally.
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.successes += other.successes;
         self.unexpected += other.unexpected;
         self.successes_late += other.successes_late;
         self.unexpected_late += other.unexpected_late;

@@ -21,17 +21,26 @@ const OF_NAMES: [bool; 256] = {
     }
     of_names
 };
-/// Digits of the largest port.
-const PORT_DIGITS_MAX: usize = 5;
+/// The largest port.
+const LARGEST_PORT: &[u8] = b"65535";
 
 /// Whether the value is a host and perhaps a port; it may be empty (RFC 9110 section 7.2), and a port alone is none.
 #[inline]
 pub(crate) fn is_host(value: &[u8]) -> bool {
-    match value.iter().position(|&byte| !OF_NAMES[usize::from(byte)]) {
-        None => true,
-        Some(at) if at > 0 && value[at] == b':' => is_port(&value[at + 1..]),
-        Some(at) => is_rare_host(value, at),
+    match name_bytes(value) {
+        bytes if bytes == value.len() => true,
+        at if at > 0 && value[at] == b':' => is_port(&value[at + 1..]),
+        at => is_rare_host(value, at),
     }
+}
+
+/// Bytes of the name at the beginning. It is looked at four bytes at a time, as every request has one.
+#[inline]
+fn name_bytes(value: &[u8]) -> usize {
+    let is_of_name = |&byte: &u8| OF_NAMES[usize::from(byte)];
+    let fours = value.chunks_exact(4).take_while(|four| four.iter().fold(true, |all, byte| all & is_of_name(byte)));
+    let whole = fours.count() * 4;
+    whole + value[whole..].iter().take_while(|byte| is_of_name(byte)).count()
 }
 
 /// The same where the name has escapes, or stands in brackets.
@@ -91,11 +100,17 @@ fn is_escaped_name(name: &[u8]) -> bool {
 /// Digits up to 65535; nothing is the port of the scheme (RFC 3986 section 3.2.3).
 #[inline]
 fn is_port(digits: &[u8]) -> bool {
-    let number = digits.iter().try_fold(0_u32, |number, digit| match digit {
-        b'0'..=b'9' if digits.len() <= PORT_DIGITS_MAX => Some(number * 10 + u32::from(digit - b'0')),
-        _ => None,
-    });
-    number.is_some_and(|number| number <= u32::from(u16::MAX))
+    match *digits {
+        [a, b, c, d] => are_digits([a, b, c, d]),
+        // Of two numbers with as many digits the larger one is the later one in order.
+        [a, b, c, d, e] => are_digits([a, b, c, d, e]) && (a < LARGEST_PORT[0] || digits <= LARGEST_PORT),
+        _ => digits.len() < LARGEST_PORT.len() && digits.iter().all(u8::is_ascii_digit),
+    }
+}
+
+#[inline]
+fn are_digits<const BYTES: usize>(bytes: [u8; BYTES]) -> bool {
+    bytes.iter().fold(true, |all, byte| all & byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -115,6 +130,9 @@ mod tests {
             "a.org:0",
             "a.org:65535",
             "a.org:00080",
+            "a.org:59999",
+            "a.org:8",
+            "a.org:443",
             "127.0.0.1:8080",
             "256.1.1.1",
             "xn--bcher-kva.example",
@@ -148,6 +166,10 @@ mod tests {
             "a:-1",
             "a:+1",
             "a:65536",
+            "a:70000",
+            "a:808a",
+            "a:8 ",
+            "a:8080:",
             "a:000080",
             "a:1:2",
             "::1",

@@ -48,7 +48,8 @@ impl Hints {
     /// Whether nothing at all is said.
     #[inline]
     pub(crate) fn are_silent(self) -> bool {
-        self == Self::default()
+        let Self { saves, rtt_ms, downlink_bps, type_bps } = self;
+        !saves && rtt_ms.is_none() && downlink_bps.is_none() && type_bps.is_none()
     }
 
     /// All of it together.

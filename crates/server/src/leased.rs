@@ -40,7 +40,8 @@ pub(crate) struct Again {
 
 impl Leased {
     /// Begins a response as the last one for the same, if that holds still.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "it is a part of the way of nearly every request that rules are for")]
+    #[inline(always)]
     pub(crate) fn again(&self, atom: &Rc<Atom>, now_ms: u64) -> Option<Again> {
         let kept = self.0.take()?;
         let is_same = std::ptr::eq(kept.place, Rc::as_ptr(atom)) && now_ms < kept.until_ms;

@@ -37,33 +37,44 @@ impl<'r> Lines<'r> {
 }
 
 /// What the lines of Transfer-Encoding say together.
-#[derive(Debug, Default)]
-pub(crate) struct TransferCodings {
-    lines: u32,
-    /// The last line ends in `chunked`.
-    ends_chunked: bool,
-    /// Something else than `chunked` is there.
-    has_others: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TransferCodings {
+    /// There is no line.
+    None,
+    /// One line, which is `chunked`.
+    Chunked,
+    /// Several lines, each of which is `chunked`.
+    ChunkedTwice,
+    /// Other codings, and `chunked` as the last one.
+    CodedAndChunked,
+    /// The last coding is not `chunked`.
+    Open,
 }
 
 impl TransferCodings {
-    pub(crate) fn add(&mut self, value: &[u8]) {
+    /// With one more line.
+    #[cold]
+    pub(crate) fn and(self, value: &[u8]) -> Self {
         const CHUNKED: &[u8] = b"chunked";
-        self.lines += 1;
-        self.has_others |= !value.eq_ignore_ascii_case(CHUNKED);
-        self.ends_chunked =
+        let ends_chunked =
             value.len() >= CHUNKED.len() && value[value.len() - CHUNKED.len()..].eq_ignore_ascii_case(CHUNKED);
+        match (self, value.eq_ignore_ascii_case(CHUNKED)) {
+            _ if !ends_chunked => Self::Open,
+            (Self::None, true) => Self::Chunked,
+            (Self::Chunked | Self::ChunkedTwice, true) => Self::ChunkedTwice,
+            _ => Self::CodedAndChunked,
+        }
     }
 
     /// How the body is framed, if this says it. Anything that does not end in `chunked` has no end that could be found,
     /// and `chunked` twice is none (RFC 9112 sections 6.1 and 6.3).
-    pub(crate) fn framing(&self) -> Result<Option<Framing>, u16> {
-        match *self {
-            Self { lines: 0, .. } => Ok(None),
-            Self { ends_chunked: false, .. } => Err(400),
-            Self { has_others: true, .. } => Err(501),
-            Self { lines: 1, .. } => Ok(Some(Framing::Chunked)),
-            Self { .. } => Err(400),
+    #[inline]
+    pub(crate) fn framing(self) -> Result<Option<Framing>, u16> {
+        match self {
+            Self::None => Ok(None),
+            Self::Chunked => Ok(Some(Framing::Chunked)),
+            Self::ChunkedTwice | Self::Open => Err(400),
+            Self::CodedAndChunked => Err(501),
         }
     }
 }

@@ -260,7 +260,7 @@ impl<'b> Request<'b> {
     fn read_fields(&mut self, fields: &[httparse::Header<'b>]) -> Result<(), u16> {
         let mut hosts = 0;
         let mut length: Option<u64> = None;
-        let mut transfer = TransferCodings::default();
+        let mut transfer = TransferCodings::None;
         let mut ranges = 0;
         let mut closes = false;
         for field in fields {
@@ -311,7 +311,7 @@ impl<'b> Request<'b> {
                 17 if is(field.name, b"if-modified-since") => {
                     self.condition(|request| &mut request.if_modified_since, value);
                 }
-                17 if is(field.name, b"transfer-encoding") => transfer.add(value),
+                17 if is(field.name, b"transfer-encoding") => transfer = transfer.and(value),
                 19 if is(field.name, b"if-unmodified-since") => {
                     self.condition(|request| &mut request.if_unmodified_since, value);
                 }
@@ -363,6 +363,9 @@ impl<'b> Request<'b> {
 
     /// Reads a line of Connection; whether it has `close`.
     fn connection(&mut self, value: &[u8]) -> bool {
+        if value.eq_ignore_ascii_case(b"close") {
+            return true;
+        }
         let mut closes = false;
         for option in value.split(|&byte| byte == b',') {
             let option = option.trim_ascii();

@@ -215,7 +215,7 @@ impl Site {
                 self.looked_ns = 0;
                 let resource = self.resource(found.path, clock, counters);
                 let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
-                page = self.answer(&asked, &found, resource, out);
+                page = self.answer(asked, &found, resource, out);
             }
             Err(BadTarget::Malformed) => error_page::write(out, 400, extra, clock, persistence),
             Err(BadTarget::Closed) => error_page::write(out, 404, extra, clock, persistence),
@@ -229,19 +229,25 @@ impl Site {
     #[inline(always)]
     fn answer(
         &mut self,
-        asked: &Asked<'_>,
+        asked: Asked<'_>,
         found: &target::Target<'_>,
         mut resource: Resource,
         out: &mut Pending,
     ) -> Option<Rc<Atom>> {
-        let Asked { request, caller, persistence, clock, counters, .. } = *asked;
+        let Asked { request, caller, path, persistence, clock, counters } = asked;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         if resource.is_governed() {
-            let leased = caller.leased.map(|leased| (request, found.path, leased));
-            if let Some(atom) = leased.and_then(|about| self.again(about, &resource, clock, counters, out)) {
+            // No closure: it would be a function of its own, as there are two callers.
+            let again = match caller.leased {
+                Some(leased) => self.again((request, path, leased), &resource, clock, counters, out),
+                None => None,
+            };
+            if let Some(atom) = again {
                 resource = Resource::Atom(atom);
             } else {
-                resource = self.govern(asked, resource, out);
+                // Made anew, so that the one that all requests bring stays in registers.
+                let asked = Asked { request, caller, path, persistence, clock, counters };
+                resource = self.govern(&asked, resource, out);
                 self.tell_waits(out);
             }
         }

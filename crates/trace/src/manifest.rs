@@ -85,28 +85,40 @@ pub enum Entry {
     },
 }
 
+/// What a manifest says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Manifest {
+    /// Its entries, in their order.
+    pub entries: Vec<Entry>,
+    /// Lines that were cut, by a crash or a full disk.
+    pub cut: u64,
+    /// Entries of a sort that only a later weir knows.
+    pub later: u64,
+}
+
 /// Reads the lines of a manifest; `path` is only for messages.
 ///
-/// A line that was cut, by a crash or a full disk, is passed over, and so is an entry that only a later weir knows.
+/// A line that was cut is counted and passed over, and so is an entry that only a later weir knows.
 ///
 /// # Errors
 /// [`OpenRunError::Manifest`] for a line that is anything else.
-pub fn parse_manifest(bytes: &[u8], path: &Path) -> Result<Vec<Entry>, OpenRunError> {
-    let mut entries = Vec::new();
+pub fn parse_manifest(bytes: &[u8], path: &Path) -> Result<Manifest, OpenRunError> {
+    let mut manifest = Manifest::default();
     for (index, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         if line.trim().is_empty() {
             continue;
         }
         match serde_json::from_str(line) {
-            Ok(entry) => entries.push(entry),
-            Err(error) if error.is_eof() || is_of_a_later_weir(line) => {}
+            Ok(entry) => manifest.entries.push(entry),
+            Err(error) if error.is_eof() => manifest.cut += 1,
+            Err(_) if is_of_a_later_weir(line) => manifest.later += 1,
             Err(error) => {
                 let reason = error.to_string();
                 return Err(OpenRunError::Manifest { path: path.to_owned(), line: index + 1, reason });
             }
         }
     }
-    Ok(entries)
+    Ok(manifest)
 }
 
 /// Whether a line that is no entry of this version names its sort as entries do.

@@ -3,7 +3,7 @@
 use crate::Source;
 use crate::error::{OpenRunError, WriteError};
 use crate::host::Host;
-use crate::manifest::{Cost, Entry, parse_manifest};
+use crate::manifest::{Cost, Entry, Manifest, parse_manifest};
 use crate::merge::{Merge, SegmentFile};
 use crate::writer::{Limits, StreamWriter};
 use serde::Serialize;
@@ -150,7 +150,7 @@ impl Run {
         let manifest = || fs::read(self.directory.join(MANIFEST)).unwrap_or_default();
         let mut bytes = manifest();
         for _ in 0..MOST_SUMMARIES {
-            let entries = parse_manifest(&bytes, &path).unwrap_or_default();
+            let entries = parse_manifest(&bytes, &path).unwrap_or_default().entries;
             let text = toml::to_string(&Summary::of(&entries)).map_err(|error| io(std::io::Error::other(error)))?;
             let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, &path));
             if let Err(source) = written {
@@ -246,11 +246,11 @@ impl Summary {
     }
 }
 
-fn read_manifest(directory: &Path) -> Result<Vec<Entry>, OpenRunError> {
+fn read_manifest(directory: &Path) -> Result<Manifest, OpenRunError> {
     let path = directory.join(MANIFEST);
     match fs::read(&path) {
         Ok(bytes) => parse_manifest(&bytes, &path),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Manifest::default()),
         Err(source) => Err(OpenRunError::Io { path, source }),
     }
 }
@@ -261,6 +261,10 @@ pub struct RunReader {
     directory: PathBuf,
     /// What its sources noted, in their order.
     pub entries: Vec<Entry>,
+    /// Lines of its manifest that were cut.
+    pub manifest_cut: u64,
+    /// Lines of its manifest of sorts that only a later weir knows.
+    pub manifest_later: u64,
     streams: Vec<Vec<PathBuf>>,
 }
 
@@ -292,11 +296,12 @@ impl RunReader {
             // By their numbers, which have more digits the longer the stream.
             segments.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
         }
-        let entries = read_manifest(directory)?;
+        let Manifest { entries, cut, later } = read_manifest(directory)?;
         if streams.is_empty() && entries.is_empty() {
             return Err(OpenRunError::NotARun(directory.to_owned()));
         }
-        Ok(Self { directory: directory.to_owned(), entries, streams: streams.into_values().collect() })
+        let streams = streams.into_values().collect();
+        Ok(Self { directory: directory.to_owned(), entries, manifest_cut: cut, manifest_later: later, streams })
     }
 
     /// The directory.

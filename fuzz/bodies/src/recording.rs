@@ -62,16 +62,17 @@ fn put_checksums_right(input: &mut [u8]) {
 /// Reads any bytes as a manifest.
 pub fn manifest(input: &[u8]) {
     match parse_manifest(input, Path::new("manifest.jsonl")) {
-        Ok(entries) => assert!(entries.len() <= input.len() / 2),
+        Ok(manifest) => assert!(manifest.entries.len() <= input.len() / 2),
         Err(error) => assert!(error.to_string().contains("manifest.jsonl:")),
     }
     // A cut never costs more than the line that it is in.
     let lines = input.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let path = Path::new("manifest.jsonl");
-    if let Ok(entries) = parse_manifest(&input[..lines], path)
+    if let Ok(whole) = parse_manifest(&input[..lines], path)
         && let Ok(more) = parse_manifest(&input[..(lines + input.len()) / 2], path)
     {
-        assert_eq!(more[..entries.len()], entries);
+        assert_eq!(more.entries[..whole.entries.len()], whole.entries);
+        assert!(more.cut <= whole.cut + 1);
     }
 }
 

@@ -45,6 +45,26 @@ fn a_line_is_read_wherever_time_and_request_stand() {
 }
 
 #[test]
+fn a_status_in_front_of_the_request_is_told_from_its_size() {
+    let time = "[10/Oct/2000:13:55:36 -0700]";
+    for (line, status, bytes) in [
+        (format!(r#"200 ::1 {time} "GET /a HTTP/1.1" 404 0.003"#), 200, Some(404)),
+        (format!(r#"200 ::1 {time} "GET /a HTTP/1.1" 1200"#), 200, Some(1200)),
+        (format!(r#"::1 - - {time} 200 "GET /a HTTP/1.1" 404 "-" "curl""#), 200, Some(404)),
+        (format!(r#"::1 {time} 404 532 "GET /a HTTP/1.1" "-" "curl""#), 404, Some(532)),
+        (r#"304 2000-10-10T20:55:36Z ::1 "GET /a HTTP/1.1" 500"#.to_owned(), 304, Some(500)),
+        // A port, a pid or a duration stands there, too: then the usual place counts.
+        (format!(r#"443 ::1 {time} "GET /a HTTP/1.1" 200 0.003"#), 200, None),
+        (format!(r#"::1 {time} 308 "GET /a HTTP/1.1" 200 7"#), 200, Some(7)),
+        (format!(r#"::1 {time} 308 "GET /a HTTP/1.1" 200 - "-""#), 200, None),
+        (format!(r#"::1 {time} "GET /a HTTP/1.1" 200 "-""#), 200, None),
+    ] {
+        let entry = read(&line);
+        assert_eq!((entry.status, entry.bytes), (Some(status), bytes), "{line}");
+    }
+}
+
+#[test]
 fn parts_of_seconds_are_read_in_every_form() {
     for line in [
         r#"::1 - - [10/Oct/2000:13:55:36.250 -0700] "GET /a HTTP/1.1" 200 7"#,

@@ -462,9 +462,25 @@ fn notes(reader: &RunReader) -> impl Iterator<Item = String> {
     reader.entries.iter().flat_map(of)
 }
 
+/// Lines of the manifest that told nothing.
+fn passed_over(reader: &RunReader) -> impl Iterator<Item = String> {
+    let lines = |count| if count == 1 { "line" } else { "lines" };
+    let (cut, later) = (reader.manifest_cut, reader.manifest_later);
+    let was_cut = format!(
+        "{cut} {} of manifest.jsonl cut short: a source was killed or the disk was full, and what it noted is missing",
+        lines(cut)
+    );
+    let is_later = format!(
+        "{later} {} of manifest.jsonl not known to this version: a later weir recorded the run, and may say more of it",
+        lines(later)
+    );
+    [(cut, was_cut), (later, is_later)].into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words)
+}
+
 fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage, status: &BTreeMap<u16, u64>) -> Vec<String> {
     let mut warnings: Vec<String> = notes(reader).collect();
     warnings.extend(unfinished(reader));
+    warnings.extend(passed_over(reader));
     if reader.rung().is_none() {
         warnings.push(
             "the run holds no kernel events: nothing of the server's side is known; `weir record --run DIR` writes them"

@@ -2,6 +2,7 @@
 
 use super::{Mode, Usage, any_given, given};
 use clap::ArgMatches;
+use std::path::PathBuf;
 
 /// How connections are encrypted, which plain ones are not.
 const TLS: &[&str] = &["cert", "key", "sni", "no_sni", "resume", "pin", "tls", "ciphers"];
@@ -279,7 +280,12 @@ pub(super) const COMMANDS: &[Usage] = &[
             &["variation", "workers", "shared", "queue", "dispatch", "within_second", "seeds", "seed"],
             &["placement", "html", "json"],
         ],
-        modes: &[],
+        modes: &[Mode {
+            example: "plan --service 1s --nodes 1 f",
+            is_on: is_of_one_node,
+            idle: &[&["dispatch"]],
+            words: "of one node there is nothing to choose; give more --nodes, or leave it out",
+        }],
     },
     Usage {
         path: &["record"],
@@ -311,8 +317,13 @@ pub(super) const COMMANDS: &[Usage] = &[
             &["media_type", "dot_files", "symlinks", "connections_max", "connections_per_address", "idle_timeout"],
             &["stop_timeout", "releases"],
         ],
-        // Which options a file of configuration replaces is judged where that file is read.
-        modes: &[],
+        // What a file of configuration says or lacks is judged where that file is read.
+        modes: &[Mode {
+            example: "serve",
+            is_on: serves_without_rules,
+            idle: &[&["tick", "node", "forecast", "decisions", "environment", "webhook"]],
+            words: "it is for rules; add --policy FILE, or leave it out",
+        }],
     },
     Usage { path: &["check"], options: &[&["files", "json", "format"]], modes: &[] },
     Usage {
@@ -485,6 +496,16 @@ const JUDGED: &[&str] =
     &["history", "label", "accept_shift", "json", "markdown", "html", "details", "junit", "fail_if_worse"];
 /// The transactions that a switch is for.
 const SWITCHED: &[&str] = &["name", "application", "transaction", "directory", "json"];
+
+fn is_of_one_node(matches: &ArgMatches) -> bool {
+    matches.get_one::<u32>("nodes") == Some(&1) && !given(matches, "slo")
+}
+
+/// Whether a directory is served, of which no configuration can have a policy.
+fn serves_without_rules(matches: &ArgMatches) -> bool {
+    let is_file = |root: &PathBuf| root.metadata().is_ok_and(|metadata| !metadata.is_dir());
+    !given(matches, "policy") && !matches.get_one::<PathBuf>("root").is_some_and(is_file)
+}
 
 fn is_address(matches: &ArgMatches) -> bool {
     matches.get_one::<String>("source").is_some_and(|source| source.parse::<std::net::SocketAddr>().is_ok())

@@ -34,6 +34,9 @@ pub(super) fn of(options: &Options) -> anyhow::Result<(Service, String)> {
         bail!("--bandwidth: a rate is above 0");
     }
     for (kind, time) in &options.service_of {
+        if service.of_kind_ns[*kind as usize].is_some() {
+            bail!("--service-of: {} has two times; leave one of them out", kind.name());
+        }
         service.of_kind_ns[*kind as usize] = Some(time.as_nanos() as f64);
     }
     service.variation = options.variation;

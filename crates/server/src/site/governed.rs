@@ -44,7 +44,8 @@ type Aged = (Rc<Atom>, Option<u64>);
 impl Site {
     /// What is sent where a connection asks again for what it was advised about, as long as that holds: nearly all of
     /// what is asked for over connections that are kept.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "it is a part of the way of nearly every request that rules are for")]
+    #[inline(always)]
     pub(super) fn again(
         &mut self,
         (request, path, leased): (&Request<'_>, &[u8], &Leased),

@@ -73,7 +73,7 @@ impl Site {
         match (target::resolve(request.target, self.dot_files, &mut decoded), looked_up.0) {
             (Ok(found), Ok(resource)) => {
                 let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
-                page = self.answer(&asked, &found, resource, out);
+                page = self.answer(asked, &found, resource, out);
             }
             (Err(BadTarget::Malformed), _) | (_, Err(BadTarget::Malformed)) => {
                 error_page::write(out, 400, extra, clock, persistence);

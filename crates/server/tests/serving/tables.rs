@@ -329,10 +329,11 @@ fn described(options: &Options) -> String {
     plain + rest
 }
 
-/// Every key of every table, with a value that is not its default.
-const KEYS: &[(&str, &[&str])] = &[
+/// A table, a file with `{}` where lines of it stand, and every key of it with a value that is not its default.
+const KEYS: &[(&str, &str, &[&str])] = &[
     (
         "",
+        "{}\n[[host]]\nroot = \"site\"\n",
         &[
             "listen = [\"127.0.0.1:9\"]",
             "loops = 77",
@@ -353,6 +354,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ),
     (
         "[limits]",
+        "[limits]\n{}\n[[host]]\nroot = \"site\"\n",
         &[
             "connections = 7",
             "connections_per_address = 7",
@@ -367,6 +369,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ),
     (
         "[timeouts]",
+        "[timeouts]\n{}\n[[host]]\nroot = \"site\"\n",
         &[
             "head = \"3 s\"",
             "idle = \"3 s\"",
@@ -378,8 +381,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ),
     (
         "[log]",
+        "[log]\nfile = \"log\"\n{}\n[[host]]\nroot = \"site\"\n",
         &[
-            "file = \"log\"",
             "format = \"json\"",
             "rotate_size = \"1 MiB\"",
             "rotate_age = \"1 h\"",
@@ -388,9 +391,15 @@ const KEYS: &[(&str, &[&str])] = &[
             "addresses = true",
         ],
     ),
-    ("[[throttle]]", &["path = \"/a\"", "running = 3", "queue = 3", "wait = \"3 s\""]),
+    ("[[throttle]]", "[[throttle]]\npath = \"/a\"\n{}\n[[host]]\nroot = \"site\"\n", &["running = 3", "queue = 3"]),
+    (
+        "[[throttle]]",
+        "[[throttle]]\npath = \"/a\"\nrunning = 3\nqueue = 3\n{}\n[[host]]\nroot = \"site\"\n",
+        &["wait = \"3 s\""],
+    ),
     (
         "[[host]]",
+        "[[host]]\n{}\n",
         &[
             "names = [\"a.org\"]",
             "root = \"site\"",
@@ -415,20 +424,14 @@ const KEYS: &[(&str, &[&str])] = &[
     ),
     (
         "[[host.path]]",
+        "[[host]]\nroot = \"site\"\n[[host.path]]\n{}\n",
         &[
             "prefix = \"/a\"",
             "exact = \"/a\"",
             "glob = \"/a*\"",
             "root = \"other\"",
-            "listing = false",
-            "dot_files = true",
-            "index = [\"x\"]",
-            "symlinks = \"never\"",
-            "media_types = { xyz = \"a/b\" }",
-            "compression = false",
-            "includes = false",
             "redirect = \"/x\"",
-            "status = 302",
+            "status = 404",
             "set_headers = { X = \"1\" }",
             "set_error_headers = { Y = \"1\" }",
             "remove_headers = [\"Server\"]",
@@ -439,32 +442,128 @@ const KEYS: &[(&str, &[&str])] = &[
             "rate = { requests = 3 }",
         ],
     ),
+    (
+        "[[host.path]]",
+        "[[host]]\nroot = \"site\"\n[[host.path]]\nprefix = \"/a\"\nroot = \"other\"\n{}\n",
+        &[
+            "listing = false",
+            "dot_files = true",
+            "index = [\"x\"]",
+            "symlinks = \"never\"",
+            "media_types = { xyz = \"a/b\" }",
+            "compression = false",
+            "includes = false",
+            "set_headers = { X = \"1\" }",
+            "set_error_headers = { Y = \"1\" }",
+            "remove_headers = [\"Server\"]",
+            "error_pages = { 404 = \"page.html\" }",
+            "allow = [\"10.0.0.0/8\"]",
+            "deny = [\"10.1.0.0/16\"]",
+            "auth = { users = \"users\" }",
+            "rate = { requests = 3 }",
+        ],
+    ),
+    (
+        "[[host.path]]",
+        "[[host]]\nroot = \"site\"\n[[host.path]]\nprefix = \"/a\"\nredirect = \"/x\"\n{}\n",
+        &[
+            "status = 302",
+            "set_headers = { X = \"1\" }",
+            "set_error_headers = { Y = \"1\" }",
+            "remove_headers = [\"Server\"]",
+            "allow = [\"10.0.0.0/8\"]",
+            "auth = { users = \"users\" }",
+            "rate = { requests = 3 }",
+        ],
+    ),
+    (
+        "[[host.path]]",
+        "[[host]]\nroot = \"site\"\n[[host.path]]\nprefix = \"/a\"\nstatus = 404\n{}\n",
+        &[
+            "set_headers = { X = \"1\" }",
+            "set_error_headers = { Y = \"1\" }",
+            "remove_headers = [\"Server\"]",
+            "error_pages = { 404 = \"page.html\" }",
+            "allow = [\"10.0.0.0/8\"]",
+            "auth = { users = \"users\" }",
+            "rate = { requests = 3 }",
+        ],
+    ),
+    (
+        "[tls]",
+        "listen = [\"127.0.0.1:8\"]\n[tls]\ncertificates = [{ certificate = \"a.pem\", key = \"a.key\" }]\n{}\n[[host]]\nroot = \"site\"\n",
+        &["listen_clear = [\"127.0.0.1:9\"]", "listen_quic = [\"127.0.0.1:9\"]", "http3 = true"],
+    ),
+    (
+        "[[tls.certificates]]",
+        "[[tls.certificates]]\ncertificate = \"a.pem\"\nkey = \"a.key\"\n{}\n[[host]]\nroot = \"site\"\n",
+        &["ocsp = \"a.der\""],
+    ),
+    ("[admin]", "[admin]\nlisten = \"unix:admin.sock\"\n{}\n[[host]]\nroot = \"site\"\n", &["token_file = \"token\""]),
+    (
+        "[policy]",
+        "[policy]\nfile = \"a.policy\"\n{}\n[[host]]\nroot = \"site\"\n",
+        &[
+            "tick = \"3 s\"",
+            "node = \"n1\"",
+            "forecast = \"robust\"",
+            "decisions = \"d\"",
+            "environment = \"e\"",
+            "webhook = \"http://127.0.0.1:9/\"",
+        ],
+    ),
+    ("auth", "[[host]]\nroot = \"site\"\nauth = { users = \"users\", {} }\n", &["realm = \"A\""]),
+    (
+        "rate",
+        "[[host]]\nroot = \"site\"\nrate = { requests = 3, {} }\n",
+        &["per = \"1 h\"", "burst = 7", "ipv4_bits = 24", "ipv6_bits = 48"],
+    ),
+    (
+        "compression",
+        "compression = { {} }\n[[host]]\nroot = \"site\"\n",
+        &["neighbours = false", "on_the_fly = false", "min = \"2 KiB\"", "max = \"3 MiB\""],
+    ),
 ];
 
 /// A file with these lines in one of its tables.
-fn with(table: &str, lines: &[&str]) -> String {
-    let own = lines.join("\n");
-    match table {
-        "" => format!("{own}\n[[host]]\nroot = \"site\"\n"),
-        "[[host]]" => format!("[[host]]\n{own}\n"),
-        "[[host.path]]" => format!("[[host]]\nroot = \"site\"\n[[host.path]]\n{own}\n"),
-        _ => format!("{table}\n{own}\n[[host]]\nroot = \"site\"\n"),
-    }
+fn with(frame: &str, lines: &[&str]) -> String {
+    let separator = if frame.contains("{ {} }") || frame.contains(", {} }") { ", " } else { "\n" };
+    frame.replacen("{}", &lines.join(separator), 1)
 }
 
-/// Each key beside each other one: it changes what the server goes by, or it is told that it does not.
+/// A directory with what the files above name.
+fn folder_for_keys() -> tempfile::TempDir {
+    let folder = folder();
+    harness::certificate::make_answered(folder.path(), "a", true);
+    let token = folder.path().join("token");
+    std::fs::write(&token, "t".repeat(40)).expect("writes");
+    std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("sets the mode");
+    folder
+}
+
+/// Each key beside each other one, and alone: it changes what the server goes by, or it is told that it does not.
 #[test]
 fn no_key_is_passed_over_beside_another() {
-    let folder = folder();
-    for (table, keys) in KEYS {
+    let folder = folder_for_keys();
+    for (table, frame, keys) in KEYS {
+        let mut taken = Vec::new();
         for one in *keys {
-            for other in keys.iter().filter(|other| *other != one) {
-                let both = with(table, &[one, other]);
+            let others = keys.iter().filter(|other| *other != one);
+            for other in others.map(|other| vec![*other]).chain([Vec::new()]) {
+                let both = with(frame, &[&[*one][..], &other].concat());
                 let Ok(options) = read(&both, folder.path()) else { continue };
-                let Ok(without) = read(&with(table, &[other]), folder.path()) else { continue };
+                taken.push(*one);
+                let Ok(without) = read(&with(frame, &other), folder.path()) else { continue };
                 let is_told = options.warnings.len() > without.warnings.len();
                 assert!(is_told || described(&options) != described(&without), "{one} is passed over in\n{both}");
             }
+        }
+        for key in *keys {
+            assert!(
+                taken.contains(key),
+                "{table} {key} is never taken: {:?}",
+                read(&with(frame, &[key]), folder.path())
+            );
         }
     }
 }
@@ -472,15 +571,18 @@ fn no_key_is_passed_over_beside_another() {
 /// The tables above have every key that there is, as the words on a wrong one tell.
 #[test]
 fn the_keys_that_are_tried_are_all_that_there_are() {
-    let folder = folder();
-    for (table, keys) in KEYS {
-        let text = with(table, &["qqqqqqqqqqqq = 1"]);
+    let folder = folder_for_keys();
+    for (table, frame, _) in KEYS {
+        let text = with(frame, &["qqqqqqqqqqqq = 1"]);
         let told = read(&text, folder.path()).err().unwrap_or_default();
-        let list = told.iter().find_map(|mistake| mistake.remedy.split_once(" are: ")).expect("a list").1;
+        let list = told.iter().find_map(|mistake| mistake.remedy.split_once(" are: "));
+        let list = list.unwrap_or_else(|| panic!("{table}: no list of keys in {told:?}")).1;
         for key in list.split(", ") {
-            let is_tried = keys.iter().any(|line| line.split(" = ").next() == Some(key));
+            let mut of_table = KEYS.iter().filter(|(other, ..)| other == table).flat_map(|(.., keys)| keys.iter());
+            let is_tried = of_table.any(|line| line.split(" = ").next() == Some(key));
+            let is_needed = frame.contains(&format!("{key} = "));
             let is_table = ["tls", "limits", "timeouts", "log", "admin", "throttle", "host", "path"].contains(&key);
-            assert!(is_tried || is_table, "{table} {key}");
+            assert!(is_tried || is_needed || is_table, "{table} {key}");
         }
     }
 }
