@@ -9,12 +9,12 @@ mod configuration;
 mod dropin;
 mod exporters;
 mod handed_on;
-mod http;
 mod load;
 mod plan;
 mod programs;
 mod proxy;
 mod recording;
+mod requests;
 mod server_http2;
 mod server_http3;
 mod sessions;
@@ -27,67 +27,98 @@ pub use configuration::{arm_directives, server_configuration, sql, weir_configur
 pub use dropin::dropin_arguments;
 pub use exporters::exporter_answers;
 pub use handed_on::handed_on;
-pub use http::{
-    accept_encoding, certificate_staple, certificate_validity, http_request, http_response, http2_frames,
-    page_template, ranges, url, url_file,
-};
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use plan::{plan_policy, planned_log};
 pub use programs::{containers, probe_notes, program, query_text};
 pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
+pub use requests::{
+    accept_encoding, certificate_staple, certificate_validity, http_request, http_response, http2_frames,
+    page_template, ranges, url, url_file,
+};
 pub use server_http2::server_http2;
 pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 pub use sound::sound_frames;
 
-// The server keeps its parsers to itself, so they are compiled a second time, from the same files.
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/audio/mod.rs"]
-mod audio;
-#[path = "../../../crates/server/src/authority.rs"]
-mod authority;
-#[path = "../../../crates/server/src/basic_user.rs"]
-mod basic_user;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/client_hints.rs"]
-mod client_hints;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/coding.rs"]
-mod coding;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/drain.rs"]
-mod drain;
+// The server keeps its parsers to itself, so they are compiled a second time, from the same files, in modules with the
+// names that they have there.
+#[allow(unreachable_pub, reason = "the server's crate shows some of it")]
+#[path = "."]
+mod http {
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/authority.rs"]
+    pub(crate) mod authority;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/basic_user.rs"]
+    pub(crate) mod basic_user;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/client_hints.rs"]
+    pub(crate) mod client_hints;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/coding.rs"]
+    pub(crate) mod coding;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/fields.rs"]
+    pub(crate) mod fields;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/higher_version.rs"]
+    pub(crate) mod higher_version;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/limits.rs"]
+    pub(crate) mod limits;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/list_fields.rs"]
+    pub(crate) mod list_fields;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/preface.rs"]
+    pub(crate) mod preface;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/range.rs"]
+    pub(crate) mod range;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/request.rs"]
+    pub(crate) mod request;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/target.rs"]
+    pub(crate) mod target;
+    pub(crate) mod response {
+        pub(crate) use weir_server::Variant;
+    }
+}
+#[path = "."]
+mod exchange {
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/exchange/drain.rs"]
+    pub(crate) mod drain;
+}
+#[path = "."]
+mod pages {
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/pages/template.rs"]
+    pub(crate) mod template;
+}
+#[path = "."]
+mod media {
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/media/audio/mod.rs"]
+    pub(crate) mod audio;
+}
+#[path = "."]
+mod certificates {
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/certificates/der.rs"]
+    pub(crate) mod der;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/certificates/staple.rs"]
+    pub(crate) mod staple;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/certificates/validity.rs"]
+    pub(crate) mod validity;
+}
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/quic/handed.rs"]
 mod handed;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/higher_version.rs"]
-mod higher_version;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/list_fields.rs"]
-mod list_fields;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/range.rs"]
-mod range;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/request.rs"]
-mod request;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/target.rs"]
-mod target;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/template.rs"]
-mod template;
-
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/tls/der.rs"]
-mod der;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/tls/staple.rs"]
-mod staple;
-#[path = "../../../crates/server/src/tls/validity.rs"]
-mod validity;
 
 // The command is a program without a library, so these are compiled a second time, too.
 #[allow(dead_code, reason = "not all of it is fuzzed")]
@@ -96,19 +127,6 @@ mod servers;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/cli/src/advise/rules/sql.rs"]
 mod statements;
-
-/// What these files expect of the server's crate.
-mod options {
-    pub(crate) use weir_server::Limits;
-}
-
-mod advice {
-    pub(crate) use weir_server::Link;
-}
-
-mod response {
-    pub(crate) use weir_server::Variant;
-}
 
 /// Takes bytes off the input as choices of the fuzzer; zeros when it is used up.
 struct Choices<'i>(&'i [u8]);

@@ -1,6 +1,8 @@
 //! What the server reads of HTTP/2. It keeps its parsers to itself, so they are compiled a second time, from the same files.
 
-use crate::{Choices, options};
+use crate::Choices;
+use crate::http::fields;
+use crate::http::limits;
 
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http2/encode.rs"]
@@ -21,9 +23,9 @@ pub(crate) mod message;
 pub fn server_http2(input: &[u8]) {
     let mut choices = Choices(input);
     let bounds =
-        hpack::Bounds { bytes_max: 64 << (choices.byte() % 9), fields_max: 1 + usize::from(choices.byte() % 96) };
-    let limits = options::Limits::default();
-    let (mut decoder, mut fields) = (hpack::Decoder::default(), hpack::Fields::default());
+        fields::Bounds { bytes_max: 64 << (choices.byte() % 9), fields_max: 1 + usize::from(choices.byte() % 96) };
+    let limits = limits::Limits::default();
+    let (mut decoder, mut fields) = (hpack::Decoder::default(), fields::Fields::default());
     let mut input = choices.0;
     while let Some(head) = frame::Head::read(input) {
         let payload = &input[frame::HEAD_BYTES..];

@@ -1,7 +1,9 @@
 //! What the server reads of HTTP/3. It keeps its parsers to itself, so they are compiled a second time, from the same files.
 
+use crate::Choices;
+use crate::http::fields;
+use crate::http::limits;
 use crate::server_http2::{encode as heads, hpack, message};
-use crate::{Choices, options};
 
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http3/encode.rs"]
@@ -20,7 +22,7 @@ mod qpack;
 pub fn server_http3(input: &[u8]) {
     let mut choices = Choices(input);
     let bounds =
-        hpack::Bounds { bytes_max: 64 << (choices.byte() % 9), fields_max: 1 + usize::from(choices.byte() % 96) };
+        fields::Bounds { bytes_max: 64 << (choices.byte() % 9), fields_max: 1 + usize::from(choices.byte() % 96) };
     let kept_bytes_max = 1 << (choices.byte() % 12);
     let piece = 1 + usize::from(choices.byte() % 32);
     let input = choices.0;
@@ -76,8 +78,8 @@ fn inbound(input: &[u8], piece: usize) -> Result<(u64, bool), frame::Code> {
     Ok((sum, stream.end().is_ok()))
 }
 
-fn fields(block: &[u8], bounds: hpack::Bounds) {
-    let mut fields = hpack::Fields::default();
+fn fields(block: &[u8], bounds: fields::Bounds) {
+    let mut fields = fields::Fields::default();
     if qpack::decode(block, bounds, &mut fields).is_err() {
         return;
     }
@@ -87,7 +89,7 @@ fn fields(block: &[u8], bounds: hpack::Bounds) {
     }
     assert!(count <= bounds.fields_max && bytes <= bounds.bytes_max, "more than was wanted");
     let _ = message::are_trailers(&fields);
-    let limits = options::Limits::default();
+    let limits = limits::Limits::default();
     if let Ok(request) = message::request(&fields, 3, &limits) {
         assert!(!fields.is_too_large && request.target.len() <= limits.target_bytes_max && request.minor == 3);
         for text in [request.method_text, request.target] {

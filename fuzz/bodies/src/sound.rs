@@ -1,9 +1,9 @@
 //! Sound: its frames, and where they lie.
 
 use crate::Choices;
-use crate::audio::carrier;
-use crate::audio::frame;
-use crate::audio::index::{Index, Place};
+use crate::media::audio::carrier;
+use crate::media::audio::frame;
+use crate::media::audio::index::{Index, Place};
 
 /// Reads any bytes as a file of sound: frames lie one behind the other within it, in whatever order they are asked for,
 /// and each has a carrier for what it may need.

@@ -1,12 +1,12 @@
 //! What a configuration says that can be done, and is seldom meant.
 
 use super::table::{Reader, Table, Value};
-use crate::front::rules::Rules;
-use crate::front::settings::{Action, Said, Settings};
-use crate::listen::ListenAddr;
-use crate::options::Options;
-use crate::target::{self, Target};
-use crate::tls::Certificates;
+use crate::certificates::Certificates;
+use crate::config::options::Options;
+use crate::http::target::{self, Target};
+use crate::io::listen::ListenAddr;
+use crate::routing::rules::Rules;
+use crate::routing::settings::{Action, Said, Settings};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,12 +1,13 @@
 //! What a configuration says of the server as a whole: addresses, memory, limits, times, the log.
 
 use super::table::{Table, Value};
-use crate::admin::{Admin, AdminError, AdminToken};
-use crate::arm_rules::ArmRules;
-use crate::front::rules::SiteKind;
-use crate::listen::ListenAddr;
-use crate::options::{AccessLog, CertificateFiles, LogFormat, LogTarget, Options, Rotation};
-use crate::tls::Certificates;
+use crate::certificates::Certificates;
+use crate::certificates::settings::CertificateFiles;
+use crate::config::options::Options;
+use crate::io::listen::ListenAddr;
+use crate::telemetry::access_log::settings::{AccessLog, LogFormat, LogTarget, Rotation};
+use crate::telemetry::admin::{Admin, AdminError, AdminToken};
+use crate::telemetry::arm_rules::ArmRules;
 use std::time::Duration;
 
 /// The longest of all times that can be given.
@@ -63,8 +64,8 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
         }
         options.releases.push(path);
     }
-    let sites = super::site::read(table, SiteKind::of(options), options.sandbox);
-    sites.put(options);
+    let sites = super::site::read(table, options.site_kind(), options.sandbox);
+    options.serve_so(sites);
     if let Some(admin) = table.get("admin").and_then(|value| value.table("[admin]")) {
         options.admin = read_admin(&admin);
     }

@@ -1,7 +1,7 @@
 //! What is set and taken out of the heads of responses.
 
 use super::table::Table;
-use crate::front::settings::Said;
+use crate::routing::settings::Said;
 
 /// Fields that the server makes of what it sends: another value would be a lie, or break the protocol. With what does
 /// what may be meant.

@@ -3,17 +3,18 @@
 use super::doubts::Place;
 use super::table::{Table, Value};
 use super::{header, site, users};
-use crate::coding::CODINGS;
-use crate::front::access::{Access, Network};
-use crate::front::auth::Auth;
-use crate::front::pattern::Pattern;
-use crate::front::rate::{Rate, RateLimit};
-use crate::front::redirect::Redirect;
-use crate::front::rewrite::Page;
-use crate::front::rules::{Host, PATHS_MAX, Rules, SiteKind, SiteRules};
-use crate::front::settings::{Action, Said};
-use crate::options::Options;
-use crate::root::place::Place as RootPlace;
+use crate::config::options::Options;
+use crate::files::root::place::Place as RootPlace;
+use crate::http::access::{Access, Network};
+use crate::http::coding::CODINGS;
+use crate::http::pattern::Pattern;
+use crate::routing::auth::Auth;
+use crate::routing::rate::{Rate, RateLimit};
+use crate::routing::redirect::Redirect;
+use crate::routing::rewrite::Page;
+use crate::routing::rules::{Host, PATHS_MAX, Rules, SiteRules};
+use crate::routing::settings::{Action, Said};
+use crate::site::settings::SiteKind;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -52,7 +53,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places
     let name = names(table, number, rules);
     let mut said = read_said(table);
     places.push(Place::of(table, number, None));
-    let kind = site::read_root(table, SiteKind::of(options), options.sandbox);
+    let kind = site::read_root(table, options.site_kind(), options.sandbox);
     let site = table.get("root").and_then(|value| open_site(&value, kind.clone(), rules));
     if let (Some(root), Some(_)) = (table.get("root"), &said.action) {
         root.wrong("a redirect or status leaves nothing to serve from `root`", "keep one of them");
@@ -399,9 +400,9 @@ fn page(value: &Value<'_, '_>) -> Option<Page> {
     let text = read_file(&path, PAGE_BYTES_MAX);
     match text {
         Ok(text) => Some(Page {
-            content_type: crate::media_type::of(
+            content_type: crate::http::media_type::of(
                 path.as_os_str().as_encoded_bytes(),
-                &crate::media_type::Overrides::new(),
+                &crate::http::media_type::Overrides::new(),
             ),
             text,
         }),

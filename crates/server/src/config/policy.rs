@@ -1,7 +1,7 @@
 //! Rules and how they are used: what they say is for whoever knows rules; that it is there is looked at here.
 
 use super::table::{Table, Value};
-use crate::options::{Placed, PolicyOptions};
+use crate::policy::settings::{Placed, PolicyOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! How directories are served: what the server as a whole says, what a host says upon that, and what a path does.
 
 use super::table::{Table, Value};
-use crate::front::rules::SiteKind;
-use crate::media_type::is_media_type;
-use crate::options::{Compression, Symlinks};
+use crate::files::settings::{Compression, Symlinks};
+use crate::http::media_type::is_media_type;
+use crate::site::settings::SiteKind;
 
 /// What belongs to a root.
 pub(super) const KEYS: [&str; 7] =

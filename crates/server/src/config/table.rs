@@ -4,7 +4,7 @@ use super::Mistake;
 use super::foreign;
 use super::nearest::nearest;
 use super::units;
-use crate::options::Placed;
+use crate::policy::settings::Placed;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Bounds on the requests that are under way for some paths.
 
 use super::table::Table;
-use crate::throttle::Throttle;
+use crate::policy::throttle::Throttle;
 use std::time::Duration;
 
 /// Tables of bounds.

@@ -2,7 +2,7 @@
 
 use super::host::read_file;
 use super::table::Value;
-use crate::front::auth::hash_problem;
+use crate::routing::auth::hash_problem;
 use std::collections::HashMap;
 
 const FILE_BYTES_MAX: u64 = 8 << 20;

@@ -5,8 +5,8 @@
 //! finished. A client that the kernel gives to it between these two is reset, which takes some microseconds.
 
 use super::{ACCEPTS_MAX, BACKLOG_MAX, EventLoop, READABLE, listener_token};
-use crate::epoll::Interest;
-use crate::listen::BACKLOG;
+use crate::io::epoll::Interest;
+use crate::io::listen::BACKLOG;
 use crate::transport::Lane;
 use std::os::fd::AsRawFd;
 

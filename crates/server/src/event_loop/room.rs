@@ -2,7 +2,8 @@
 //! hold on without asking for anything do not keep out those who ask.
 
 use super::EventLoop;
-use crate::client::Client;
+use crate::event_loop::client::Client;
+use crate::exchange::eviction::Yields;
 use std::cmp::Ordering;
 use std::io::{Read, Write};
 
@@ -15,52 +16,12 @@ const AT_ONCE_SHARE: usize = 16;
 /// After a look that found fewer, how long the next one waits.
 const PAUSE_MS: u64 = 10;
 
-/// How long a connection is idle before it may be closed for another one: whoever asks again and again is not to find it
-/// closed under the next request.
-const IDLE_MS: u64 = 1000;
-/// The same for one whose client sends its body slowly, or takes nothing of its response.
-const STALLED_MS: u64 = 2000;
-
 /// Tells a client that there is no room. What it has sent is read first, because closing on unread bytes would
 /// take the answer away from it. Both calls are best effort: the socket does not block.
 pub(super) fn refuse(mut socket: std::net::TcpStream) {
     let mut ignored = [0; 4096];
     let _ = socket.read(&mut ignored);
     let _ = socket.write(NO_ROOM);
-}
-
-/// A connection that may be closed for another one; the first in their order first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Yields {
-    kind: Kind,
-    since_ms: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    /// Between two requests.
-    Idle,
-    /// Within a head, or a handshake.
-    Slow,
-    /// With a body that does not come, or a response that is not taken.
-    Stalled,
-}
-
-impl Yields {
-    /// Idle since then, if that is long enough.
-    pub(crate) fn idle(since_ms: u64, now_ms: u64) -> Option<Self> {
-        (now_ms.saturating_sub(since_ms) >= IDLE_MS).then_some(Self { kind: Kind::Idle, since_ms })
-    }
-
-    /// Within a head that began then.
-    pub(crate) fn slow(since_ms: u64) -> Option<Self> {
-        Some(Self { kind: Kind::Slow, since_ms })
-    }
-
-    /// Without a byte since then, if that is long enough.
-    pub(crate) fn stalled(since_ms: u64, now_ms: u64) -> Option<Self> {
-        (now_ms.saturating_sub(since_ms) >= STALLED_MS).then_some(Self { kind: Kind::Stalled, since_ms })
-    }
 }
 
 /// Those that were found at the last look, the next to be closed at the end.
@@ -109,24 +70,5 @@ impl EventLoop {
         }
         found.sort_unstable_by(last_first);
         self.room.found = found;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_idle_goes_first_then_who_is_slow_then_who_takes_nothing() {
-        let order = [
-            Yields::idle(10, 5000),
-            Yields::idle(4000, 5000),
-            Yields::slow(5),
-            Yields::slow(4999),
-            Yields::stalled(1, 5000),
-            Yields::stalled(3000, 5000),
-        ];
-        assert!(order.iter().all(Option::is_some) && order.is_sorted());
-        assert_eq!((Yields::idle(4001, 5000), Yields::stalled(3001, 5000)), (None, None));
     }
 }

@@ -7,24 +7,24 @@
 
 mod phase;
 
-use super::PREFACE;
 use super::allowance::{Allowance, Dribble};
-use super::farewell::{Farewell, Word};
 use super::frame::{self, Code};
 use super::hpack::Decoder;
 use super::stream::{Step, Stream};
-use crate::arm_requests::Received;
-use crate::caller::Caller;
-use crate::census::State;
-use crate::connection::Turn;
-use crate::epoll::Readiness;
-use crate::event_loop::Yields;
-use crate::options::Timeouts;
-use crate::pending::Pending;
-use crate::send::Sent;
-use crate::static_probe::static_probe;
+use crate::counters::census::State;
+use crate::counters::static_probe::static_probe;
+use crate::exchange::eviction::Yields;
+use crate::exchange::farewell::{Farewell, Word};
+use crate::exchange::pending::Pending;
+use crate::exchange::send::Sent;
+use crate::http::limits::Timeouts;
+use crate::http::preface::PREFACE;
+use crate::http1::connection::Turn;
+use crate::io::epoll::Readiness;
+use crate::loop_state::LoopState;
+use crate::policy::caller::Caller;
+use crate::telemetry::arm_requests::Received;
 use crate::transport::Transport;
-use crate::workbench::Workbench;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -125,7 +125,7 @@ enum Phase {
 
 impl Connection {
     /// Takes over a connection of which something was received already.
-    pub(crate) fn new(transport: Transport, peer: SocketAddr, received: Vec<u8>, bench: &Workbench) -> Self {
+    pub(crate) fn new(transport: Transport, peer: SocketAddr, received: Vec<u8>, bench: &LoopState) -> Self {
         bench.counts().http2_connections.add(1);
         let limits = &bench.limits;
         let clamped = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -258,7 +258,7 @@ impl Connection {
     }
 
     /// Does what can be done now.
-    pub(crate) fn turn(&mut self, bench: &mut Workbench, readiness: Readiness) -> Turn {
+    pub(crate) fn turn(&mut self, bench: &mut LoopState, readiness: Readiness) -> Turn {
         self.unread |= readiness.readable;
         self.ended |= readiness.ended;
         self.room |= readiness.writable;
@@ -272,7 +272,7 @@ impl Connection {
     }
 
     /// Tells a client whose deadline has passed that this is the end.
-    pub(crate) fn expire(&mut self, bench: &mut Workbench) {
+    pub(crate) fn expire(&mut self, bench: &mut LoopState) {
         if self.phase == Phase::Linger {
             return;
         }
@@ -286,7 +286,7 @@ impl Connection {
     }
 
     /// Logs what was sent of unfinished responses.
-    pub(crate) fn give_up(&mut self, bench: &mut Workbench) {
+    pub(crate) fn give_up(&mut self, bench: &mut LoopState) {
         for stream in &mut self.streams {
             bench.settle_one(&mut stream.pending);
         }
@@ -296,7 +296,7 @@ impl Connection {
     }
 
     /// Ends the connection with an error of the client's; what was asked for is not answered any more.
-    pub(super) fn fail(&mut self, code: Code, bench: &mut Workbench) {
+    pub(super) fn fail(&mut self, code: Code, bench: &mut LoopState) {
         let counts = bench.counts();
         let counter = if code == Code::EnhanceYourCalm { &counts.http2_abuses } else { &counts.http2_errors };
         counter.add(1);
@@ -309,7 +309,7 @@ impl Connection {
         bench.forget_waiting(self.number, None);
     }
 
-    fn work(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
+    fn work(&mut self, bench: &mut LoopState) -> io::Result<Turn> {
         let mut sent_bytes = 0;
         let mut has_moved = false;
         if std::mem::take(&mut self.is_resumed) {
@@ -351,7 +351,7 @@ impl Connection {
     }
 
     /// Tells the client of the end what it is to know now; whether that is anything.
-    fn take_leave(&mut self, bench: &Workbench) -> bool {
+    fn take_leave(&mut self, bench: &LoopState) -> bool {
         match self.farewell.next(bench.stopping, self.last > 0, self.has_heard, bench.clock.now_ms) {
             Some(Word::Announcement) => {
                 frame::go_away(&mut self.control, ANY_STREAM, Code::NoError);
@@ -368,7 +368,7 @@ impl Connection {
     }
 
     /// Receives once, behind what was left of the last time.
-    fn receive(&mut self, bench: &mut Workbench) -> io::Result<Input> {
+    fn receive(&mut self, bench: &mut LoopState) -> io::Result<Input> {
         self.received = Received::default();
         if !self.has_preface && self.saved.len() >= PREFACE.len() {
             // What the connection was recognised by is taken up before more is received.
@@ -401,7 +401,7 @@ impl Connection {
     }
 
     /// Takes all complete frames up, and keeps what is left.
-    fn take_up(&mut self, filled: usize, bench: &mut Workbench) {
+    fn take_up(&mut self, filled: usize, bench: &mut LoopState) {
         let input = std::mem::take(&mut bench.input);
         let taken = self.frames(&input[..filled], bench);
         if !self.is_failed {
@@ -412,7 +412,7 @@ impl Connection {
 
     /// Sends what there is to send: control frames, then what the streams have, in turns. Says whether the socket took
     /// anything with frames of streams in it.
-    fn send(&mut self, bench: &mut Workbench, sent_bytes: &mut usize, has_moved: &mut bool) -> io::Result<Sent> {
+    fn send(&mut self, bench: &mut LoopState, sent_bytes: &mut usize, has_moved: &mut bool) -> io::Result<Sent> {
         loop {
             if !self.room {
                 return Ok(Sent::Blocked);
@@ -424,7 +424,7 @@ impl Connection {
                 }
                 pushed => pushed?,
             }
-            let mut out = std::mem::take(&mut bench.http2.out);
+            let mut out = std::mem::take(&mut bench.out);
             out.clear();
             std::mem::swap(&mut out, &mut self.unsent);
             if out.is_empty() {
@@ -434,7 +434,7 @@ impl Connection {
                 self.carries_streams = out.len() > control_bytes;
             }
             if out.is_empty() {
-                bench.http2.out = out;
+                bench.out = out;
                 return Ok(Sent::All);
             }
             static_probe!("send");
@@ -448,7 +448,7 @@ impl Connection {
             if self.unsent.is_empty() {
                 self.unsent = Vec::new();
             }
-            bench.http2.out = out;
+            bench.out = out;
             match taken {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.room = false;
@@ -469,7 +469,7 @@ impl Connection {
     }
 
     /// Gives each stream its turn, a frame each, until there is enough or none can go on.
-    fn gather(&mut self, out: &mut Vec<u8>, bench: &mut Workbench) {
+    fn gather(&mut self, out: &mut Vec<u8>, bench: &mut LoopState) {
         let mut moved = true;
         while moved && !self.streams.is_empty() && out.len() < GATHERED_BYTES_MAX {
             moved = false;
@@ -511,7 +511,7 @@ impl Connection {
     /// Ends a stream whose content is not what its head said. It is taken off as if it were finished, and what was sent
     /// of it is logged.
     #[cold]
-    fn break_off(&mut self, place: usize, out: &mut Vec<u8>, bench: &Workbench) {
+    fn break_off(&mut self, place: usize, out: &mut Vec<u8>, bench: &LoopState) {
         bench.counts().http2_streams_broken.add(1);
         let stream = &mut self.streams[place];
         let id = stream.id;
@@ -523,7 +523,7 @@ impl Connection {
         }
     }
 
-    fn take_off_finished(&mut self, bench: &mut Workbench) {
+    fn take_off_finished(&mut self, bench: &mut LoopState) {
         let mut place = 0;
         while let Some(stream) = self.streams.get(place) {
             if stream.is_finished() {
@@ -535,7 +535,7 @@ impl Connection {
     }
 
     /// Takes a stream off the way, whatever became of it.
-    pub(super) fn take_off(&mut self, place: usize, bench: &mut Workbench) {
+    pub(super) fn take_off(&mut self, place: usize, bench: &mut LoopState) {
         let mut stream = self.streams.remove(place);
         if place < self.next {
             self.next -= 1;
@@ -562,7 +562,7 @@ impl Connection {
     }
 
     /// Ends our side, then reads until the client ends its own.
-    fn linger(&mut self, bench: &mut Workbench) -> io::Result<Turn> {
+    fn linger(&mut self, bench: &mut LoopState) -> io::Result<Turn> {
         if self.lingered_bytes.is_none() {
             self.transport.end_output();
             self.unread = true;

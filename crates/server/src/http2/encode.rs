@@ -89,7 +89,8 @@ pub(crate) fn integer(out: &mut Vec<u8>, first: u8, prefix_bits: u32, value: usi
 
 #[cfg(test)]
 mod tests {
-    use super::super::hpack::{Bounds, Decoder, Fields};
+    use super::super::hpack::Decoder;
+    use crate::http::fields::{Bounds, Fields};
 
     #[test]
     fn a_block_says_what_the_head_said() {

@@ -1,77 +1,11 @@
 //! Header compression (RFC 7541): the decoder with its table. What is sent needs none, see `encode.rs`.
 
 use super::huffman;
+use crate::http::fields::{Bounds, ENTRY_BYTES, Fields, Unreadable};
 use std::collections::VecDeque;
 
 /// Bytes that a client may have us remember; it is what SETTINGS_HEADER_TABLE_SIZE is without a word.
 const TABLE_BYTES_MAX: usize = 4096;
-/// What an entry counts beside its text (section 4.1).
-const ENTRY_BYTES: usize = 32;
-
-/// A block of fields that cannot be read: the connection is lost, as the tables of both sides differ from then on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unreadable;
-
-/// Fields of one block, in memory that is used again.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Fields {
-    /// What was read, and while a block is read what is not kept yet.
-    pub(crate) bytes: Vec<u8>,
-    /// Where each field ends: its name, its value.
-    ends: Vec<(u32, u32)>,
-    /// There were more or larger ones than were wanted; they are not here.
-    pub(crate) is_too_large: bool,
-}
-
-impl Fields {
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.is_too_large = false;
-    }
-
-    /// Keeps what was appended from a place on, with its name's end, if it is within the bounds; `size` counts all.
-    #[inline]
-    pub(crate) fn keep(
-        &mut self,
-        (start, name_end): (usize, usize),
-        size: &mut usize,
-        bounds: Bounds,
-    ) -> Result<(), Unreadable> {
-        *size += self.bytes.len() - start + ENTRY_BYTES;
-        if *size / 16 > bounds.bytes_max {
-            // Short blocks can say much again and again; reading that for nothing has an end.
-            return Err(Unreadable);
-        }
-        if *size > bounds.bytes_max || self.ends.len() == bounds.fields_max {
-            self.is_too_large = true;
-            self.bytes.truncate(start);
-        } else {
-            // A block is bounded far below this type.
-            self.ends.push((name_end as u32, self.bytes.len() as u32));
-        }
-        Ok(())
-    }
-
-    /// Names and values in their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut start = 0;
-        self.ends.iter().map(move |&(name_end, end)| {
-            let (name_end, end) = (name_end as usize, end as usize);
-            let field = (&self.bytes[start..name_end], &self.bytes[name_end..end]);
-            start = end;
-            field
-        })
-    }
-}
-
-/// How much of a block is wanted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    /// Bytes as the standard counts them: names, values, 32 for each field.
-    pub(crate) bytes_max: usize,
-    pub(crate) fields_max: usize,
-}
 
 /// Reads the blocks of one connection.
 #[derive(Debug)]

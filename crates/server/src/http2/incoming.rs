@@ -1,16 +1,16 @@
 //! Frames of a client as they are taken up (RFC 9113 sections 5 and 6), each with the errors that it can be.
 
-use super::PREFACE;
 use super::allowance::cost;
 use super::connection::{Connection, FAREWELL_PING, WINDOW_BYTES};
 use super::frame::{self, Code, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, WINDOW_MAX, flag, kind};
-use super::hpack::{Bounds, Fields};
 use super::message::{self, FIELDS_MAX, Unfit};
 use super::parked::Parked;
 use super::stream::Stream;
-use crate::request::Framing;
-use crate::static_probe::static_probe;
-use crate::workbench::Workbench;
+use crate::counters::static_probe::static_probe;
+use crate::http::fields::{Bounds, Fields};
+use crate::http::preface::{self, PREFACE};
+use crate::http::request::Framing;
+use crate::loop_state::LoopState;
 
 /// Bytes that were received of which the client is not told at once.
 const UNACKNOWLEDGED_BYTES_MAX: u32 = 16 << 10;
@@ -25,10 +25,10 @@ pub(super) struct Continued {
 
 impl Connection {
     /// Takes up the frames that `input` begins with; returns the bytes of them. After an error nothing is left.
-    pub(super) fn frames(&mut self, input: &[u8], bench: &mut Workbench) -> usize {
+    pub(super) fn frames(&mut self, input: &[u8], bench: &mut LoopState) -> usize {
         let mut at = 0;
         if !self.has_preface {
-            if !super::begins(input) {
+            if !preface::begins(input) {
                 self.fail(Code::Protocol, bench);
                 return input.len();
             }
@@ -53,7 +53,7 @@ impl Connection {
         at
     }
 
-    fn frame(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+    fn frame(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
         if !self.has_settings && (head.kind != kind::SETTINGS || head.has(flag::ACK)) {
             return Err(Code::Protocol);
         }
@@ -112,12 +112,12 @@ impl Connection {
         }
     }
 
-    fn spend(&mut self, tokens: u64, bench: &Workbench) -> Result<(), Code> {
+    fn spend(&mut self, tokens: u64, bench: &LoopState) -> Result<(), Code> {
         if self.allowance.spend(tokens, bench.clock.now_ms) { Ok(()) } else { Err(Code::EnhanceYourCalm) }
     }
 
     /// More of a block: nothing else may come between (section 6.10).
-    fn continuation(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+    fn continuation(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
         self.spend(cost::FRAME, bench)?;
         let Some(continued) = self.continued.as_mut() else { return Err(Code::Protocol) };
         if head.kind != kind::CONTINUATION || head.stream != continued.head.stream {
@@ -142,10 +142,10 @@ impl Connection {
         head: Head,
         block: &[u8],
         depends_on: Option<u32>,
-        bench: &mut Workbench,
+        bench: &mut LoopState,
     ) -> Result<(), Code> {
         let bounds = Bounds { bytes_max: bench.limits.head_bytes_max, fields_max: FIELDS_MAX };
-        let decoded = self.decoder.decode(block, bounds, &mut bench.http2.fields);
+        let decoded = self.decoder.decode(block, bounds, &mut bench.fields);
         decoded.map_err(|_| Code::Compression)?;
         let id = head.stream;
         if id <= self.last {
@@ -161,12 +161,12 @@ impl Connection {
         self.open(id, head.has(flag::END_STREAM), bench)
     }
 
-    fn trailers(&mut self, head: Head, bench: &mut Workbench) -> Result<(), Code> {
+    fn trailers(&mut self, head: Head, bench: &mut LoopState) -> Result<(), Code> {
         let Some(place) = self.place(head.stream) else { return self.unknown(head.stream) };
         if self.streams[place].is_received {
             return self.reset(place, Code::StreamClosed, bench);
         }
-        let are_last = head.has(flag::END_STREAM) && message::are_trailers(&bench.http2.fields);
+        let are_last = head.has(flag::END_STREAM) && message::are_trailers(&bench.fields);
         if !are_last || !self.streams[place].ends_well() {
             return self.reset(place, Code::Protocol, bench);
         }
@@ -174,14 +174,14 @@ impl Connection {
     }
 
     /// Takes up a request, and makes its response unless it must wait.
-    fn open(&mut self, id: u32, is_received: bool, bench: &mut Workbench) -> Result<(), Code> {
-        let fields = std::mem::take(&mut bench.http2.fields);
+    fn open(&mut self, id: u32, is_received: bool, bench: &mut LoopState) -> Result<(), Code> {
+        let fields = std::mem::take(&mut bench.fields);
         let opened = self.open_with(&fields, id, is_received, bench);
-        bench.http2.fields = fields;
+        bench.fields = fields;
         opened
     }
 
-    fn open_with(&mut self, fields: &Fields, id: u32, is_received: bool, bench: &mut Workbench) -> Result<(), Code> {
+    fn open_with(&mut self, fields: &Fields, id: u32, is_received: bool, bench: &mut LoopState) -> Result<(), Code> {
         let mut pending = self.spare.pop().unwrap_or_default();
         let (mut body_expected, mut is_held, mut parked) = (None, !is_received, None);
         match message::request(fields, 2, &bench.limits) {
@@ -230,7 +230,7 @@ impl Connection {
     }
 
     /// Answers the parked requests whose passwords have been checked.
-    pub(super) fn answer_parked(&mut self, bench: &mut Workbench) {
+    pub(super) fn answer_parked(&mut self, bench: &mut LoopState) {
         for place in 0..self.streams.len() {
             if !self.streams[place].waits() {
                 self.look_again(place, bench);
@@ -239,13 +239,13 @@ impl Connection {
     }
 
     /// Answers a request whose turn it may be among those that wait for others.
-    pub(crate) fn answer_waiting(&mut self, id: u64, bench: &mut Workbench) {
+    pub(crate) fn answer_waiting(&mut self, id: u64, bench: &mut LoopState) {
         if let Some(place) = self.streams.iter().position(|stream| u64::from(stream.id) == id) {
             self.look_again(place, bench);
         }
     }
 
-    fn look_again(&mut self, place: usize, bench: &mut Workbench) {
+    fn look_again(&mut self, place: usize, bench: &mut LoopState) {
         let whose = (self.peer, &self.caller(), u64::from(self.streams[place].id));
         let stream = &mut self.streams[place];
         if let Some(parked) = stream.parked.take() {
@@ -254,7 +254,7 @@ impl Connection {
     }
 
     /// Drops a stream that waits from those that do, as nobody wants its answer any more.
-    fn leave_queue(&self, place: usize, bench: &mut Workbench) {
+    fn leave_queue(&self, place: usize, bench: &mut LoopState) {
         let stream = &self.streams[place];
         if stream.parked.is_some() {
             bench.miss_waiting(self.number, Some(u64::from(stream.id)));
@@ -262,7 +262,7 @@ impl Connection {
     }
 
     /// Part of a request's body, which is read and ignored.
-    fn data(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+    fn data(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
         if head.stream == 0 || self.is_idle(head.stream) {
             return Err(Code::Protocol);
         }
@@ -308,7 +308,7 @@ impl Connection {
         Ok(())
     }
 
-    fn reset_by_client(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+    fn reset_by_client(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
         if payload.len() != 4 {
             return Err(Code::FrameSize);
         }
@@ -327,7 +327,7 @@ impl Connection {
         }
     }
 
-    fn settings(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+    fn settings(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
         if head.stream != 0 {
             return Err(Code::Protocol);
         }
@@ -354,7 +354,7 @@ impl Connection {
         Ok(())
     }
 
-    fn window_update(&mut self, head: Head, payload: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+    fn window_update(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
         if payload.len() != 4 {
             return Err(Code::FrameSize);
         }
@@ -396,7 +396,7 @@ impl Connection {
     }
 
     /// Ends a stream with an error.
-    fn reset(&mut self, place: usize, code: Code, bench: &mut Workbench) -> Result<(), Code> {
+    fn reset(&mut self, place: usize, code: Code, bench: &mut LoopState) -> Result<(), Code> {
         let id = self.streams[place].id;
         frame::number(&mut self.control, kind::RST_STREAM, id, code as u32);
         // What was sent of its response is logged, and it counts as ended by us.
@@ -407,7 +407,7 @@ impl Connection {
     }
 
     /// Ends a stream that was never taken up.
-    fn refuse(&mut self, id: u32, code: Code, bench: &mut Workbench) -> Result<(), Code> {
+    fn refuse(&mut self, id: u32, code: Code, bench: &mut LoopState) -> Result<(), Code> {
         frame::number(&mut self.control, kind::RST_STREAM, id, code as u32);
         self.forsake(id);
         self.spend(cost::REQUEST, bench)
@@ -426,23 +426,23 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::options::Options;
+    use crate::counters::host_counts::HostLedger;
     use crate::counters::{Counters, LoopCounters};
-    use crate::front::Front;
-    use crate::front::host_counts::HostLedger;
-    use crate::options::Options;
-    use crate::reload::Reloader;
-    use crate::root::Root;
-    use crate::root::place::Place;
-    use crate::shelf::Shelf;
+    use crate::files::root::Root;
+    use crate::files::root::place::Place;
+    use crate::files::shelf::Shelf;
+    use crate::files::watcher::Watcher;
+    use crate::process::reload::Reloader;
+    use crate::routing::Front;
     use crate::site::{Share, Site};
     use crate::transport::Transport;
-    use crate::watcher::Watcher;
     use proptest::prelude::*;
     use std::os::unix::net::UnixStream;
     use std::rc::Rc;
     use std::sync::Arc;
 
-    fn bench(directory: &std::path::Path) -> Workbench {
+    fn bench(directory: &std::path::Path) -> LoopState {
         let options = Options::new(directory);
         let watcher = Rc::new(Watcher::deaf());
         let share = Share {
@@ -452,12 +452,13 @@ mod tests {
             hosts: HostLedger::default(),
             advisory: None,
         };
-        let site = Site::new(Root::open_directory(directory).expect("opens"), &options, &share);
+        let root = Root::open_directory(directory).expect("opens");
+        let site = Site::new(root, &options.site_kind(), &options.site_bounds(), &share);
         let counters = Counters([LoopCounters::default()].into_iter().collect());
         let options = Arc::new(options);
         let place = Arc::new(Place::open(directory).expect("opens"));
         let reloads = (Reloader::new(&options, place).0, watcher);
-        Workbench::new(Front::Plain(site), None, None, &options, counters, 0, reloads)
+        LoopState::new(Front::Plain(site), None, None, &options, counters, 0, reloads)
     }
 
     /// A frame of any kind, mostly one that could be meant.

@@ -1,10 +1,10 @@
 //! A block of fields as a request, strict where a lenient reading could smuggle something. HTTP/2 (RFC 9113 section 8) and
 //! HTTP/3 (RFC 9114 section 4) have the same rules; the sections named here are those of the former.
 
-use super::hpack::Fields;
-use crate::options::Limits;
-use crate::request::{self, Request, is_token};
-use crate::target;
+use crate::http::fields::Fields;
+use crate::http::limits::Limits;
+use crate::http::request::{self, Request, is_token};
+use crate::http::target;
 
 /// Fields in one request; more are answered with 431.
 pub(crate) const FIELDS_MAX: usize = 96;

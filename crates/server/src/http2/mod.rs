@@ -10,7 +10,6 @@
 pub(crate) mod allowance;
 mod connection;
 pub(crate) mod encode;
-pub(crate) mod farewell;
 mod frame;
 pub(crate) mod hpack;
 mod huffman;
@@ -21,19 +20,3 @@ mod stream;
 
 pub(crate) use connection::Connection;
 pub(crate) use stream::append;
-
-/// How every connection begins (section 3.4).
-pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Whether a connection may begin with its preface, as far as it was received.
-pub(crate) fn begins(input: &[u8]) -> bool {
-    let len = input.len().min(PREFACE.len());
-    input[..len] == PREFACE[..len]
-}
-
-/// Memory that the connections of a loop share.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    fields: hpack::Fields,
-    out: Vec<u8>,
-}

@@ -1,11 +1,11 @@
 //! A request of HTTP/2 or HTTP/3 that cannot be answered yet, while the other streams of its connection go on.
 
-use super::hpack::Fields;
 use super::message::{Unfit, request};
-use crate::arm_requests::Received;
-use crate::caller::Caller;
-use crate::pending::Pending;
-use crate::workbench::Workbench;
+use crate::exchange::pending::Pending;
+use crate::http::fields::Fields;
+use crate::loop_state::LoopState;
+use crate::policy::caller::Caller;
+use crate::telemetry::arm_requests::Received;
 use std::net::SocketAddr;
 
 /// A request that waits for its password to be checked, or for others to be over.
@@ -20,7 +20,7 @@ pub(crate) struct Parked {
 
 impl Parked {
     #[cold]
-    pub(crate) fn new(fields: &Fields, waits: bool, bench: &Workbench) -> Box<Self> {
+    pub(crate) fn new(fields: &Fields, waits: bool, bench: &LoopState) -> Box<Self> {
         let since_ns = if bench.arm.is_some() { weir_arm::now_ns() } else { 0 };
         Box::new(Self { fields: fields.clone(), since_ns, waits })
     }
@@ -30,7 +30,7 @@ impl Parked {
         mut self: Box<Self>,
         version: u8,
         (peer, caller, stream): (SocketAddr, &Caller<'_>, u64),
-        bench: &mut Workbench,
+        bench: &mut LoopState,
         pending: &mut Pending,
     ) -> Option<Box<Self>> {
         let waits = match request(&self.fields, version, &bench.limits) {

@@ -3,9 +3,9 @@
 use super::encode;
 use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::parked::Parked;
-use crate::atom::Content;
-use crate::pending::Pending;
-use crate::response::Piece;
+use crate::exchange::pending::Pending;
+use crate::files::atom::Content;
+use crate::http::response::Piece;
 use std::io;
 use std::os::unix::fs::FileExt;
 

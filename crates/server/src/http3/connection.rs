@@ -6,17 +6,17 @@
 //! phase.
 
 use super::frame::{self, Code, kind};
-use super::hpack::Fields;
 use super::inbound::{Inbound, Opened};
 use super::stream::{Input, Output, Step, Stream};
-use crate::arm_requests::Received;
-use crate::caller::Caller;
-use crate::census::State;
+use crate::counters::census::State;
+use crate::counters::static_probe::static_probe;
+use crate::exchange::farewell::{Farewell, Word};
+use crate::exchange::pending::Pending;
+use crate::http::fields::Fields;
 use crate::http2::allowance::Allowance;
-use crate::http2::farewell::{Farewell, Word};
-use crate::pending::Pending;
-use crate::static_probe::static_probe;
-use crate::workbench::Workbench;
+use crate::loop_state::LoopState;
+use crate::policy::caller::Caller;
+use crate::telemetry::arm_requests::Received;
 use bytes::Bytes;
 use quinn_proto::{Dir, StreamId, VarInt};
 use std::net::SocketAddr;
@@ -83,7 +83,7 @@ enum Phase {
 
 impl Connection {
     /// Takes over a connection of QUIC whose handshake has begun.
-    pub(crate) fn new(quic: quinn_proto::Connection, peer: SocketAddr, bench: &Workbench) -> Self {
+    pub(crate) fn new(quic: quinn_proto::Connection, peer: SocketAddr, bench: &LoopState) -> Self {
         let mut connection = Self {
             quic,
             peer,
@@ -160,7 +160,7 @@ impl Connection {
 
     /// Has the client show that it is there, where nothing is said while its requests wait for others: QUIC would take
     /// either side's silence for its end. Whether there is something to send.
-    pub(crate) fn ping(&mut self, bench: &Workbench) -> bool {
+    pub(crate) fn ping(&mut self, bench: &LoopState) -> bool {
         let now_ms = bench.clock.now_ms;
         if self.next_ping_ms > now_ms || self.waits_as().is_none() {
             return false;
@@ -187,7 +187,7 @@ impl Connection {
     }
 
     /// Does what can be done now; whether there is more to do without waiting.
-    pub(crate) fn turn(&mut self, now: Instant, bench: &mut Workbench) -> bool {
+    pub(crate) fn turn(&mut self, now: Instant, bench: &mut LoopState) -> bool {
         self.received = Received::default();
         while let Some(event) = self.quic.poll() {
             if let Err(code) = self.hear(event, bench) {
@@ -219,13 +219,13 @@ impl Connection {
     }
 
     /// Tells a client whose deadline has passed that this is the end.
-    pub(crate) fn expire(&mut self, now: Instant, bench: &mut Workbench) {
+    pub(crate) fn expire(&mut self, now: Instant, bench: &mut LoopState) {
         bench.counts().timeouts.add(1);
         self.close(Code::NoError, now, bench);
     }
 
     /// Ends the connection; what was sent of unfinished responses is logged.
-    pub(crate) fn close(&mut self, code: Code, now: Instant, bench: &mut Workbench) {
+    pub(crate) fn close(&mut self, code: Code, now: Instant, bench: &mut LoopState) {
         if !self.is_closed {
             self.quic.close(now, VarInt::from_u32(code as u32), Bytes::new());
             self.give_up(bench);
@@ -233,7 +233,7 @@ impl Connection {
     }
 
     /// Logs what was sent of unfinished responses, and serves nothing more.
-    pub(super) fn give_up(&mut self, bench: &mut Workbench) {
+    pub(super) fn give_up(&mut self, bench: &mut LoopState) {
         self.is_closed = true;
         for stream in &mut self.streams {
             stream.forget_unsent();
@@ -246,7 +246,7 @@ impl Connection {
     }
 
     /// Ends the connection with an error of the client's; what was asked for is not answered any more.
-    fn fail(&mut self, code: Code, now: Instant, bench: &mut Workbench) {
+    fn fail(&mut self, code: Code, now: Instant, bench: &mut LoopState) {
         let counts = bench.counts();
         let counter = if code == Code::ExcessiveLoad { &counts.http3_abuses } else { &counts.http3_errors };
         counter.add(1);
@@ -254,7 +254,7 @@ impl Connection {
     }
 
     /// Opens our control stream with its settings.
-    pub(super) fn begin(&mut self, bench: &Workbench) {
+    pub(super) fn begin(&mut self, bench: &LoopState) {
         self.control = self.quic.streams().open(Dir::Uni);
         let head_bytes_max = bench.limits.head_bytes_max as u64;
         // The stream's purpose, then SETTINGS_MAX_FIELD_SECTION_SIZE; that there are no tables needs no word.
@@ -265,7 +265,7 @@ impl Connection {
     }
 
     /// Tells the client of the end what it is to know now.
-    fn take_leave(&mut self, bench: &Workbench) {
+    fn take_leave(&mut self, bench: &LoopState) {
         let (has_asked, now_ms) = (self.next_request > 0, bench.clock.now_ms);
         let first_unanswered = match self.farewell.next(bench.stopping, has_asked, self.has_heard, now_ms) {
             Some(Word::Announcement) => {
@@ -305,7 +305,7 @@ impl Connection {
     }
 
     /// Gives each stream its turn until none can go on, or it is the turn of other connections.
-    fn send(&mut self, bench: &mut Workbench) -> bool {
+    fn send(&mut self, bench: &mut LoopState) -> bool {
         let mut moved_bytes = 0;
         let mut moved = true;
         while moved {
@@ -339,7 +339,7 @@ impl Connection {
     }
 
     /// All of a response was taken: it is logged, and what the client may still send is not wanted.
-    fn finished(&mut self, place: usize, bench: &mut Workbench) {
+    fn finished(&mut self, place: usize, bench: &mut LoopState) {
         let stream = &mut self.streams[place];
         bench.settle_one(&mut stream.pending);
         if !stream.is_received {
@@ -349,7 +349,7 @@ impl Connection {
     }
 
     /// Ends a stream with an error, on both sides.
-    pub(super) fn reset(&mut self, place: usize, code: Code, bench: &mut Workbench) {
+    pub(super) fn reset(&mut self, place: usize, code: Code, bench: &mut LoopState) {
         let stream = &mut self.streams[place];
         let number = VarInt::from_u32(code as u32);
         if !std::mem::replace(&mut stream.is_received, true) {
@@ -367,7 +367,7 @@ impl Connection {
     }
 
     /// Takes the streams off the way that are over.
-    pub(super) fn take_off(&mut self, bench: &mut Workbench) {
+    pub(super) fn take_off(&mut self, bench: &mut LoopState) {
         let mut place = 0;
         while let Some(stream) = self.streams.get(place) {
             if !stream.is_over() {
@@ -391,7 +391,7 @@ impl Connection {
     }
 
     /// Answers the parked requests whose passwords have been checked.
-    fn answer_parked(&mut self, bench: &mut Workbench) {
+    fn answer_parked(&mut self, bench: &mut LoopState) {
         for place in 0..self.streams.len() {
             if !self.streams[place].waits() {
                 self.look_again(place, bench);
@@ -400,13 +400,13 @@ impl Connection {
     }
 
     /// Answers a request whose turn it may be among those that wait for others.
-    pub(crate) fn answer_waiting(&mut self, id: u64, bench: &mut Workbench) {
+    pub(crate) fn answer_waiting(&mut self, id: u64, bench: &mut LoopState) {
         if let Some(place) = self.streams.iter().position(|stream| number_of(stream.id) == id) {
             self.look_again(place, bench);
         }
     }
 
-    fn look_again(&mut self, place: usize, bench: &mut Workbench) {
+    fn look_again(&mut self, place: usize, bench: &mut LoopState) {
         let whose = (self.peer, &self.caller(), number_of(self.streams[place].id));
         let stream = &mut self.streams[place];
         if let Some(parked) = stream.parked.take() {
@@ -417,17 +417,17 @@ impl Connection {
     /// Keeps the fields' memory with the loop while they are looked at.
     pub(super) fn with_fields<T>(
         &mut self,
-        bench: &mut Workbench,
-        look: impl FnOnce(&mut Self, &mut Fields, &mut Workbench) -> T,
+        bench: &mut LoopState,
+        look: impl FnOnce(&mut Self, &mut Fields, &mut LoopState) -> T,
     ) -> T {
-        let mut fields = std::mem::take(&mut bench.http3.fields);
+        let mut fields = std::mem::take(&mut bench.fields);
         let outcome = look(self, &mut fields, bench);
-        bench.http3.fields = fields;
+        bench.fields = fields;
         outcome
     }
 
     /// Finds out what the connection waits for now, and until when.
-    fn settle_phase(&mut self, bench: &Workbench) {
+    fn settle_phase(&mut self, bench: &LoopState) {
         let timeouts = &bench.timeouts;
         let is_answering = |stream: &Stream| stream.input != Input::Head && !stream.is_held && !stream.waits();
         let (phase, timeout) = if !self.is_established {

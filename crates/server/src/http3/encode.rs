@@ -51,8 +51,8 @@ fn status(digits: &[u8], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::hpack::{Bounds, Fields};
     use super::super::qpack::decode;
+    use crate::http::fields::{Bounds, Fields};
 
     #[test]
     fn a_block_says_what_the_head_said() {

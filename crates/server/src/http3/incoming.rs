@@ -2,16 +2,16 @@
 
 use super::connection::{Connection, number_of};
 use super::frame::{self, Code, Item, kind};
-use super::hpack::{Bounds, Fields};
 use super::inbound::{Inbound, Taken};
 use super::message::{self, FIELDS_MAX, Unfit};
 use super::parked::Parked;
 use super::qpack;
 use super::stream::{Input, Output, Stream};
+use crate::counters::static_probe::static_probe;
+use crate::http::fields::{Bounds, Fields};
+use crate::http::request::Framing;
 use crate::http2::allowance::cost;
-use crate::request::Framing;
-use crate::static_probe::static_probe;
-use crate::workbench::Workbench;
+use crate::loop_state::LoopState;
 use bytes::Bytes;
 use quinn_proto::{ConnectionError, Dir, Event, ReadError, StreamEvent, StreamId, VarInt};
 
@@ -26,7 +26,7 @@ enum Read {
 
 impl Connection {
     /// Takes up what QUIC tells.
-    pub(super) fn hear(&mut self, event: Event, bench: &mut Workbench) -> Result<(), Code> {
+    pub(super) fn hear(&mut self, event: Event, bench: &mut LoopState) -> Result<(), Code> {
         match event {
             Event::Connected => {
                 self.is_established = true;
@@ -43,7 +43,7 @@ impl Connection {
         Ok(())
     }
 
-    fn lost(&mut self, reason: &ConnectionError, bench: &mut Workbench) {
+    fn lost(&mut self, reason: &ConnectionError, bench: &mut LoopState) {
         let counts = bench.counts();
         match reason {
             ConnectionError::LocallyClosed => {}
@@ -59,7 +59,7 @@ impl Connection {
         self.give_up(bench);
     }
 
-    fn hear_of_stream(&mut self, event: &StreamEvent, bench: &mut Workbench) -> Result<(), Code> {
+    fn hear_of_stream(&mut self, event: &StreamEvent, bench: &mut LoopState) -> Result<(), Code> {
         match *event {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = self.quic.streams().accept(dir) {
@@ -104,7 +104,7 @@ impl Connection {
         Ok(())
     }
 
-    fn begin_request(&mut self, id: StreamId, bench: &mut Workbench) -> Result<(), Code> {
+    fn begin_request(&mut self, id: StreamId, bench: &mut LoopState) -> Result<(), Code> {
         if self.farewell.is_said() {
             // The client was told, and asks elsewhere.
             let code = VarInt::from_u32(Code::RequestRejected as u32);
@@ -135,7 +135,7 @@ impl Connection {
         read
     }
 
-    fn read_inbound(&mut self, id: StreamId, bench: &mut Workbench) -> Result<(), Code> {
+    fn read_inbound(&mut self, id: StreamId, bench: &mut LoopState) -> Result<(), Code> {
         let Some(place) = self.inbound.iter().position(|(other, _)| *other == id) else { return Ok(()) };
         loop {
             match self.read(id) {
@@ -158,7 +158,7 @@ impl Connection {
         }
     }
 
-    fn read_request(&mut self, id: StreamId, bench: &mut Workbench) -> Result<(), Code> {
+    fn read_request(&mut self, id: StreamId, bench: &mut LoopState) -> Result<(), Code> {
         // A stream can end with what is read.
         while let Some(place) = self.place(id) {
             match self.read(id) {
@@ -187,7 +187,7 @@ impl Connection {
     }
 
     /// Takes up more of a request.
-    fn take_up(&mut self, place: usize, mut input: &[u8], bench: &mut Workbench) -> Result<(), Code> {
+    fn take_up(&mut self, place: usize, mut input: &[u8], bench: &mut LoopState) -> Result<(), Code> {
         // Compressed it is hardly ever larger than what it says.
         let kept_bytes_max = 2 * bench.limits.head_bytes_max;
         let id = self.streams[place].id;
@@ -252,7 +252,7 @@ impl Connection {
     }
 
     /// Takes up a request, and makes its response unless it must wait.
-    fn open(&mut self, place: usize, fields: &Fields, bench: &mut Workbench) -> Result<(), Code> {
+    fn open(&mut self, place: usize, fields: &Fields, bench: &mut LoopState) -> Result<(), Code> {
         let caller = self.caller();
         let stream = &mut self.streams[place];
         match message::request(fields, 3, &bench.limits) {
@@ -281,13 +281,13 @@ impl Connection {
     }
 
     /// Ends a stream with an error that concerns it alone.
-    fn refuse(&mut self, place: usize, code: Code, bench: &mut Workbench) -> Result<(), Code> {
+    fn refuse(&mut self, place: usize, code: Code, bench: &mut LoopState) -> Result<(), Code> {
         self.reset(place, code, bench);
         self.take_off(bench);
         self.spend(cost::REQUEST, bench)
     }
 
-    fn spend(&mut self, tokens: u64, bench: &Workbench) -> Result<(), Code> {
+    fn spend(&mut self, tokens: u64, bench: &LoopState) -> Result<(), Code> {
         if self.allowance.spend(tokens, bench.clock.now_ms) { Ok(()) } else { Err(Code::ExcessiveLoad) }
     }
 

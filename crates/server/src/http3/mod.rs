@@ -18,9 +18,3 @@ use crate::http2::{encode as heads, hpack, message, parked};
 
 pub(crate) use connection::Connection;
 pub(crate) use frame::Code;
-
-/// Memory that the connections of a loop share.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    fields: hpack::Fields,
-}

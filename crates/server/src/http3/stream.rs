@@ -3,10 +3,10 @@
 use super::encode;
 use super::frame::{self, Reader, kind};
 use super::parked::Parked;
-use crate::atom::Content;
+use crate::exchange::pending::Pending;
+use crate::files::atom::Content;
+use crate::http::response::Piece;
 use crate::http2::append;
-use crate::pending::Pending;
-use crate::response::Piece;
 use bytes::Bytes;
 use quinn_proto::{StreamId, WriteError};
 use std::io;

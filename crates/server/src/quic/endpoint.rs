@@ -4,12 +4,12 @@ use super::handed::Handed;
 use super::handover::{Former, HandedOn};
 use super::ids::LoopIds;
 use super::socket::{QuicSocket, RECEPTION_BYTES, RECEPTIONS};
-use crate::census::Census;
-use crate::epoll::Interest;
-use crate::event_loop::{Entry, Open};
+use crate::counters::census::Census;
+use crate::counters::static_probe::static_probe;
 use crate::http3;
-use crate::static_probe::static_probe;
-use crate::workbench::Workbench;
+use crate::io::epoll::Interest;
+use crate::io::open::{Entry, Open};
+use crate::loop_state::LoopState;
 use bytes::BytesMut;
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig, Transmit};
 use quinn_udp::RecvMeta;
@@ -130,7 +130,7 @@ impl Endpoint {
     }
 
     /// Takes in what has come, and lets the connections that it is for do what they can.
-    pub(crate) fn receive(&mut self, bench: &mut Workbench, open: &Open) {
+    pub(crate) fn receive(&mut self, bench: &mut LoopState, open: &Open) {
         for _ in 0..CALLS_MAX {
             if self.is_succeeded {
                 return;
@@ -160,7 +160,7 @@ impl Endpoint {
     }
 
     /// Takes in what a successor hands on; whether it is the first that is heard of it.
-    pub(crate) fn receive_handed(&mut self, bench: &mut Workbench, open: &Open) -> bool {
+    pub(crate) fn receive_handed(&mut self, bench: &mut LoopState, open: &Open) -> bool {
         let mut input = std::mem::take(&mut self.input);
         let now = Instant::now();
         let mut is_first = false;
@@ -180,7 +180,7 @@ impl Endpoint {
         is_first
     }
 
-    fn take_in(&mut self, what: &RecvMeta, datagrams: &[u8], now: Instant, bench: &mut Workbench, open: &Open) {
+    fn take_in(&mut self, what: &RecvMeta, datagrams: &[u8], now: Instant, bench: &mut LoopState, open: &Open) {
         let ecn = what.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
         let mut rest = BytesMut::from(datagrams);
         while !rest.is_empty() {
@@ -214,7 +214,7 @@ impl Endpoint {
     }
 
     /// Takes a connection up, or has the client show first that its address is its own.
-    fn accept(&mut self, incoming: Incoming, now: Instant, bench: &mut Workbench, open: &Open) {
+    fn accept(&mut self, incoming: Incoming, now: Instant, bench: &mut LoopState, open: &Open) {
         let peer = incoming.remote_address();
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let mut answer = Vec::new();
@@ -266,7 +266,7 @@ impl Endpoint {
     }
 
     /// Sends what belongs to no connection. It is not kept for a socket without room: who asked asks again.
-    fn answer(&mut self, transmit: &Transmit, contents: &[u8], bench: &Workbench) {
+    fn answer(&mut self, transmit: &Transmit, contents: &[u8], bench: &LoopState) {
         if self.blocked.is_none() && self.socket.send(transmit, contents).is_ok() {
             bench.counts().bytes_sent.add(transmit.size as u64);
         } else {
@@ -283,7 +283,7 @@ impl Endpoint {
     }
 
     /// The socket has room again.
-    pub(crate) fn resume_output(&mut self, bench: &mut Workbench, open: &Open) {
+    pub(crate) fn resume_output(&mut self, bench: &mut LoopState, open: &Open) {
         if let Some(transmit) = self.blocked.take() {
             self.send(transmit, bench);
         }
@@ -291,7 +291,7 @@ impl Endpoint {
     }
 
     /// Lets the connections do what they can whose time has come, and all others that have something to do.
-    pub(crate) fn work(&mut self, bench: &mut Workbench, open: &Open) {
+    pub(crate) fn work(&mut self, bench: &mut LoopState, open: &Open) {
         let now = Instant::now();
         while let Some(&(at, index)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, index));
@@ -315,7 +315,7 @@ impl Endpoint {
     }
 
     /// Lets a connection do what it can, and finds out what it waits for.
-    fn turn(&mut self, index: usize, now: Instant, bench: &mut Workbench, open: &Open) {
+    fn turn(&mut self, index: usize, now: Instant, bench: &mut LoopState, open: &Open) {
         let Some(mut slot) = self.connections[index].take() else { return };
         slot.is_due = false;
         self.exchange(index, &mut slot);
@@ -371,7 +371,7 @@ impl Endpoint {
     }
 
     /// Sends what a connection has to send; whether it has more.
-    fn transmit(&mut self, slot: &mut Slot, now: Instant, bench: &mut Workbench) -> bool {
+    fn transmit(&mut self, slot: &mut Slot, now: Instant, bench: &mut LoopState) -> bool {
         let segments = self.socket.segments_max().min(SEGMENTS_MAX);
         for _ in 0..SENDS_MAX {
             self.output.clear();
@@ -387,7 +387,7 @@ impl Endpoint {
     }
 
     /// Sends the datagrams in the output, or keeps them until there is room.
-    fn send(&mut self, transmit: Transmit, bench: &Workbench) {
+    fn send(&mut self, transmit: Transmit, bench: &LoopState) {
         match self.socket.send(&transmit, &self.output) {
             Ok(()) => bench.counts().bytes_sent.add(transmit.size as u64),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = Some(transmit),
@@ -397,7 +397,7 @@ impl Endpoint {
     }
 
     /// Has every connection that waits for a password look again.
-    pub(crate) fn resume_parked(&mut self, bench: &mut Workbench, open: &Open) {
+    pub(crate) fn resume_parked(&mut self, bench: &mut LoopState, open: &Open) {
         for index in 0..self.connections.len() {
             if let Some(slot) = self.connections[index].as_mut().filter(|slot| slot.connection.is_parked()) {
                 slot.connection.resume();
@@ -409,7 +409,7 @@ impl Endpoint {
 
     /// Has a stream look again that has waited for others to be over; its connection has its turn with those that have
     /// something to do.
-    pub(crate) fn resume_waiting(&mut self, number: u64, stream: u64, bench: &mut Workbench) {
+    pub(crate) fn resume_waiting(&mut self, number: u64, stream: u64, bench: &mut LoopState) {
         let Some(&index) = self.waiting.get(&number) else { return };
         if let Some(slot) = self.connections[index].as_mut() {
             slot.connection.answer_waiting(stream, bench);
@@ -418,7 +418,7 @@ impl Endpoint {
     }
 
     /// Ends the connections whose deadline has passed.
-    pub(crate) fn sweep(&mut self, bench: &mut Workbench, open: &Open) {
+    pub(crate) fn sweep(&mut self, bench: &mut LoopState, open: &Open) {
         let (now, now_ms) = (Instant::now(), bench.clock.now_ms);
         let connections = &self.connections;
         self.waiting
@@ -449,13 +449,13 @@ impl Endpoint {
     }
 
     /// Tells all clients that no more requests are taken up.
-    pub(crate) fn begin_stop(&mut self, bench: &mut Workbench, open: &Open) {
+    pub(crate) fn begin_stop(&mut self, bench: &mut LoopState, open: &Open) {
         (0..self.connections.len()).for_each(|index| self.wake(index));
         self.work(bench, open);
     }
 
     /// Ends all connections, whatever is under way.
-    pub(crate) fn abort(&mut self, bench: &mut Workbench, open: &Open) {
+    pub(crate) fn abort(&mut self, bench: &mut LoopState, open: &Open) {
         let now = Instant::now();
         for slot in self.connections.iter_mut().flatten() {
             if slot.connection.is_sending() {

@@ -8,7 +8,7 @@
 //! in the ids of its connections. Nobody else can send into a pair, as both ends are connected.
 
 use super::handed::{HELLO, Handed, Name, Place, head};
-use crate::epoll::check;
+use crate::io::epoll::check;
 use quinn_udp::RecvMeta;
 use ring::rand::{SecureRandom, SystemRandom};
 use socket2::{Domain, SockAddr, Socket, Type};

@@ -90,7 +90,8 @@ fn attach(fd: RawFd, program: &libc::sock_fprog) -> io::Result<()> {
     let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
     let (level, name) = (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF);
     // SAFETY: the kernel copies the program, which the structure points to; both live over the call.
-    crate::epoll::check(unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(program).cast(), len) }).map(drop)
+    crate::io::epoll::check(unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(program).cast(), len) })
+        .map(drop)
 }
 
 #[cfg(test)]

@@ -9,13 +9,14 @@ mod endpoint;
 mod handed;
 mod handover;
 mod ids;
+pub(crate) mod predecessor;
 mod socket;
 
 pub(crate) use endpoint::Endpoint;
 pub(crate) use handover::{Estate, Former};
 pub(crate) use socket::{Opened, QuicSocket, open};
 
-use crate::options::Options;
+use crate::config::options::Options;
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};
 use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ const RECEIVE_BYTES: u32 = 256 << 10;
 const SEND_BYTES: u64 = 1 << 20;
 /// Streams for the connection itself: three, and some that are tried out.
 const INBOUND_STREAMS: u32 = 16;
+/// Sockets of QUIC that a loop can have.
+pub(crate) const QUIC_MAX: usize = 1024;
 /// The longest that a client which says nothing is remembered, whatever the options say: what the standard can express.
 const IDLE_MAX: Duration = Duration::from_secs(1 << 30);
 

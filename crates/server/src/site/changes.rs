@@ -2,12 +2,12 @@
 
 use super::Site;
 use super::warm::Warming;
-use crate::clock::now_ms;
-use crate::coding::CODINGS;
 use crate::counters::LoopCounters;
-use crate::inotify::Event;
-use crate::kept_pages::KeptPages;
-use crate::watches::Change;
+use crate::files::watches::Change;
+use crate::http::coding::CODINGS;
+use crate::io::clock::now_ms;
+use crate::io::inotify::Event;
+use crate::site::kept_pages::KeptPages;
 use std::fs::File;
 
 impl Site {

@@ -1,23 +1,23 @@
 //! Answers for paths that somebody has rules for: refused, by a variant, or by what the cache has.
 
 use super::{Resource, Site};
-use crate::advice::{Advice, Names};
-use crate::advisory::MayBeStale;
-use crate::atom::Atom;
-use crate::cache::{Found, TOLD_MS, UNTOLD_MS};
-use crate::caller::Caller;
-use crate::clock::Clock;
-use crate::codec_swap::{Family, Stream};
-use crate::conditional::{self, Verdict};
 use crate::counters::LoopCounters;
-use crate::epoll;
-use crate::error_page::{self, Extra};
-use crate::head::{self, Persistence};
-use crate::leased::Leased;
-use crate::list_fields::Lines;
-use crate::pending::Pending;
-use crate::request::{Method, Request};
-use crate::variants;
+use crate::exchange::error_page::{self, Extra};
+use crate::exchange::pending::Pending;
+use crate::files::atom::Atom;
+use crate::files::cache::{Found, TOLD_MS, UNTOLD_MS};
+use crate::files::conditional::{self, Verdict};
+use crate::files::head::{self, Persistence};
+use crate::files::variants;
+use crate::http::list_fields::Lines;
+use crate::http::request::{Method, Request};
+use crate::io::clock::Clock;
+use crate::io::epoll;
+use crate::policy::advice::{Advice, Names};
+use crate::policy::advisory::MayBeStale;
+use crate::policy::caller::Caller;
+use crate::policy::codec_swap::{Family, Stream};
+use crate::policy::leased::Leased;
 use std::rc::Rc;
 use std::sync::Arc;
 

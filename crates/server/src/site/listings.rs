@@ -1,14 +1,14 @@
 //! Listings: made once, and kept until the kernel tells of the directory, or for a second where it would not.
 
 use super::{Site, status_of};
-use crate::cache::{TOLD_MS, UNTOLD_MS};
-use crate::clock::Clock;
 use crate::counters::LoopCounters;
-use crate::error_page::{self, Extra};
-use crate::head::{self, Persistence};
-use crate::listing::{self, Order};
-use crate::pending::Pending;
-use crate::target;
+use crate::exchange::error_page::{self, Extra};
+use crate::exchange::pending::Pending;
+use crate::files::cache::{TOLD_MS, UNTOLD_MS};
+use crate::files::head::{self, Persistence};
+use crate::http::target;
+use crate::io::clock::Clock;
+use crate::site::listing::{self, Order};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;

@@ -2,16 +2,16 @@
 
 use super::governed::Asked;
 use super::{Resource, Site};
-use crate::atom::Atom;
-use crate::caller::Caller;
-use crate::clock::Clock;
-use crate::coding::CODINGS;
 use crate::counters::LoopCounters;
-use crate::error_page::{self, Extra};
-use crate::head::Persistence;
-use crate::pending::Pending;
-use crate::request::{Method, Request};
-use crate::target::{self, BadTarget};
+use crate::exchange::error_page::{self, Extra};
+use crate::exchange::pending::Pending;
+use crate::files::atom::Atom;
+use crate::files::head::Persistence;
+use crate::http::coding::CODINGS;
+use crate::http::request::{Method, Request};
+use crate::http::target::{self, BadTarget};
+use crate::io::clock::Clock;
+use crate::policy::caller::Caller;
 use std::rc::Rc;
 
 /// What a target leads to: it is looked up once, so that what is judged is what is sent.

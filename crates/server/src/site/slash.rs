@@ -1,10 +1,10 @@
 //! The answer to a directory that was asked for without its slash.
 
-use crate::clock::Clock;
-use crate::error_page::{self, Extra};
-use crate::head::Persistence;
-use crate::pending::Pending;
-use crate::target;
+use crate::exchange::error_page::{self, Extra};
+use crate::exchange::pending::Pending;
+use crate::files::head::Persistence;
+use crate::http::target;
+use crate::io::clock::Clock;
 
 /// Leads to the same path with a slash at its end.
 pub(crate) fn redirect(

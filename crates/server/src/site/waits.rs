@@ -1,11 +1,11 @@
 //! What a governed request had to wait for by itself, for whoever knows rules.
 
 use super::{Resource, Site};
-use crate::atom::Atom;
-use crate::clock::Clock;
 use crate::counters::LoopCounters;
-use crate::pending::Pending;
-use crate::throttle::Place;
+use crate::exchange::pending::Pending;
+use crate::files::atom::Atom;
+use crate::io::clock::Clock;
+use crate::policy::throttle::Place;
 use std::rc::Rc;
 use std::time::Instant;
 

@@ -1,10 +1,10 @@
 //! Content that is loaded before anybody asks for it.
 
 use super::{Located, Site};
-use crate::clock::Clock;
 use crate::counters::LoopCounters;
-use crate::front::pattern::Pattern;
-use crate::listing;
+use crate::http::pattern::Pattern;
+use crate::io::clock::Clock;
+use crate::site::listing;
 use std::collections::VecDeque;
 use std::vec::IntoIter;
 

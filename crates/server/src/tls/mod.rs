@@ -1,16 +1,9 @@
-//! TLS by rustls: sessions of connections here, certificates and their reload in `certificates.rs`.
+//! TLS by rustls: sessions of connections here, certificates and their reload in `certificates/`.
 
-mod certificates;
-mod der;
-mod staple;
-mod validity;
-
-pub(crate) use certificates::{Certificates, Keys, Told};
-
-use crate::atom;
 use crate::counters::Counters;
-use crate::epoll;
-use crate::send::{PIECES_MAX, Sink};
+use crate::exchange::send::{PIECES_MAX, Sink};
+use crate::files::atom;
+use crate::io::epoll;
 use rustls::{HandshakeKind, ServerConnection};
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};

@@ -2,12 +2,12 @@
 
 use super::super::stream::Stream;
 use super::{Connection, Phase};
-use crate::workbench::Workbench;
+use crate::loop_state::LoopState;
 use std::time::Duration;
 
 impl Connection {
     /// Finds out what the connection waits for now, and until when.
-    pub(super) fn settle_phase(&mut self, has_moved: bool, bench: &Workbench) {
+    pub(super) fn settle_phase(&mut self, has_moved: bool, bench: &LoopState) {
         let timeouts = &bench.timeouts;
         let (phase, timeout) = if self.is_failed || self.is_done {
             (Phase::Linger, timeouts.linger)

@@ -1,0 +1,295 @@
+//! Certificates and keys: chosen by the name that a client asks for, read again when their files change.
+
+mod der;
+pub(crate) mod settings;
+mod staple;
+mod validity;
+
+use crate::certificates::settings::CertificateFiles;
+use crate::error::TlsError;
+use rustls::SupportedCipherSuite;
+use rustls::crypto::ring;
+use rustls::crypto::ring::cipher_suite as suite;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::{self, PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use staple::Staple;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+/// In our order of preference, whatever the client's: AES with keys of 128 bits is as safe as the certificates are, and
+/// takes the least work for a byte, as browsers have it, too; every processor that TLS is much used on has instructions
+/// for it.
+const CIPHERS: [SupportedCipherSuite; 9] = [
+    suite::TLS13_AES_128_GCM_SHA256,
+    suite::TLS13_AES_256_GCM_SHA384,
+    suite::TLS13_CHACHA20_POLY1305_SHA256,
+    suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+];
+/// Bytes of a file that are read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The certificates of a server with what they were read from.
+#[derive(Debug)]
+pub(crate) struct Certificates {
+    files: Vec<CertificateFiles>,
+    stamps: Vec<Option<[i64; 4]>>,
+    keys: Arc<Keys>,
+    /// Answers of authorities that were said to be out of date.
+    outdated: Vec<(PathBuf, Staple)>,
+}
+
+/// What is being used; the handshakes of all loops look into it.
+#[derive(Debug)]
+pub(crate) struct Keys(RwLock<Arc<ByName>>);
+
+/// Keys by the names in their certificates.
+#[derive(Debug)]
+struct ByName {
+    /// Lower-case names; a wildcard stands there without its asterisk: `.example.org`.
+    names: HashMap<String, Arc<Held>>,
+    /// For a client that asks for no name, or for one that no certificate has.
+    first: Arc<Held>,
+    /// In the order of the configuration.
+    told: Arc<[Told]>,
+}
+
+/// A key, with what its authority says of it and without.
+#[derive(Debug)]
+struct Held {
+    plain: Arc<CertifiedKey>,
+    stapled: Option<(Staple, Arc<CertifiedKey>)>,
+}
+
+/// What is told of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) file: PathBuf,
+    pub(crate) names: Vec<String>,
+    /// Until when it is valid, in seconds since 1970; none if that cannot be read.
+    pub(crate) not_after_unix_s: Option<i64>,
+    /// The file with what its authority says of it, if any, and from when on that is out of date.
+    ocsp: Option<(PathBuf, Staple)>,
+}
+
+impl Certificates {
+    /// Reads all files.
+    ///
+    /// # Errors
+    ///
+    /// The first file that is missing or wrong.
+    pub(crate) fn load(files: &[CertificateFiles]) -> Result<Self, TlsError> {
+        let stamps = stamps(files);
+        let keys = Arc::new(Keys(RwLock::new(Arc::new(ByName::load(files)?))));
+        Ok(Self { files: files.to_vec(), stamps, keys, outdated: Vec::new() })
+    }
+
+    /// What is being used, now and after the files have changed.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys)
+    }
+
+    /// What handshakes need: TLS 1.3 and 1.2, tickets for resumption, HTTP/2 before HTTP/1.1.
+    ///
+    /// # Errors
+    ///
+    /// Those of rustls where it has no randomness.
+    pub(crate) fn config(&self) -> Result<rustls::ServerConfig, rustls::Error> {
+        let mut provider = ring::default_provider();
+        provider.cipher_suites = CIPHERS.to_vec();
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::new(provider));
+        let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+        let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
+        config.ignore_client_order = true;
+        config.alpn_protocols = [&b"h2"[..], b"http/1.1", b"http/1.0"].map(<[u8]>::to_vec).to_vec();
+        // Tickets that any loop can read, under keys that change every six hours; nothing is kept for a client.
+        config.ticketer = ring::Ticketer::new()?;
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        Ok(config)
+    }
+
+    /// What handshakes of QUIC need: TLS 1.3 for HTTP/3, with the same certificates.
+    ///
+    /// # Errors
+    ///
+    /// Those of rustls where it has no randomness.
+    pub(crate) fn quic_config(&self) -> Result<rustls::ServerConfig, rustls::Error> {
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?.with_no_client_auth();
+        let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
+        config.alpn_protocols = vec![b"h3".to_vec()];
+        config.ticketer = ring::Ticketer::new()?;
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        Ok(config)
+    }
+
+    /// Takes up other files; none = they are the same ones, or there are none, as TLS ends with the server only.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them; what was used before goes on being used.
+    pub(crate) fn replace(&mut self, files: &[CertificateFiles]) -> Option<Result<(), TlsError>> {
+        if files.is_empty() || files == self.files {
+            return None;
+        }
+        let stamps = stamps(files);
+        Some(ByName::load(files).map(|loaded| {
+            self.files = files.to_vec();
+            self.stamps = stamps;
+            self.keys.put(loaded);
+        }))
+    }
+
+    /// Reads the files again if any was changed; none = nothing was.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the changed files; what was used before goes on being used.
+    pub(crate) fn reload(&mut self) -> Option<Result<(), TlsError>> {
+        let stamps = stamps(&self.files);
+        if stamps == self.stamps {
+            return None;
+        }
+        self.stamps = stamps;
+        Some(ByName::load(&self.files).map(|loaded| {
+            self.keys.put(loaded);
+        }))
+    }
+
+    /// Answers of authorities that have come out of date since the last question; they are not sent any more.
+    pub(crate) fn outdated(&mut self) -> Vec<PathBuf> {
+        let now = now_unix_s();
+        let told = self.keys.told();
+        let are = told.iter().filter_map(|told| told.ocsp.as_ref()).filter(|(_, staple)| !staple.holds(now));
+        let are: Vec<_> = are.cloned().collect();
+        let new = are.iter().filter(|one| !self.outdated.contains(one)).map(|(file, _)| file.clone()).collect();
+        self.outdated = are;
+        new
+    }
+}
+
+impl Keys {
+    pub(crate) fn told(&self) -> Arc<[Told]> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).told)
+    }
+
+    fn put(&self, keys: ByName) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+}
+
+impl ByName {
+    fn load(files: &[CertificateFiles]) -> Result<Self, TlsError> {
+        let mut names = HashMap::new();
+        let mut first = None;
+        let mut told = Vec::new();
+        for files in files {
+            let key = key(files)?;
+            let staple = files.ocsp.as_ref().map(|file| staple(file, &key)).transpose()?;
+            let leaf = key.cert.first().and_then(|der| webpki::EndEntityCert::try_from(der).ok());
+            let in_it: Vec<&str> = leaf.iter().flat_map(|leaf| leaf.valid_dns_names()).collect();
+            let not_after_unix_s = key.cert.first().and_then(|der| validity::not_after_unix_s(der));
+            let names_told = in_it.iter().map(|&name| name.to_owned()).collect();
+            let ocsp = files.ocsp.clone().zip(staple.as_ref().map(|(staple, _)| *staple));
+            told.push(Told { file: files.certificate.clone(), names: names_told, not_after_unix_s, ocsp });
+            let stapled =
+                staple.map(|(staple, answer)| (staple, Arc::new(CertifiedKey { ocsp: Some(answer), ..key.clone() })));
+            let held = Arc::new(Held { plain: Arc::new(key.clone()), stapled });
+            for name in in_it {
+                let name = name.strip_prefix('*').unwrap_or(name).to_ascii_lowercase();
+                names.entry(name).or_insert_with(|| Arc::clone(&held));
+            }
+            first.get_or_insert(held);
+        }
+        let first = first.ok_or(TlsError::None)?;
+        Ok(Self { names, first, told: told.into() })
+    }
+
+    fn find(&self, name: Option<&str>) -> &Held {
+        let found = name.and_then(|name| {
+            // rustls gives names in lower case.
+            let parent = name.find('.').map(|dot| &name[dot..]);
+            self.names.get(name).or_else(|| self.names.get(parent?))
+        });
+        found.unwrap_or(&self.first)
+    }
+}
+
+impl Held {
+    fn at(&self, now_unix_s: i64) -> Arc<CertifiedKey> {
+        let stapled = self.stapled.as_ref().filter(|(staple, _)| staple.holds(now_unix_s));
+        Arc::clone(stapled.map_or(&self.plain, |(_, key)| key))
+    }
+}
+
+impl ResolvesServerCert for Keys {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let by_name = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        Some(by_name.find(hello.server_name()).at(now_unix_s()))
+    }
+}
+
+fn key(files: &CertificateFiles) -> Result<CertifiedKey, TlsError> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| TlsError::Unreadable { path, source }
+    };
+    let chain = read(&files.certificate)
+        .and_then(|text| CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>())
+        .map_err(unreadable(&files.certificate))?;
+    if chain.is_empty() {
+        return Err(TlsError::NoCertificate { path: files.certificate.clone() });
+    }
+    let key = read(&files.key).and_then(|text| PrivateKeyDer::from_pem_slice(&text)).map_err(unreadable(&files.key))?;
+    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|source| TlsError::Unusable {
+        certificate: files.certificate.clone(),
+        key: files.key.clone(),
+        source,
+    })
+}
+
+/// What the authority of a certificate says of it.
+fn staple(path: &Path, key: &CertifiedKey) -> Result<(Staple, Vec<u8>), TlsError> {
+    let wrong = |why: String| TlsError::Staple { path: path.to_owned(), why };
+    let answer = read_some(path).map_err(|error| wrong(error.to_string()))?;
+    let certificate = key.cert.first().map_or(&[][..], |der| der);
+    let staple = Staple::read(&answer, certificate).map_err(|why| wrong(why.to_owned()))?;
+    Ok((staple, answer))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, pem::Error> {
+    read_some(path).map_err(pem::Error::Io)
+}
+
+/// No more of a file than any certificate has: it may be named by mistake.
+fn read_some(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn now_unix_s() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// What tells changed files from unchanged ones: inode, size and both times of the last change.
+fn stamps(files: &[CertificateFiles]) -> Vec<Option<[i64; 4]>> {
+    let stamp = |path: &Path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        let (ino, size) = (metadata.ino().cast_signed(), metadata.size().cast_signed());
+        Some([ino, size, metadata.ctime(), metadata.ctime_nsec()])
+    };
+    files.iter().flat_map(CertificateFiles::paths).map(|path| stamp(path)).collect()
+}

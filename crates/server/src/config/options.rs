@@ -1,0 +1,209 @@
+//! What a caller can choose about a server; every bound has a default here.
+
+use crate::certificates::settings::CertificateFiles;
+use crate::config::{HostRules, Mistake};
+use crate::files::settings::{Compression, Symlinks};
+use crate::http::limits::{Limits, Timeouts};
+use crate::io::listen::ListenAddr;
+use crate::io::way::Io;
+use crate::policy::advice::Adviser;
+use crate::policy::settings::PolicyOptions;
+use crate::policy::throttle::Throttle;
+use crate::site::settings::{SiteBounds, SiteKind, SiteWord};
+use crate::telemetry::access_log::settings::AccessLog;
+use crate::telemetry::admin::{Admin, Teller};
+use crate::telemetry::arm_rules::ArmRules;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How to serve a directory.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Addresses to listen on; each loop listens on all of them. Default: `127.0.0.1:8080`.
+    pub listen: Vec<ListenAddr>,
+    /// A process whose listening sockets at these addresses are taken over; once this server runs, it is asked to end
+    /// (SIGTERM). Default: none.
+    pub take_over: Option<u32>,
+    /// The directory that is served; nothing outside it is ever opened.
+    pub root: PathBuf,
+    /// Event loops, each a thread with its own listening sockets, cache and log buffer; at least 1 is run.
+    /// Default: the CPUs that this process may use.
+    pub loops: usize,
+    /// Event loops that rest until [`crate::Control::spread`] has them serve, on the addresses of TCP. They have their
+    /// shares of memory and descriptors all the time. Default: 0.
+    pub reserve_loops: usize,
+    /// How bytes come and go. Default: by io_uring where that works.
+    pub io: Io,
+    /// Bytes of file content held in memory by all loops together; each loop has an equal share. Default: 256 MiB.
+    pub cache_bytes_max: u64,
+    /// Files up to this size are held in memory; larger ones are sent from their descriptor, which in the clear spares
+    /// the kernel a copy. Where most is encrypted, 1 MiB is better. Default: 24 KiB.
+    pub cached_file_bytes_max: u64,
+    /// Compressed forms of files. Default: both ways are on.
+    pub compression: Compression,
+    /// Whether the includes of `.shtml` files are carried out (mod_include's include, echo, set and if; ESI's include).
+    /// They lead to what the site serves anyhow, and run nothing. Default: yes.
+    pub includes: bool,
+    /// Directories that each loop watches for changes (inotify), so that files in memory need no look. Those beyond
+    /// it, and where the kernel does not tell of changes, are looked at once a second. 0 = none. Default: 8192.
+    pub watches_max: usize,
+    /// Media types by the ending of a name, without its dot and in lower case, before the built-in ones.
+    pub media_types: HashMap<String, String>,
+    /// Whether a directory without `index.html` is listed; otherwise it is answered with 403. Default: yes.
+    pub listing: bool,
+    /// Names of files that stand for their directory, in the order in which they are looked for. Default: `index.html`.
+    pub index: Vec<String>,
+    /// Whether names that begin with a dot are served. `/.well-known/` (RFC 8615) always is. Default: no.
+    pub dot_files: bool,
+    /// Which symbolic links are followed. Default: those that lead to something below the root.
+    pub symlinks: Symlinks,
+    /// The hosts of a configuration; with them `root`, `listing`, `index`, `dot_files`, `symlinks`, `media_types`,
+    /// `compression` and `includes` mean nothing, as each site says its own. Default: none.
+    pub hosts: Option<HostRules>,
+    /// What counts more than what a configuration says of its sites. Default: nothing.
+    pub site_word: SiteWord,
+    /// Where to write a line for each response. Default: nowhere.
+    pub access_log: Option<AccessLog>,
+    /// Where the server tells of itself: a page, JSON, metrics for Prometheus. Default: nowhere.
+    pub admin: Option<Admin>,
+    /// The user as whom the server runs when it was started as root, once everything is open. Default: as it was started.
+    pub user: Option<String>,
+    /// Whether the server confines itself to the files and system calls that it needs (Landlock, seccomp): the thread
+    /// that runs it, and all that come from that, for ever; so it is for programs that do nothing else. Without a word on
+    /// it the library does not.
+    pub sandbox: Option<bool>,
+    /// Directories in which further releases of a root will lie, or other roots of a new configuration: a server that is
+    /// confined leaves them open to itself, beside those that lie around a root or around the target of a link to it.
+    pub releases: Vec<PathBuf>,
+    /// Files that a new configuration would be read from: a server that is confined leaves them open to itself.
+    pub read_again: Vec<PathBuf>,
+    /// Who else tells something where the server tells of itself. Default: nobody.
+    pub teller: Option<Arc<dyn Teller>>,
+    /// The rules by which an adviser goes, which whoever runs the server reads. Default: none.
+    pub policy: Option<PolicyOptions>,
+    /// What a configuration says that can be done, and is seldom meant. Default: nothing.
+    pub warnings: Vec<Mistake>,
+    /// Which requests are told as business transactions (ARM). Default: none.
+    pub arm: Option<ArmRules>,
+    /// Who knows rules: is asked about requests for the paths that they are for. Default: nobody.
+    pub adviser: Option<Arc<dyn Adviser>>,
+    /// Bounds on the requests that are under way for some paths; the first that a path is of counts. Default: none.
+    pub throttles: Vec<Throttle>,
+    /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
+    /// of `listen` speak TLS. Default: none.
+    pub certificates: Vec<CertificateFiles>,
+    /// Addresses that speak in the clear although there are certificates. Default: none.
+    pub listen_clear: Vec<ListenAddr>,
+    /// Addresses of UDP that speak HTTP/3, which needs certificates. Default: none.
+    pub listen_quic: Vec<ListenAddr>,
+    /// Whether HTTP/3 is spoken at the addresses and ports of `listen` as well, as far as they are of IP. Default: no.
+    pub http3: bool,
+    /// Who is told of what happens while the server runs: certificates that were changed, a log that cannot be
+    /// written. Default: nobody.
+    pub notice: fn(&str),
+    /// How long to wait for a slow client.
+    pub timeouts: Timeouts,
+    /// How much of anything one client, or all of them, may use.
+    pub limits: Limits,
+}
+
+impl Options {
+    /// All loops, those that rest included.
+    pub(crate) fn all_loops(&self) -> usize {
+        self.loops.max(1) + self.reserve_loops
+    }
+
+    /// Has this count more than what was said of `root`, and than what each site of a configuration says.
+    pub fn say_of_sites(&mut self, word: SiteWord) {
+        self.serve_so(self.site_kind().under(&word));
+        self.site_word = word;
+    }
+
+    /// How `root` is served.
+    pub(crate) fn site_kind(&self) -> SiteKind {
+        SiteKind {
+            root: self.root.clone(),
+            listing: self.listing,
+            dot_files: self.dot_files,
+            index: self.index.clone(),
+            symlinks: self.symlinks,
+            media_types: self.media_types.clone(),
+            compression: self.compression.clone(),
+            includes: self.includes,
+        }
+    }
+
+    /// Serves another root, or the same one otherwise.
+    pub(crate) fn serve_so(&mut self, kind: SiteKind) {
+        let SiteKind { root, listing, dot_files, index, symlinks, media_types, compression, includes } = kind;
+        (self.root, self.listing, self.dot_files, self.index) = (root, listing, dot_files, index);
+        (self.symlinks, self.media_types) = (symlinks, media_types);
+        (self.compression, self.includes) = (compression, includes);
+    }
+
+    /// What the sites of one loop may use together.
+    pub(crate) fn site_bounds(&self) -> SiteBounds {
+        SiteBounds {
+            cache_bytes_max: self.cache_bytes_max / self.all_loops() as u64,
+            cached_file_bytes_max: self.cached_file_bytes_max,
+            watches_max: self.watches_max,
+            ranges_max: self.limits.ranges_max,
+            listing_entries_max: self.limits.listing_entries_max,
+        }
+    }
+
+    /// Whether links are followed to where a server that confines itself does not reach.
+    pub(crate) fn leads_anywhere(&self) -> bool {
+        match &self.hosts {
+            Some(rules) => {
+                let sites = &rules.0.sites;
+                sites.iter().any(|site| site.how.clone().under(&self.site_word).symlinks == Symlinks::Anywhere)
+            }
+            None => self.symlinks == Symlinks::Anywhere,
+        }
+    }
+
+    /// Serves `root` with the defaults.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            listen: vec![ListenAddr::default()],
+            take_over: None,
+            root: root.into(),
+            loops: std::thread::available_parallelism().map_or(1, usize::from),
+            reserve_loops: 0,
+            io: Io::Auto,
+            cache_bytes_max: 256 << 20,
+            cached_file_bytes_max: 24 << 10,
+            compression: Compression::default(),
+            includes: true,
+            watches_max: 8192,
+            media_types: HashMap::new(),
+            listing: true,
+            index: vec!["index.html".to_owned()],
+            dot_files: false,
+            symlinks: Symlinks::default(),
+            hosts: None,
+            site_word: SiteWord::default(),
+            access_log: None,
+            admin: None,
+            user: None,
+            sandbox: None,
+            releases: Vec::new(),
+            read_again: Vec::new(),
+            teller: None,
+            policy: None,
+            warnings: Vec::new(),
+            arm: None,
+            adviser: None,
+            throttles: Vec::new(),
+            certificates: Vec::new(),
+            listen_clear: Vec::new(),
+            listen_quic: Vec::new(),
+            http3: false,
+            notice: |_| {},
+            timeouts: Timeouts::default(),
+            limits: Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! A client's connection, whichever version of HTTP it speaks.
+
+use crate::counters::census::Census;
+use crate::exchange::eviction::Yields;
+use crate::http::limits::Timeouts;
+use crate::http1::connection::{Connection, Turn};
+use crate::http2;
+use crate::io::epoll::{Interest, Readiness};
+use crate::loop_state::LoopState;
+use crate::telemetry::arm_requests::Owed;
+use crate::transport::ring::Ring;
+use crate::transport::{Lane, Transport};
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+
+/// What was accepted.
+#[derive(Debug)]
+pub(crate) struct Client {
+    protocol: Protocol,
+    fd: RawFd,
+    pub(crate) peer: SocketAddr,
+    /// What the event queue was told.
+    pub(crate) registered: Option<Interest>,
+    /// Turns that do not wait for room before it joins the ring.
+    pub(crate) before_joining: u8,
+}
+
+#[derive(Debug)]
+enum Protocol {
+    Http1(Connection),
+    Http2(Box<http2::Connection>),
+    /// While one takes over from the other.
+    Changing,
+}
+
+impl Client {
+    pub(crate) fn new(transport: Transport, peer: SocketAddr, bench: &LoopState) -> Self {
+        let fd = transport.fd();
+        Self {
+            protocol: Protocol::Http1(Connection::new(transport, peer, bench)),
+            fd,
+            peer,
+            registered: None,
+            before_joining: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn fd(&self) -> RawFd {
+        self.fd
+    }
+
+    /// Does what can be done now.
+    #[inline]
+    pub(crate) fn turn(&mut self, bench: &mut LoopState, readiness: Readiness) -> Turn {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => match connection.turn(bench, readiness) {
+                Turn::Upgrade => self.upgrade(bench, readiness),
+                turn => turn,
+            },
+            Protocol::Http2(connection) => connection.turn(bench, readiness),
+            Protocol::Changing => Turn::Close,
+        }
+    }
+
+    #[cold]
+    fn upgrade(&mut self, bench: &mut LoopState, readiness: Readiness) -> Turn {
+        if let Protocol::Http1(connection) = std::mem::replace(&mut self.protocol, Protocol::Changing) {
+            let (transport, received) = connection.into_parts();
+            let connection = http2::Connection::new(transport, self.peer, received, bench);
+            self.protocol = Protocol::Http2(Box::new(connection));
+        }
+        // There may be more input than what was received so far.
+        self.turn(bench, Readiness { readable: true, ..readiness })
+    }
+
+    /// What the client must be told about next.
+    #[inline]
+    pub(crate) fn interest(&self) -> Interest {
+        match &self.protocol {
+            // It takes no input while it has something to send; what comes meanwhile is told when that is over, as to
+            // register again asks for the present state.
+            Protocol::Http1(connection) if connection.is_sending() => Interest::Room,
+            Protocol::Http2(connection)
+                if connection.is_blocked() || self.registered == Some(Interest::InputAndRoom) =>
+            {
+                Interest::InputAndRoom
+            }
+            _ => Interest::Input,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn lane(&self) -> Lane {
+        self.transport().map_or(Lane::Socket, Transport::lane)
+    }
+
+    /// Whether it may join the ring after a turn in which it did not have to wait for room.
+    #[inline]
+    pub(crate) fn fits_ring(&mut self) -> bool {
+        let Protocol::Http1(connection) = &self.protocol else { return false };
+        let fits = connection.fits_ring();
+        if fits && self.before_joining > 0 {
+            self.before_joining -= 1;
+            return false;
+        }
+        fits
+    }
+
+    /// Whether responses of it wait for the ring's next call.
+    #[inline]
+    pub(crate) fn is_staged(&self, ring: &Option<Ring>) -> bool {
+        self.transport().is_some_and(|transport| transport.is_staged(ring))
+    }
+
+    /// Whether output waits for room, or may come to: of what speaks HTTP/2 the ring takes none.
+    #[inline]
+    pub(crate) fn is_blocked(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.is_sending(),
+            Protocol::Http2(_) | Protocol::Changing => true,
+        }
+    }
+
+    /// Whether it holds input that it has not taken.
+    #[inline]
+    pub(crate) fn keeps_input(&self) -> bool {
+        self.transport().is_some_and(Transport::keeps_input)
+    }
+
+    /// Takes input that came when it took none.
+    pub(crate) fn keep_input(&mut self, bytes: &[u8]) {
+        if let Some(transport) = self.transport_mut() {
+            transport.keep_input(bytes);
+        }
+    }
+
+    pub(crate) fn join(&mut self, token: u64) {
+        if let Some(transport) = self.transport_mut() {
+            transport.join(token);
+        }
+    }
+
+    pub(crate) fn leave(&mut self, to: Lane) {
+        if let Some(transport) = self.transport_mut() {
+            transport.leave(to);
+        }
+    }
+
+    /// Takes back output that the ring was given and that the socket had no room for.
+    pub(crate) fn block(&mut self, output: &[u8], bench: &LoopState) {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => connection.block(output, bench),
+            Protocol::Http2(connection) => connection.transport_mut().keep_output(output),
+            Protocol::Changing => {}
+        }
+    }
+
+    /// Takes what is to be told once that output has gone.
+    pub(crate) fn owe(&mut self, owed: Owed) {
+        // What is not taken is told as aborted.
+        if let Some(transport) = self.transport_mut() {
+            transport.owe(owed);
+        }
+    }
+
+    #[inline]
+    fn transport(&self) -> Option<&Transport> {
+        match &self.protocol {
+            Protocol::Http1(connection) => Some(connection.transport()),
+            Protocol::Http2(connection) => Some(connection.transport()),
+            Protocol::Changing => None,
+        }
+    }
+
+    fn transport_mut(&mut self) -> Option<&mut Transport> {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => Some(connection.transport_mut()),
+            Protocol::Http2(connection) => Some(connection.transport_mut()),
+            Protocol::Changing => None,
+        }
+    }
+
+    /// Adds itself to a census.
+    pub(crate) fn count(&self, census: &mut Census) {
+        match &self.protocol {
+            Protocol::Http1(connection) => census.count(connection.state(), None),
+            Protocol::Http2(connection) => {
+                let (state, streams) = connection.state();
+                census.count(state, Some(streams));
+            }
+            Protocol::Changing => {}
+        }
+    }
+
+    pub(crate) fn is_due(&self, now_ms: u64) -> bool {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.is_due(now_ms),
+            Protocol::Http2(connection) => connection.is_due(now_ms),
+            Protocol::Changing => true,
+        }
+    }
+
+    /// Whether it may be closed for another one, and how readily.
+    pub(crate) fn yields(&self, now_ms: u64, timeouts: &Timeouts) -> Option<Yields> {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.yields(now_ms, timeouts),
+            Protocol::Http2(connection) => connection.yields(now_ms, timeouts),
+            Protocol::Changing => None,
+        }
+    }
+
+    /// Whether the client is to be told more of the end now, without a word from it.
+    pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
+        matches!(&self.protocol, Protocol::Http2(connection) if connection.is_leaving(now_ms))
+    }
+
+    /// Whether a response is being sent.
+    pub(crate) fn is_sending(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.is_sending(),
+            Protocol::Http2(connection) => connection.is_sending(),
+            Protocol::Changing => false,
+        }
+    }
+
+    /// Whether it waits for a password to be checked.
+    pub(crate) fn is_parked(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.is_parked(),
+            Protocol::Http2(connection) => connection.is_parked(),
+            Protocol::Changing => false,
+        }
+    }
+
+    /// The number by which it may be waiting for others to be over.
+    pub(crate) fn number(&self) -> Option<u64> {
+        match &self.protocol {
+            Protocol::Http1(connection) => Some(connection.number()),
+            Protocol::Http2(connection) => Some(connection.number()),
+            Protocol::Changing => None,
+        }
+    }
+
+    /// The number under which it waits for others to be over, if it does.
+    pub(crate) fn waits_as(&self) -> Option<u64> {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.waits_as(),
+            Protocol::Http2(connection) => connection.waits_as(),
+            Protocol::Changing => None,
+        }
+    }
+
+    /// Looks again at its request, or that of a stream, which has waited for others to be over.
+    pub(crate) fn resume_waiting(&mut self, stream: Option<u64>, bench: &mut LoopState) {
+        match (&mut self.protocol, stream) {
+            (Protocol::Http1(connection), None) => connection.resume(),
+            (Protocol::Http2(connection), Some(stream)) => connection.answer_waiting(stream, bench),
+            _ => {}
+        }
+    }
+
+    /// Looks at its requests again at its next turn, where passwords were to be checked for them.
+    pub(crate) fn resume(&mut self) {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => connection.resume(),
+            Protocol::Http2(connection) => connection.resume(),
+            Protocol::Changing => {}
+        }
+    }
+
+    /// Ends a connection whose deadline has passed.
+    pub(crate) fn expire(&mut self, bench: &mut LoopState) {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => connection.expire(bench),
+            Protocol::Http2(connection) => connection.expire(bench),
+            Protocol::Changing => {}
+        }
+    }
+
+    /// Logs what was sent of unfinished responses, before the connection is closed.
+    #[inline]
+    pub(crate) fn give_up(&mut self, bench: &mut LoopState) {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => connection.give_up(bench),
+            Protocol::Http2(connection) => connection.give_up(bench),
+            Protocol::Changing => {}
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What the loop does for connections on the ring, and how they come there and leave it.
+//!
+//! A connection begins with epoll. It joins once it waits for another request than its first, so that those that are not
+//! kept never come here. It leaves where something other than input is waited for: room for output, a password, or another
+//! protocol; and it joins again after some requests for which that was not so.
+
+use crate::event_loop::client::Client;
+use crate::event_loop::{EventLoop, NONE, READABLE};
+use crate::http1::connection::Turn;
+use crate::io::epoll::Readiness;
+use crate::transport::Lane;
+use crate::transport::ring::{Arrival, Unsent};
+use std::io;
+
+/// Requests without waiting for room, after which a connection that left joins again.
+pub(crate) const REQUESTS_BEFORE_JOINING: u8 = 16;
+/// Readiness for output, which nobody tells of a connection that is on the ring: it is tried out.
+const ROOM: Readiness = Readiness { writable: true, ..NONE };
+
+impl EventLoop {
+    /// Waits by the ring where anything is under way in it, else by epoll; how many events that has.
+    #[inline]
+    pub(crate) fn wait(&mut self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
+        let Some(ring) = self.bench.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
+        // What the last call brought was dealt with.
+        ring.receptions.clear();
+        // Who is closed by the last completion there was is still to be let go of, which does not wait.
+        if !ring.is_in_use() && self.closing.is_empty() {
+            return self.epoll.wait(events, timeout_ms);
+        }
+        if self.bench.owed.is_empty() {
+            ring.enter(timeout_ms)?;
+        } else {
+            // What tells when they have gone does not wait for anything else.
+            ring.enter(0)?;
+            self.tell_owed();
+            if let Some(ring) = self.bench.ring.as_mut().filter(|ring| !ring.has_news()) {
+                ring.enter(timeout_ms)?;
+            }
+        }
+        // What was staged for them has gone, and their receptions have ended.
+        self.closing.clear();
+        let is_told = self.bench.ring.as_mut().is_some_and(super::Ring::take_told);
+        if is_told { self.epoll.wait(events, 0) } else { Ok(0) }
+    }
+
+    /// Tells of responses that have gone with the last call; those that a socket did not take have not.
+    fn tell_owed(&mut self) {
+        let Self { bench, connections, .. } = self;
+        let Some(ring) = &bench.ring else { return };
+        for (token, owed) in bench.owed.drain(..) {
+            match ring.unsent.iter().find(|unsent| unsent.token == token) {
+                None => owed.tell(),
+                Some(Unsent { rest: Ok(_), .. }) if let Some(client) = connections.get(token) => client.owe(owed),
+                // As aborted.
+                Some(_) => drop(owed),
+            }
+        }
+    }
+
+    /// How many receptions the ring has brought.
+    #[inline]
+    pub(crate) fn receptions(&self) -> usize {
+        self.bench.ring.as_ref().map_or(0, super::Ring::count)
+    }
+
+    /// Goes on with what sockets did not take of what was staged; before anything else is sent.
+    pub(crate) fn resume_unsent(&mut self) {
+        let Some(ring) = self.bench.ring.as_mut().filter(|ring| !ring.unsent.is_empty()) else { return };
+        for Unsent { token, rest } in ring.take_unsent() {
+            let Some(client) = self.connections.get(token) else { continue };
+            match rest {
+                Ok(rest) => {
+                    self.bench.counts().ring_blocked.add(1);
+                    client.block(&rest, &self.bench);
+                    self.turn(token, NONE);
+                }
+                Err(_) => {
+                    self.bench.counts().connections_broken.add(1);
+                    self.close(token);
+                }
+            }
+        }
+    }
+
+    /// Lets a connection do what it can with what its reception has brought.
+    #[inline]
+    pub(crate) fn turn_received(&mut self, index: usize) {
+        let Some(ring) = &mut self.bench.ring else { return };
+        let Some(reception) = ring.begin(index) else { return };
+        let token = reception.token;
+        let has_ended = matches!(ring.arrival, Arrival::End | Arrival::Failed(_));
+        if let Some(client) = self.connections.get(token) {
+            if reception.is_last {
+                self.bench.counters.0[self.bench.index].ring_starved.add(u64::from(reception.is_starved));
+                // Who is starved receives by calls in this turn, lest it be starved again, and joins again after it.
+                let may_stay = !has_ended && !reception.is_starved && client.lane() == Lane::Ring;
+                let stays = may_stay && ring.arm(client.fd(), token).is_ok();
+                if !stays {
+                    client.leave(Lane::Socket);
+                }
+            }
+            self.turn(token, Readiness { ended: has_ended, ..READABLE });
+        }
+        if let Some(ring) = &mut self.bench.ring
+            && let Some(rest) = ring.rest()
+            && let Some(client) = self.connections.get(token)
+        {
+            client.keep_input(&rest);
+        }
+    }
+
+    /// Finds out what becomes of a connection on the ring after its turn.
+    pub(crate) fn settle_in_ring(&mut self, token: u64, turn: Turn) {
+        let Some(ring) = &mut self.bench.ring else { return };
+        let Some(client) = self.connections.get(token) else { return };
+        if let Some(rest) = ring.rest() {
+            client.keep_input(&rest);
+        }
+        let is_staged = client.is_staged(&self.bench.ring);
+        if turn == Turn::Again || (is_staged && client.is_blocked()) {
+            // What is staged goes out before its next turn.
+            self.again.push(token);
+        } else if client.is_blocked() || client.keeps_input() {
+            self.leave_ring(token);
+        }
+    }
+
+    /// The readiness of a turn that nothing was told for.
+    pub(crate) fn readiness(&mut self, token: u64) -> Readiness {
+        let is_socket = self.connections.get(token).is_none_or(|client| client.lane() == Lane::Socket);
+        if is_socket { NONE } else { ROOM }
+    }
+
+    /// Has a connection of epoll join the ring; whether it did.
+    pub(crate) fn join_ring(&mut self, token: u64) -> bool {
+        let (Some(ring), Some(client)) = (&mut self.bench.ring, self.connections.get(token)) else { return false };
+        if !ring.has_room() {
+            return false;
+        }
+        if client.registered.is_some() && self.epoll.remove(client.fd()).is_err() {
+            return false;
+        }
+        client.registered = None;
+        if ring.arm(client.fd(), token).is_err() {
+            return false;
+        }
+        client.join(token);
+        self.bench.counters.0[self.bench.index].ring_joined.add(1);
+        true
+    }
+
+    /// Ends the reception of a connection on the ring, which goes on with epoll after the last completion of it.
+    pub(crate) fn leave_ring(&mut self, token: u64) {
+        let (Some(ring), Some(client)) = (&mut self.bench.ring, self.connections.get(token)) else { return };
+        if client.lane() == Lane::Ring && ring.cancel(token).is_ok() {
+            client.leave(Lane::Leaving);
+            client.before_joining = REQUESTS_BEFORE_JOINING;
+            self.bench.counters.0[self.bench.index].ring_left.add(1);
+        }
+    }
+
+    /// Keeps the descriptor of a connection that was closed until the ring has nothing more to do with it: another one
+    /// could get its number meanwhile.
+    pub(crate) fn close_in_ring(&mut self, token: u64, client: Client) {
+        if let Some(ring) = self.bench.ring.as_mut().filter(|_| client.lane() == Lane::Ring) {
+            // It fails where the kernel takes nothing more, and then the loop ends with the next call.
+            let _ = ring.cancel(token);
+        }
+        self.closing.push(client);
+    }
+}

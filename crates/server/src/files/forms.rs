@@ -1,0 +1,126 @@
+//! The forms of one content: neighbours of the file that were compressed beforehand, and what is compressed here.
+
+use crate::files::atom::{Atom, Content, Description, Stamp};
+use crate::files::root::Root;
+use crate::files::settings::Compression;
+use crate::files::shelf::{Made, Shelf};
+use crate::http::coding::{self, Accepted, CODINGS};
+use crate::http::media_type;
+use crate::http::response::Variant;
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+/// The forms that some content has or may get.
+#[derive(Debug, Default)]
+pub(crate) struct Forms {
+    /// In the order of [`CODINGS`].
+    ready: [OnceCell<Rc<Atom>>; CODINGS.len()],
+    /// What neighbours there were when the file was loaded.
+    neighbours: Neighbours,
+    /// Whether forms may be made here.
+    makes: bool,
+}
+
+/// The stamps of a file's neighbours, in the order of [`CODINGS`].
+pub(crate) type Neighbours = [Option<Stamp>; CODINGS.len()];
+
+/// The neighbours of a file as they are now; none of one that is older than the file, as it is out of date.
+pub(crate) fn neighbours(root: &Root, path: &[u8], file: Stamp, compression: &Compression) -> Neighbours {
+    if !compression.neighbours {
+        return Neighbours::default();
+    }
+    CODINGS.map(|coding| {
+        let metadata = root.open_for_stat(&[path, coding.suffix()].concat()).ok()?.metadata().ok()?;
+        let stamp = Stamp::of(&metadata);
+        (metadata.is_file() && stamp.mtime_ns() >= file.mtime_ns()).then_some(stamp)
+    })
+}
+
+/// Whether forms of such content may be made here.
+pub(crate) fn makes(content_type: &str, bytes: u64, compression: &Compression) -> bool {
+    compression.on_the_fly
+        && (compression.bytes_min..=compression.bytes_max).contains(&bytes)
+        && media_type::is_compressible(content_type)
+}
+
+impl Forms {
+    /// Takes up a file's neighbours; those that cannot be read are left out.
+    pub(crate) fn load(
+        root: &Root,
+        path: &[u8],
+        neighbours: Neighbours,
+        makes: bool,
+        shelf: &Shelf,
+        memory_bytes_max: u64,
+        of: &Description,
+    ) -> Self {
+        let forms = Self { neighbours, makes, ..Self::default() };
+        for (place, variant) in CODINGS.into_iter().enumerate().filter(|(place, _)| neighbours[*place].is_some()) {
+            let path = [path, variant.suffix()].concat();
+            let of = Description { path: path.as_slice().into(), variant, ..of.clone() };
+            let loaded = root.open(&path).and_then(|file| Atom::load(file, shelf, memory_bytes_max, &of));
+            if let Ok(atom) = loaded {
+                let _ = forms.ready[place].set(Rc::new(atom));
+            }
+        }
+        forms
+    }
+
+    pub(crate) fn neighbours(&self) -> Neighbours {
+        self.neighbours
+    }
+
+    /// Bytes of forms in memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let in_memory =
+            |atom: &Rc<Atom>| if let Content::Memory(bytes) = &atom.content { bytes.len() as u64 } else { 0 };
+        self.ready.iter().filter_map(OnceCell::get).map(in_memory).sum()
+    }
+
+    /// Files that are held open.
+    pub(crate) fn files(&self) -> usize {
+        let is_file = |atom: &&Rc<Atom>| matches!(atom.content, Content::File(_));
+        self.ready.iter().filter_map(OnceCell::get).filter(is_file).count()
+    }
+
+    /// The form that suits the client best, if any is there; `grown` gets the bytes that a new one takes. Without a
+    /// shelf none is taken up that this content has not had yet.
+    pub(crate) fn choose(
+        &self,
+        plain: &Atom,
+        accepted: Accepted,
+        shelf: Option<&Shelf>,
+        now_s: u64,
+        grown: &mut u64,
+    ) -> Option<Rc<Atom>> {
+        let ready = |variant: Variant| self.ready[coding::place(variant)?].get().map(Rc::clone);
+        let has_neighbour =
+            |variant: &Variant| coding::place(*variant).is_some_and(|place| self.neighbours[place].is_some());
+        // What the operator has made is sent rather than anything made here, however well the client likes that.
+        if let Some(form) = accepted.iter().filter(has_neighbour).find_map(ready) {
+            return Some(form);
+        }
+        if !self.makes {
+            return None;
+        }
+        let Some(shelf) = shelf else { return accepted.iter().find_map(ready) };
+        let file = if let Content::File(file) = &plain.content { Some((&**file, plain.stamp)) } else { None };
+        for variant in accepted.iter() {
+            if let Some(form) = ready(variant) {
+                return Some(form);
+            }
+            match shelf.form(&plain.shared, variant, file) {
+                Made::Ready(form) => {
+                    let atom = Rc::new(Atom::compressed(plain, variant, form, now_s));
+                    *grown = form.bytes.len() as u64 + atom.fields.len() as u64;
+                    let _ = self.ready[coding::place(variant)?].set(Rc::clone(&atom));
+                    return Some(atom);
+                }
+                Made::Useless => {}
+                // Until it is there the client gets what there is, rather than a wait.
+                Made::Later => return accepted.iter().find_map(ready),
+            }
+        }
+        None
+    }
+}

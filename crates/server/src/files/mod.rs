@@ -1,0 +1,14 @@
+//! Content: files below a root, the cache of a loop, what loops share, encodings, watched directories.
+
+pub(crate) mod atom;
+pub(crate) mod cache;
+pub(crate) mod compress;
+pub(crate) mod conditional;
+pub(crate) mod forms;
+pub(crate) mod head;
+pub(crate) mod root;
+pub(crate) mod settings;
+pub(crate) mod shelf;
+pub(crate) mod variants;
+pub(crate) mod watcher;
+pub(crate) mod watches;

@@ -1,0 +1,602 @@
+//! One connection: receives, splits the input into requests, and sends the responses in their order.
+//!
+//! Its life: *head* (waiting for a first request, or within a head) → *idle* (between requests) → *head* → …;
+//! *body* while a request body is read past, *stall* while the client takes no more of a response, *parked* while a
+//! password is being checked, and *linger* after the last response while the client may still be sending. Each has its deadline; none is ever extended
+//! by bytes that trickle in.
+
+mod ends;
+
+use crate::counters::census::State;
+use crate::counters::static_probe::static_probe;
+use crate::exchange::drain::Drain;
+use crate::exchange::farewell::GRACE_MS;
+use crate::exchange::pending::Pending;
+use crate::exchange::send::Sent;
+use crate::files::head::Persistence;
+use crate::http::limits::Limits;
+use crate::http::preface;
+use crate::http::request::{self, Framing, Parsed, Request};
+use crate::io::epoll::Readiness;
+use crate::loop_state::{BATCH_MAX, LoopState, refuse_full};
+use crate::policy::caller::Caller;
+use crate::policy::leased::Leased;
+use crate::policy::throttle::{Asker, Gate};
+use crate::telemetry::arm_requests::Received;
+use crate::transport::{Lane, Staging, Transport};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Rounds of receiving and answering before other connections have their turn.
+const ROUNDS_MAX: usize = 16;
+
+/// What the loop does with a connection after its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Wait for readiness.
+    Wait,
+    /// Give it another turn without waiting.
+    Again,
+    /// The client speaks HTTP/2.
+    Upgrade,
+    /// Close it.
+    Close,
+}
+
+/// What a connection does once its responses are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Continue,
+    Close,
+    /// Close, but let the client read the last response although it may still be sending.
+    Linger,
+    /// Give the connection to HTTP/2.
+    Upgrade,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Head,
+    Idle,
+    Body,
+    Stall,
+    Linger,
+    /// Until a password has been checked.
+    Parked,
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    transport: Transport,
+    peer: SocketAddr,
+    /// By which it is known to those who are asked about its requests.
+    number: u64,
+    /// Input that is not used up yet.
+    saved: Vec<u8>,
+    /// When it began to be saved, for requests that are told; 0 = it is not known.
+    saved_since_ns: u64,
+    /// The saved input was left over by blocked output, and not because it ends within a head.
+    saved_is_ready: bool,
+    /// The saved input begins with a request that waits for its password to be checked.
+    is_parked: bool,
+    /// It stands among those that wait for others to be over.
+    waits: bool,
+    /// Responses that the socket had no room for.
+    queue: Vec<Pending>,
+    drain: Drain,
+    after: After,
+    phase: Phase,
+    deadline_ms: u64,
+    /// The socket may have input.
+    unread: bool,
+    /// The client has ended its side, so that the end is to be read after the last byte.
+    ended: bool,
+    /// The socket may have room for output.
+    room: bool,
+    lingered_bytes: Option<usize>,
+    /// The client is to be told of HTTP/3 with its next response.
+    owes_alt_svc: bool,
+    /// What it was advised last, by those who are asked about its requests.
+    leased: Leased,
+}
+
+impl Connection {
+    pub(crate) fn new(transport: Transport, peer: SocketAddr, bench: &LoopState) -> Self {
+        let owes_alt_svc = transport.is_secure() && !bench.alt_svc.is_empty();
+        let mut connection = Self {
+            owes_alt_svc,
+            transport,
+            peer,
+            number: bench.next_connection(),
+            saved: Vec::new(),
+            saved_since_ns: 0,
+            saved_is_ready: false,
+            is_parked: false,
+            waits: false,
+            queue: Vec::new(),
+            drain: Drain::Done,
+            after: After::Continue,
+            phase: Phase::Head,
+            deadline_ms: 0,
+            unread: false,
+            ended: false,
+            room: true,
+            lingered_bytes: None,
+            leased: Leased::default(),
+        };
+        connection.enter(Phase::Head, bench);
+        connection
+    }
+
+    /// What is left for another protocol: the transport and what was received of it.
+    pub(crate) fn into_parts(self) -> (Transport, Vec<u8>) {
+        (self.transport, self.saved)
+    }
+
+    pub(crate) fn is_due(&self, now_ms: u64) -> bool {
+        self.deadline_ms <= now_ms
+    }
+
+    /// Whether a response is being sent.
+    #[inline]
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.queue.is_empty() || self.transport.holds_output()
+    }
+
+    /// What it is about.
+    pub(crate) fn state(&self) -> State {
+        match self.phase {
+            _ if self.is_sending() => State::Sending,
+            Phase::Head => State::Reading,
+            Phase::Idle => State::Idle,
+            Phase::Body => State::Body,
+            Phase::Stall => State::Sending,
+            Phase::Linger => State::Closing,
+            Phase::Parked => State::Password,
+        }
+    }
+
+    /// Whether it waits for a password to be checked.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.is_parked && !self.waits
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The number under which it waits for others to be over, if it does.
+    pub(crate) fn waits_as(&self) -> Option<u64> {
+        (self.is_parked && self.waits).then_some(self.number)
+    }
+
+    /// Looks at its request again at its next turn.
+    pub(crate) fn resume(&mut self) {
+        self.is_parked = false;
+        self.saved_is_ready = true;
+    }
+
+    #[inline]
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    #[inline]
+    pub(crate) fn transport_mut(&mut self) -> &mut Transport {
+        &mut self.transport
+    }
+
+    /// Whether it would be on the ring as well: it speaks in the clear, and waits for another request than its first.
+    #[inline]
+    pub(crate) fn fits_ring(&self) -> bool {
+        self.phase == Phase::Idle && !self.ended && self.transport.lane() == Lane::Socket && !self.transport.is_secure()
+    }
+
+    /// Takes back output that the ring was given and that the socket had no room for.
+    pub(crate) fn block(&mut self, output: &[u8], bench: &LoopState) {
+        self.transport.keep_output(output);
+        self.room = false;
+        self.enter(Phase::Stall, bench);
+    }
+
+    /// Does what can be done now.
+    pub(crate) fn turn(&mut self, bench: &mut LoopState, readiness: Readiness) -> Turn {
+        self.unread |= readiness.readable;
+        self.ended |= readiness.ended;
+        self.room |= readiness.writable;
+        let mut turn = self.work(bench).unwrap_or_else(|_| {
+            bench.counts().connections_broken.add(1);
+            self.give_up(bench);
+            Turn::Close
+        });
+        if turn == Turn::Close && self.transport.is_staged(&bench.ring) {
+            // What was answered goes out first.
+            self.after = After::Close;
+            turn = Turn::Again;
+        }
+        static_probe!("done");
+        turn
+    }
+
+    fn work(&mut self, bench: &mut LoopState) -> io::Result<Turn> {
+        for _ in 0..ROUNDS_MAX {
+            if self.is_sending() {
+                let sent = self.send_queue(bench)?;
+                if sent != Sent::All {
+                    self.step_back(bench);
+                    // Also where it is only the turn of others: it goes on when the socket has room for much. One that is
+                    // filled to the brim instead has its reader woken up for little, again and again.
+                    return Ok(Turn::Wait);
+                }
+            }
+            match self.after {
+                After::Continue => {}
+                _ if self.transport.is_staged(&bench.ring) => return Ok(Turn::Again),
+                After::Close => return Ok(Turn::Close),
+                After::Linger => return self.linger(bench),
+                After::Upgrade => return Ok(Turn::Upgrade),
+            }
+            if self.is_parked {
+                // Who ends its side while it waits for others has gone away.
+                let has_gone = self.ended && bench.miss_waiting(self.number, None);
+                return Ok(if has_gone { Turn::Close } else { Turn::Wait });
+            }
+            let filled = if self.saved_is_ready { self.take_saved(bench) } else { self.receive(bench)? };
+            match filled {
+                Input::Bytes { filled, scanned } => {
+                    self.answer(filled, scanned, bench)?;
+                    if !self.queue.is_empty() {
+                        self.step_back(bench);
+                        return Ok(Turn::Wait);
+                    }
+                }
+                Input::Nothing if bench.stopping && self.is_between_requests() => {
+                    if self.phase == Phase::Idle {
+                        return Ok(Turn::Close);
+                    }
+                    // It was accepted just now, and its first request is on its way.
+                    self.deadline_ms = self.deadline_ms.min(bench.clock.now_ms + GRACE_MS);
+                    return Ok(Turn::Wait);
+                }
+                Input::Nothing => return Ok(Turn::Wait),
+                Input::Other => return Ok(Turn::Upgrade),
+                Input::End => return Ok(Turn::Close),
+            }
+        }
+        Ok(Turn::Again)
+    }
+
+    /// Gives up its place among those that wait: it could not take an answer now, and whoever came later would wait for
+    /// it, however slowly it takes what was before. It asks again once its output is out.
+    fn step_back(&mut self, bench: &mut LoopState) {
+        if std::mem::take(&mut self.waits) && bench.forget_waiting(self.number, None) > 0 {
+            self.resume();
+        }
+    }
+
+    fn is_between_requests(&self) -> bool {
+        self.queue.is_empty() && self.saved.is_empty() && self.drain.is_done()
+    }
+
+    fn take_saved(&mut self, bench: &mut LoopState) -> Input {
+        let filled = self.saved.len();
+        bench.input[..filled].copy_from_slice(&self.saved);
+        self.saved.clear();
+        self.saved_is_ready = false;
+        Input::Bytes { filled, scanned: 0 }
+    }
+
+    /// Receives once. Input that does not fill the memory was all there is, so that no second call is needed to
+    /// learn it; later input makes a new event.
+    fn receive(&mut self, bench: &mut LoopState) -> io::Result<Input> {
+        if !self.unread {
+            return Ok(Input::Nothing);
+        }
+        let saved = self.saved.len();
+        let received = match self.transport.receive(&mut bench.input[saved..], &mut bench.ring) {
+            Ok(0) => return Ok(Input::End),
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.unread = false;
+                return Ok(Input::Nothing);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            // A client that resets the connection between requests breaks nothing.
+            Err(_) if self.is_between_requests() => return Ok(Input::End),
+            Err(error) => return Err(error),
+        };
+        let filled = saved + received;
+        self.unread = filled == bench.input.len() || self.ended || self.transport.is_read_out();
+        if saved > 0 {
+            bench.input[..saved].copy_from_slice(&self.saved);
+            self.saved.clear();
+        }
+        if self.transport.agreed_on_http2() {
+            self.saved.extend_from_slice(&bench.input[..filled]);
+            return Ok(Input::Other);
+        }
+        Ok(Input::Bytes { filled, scanned: saved })
+    }
+
+    /// Answers the requests in the first `filled` bytes of the input, and keeps what is left of them. The first
+    /// `scanned` bytes are known to end within a head.
+    fn answer(&mut self, filled: usize, scanned: usize, bench: &mut LoopState) -> io::Result<()> {
+        let mut at = 0;
+        let mut batch = 0;
+        let mut is_new = false;
+        let mut received = Received::default();
+        if scanned > 0 && self.drain.is_done() && !request::has_empty_line(&bench.input[..filled], scanned) {
+            // Parsing from the start again for each byte of a slow client would cost the square of the head.
+            match request::partial(&bench.input[..filled], &bench.limits) {
+                Parsed::Rejected(status) => {
+                    self.refuse(status, batch, bench);
+                    self.send_batch(1, bench)?;
+                }
+                _ => self.saved.extend_from_slice(&bench.input[..filled]),
+            }
+            return Ok(());
+        }
+        while self.after == After::Continue {
+            if !self.drain.is_done() {
+                match self.drain.advance(&bench.input[at..filled]) {
+                    Ok(taken) => at += taken,
+                    Err(_) => self.after = After::Linger,
+                }
+                if !self.drain.is_done() {
+                    break;
+                }
+                continue;
+            }
+            if at == filled {
+                break;
+            }
+            if batch == BATCH_MAX {
+                batch = 0;
+                if self.send_batch(BATCH_MAX, bench)? != Sent::All {
+                    break;
+                }
+                received.waited();
+            }
+            static_probe!("read");
+            let LoopState {
+                input,
+                batch: places,
+                front,
+                clock,
+                log,
+                arm,
+                alt_svc,
+                limits,
+                counters,
+                index,
+                stopping,
+                throttles,
+                ..
+            } = bench;
+            let counts = &counters.0[*index];
+            let mut request = Request::empty();
+            match request::parse_into(&input[at..filled], limits, &mut request) {
+                Parsed::Complete(_) if front.must_wait(&request, self.peer.ip(), clock) => {
+                    (self.is_parked, self.waits) = (true, false);
+                    break;
+                }
+                Parsed::Complete(head_bytes) => {
+                    let socket = Some(self.transport.fd());
+                    let is_secure = self.transport.is_secure();
+                    let caller =
+                        Caller { client: self.peer.ip(), connection: self.number, socket, is_secure, leased: None };
+                    let asker = Asker { connection: self.number, stream: None };
+                    let gate = match throttles {
+                        Some(throttles) => throttles.ask(&request, asker, clock.now_ms, counts),
+                        None => Gate::Open(None),
+                    };
+                    self.waits = matches!(gate, Gate::Wait);
+                    if self.waits {
+                        // The bound says how long.
+                        (self.is_parked, self.deadline_ms) = (true, u64::MAX);
+                        break;
+                    }
+                    at += head_bytes;
+                    is_new = true;
+                    let stays = self.prepare_body(&request, at < filled, limits) && !*stopping;
+                    if !stays {
+                        // Bytes that nobody reads would make the kernel reset the connection under the response.
+                        let is_quiet = at == filled && self.drain.is_done() && self.after == After::Continue;
+                        self.after = if is_quiet { After::Close } else { After::Linger };
+                    }
+                    static_probe!("route");
+                    let pending = &mut places[batch];
+                    let persistence = Persistence::of(request.minor, stays);
+                    if let Gate::Full { seconds } = gate {
+                        refuse_full(seconds, &request, persistence, clock, pending);
+                    } else {
+                        if let Gate::Open(place @ Some(_)) = gate {
+                            pending.place = place;
+                        }
+                        let caller = Caller { leased: Some(&self.leased), ..caller };
+                        front.respond(&request, &caller, persistence, clock, counts, pending);
+                        pending.join_small();
+                    }
+                    if std::mem::take(&mut self.owes_alt_svc) {
+                        alt_svc.apply(pending, true);
+                    }
+                    counts.count(pending.status);
+                    if let Some(log) = log {
+                        log.begin(&mut pending.log, Some(&request), self.peer.ip(), pending.status, clock);
+                    }
+                    if let Some(arm) = arm {
+                        received.since(&mut self.saved_since_ns);
+                        pending.arm = arm.begin(&request, pending.status, self.peer, &mut received);
+                        counts.arm_told.add(u64::from(pending.arm.is_told()));
+                    }
+                    batch += 1;
+                }
+                Parsed::Partial => break,
+                Parsed::Rejected(505)
+                    if at == 0 && !self.transport.is_secure() && preface::begins(&input[..filled]) =>
+                {
+                    // Its preface looks like a request of a version that HTTP/1.1 does not know.
+                    if filled >= preface::PREFACE.len() {
+                        self.after = After::Upgrade;
+                        self.saved.extend_from_slice(&input[..filled]);
+                    }
+                    break;
+                }
+                Parsed::Rejected(status) => {
+                    self.refuse(status, batch, bench);
+                    batch += 1;
+                }
+            }
+        }
+        if batch > 0 {
+            self.send_batch(batch, bench)?;
+        }
+        if self.after == After::Continue && at < filled {
+            self.saved.extend_from_slice(&bench.input[at..filled]);
+            self.saved_is_ready = !self.queue.is_empty();
+            if bench.arm.is_some() && self.saved_since_ns == 0 {
+                self.saved_since_ns = weir_arm::now_ns();
+            }
+        }
+        self.settle_phase(is_new, bench);
+        Ok(())
+    }
+
+    /// Gets ready to read past the body; whether the connection can stay open after the response.
+    fn prepare_body(&mut self, request: &Request<'_>, has_more_input: bool, limits: &Limits) -> bool {
+        if request.framing == Framing::None {
+            return request.keep_alive;
+        }
+        // A client that waits for a word may or may not send the body after the final response.
+        let is_certain = !request.expects_continue || has_more_input;
+        match Drain::begin(request.framing, limits.body_bytes_max) {
+            Ok(drain) if is_certain => self.drain = drain,
+            Ok(_) | Err(_) => self.after = After::Linger,
+        }
+        request.keep_alive && self.after == After::Continue
+    }
+
+    /// Sends the first responses of the batch; those that the socket has no room for are queued.
+    fn send_batch(&mut self, batch: usize, bench: &mut LoopState) -> io::Result<Sent> {
+        if !self.queue.is_empty() {
+            return Ok(Sent::Blocked);
+        }
+        static_probe!("send");
+        let (outcome, bytes) = self.flush_batch(batch, bench);
+        bench.counts().bytes_sent.add(bytes);
+        // What waits for the ring is told of when it has gone.
+        let owes = self.transport.is_staged(&bench.ring) && bench.arm.is_some();
+        for place in 0..batch {
+            if matches!(outcome, Ok(Sent::All)) || bench.batch[place].is_finished() {
+                if owes && bench.batch[place].arm.is_told() {
+                    bench.owed.push((self.transport.token(), bench.batch[place].owe_told()));
+                }
+                bench.settle(place);
+            } else {
+                bench.batch[place].sent_some();
+                self.queue.push(std::mem::take(&mut bench.batch[place]));
+            }
+        }
+        if let Ok(sent @ (Sent::Blocked | Sent::Yielded)) = outcome {
+            self.room = sent == Sent::Yielded;
+            self.enter(Phase::Stall, bench);
+        }
+        outcome
+    }
+
+    #[inline]
+    fn flush_batch(&mut self, batch: usize, bench: &mut LoopState) -> (io::Result<Sent>, u64) {
+        let LoopState { batch: places, copied, ring, .. } = bench;
+        let places = &mut places[..batch];
+        let staging = ring.as_mut().map(|ring| {
+            // Who closes after a response waits until it was sent. What is made piece by piece is made as the socket
+            // takes it, and not ahead.
+            let is_wanted = self.after == After::Continue && !places.iter().any(Pending::continues);
+            Staging { ring, is_wanted }
+        });
+        self.transport.flush(places, copied, staging)
+    }
+
+    /// Goes on with the responses that are queued.
+    fn send_queue(&mut self, bench: &mut LoopState) -> io::Result<Sent> {
+        if !self.room {
+            return Ok(Sent::Blocked);
+        }
+        static_probe!("send");
+        match self.transport.push() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.room = false;
+                return Ok(Sent::Blocked);
+            }
+            pushed => pushed?,
+        }
+        if self.queue.is_empty() {
+            self.settle_phase(true, bench);
+            return Ok(Sent::All);
+        }
+        let staging = bench.ring.as_mut().map(|ring| Staging { ring, is_wanted: false });
+        let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut bench.copied, staging);
+        bench.counts().bytes_sent.add(bytes);
+        let finished = self.queue.iter().take_while(|pending| pending.is_finished()).count();
+        for mut pending in self.queue.drain(..finished) {
+            bench.settle_one(&mut pending);
+        }
+        if bytes > 0 {
+            self.enter(Phase::Stall, bench);
+            self.queue.first_mut().into_iter().for_each(Pending::sent_some);
+        }
+        if self.queue.is_empty() {
+            self.settle_phase(true, bench);
+        }
+        self.room = !matches!(outcome, Ok(Sent::Blocked));
+        outcome
+    }
+
+    /// Finds out what the connection waits for now. `is_new` says that something was finished since.
+    fn settle_phase(&mut self, is_new: bool, bench: &LoopState) {
+        let phase = if !self.queue.is_empty() {
+            Phase::Stall
+        } else if self.is_parked {
+            Phase::Parked
+        } else if !self.drain.is_done() {
+            Phase::Body
+        } else if self.saved.is_empty() {
+            Phase::Idle
+        } else {
+            Phase::Head
+        };
+        if is_new || phase != self.phase {
+            self.enter(phase, bench);
+        }
+    }
+
+    fn enter(&mut self, phase: Phase, bench: &LoopState) {
+        let timeouts = &bench.timeouts;
+        let timeout: Duration = match phase {
+            Phase::Head => timeouts.head,
+            Phase::Idle => timeouts.idle,
+            Phase::Body => timeouts.body,
+            Phase::Parked if self.waits => Duration::MAX,
+            Phase::Stall | Phase::Parked => timeouts.stall,
+            Phase::Linger => timeouts.linger,
+        };
+        self.phase = phase;
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.deadline_ms = bench.clock.now_ms.saturating_add(timeout_ms);
+    }
+}
+
+/// What there is to be answered.
+enum Input {
+    Bytes {
+        filled: usize,
+        scanned: usize,
+    },
+    Nothing,
+    /// It is not of HTTP/1.
+    Other,
+    End,
+}

@@ -1,0 +1,84 @@
+//! How a connection ends: by its deadline, by an answer to something unreadable, and after its last response.
+
+use super::{After, Connection, Phase, Turn};
+use crate::exchange::error_page::{self, Extra};
+use crate::exchange::eviction::Yields;
+use crate::files::head::Persistence;
+use crate::http::limits::Timeouts;
+use crate::loop_state::LoopState;
+use std::io;
+use std::time::Duration;
+
+/// Bytes that are read for nothing from a client that does not notice the close.
+const LINGER_BYTES_MAX: usize = 1 << 20;
+
+impl Connection {
+    /// Ends a connection whose deadline has passed; a client in the middle of a head is told.
+    pub(crate) fn expire(&mut self, bench: &mut LoopState) {
+        if self.phase != Phase::Linger {
+            bench.counts().timeouts.add(1);
+        }
+        if self.phase == Phase::Head && !self.saved.is_empty() {
+            self.refuse(408, 0, bench);
+            // Best effort: what does not fit into the socket at once is not worth waiting for.
+            let _ = self.send_batch(1, bench);
+        }
+        self.give_up(bench);
+    }
+
+    /// Whether it may be closed for another one, and how readily: not while it has something to do that goes on.
+    pub(crate) fn yields(&self, now_ms: u64, timeouts: &Timeouts) -> Option<Yields> {
+        let since_ms =
+            |timeout: Duration| self.deadline_ms.saturating_sub(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        match self.phase {
+            // It began anew with the last byte that was taken.
+            Phase::Stall => Yields::stalled(since_ms(timeouts.stall), now_ms),
+            _ if self.is_sending() || self.is_parked => None,
+            Phase::Idle => Yields::idle(since_ms(timeouts.idle), now_ms),
+            Phase::Head => Yields::slow(since_ms(timeouts.head)),
+            Phase::Body => Yields::stalled(since_ms(timeouts.body), now_ms),
+            Phase::Linger | Phase::Parked => None,
+        }
+    }
+
+    /// Logs what was sent of unfinished responses.
+    pub(crate) fn give_up(&mut self, bench: &mut LoopState) {
+        for mut pending in std::mem::take(&mut self.queue) {
+            bench.settle_one(&mut pending);
+        }
+        // Whether it is parked or not: it is looked at again and again while it waits.
+        bench.forget_waiting(self.number, None);
+        self.transport.say_goodbye();
+    }
+
+    /// Puts the answer to something unreadable into a place of the batch; the connection ends after it.
+    pub(super) fn refuse(&mut self, status: u16, place: usize, bench: &mut LoopState) {
+        self.after = After::Linger;
+        let pending = &mut bench.batch[place];
+        error_page::write(pending, status, Extra::default(), &bench.clock, Persistence::Closes);
+        bench.counters.0[bench.index].count(status);
+        if let Some(log) = &mut bench.log {
+            log.begin(&mut pending.log, None, self.peer.ip(), status, &bench.clock);
+        }
+    }
+
+    /// Ends our side, then reads until the client ends its own.
+    pub(super) fn linger(&mut self, bench: &mut LoopState) -> io::Result<Turn> {
+        if self.lingered_bytes.is_none() {
+            self.transport.end_output();
+            self.unread = true;
+            self.enter(Phase::Linger, bench);
+        }
+        let mut lingered = self.lingered_bytes.unwrap_or(0);
+        while self.unread && lingered < LINGER_BYTES_MAX {
+            match self.transport.receive(&mut bench.input, &mut bench.ring) {
+                Ok(0) => return Ok(Turn::Close),
+                Ok(received) => lingered += received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,
+                Err(_) => return Ok(Turn::Close),
+            }
+        }
+        self.lingered_bytes = Some(lingered);
+        Ok(if lingered < LINGER_BYTES_MAX { Turn::Wait } else { Turn::Close })
+    }
+}

@@ -1,0 +1,3 @@
+//! Pages with includes, taken apart.
+
+pub(crate) mod template;

@@ -1,0 +1,116 @@
+//! The seam between the server, which carries decisions out, and whoever knows rules and makes them.
+
+use crate::files::variants::FULL;
+use crate::policy::lease::Lease;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// What a request is about, for whoever knows rules.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The path from the root of its site, decoded, without a query.
+    pub path: &'a str,
+    /// The client's address; that of a Unix socket is unspecified.
+    pub client: std::net::IpAddr,
+    /// The connection, a number that is never given to another one. Several of its requests may be under way.
+    pub connection: u64,
+    /// What is known of the client's connection.
+    pub link: Link,
+    /// What the last advice for this path in this loop has said is to be remembered; 0 where there was none.
+    pub remembered: u64,
+    /// Whoever asks would take a lease.
+    pub takes_lease: bool,
+}
+
+/// What is known of a client's connection; `None` is unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Link {
+    /// Bits a second that the client takes while there is something for it.
+    pub bandwidth_bps: Option<f64>,
+    /// The round trip, in seconds.
+    pub rtt_s: Option<f64>,
+}
+
+/// What is to be done with a request or a response under way.
+#[derive(Debug, Clone, Default)]
+pub struct Advice {
+    /// The variant to answer with. None = nothing is chosen.
+    pub variant: Option<Names>,
+    /// Refuse it with 503; the client may come again after so many seconds.
+    pub refuse_retry_after_s: Option<u32>,
+    /// What the cache has may be sent without a look at the file, and a page as it was assembled before, where that was
+    /// the present state at most so many milliseconds ago. None = nothing may be older than it is without rules.
+    pub stale_ms_max: Option<u64>,
+    /// What the adviser is told with the end of the response, to know what it is the end of.
+    pub ticket: u64,
+    /// What the next question for this path comes with, from the same loop.
+    pub remember: u64,
+    /// With it the same, of which this request is none, may be advised again to the connection for this path. Only for
+    /// advice that nothing is chosen, or the file itself, by a link of which the next look is not due yet.
+    pub lease: Option<Arc<Lease>>,
+}
+
+/// Variants to answer with, by name: the first that is there. `full` is the file itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Names {
+    /// The file itself: nearly every answer, so that it is said without a text.
+    Full,
+    /// A list with spaces between: behind the first one those that stand in for it where it is missing, in this order.
+    Listed(Arc<str>),
+}
+
+impl Deref for Names {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Full => FULL,
+            Self::Listed(names) => names,
+        }
+    }
+}
+
+impl From<&str> for Names {
+    fn from(names: &str) -> Self {
+        if names == FULL { Self::Full } else { Self::Listed(names.into()) }
+    }
+}
+
+impl From<Names> for Arc<str> {
+    fn from(names: Names) -> Self {
+        match names {
+            Names::Full => FULL.into(),
+            Names::Listed(names) => names,
+        }
+    }
+}
+
+/// Asked by the event loops, from several threads; must not block.
+pub trait Adviser: Send + Sync + std::fmt::Debug {
+    /// Whether any rule is for this path: asked once for each path that is loaded, the answer is kept with it until
+    /// there is another edition.
+    fn governs(&self, path: &str) -> bool;
+    /// Whether advice for such a path may depend on the client's link, so that clients are asked to say what they know of
+    /// it (`Accept-CH`, RFC 8942 section 3.1). Asked and kept as `governs` is.
+    fn asks_hints(&self, _path: &str) -> bool {
+        true
+    }
+    /// Another number where these two may answer otherwise than before. Loops compare it twice a second while they have
+    /// something to do, and at once where they are given an order ([`crate::Control`]).
+    fn edition(&self) -> u64 {
+        0
+    }
+    /// Whether any advice may allow stale answers at the moment: then what has changed is kept until it is asked for.
+    fn may_be_stale(&self) -> bool {
+        false
+    }
+    /// A request for a governed path is about to be answered.
+    fn begin(&self, question: &Question<'_>) -> Advice;
+    /// What the advice of this ticket was for had to wait for so many nanoseconds before its response could be made: for a
+    /// place among as many as may be under way, and for its file to be found and read. Said only where it had to.
+    fn waited(&self, _ticket: u64, _waited_ns: u64) {}
+    /// A response of a governed path is under way, at most every 100 ms: another variant to go on with?
+    fn during(&self, connection: u64, link: Link) -> Option<Arc<str>>;
+    /// It is over; the ticket is that of the advice.
+    fn end(&self, connection: u64, ticket: u64, bytes: u64, failed: bool);
+}

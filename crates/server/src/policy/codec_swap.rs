@@ -1,0 +1,312 @@
+//! Sound that goes on in another file in the middle, where the client takes less, or more, than it did.
+//!
+//! The response is made piece by piece, each a chunk of whole frames. As long as nothing is swapped they are the file's
+//! bytes. Whoever wants another variant is obeyed at the next frame, if decoders need no other set-up for it; of Layer
+//! III the frame before may be replaced by one that carries what the next one needs (`audio/carrier.rs`).
+
+use crate::files::atom::{Atom, Content, Description};
+use crate::files::root::Root;
+use crate::files::shelf::Shelf;
+use crate::files::variants;
+use crate::http::response::{AtomId, Variant};
+use crate::media::audio::carrier::{self, BEFORE_MAX};
+use crate::media::audio::frame::{self, HEAD_BYTES};
+use crate::media::audio::index::{Index, Place};
+use crate::media::audio::{self};
+use crate::policy::advice::Link;
+use crate::policy::advisory::Advisory;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bytes of a piece: of a quarter of a second, as far as it is known how much that is. The kernel takes a piece as a
+/// whole, and until it does nothing is heard of the client; larger ones would be heard of too late where it becomes
+/// slow.
+const PIECE_BYTES: std::ops::RangeInclusive<usize> = 1024..=4096;
+const PIECE_S: f64 = 0.25;
+/// Bytes of a file that are looked at for the frame to go on with, before the next piece is sent.
+const SEARCH_BYTES: u64 = 2 << 20;
+/// Files whose frames a loop remembers.
+const INDEXES_MAX: usize = 64;
+
+/// Where the frames of files lie, as far as it was found out.
+#[derive(Debug, Default)]
+pub(crate) struct Indexes(HashMap<AtomId, Rc<RefCell<Index>>>);
+
+impl Indexes {
+    /// That of a file; none if it is no sound that can be swapped.
+    fn of(&mut self, atom: &Atom) -> io::Result<Option<Rc<RefCell<Index>>>> {
+        if let Some(index) = self.0.get(&atom.id) {
+            return Ok(Some(Rc::clone(index)));
+        }
+        let Some(index) = Index::open(&Sound(atom))? else { return Ok(None) };
+        if self.0.len() >= INDEXES_MAX {
+            // Those that are in use stay with their streams.
+            self.0.clear();
+        }
+        let index = Rc::new(RefCell::new(index));
+        self.0.insert(atom.id, Rc::clone(&index));
+        Ok(Some(index))
+    }
+}
+
+/// The bytes of an atom.
+struct Sound<'a>(&'a Atom);
+
+impl audio::Bytes for Sound<'_> {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn read_at(&self, start: u64, out: &mut [u8]) -> io::Result<usize> {
+        match &self.0.content {
+            Content::Memory(bytes) => bytes.read_at(start, out),
+            Content::File(file) => {
+                let mut read = 0;
+                while read < out.len() {
+                    match file.read_at(&mut out[read..], start + read as u64)? {
+                        0 => break,
+                        more => read += more,
+                    }
+                }
+                Ok(read)
+            }
+        }
+    }
+}
+
+/// One file of a stream.
+#[derive(Debug, Clone)]
+struct Track {
+    atom: Rc<Atom>,
+    index: Rc<RefCell<Index>>,
+}
+
+/// Where variants are looked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Family {
+    pub(crate) root: Rc<Root>,
+    pub(crate) shelf: Arc<Shelf>,
+    /// The path of the plain file.
+    pub(crate) path: Box<[u8]>,
+}
+
+/// A response that is made piece by piece.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    family: Family,
+    track: Track,
+    /// Which variant the track is, as it was asked for.
+    name: Arc<str>,
+    /// What it is to go on with, once the frame is found.
+    wanted: Option<(Arc<str>, Track)>,
+    /// Variants that cannot be gone on with: they are not asked for again.
+    refused: Vec<Arc<str>>,
+    /// The next byte of the track, and which frame begins there; behind the last frame there is none.
+    at: u64,
+    frame: Option<u64>,
+    piece_bytes: usize,
+    is_over: bool,
+}
+
+impl Stream {
+    /// Begins with a file; none if it is no sound that can be swapped.
+    pub(crate) fn begin(family: Family, name: Arc<str>, atom: &Rc<Atom>, advisory: &Advisory) -> Option<Self> {
+        let index = advisory.indexes().borrow_mut().of(atom).ok()??;
+        let track = Track { atom: Rc::clone(atom), index };
+        Some(Self {
+            family,
+            track,
+            name,
+            wanted: None,
+            refused: Vec::new(),
+            at: 0,
+            frame: Some(0),
+            piece_bytes: *PIECE_BYTES.start(),
+            is_over: false,
+        })
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Takes note of what the client takes.
+    pub(crate) fn pace(&mut self, link: Link) {
+        if let Some(bps) = link.bandwidth_bps {
+            self.piece_bytes = ((bps / 8.0 * PIECE_S) as usize).clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
+        }
+    }
+
+    /// Goes on with another variant as soon as that is possible.
+    pub(crate) fn want(&mut self, names: &Arc<str>, advisory: &Advisory) {
+        let is_settled = self.wanted.as_ref().map_or(&self.name, |(name, _)| name) == names;
+        if is_settled || self.refused.contains(names) {
+            return;
+        }
+        match self.open(names, advisory) {
+            Some(track) if track.atom.id == self.track.atom.id => {
+                // It is the same file by another name.
+                (self.name, self.wanted) = (Arc::clone(names), None);
+            }
+            Some(track) => self.wanted = Some((Arc::clone(names), track)),
+            None => self.refuse(Arc::clone(names), advisory),
+        }
+    }
+
+    /// The file of a variant, if decoders go on with it.
+    fn open(&self, names: &str, advisory: &Advisory) -> Option<Track> {
+        let found = variants::find(names, &self.family.path, |path| self.family.root.open(path).ok());
+        advisory.counts().variants_missing.add(found.missing);
+        let file = found.found.or_else(|| self.family.root.open(&self.family.path).ok())?;
+        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return None;
+        }
+        let of = Description {
+            path: self.family.path.clone(),
+            content_type: String::new(),
+            own_coding: None,
+            variant: Variant::Identity,
+            varies: false,
+            is_governed: true,
+            asks_hints: false,
+            now_s: 0,
+        };
+        let atom = Rc::new(Atom::load(file, &self.family.shelf, 0, &of).ok()?);
+        let index = advisory.indexes().borrow_mut().of(&atom).ok()??;
+        let is_same = index.borrow().format == self.track.index.borrow().format;
+        is_same.then_some(Track { atom, index })
+    }
+
+    fn refuse(&mut self, names: Arc<str>, advisory: &Advisory) {
+        advisory.counts().swaps_refused.add(1);
+        // As many as there can be names in a policy; whoever has more is asked to say it again.
+        if self.refused.len() == 16 {
+            self.refused.clear();
+        }
+        self.refused.push(names);
+    }
+
+    /// Appends the next piece as a chunk, or the end.
+    pub(crate) fn fill(&mut self, out: &mut Vec<u8>, advisory: &Advisory) -> io::Result<()> {
+        let mut piece = Vec::with_capacity(self.piece_bytes);
+        self.swap(&mut piece, advisory)?;
+        if piece.is_empty() {
+            self.take(&mut piece)?;
+        }
+        if !self.track.atom.is_unchanged() {
+            return Err(io::ErrorKind::StaleNetworkFileHandle.into());
+        }
+        if piece.is_empty() {
+            self.is_over = true;
+            out.extend_from_slice(b"0\r\n\r\n");
+            return Ok(());
+        }
+        out.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+        out.extend_from_slice(&piece);
+        out.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    /// Whole frames of the track, or what stands before and behind them.
+    fn take(&mut self, piece: &mut Vec<u8>) -> io::Result<()> {
+        let (start, format) = {
+            let index = self.track.index.borrow();
+            (index.start, index.format)
+        };
+        let sound = Sound(&self.track.atom);
+        let read = |at: u64, len: usize, piece: &mut Vec<u8>| {
+            piece.resize(len, 0);
+            let read = audio::Bytes::read_at(&sound, at, piece)?;
+            piece.truncate(read);
+            io::Result::Ok(())
+        };
+        if self.at < start {
+            let len = usize::try_from(start - self.at).unwrap_or(usize::MAX).min(self.piece_bytes);
+            read(self.at, len, piece)?;
+            self.at += piece.len() as u64;
+            return Ok(());
+        }
+        // One frame more than a piece, so that there is a whole one in it whatever its size.
+        read(self.at, self.piece_bytes + 8192, piece)?;
+        let mut end = 0;
+        let mut frames = 0;
+        while end < self.piece_bytes && self.frame.is_some() {
+            let frame = piece.get(end..).and_then(frame::parse);
+            match frame.filter(|frame| frame.format == format && end + frame.bytes <= piece.len()) {
+                Some(frame) => {
+                    end += frame.bytes;
+                    frames += 1;
+                }
+                None => break,
+            }
+        }
+        match self.frame {
+            Some(number) if frames > 0 => self.frame = Some(number + frames),
+            // What is no frame is sent as it is, and nothing is swapped any more.
+            _ => {
+                self.frame = None;
+                end = piece.len().min(self.piece_bytes);
+            }
+        }
+        piece.truncate(end);
+        self.at += end as u64;
+        Ok(())
+    }
+
+    /// Goes on in what is wanted, if its frame is found by now; the piece gets the frame that leads over.
+    fn swap(&mut self, piece: &mut Vec<u8>, advisory: &Advisory) -> io::Result<()> {
+        let Some((name, track)) = self.wanted.take() else { return Ok(()) };
+        // Before the first frame there is only what stands before it, and behind the last one nothing to go on with.
+        let Some(number) = self.frame.filter(|_| self.at >= self.track.index.borrow().start) else {
+            self.wanted = self.frame.map(|_| (name, track));
+            return Ok(());
+        };
+        let sound = Sound(&track.atom);
+        let place = track.index.borrow_mut().find(&sound, number, SEARCH_BYTES)?;
+        let at = match place {
+            Place::At(at) => at,
+            Place::Later => {
+                self.wanted = Some((name, track));
+                return Ok(());
+            }
+            Place::Beyond => {
+                self.refuse(name, advisory);
+                return Ok(());
+            }
+        };
+        let (mut at, mut next) = (at, number);
+        let mut head = [0; HEAD_BYTES];
+        audio::Bytes::read_at(&sound, at, &mut head)?;
+        let Some(first) = frame::parse(&head) else {
+            self.refuse(name, advisory);
+            return Ok(());
+        };
+        if first.reservoir_bytes > 0 {
+            // Its place is taken by one that leads over to the frame behind it.
+            let mut second = [0; HEAD_BYTES];
+            audio::Bytes::read_at(&sound, at + first.bytes as u64, &mut second)?;
+            let wanted = frame::parse(&second).map_or(0, |second| second.reservoir_bytes);
+            let mut places = Vec::new();
+            for before in number.saturating_sub(BEFORE_MAX)..=number {
+                if let Place::At(at) = track.index.borrow_mut().find(&sound, before, SEARCH_BYTES)? {
+                    places.push(at);
+                }
+            }
+            let reservoir = carrier::reservoir(&sound, &places, wanted)?;
+            let Some(silent) = carrier::carrier(&head, &first, &reservoir) else {
+                self.refuse(name, advisory);
+                return Ok(());
+            };
+            piece.extend_from_slice(&silent);
+            at += first.bytes as u64;
+            next += 1;
+        }
+        advisory.counts().swaps.add(1);
+        (self.track, self.name, self.at, self.frame) = (track, name, at, Some(next));
+        Ok(())
+    }
+}

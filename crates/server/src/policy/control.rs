@@ -1,0 +1,174 @@
+//! Orders to a running server from other threads: what its caches keep, what they load beforehand, how many loops run.
+//!
+//! Each order is a state or a word that loops take up between two events, when they are woken for it.
+
+use crate::http::pattern::Pattern;
+use crate::io::epoll::Waker;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Globs that can be pinned; one more is refused.
+const PINS_MAX: usize = 256;
+/// Words to load something that loops have not all taken up; older ones are dropped for them.
+const WARMS_MAX: usize = 64;
+
+/// Gives orders to a running server; see [`crate::Server::control`].
+#[derive(Debug, Clone)]
+pub struct Control(pub(crate) Arc<Controls>);
+
+/// The orders that hold.
+#[derive(Debug, Default)]
+pub(crate) struct Controls {
+    generation: AtomicU64,
+    orders: Mutex<Orders>,
+    wakers: Mutex<Vec<Arc<Waker>>>,
+    is_over: AtomicBool,
+}
+
+/// What is ordered.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Orders {
+    pins: Vec<(String, Pattern)>,
+    /// With the generation from which on it is ordered, the oldest first.
+    warms: VecDeque<(u64, String)>,
+    /// Reserve loops that are to serve.
+    pub(crate) loops_more: u32,
+}
+
+impl Control {
+    /// Keeps what is in the cache, or comes into it, of the paths that a glob matches (`*` within a segment, `**`
+    /// anything, `?` one character), whatever else wants its room. Paths are those from the root of a site. Whether the
+    /// glob can be used: it is refused if it is too large, or with 256 others.
+    pub fn pin(&self, glob: &str) -> bool {
+        let Some(pattern) = Pattern::glob(glob) else { return false };
+        let mut orders = self.0.orders();
+        let is_known = orders.pins.iter().any(|(known, _)| known == glob);
+        if !is_known && orders.pins.len() == PINS_MAX {
+            return false;
+        }
+        if !is_known {
+            orders.pins.push((glob.to_owned(), pattern));
+        }
+        self.0.say(orders);
+        true
+    }
+
+    /// Takes a glob back; what it kept is as all else from then on.
+    pub fn unpin(&self, glob: &str) {
+        let mut orders = self.0.orders();
+        orders.pins.retain(|(known, _)| known != glob);
+        self.0.say(orders);
+    }
+
+    /// Has every loop load the files that a glob matches, some at a time between its requests, as far as its cache has
+    /// room. Whether the glob can be used.
+    pub fn warm(&self, glob: &str) -> bool {
+        if Pattern::glob(glob).is_none() {
+            return false;
+        }
+        let mut orders = self.0.orders();
+        if orders.warms.len() == WARMS_MAX {
+            orders.warms.pop_front();
+        }
+        let generation = self.0.generation.load(Ordering::Acquire) + 1;
+        orders.warms.push_back((generation, glob.to_owned()));
+        self.0.say(orders);
+        true
+    }
+
+    /// Has so many of the reserve loops serve (`Options::reserve_loops`, more are as all of them), and the others give
+    /// back their part: they take what waits for them, finish what is under way, and rest.
+    pub fn spread(&self, loops_more: u32) {
+        let mut orders = self.0.orders();
+        orders.loops_more = loops_more;
+        self.0.say(orders);
+    }
+}
+
+impl Controls {
+    /// The server's end cuts off what is under way: whoever waits for that gets no turn any more.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        // Whoever panicked meanwhile has left whole orders.
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the loops, once the orders are not held any more.
+    fn say(&self, orders: MutexGuard<'_, Orders>) {
+        self.generation.fetch_add(1, Ordering::Release);
+        drop(orders);
+        self.wakers().iter().for_each(|waker| waker.wake());
+    }
+
+    fn wakers(&self) -> MutexGuard<'_, Vec<Arc<Waker>>> {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of whom to wake, in the order of the loops, and wakes them for what was ordered before they were
+    /// there.
+    pub(crate) fn know(&self, wakers: Vec<Arc<Waker>>) {
+        *self.wakers() = wakers;
+        self.wakers().iter().for_each(|waker| waker.wake());
+    }
+
+    /// Has a loop look again, after what it is about now.
+    pub(crate) fn wake(&self, index: usize) {
+        self.wakers().get(index).into_iter().for_each(|waker| waker.wake());
+    }
+
+    /// The orders, if they are newer than the generation, which moves on to them.
+    pub(crate) fn newer(&self, generation: &mut u64) -> Option<Orders> {
+        if self.generation.load(Ordering::Acquire) == *generation {
+            return None;
+        }
+        let orders = self.orders();
+        // With the orders held nobody gives others.
+        let before = std::mem::replace(generation, self.generation.load(Ordering::Acquire));
+        let mut orders = orders.clone();
+        orders.warms.retain(|(since, _)| *since > before);
+        Some(orders)
+    }
+}
+
+impl Orders {
+    /// What is kept.
+    pub(crate) fn pins(&self) -> impl Iterator<Item = &Pattern> {
+        self.pins.iter().map(|(_, pattern)| pattern)
+    }
+
+    /// What is to be loaded since the generation before.
+    pub(crate) fn warms(&self) -> impl Iterator<Item = &str> {
+        self.warms.iter().map(|(_, glob)| glob.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_hold_until_others_do_and_words_are_heard_once() {
+        let control = Control(Arc::default());
+        let mut generation = 0;
+        assert!(control.0.newer(&mut generation).is_none());
+        assert!(control.pin("/a/*") && control.pin("/a/*") && control.warm("/b"));
+        control.spread(2);
+        let orders = control.0.newer(&mut generation).expect("orders");
+        assert_eq!((orders.pins().count(), orders.warms().count(), orders.loops_more), (1, 1, 2));
+        assert!(control.0.newer(&mut generation).is_none());
+        control.unpin("/a/*");
+        let orders = control.0.newer(&mut generation).expect("orders");
+        assert_eq!((orders.pins().count(), orders.warms().count(), orders.loops_more), (0, 0, 2));
+        assert!((0..1000).all(|number| control.warm(&format!("/{number}"))));
+        assert_eq!(control.0.newer(&mut generation).expect("orders").warms().count(), WARMS_MAX);
+        assert_eq!((0..1000).filter(|number| control.pin(&format!("/{number}"))).count(), PINS_MAX);
+    }
+}

@@ -1,0 +1,155 @@
+//! What a running server knows, for who looks at it from another thread: of its clients' links, and of the content that
+//! is asked for most.
+
+use crate::files::atom::{Atom, Content, Stamp};
+use crate::files::shelf::{Shared, Shelf};
+use crate::http::response::Digest;
+use crate::io::clock::now_ms;
+use crate::policy::link_prior::{Expected, Priors};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Paths whose content is described at most.
+const WANTED_MAX: usize = 32;
+/// Files above this get no digest: the thread that makes it has forms to make, too.
+const DIGESTED_BYTES_MAX: u64 = 64 << 20;
+/// After so long loops are asked again for what is not known yet.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// A look into a server; see [`crate::Server::insight`].
+#[derive(Debug, Clone)]
+pub struct Insight {
+    pub(crate) priors: Arc<Priors>,
+    pub(crate) contents: Arc<Contents>,
+    /// Whether addresses of clients are told as they are, as in the access log.
+    pub(crate) is_whole: bool,
+    /// What takes their place else: the same for the same address, as long as this server runs.
+    pub(crate) key: RandomState,
+}
+
+/// Content of a path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Described {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Of these bytes, once that is made: of files of at most 64 MiB.
+    pub digest: Option<Digest>,
+}
+
+impl Insight {
+    /// What is expected of clients by their addresses, and by their networks, with at most so many of each: those of
+    /// which something was learnt last. It is not to be asked often, as loops may have to wait for it.
+    pub fn expected(&self, most: usize) -> [Expected; 2] {
+        self.priors.expected(most, now_ms(), |addr| self.name(addr))
+    }
+
+    fn name(&self, addr: IpAddr) -> String {
+        if self.is_whole { addr.to_string() } else { format!("c{:012x}", self.key.hash_one(addr) >> 16) }
+    }
+
+    /// Has loops describe the content of these paths when they are asked for next; of at most 32.
+    pub fn want(&self, paths: &[&str]) {
+        self.contents.want(paths);
+    }
+
+    /// What is known of the content of a path that is wanted.
+    pub fn described(&self, path: &str) -> Option<Described> {
+        self.contents.described(path)
+    }
+}
+
+/// What is to be described, and what was.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    /// Of what is wanted: content that was looked at in this one is not looked at again.
+    generation: AtomicU64,
+    wanted: Mutex<Wanted>,
+}
+
+#[derive(Debug, Default)]
+struct Wanted {
+    by_path: HashMap<Box<str>, Option<Known>>,
+    asked: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Known {
+    stamp: Stamp,
+    /// Where the digest is made; it is gone where nobody serves this content any more.
+    shared: Weak<Shared>,
+    digest: Option<Digest>,
+}
+
+impl Known {
+    fn digest(&mut self) -> Option<Digest> {
+        if self.digest.is_none() {
+            self.digest = self.shared.upgrade().and_then(|shared| shared.known_digest());
+        }
+        self.digest
+    }
+
+    /// Whether there is more to be known.
+    fn lacks(&mut self) -> bool {
+        self.stamp.size() <= DIGESTED_BYTES_MAX && self.digest().is_none()
+    }
+}
+
+impl Contents {
+    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn want(&self, paths: &[&str]) {
+        let mut wanted = self.wanted();
+        let mut before = std::mem::take(&mut wanted.by_path);
+        let mut is_new = false;
+        for path in paths.iter().copied().take(WANTED_MAX) {
+            let known = before.remove(path);
+            is_new |= known.is_none();
+            wanted.by_path.insert(path.into(), known.flatten());
+        }
+        let lacks = wanted.by_path.values_mut().any(|known| known.as_mut().is_none_or(Known::lacks));
+        let is_time = wanted.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN);
+        if is_new || (lacks && is_time) {
+            wanted.asked = Some(Instant::now());
+            self.generation.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn described(&self, path: &str) -> Option<Described> {
+        let mut wanted = self.wanted();
+        let known = wanted.by_path.get_mut(path)?.as_mut()?;
+        Some(Described { bytes: known.stamp.size(), digest: known.digest() })
+    }
+
+    /// A loop serves content: where somebody wants to know of it, and has not been told, it is noted, and its digest is
+    /// asked for, which is made beside the loops.
+    #[inline]
+    pub(crate) fn look(&self, atom: &Atom, shelf: &Shelf) {
+        let generation = self.generation.load(Ordering::Relaxed);
+        if atom.described.get() != generation {
+            self.describe(atom, shelf, generation);
+        }
+    }
+
+    #[cold]
+    fn describe(&self, atom: &Atom, shelf: &Shelf, generation: u64) {
+        atom.described.set(generation);
+        let Some(path) = atom.asked_as.as_deref() else { return };
+        let mut wanted = self.wanted();
+        let Some(known) = wanted.by_path.get_mut(path) else { return };
+        if known.as_ref().is_none_or(|known| known.stamp != atom.stamp || known.digest.is_none()) {
+            *known = Some(Known { stamp: atom.stamp, shared: Arc::downgrade(&atom.shared), digest: None });
+        }
+        // Loops do not wait for each other while this one asks.
+        drop(wanted);
+        if atom.stamp.size() <= DIGESTED_BYTES_MAX {
+            let file = if let Content::File(file) = &atom.content { Some(&**file) } else { None };
+            shelf.digest(&atom.shared, file);
+        }
+    }
+}

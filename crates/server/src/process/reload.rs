@@ -1,0 +1,180 @@
+//! Another configuration for a server that runs.
+
+use crate::config::options::Options;
+use crate::error::TlsError;
+use crate::files::root::place::{Look, Place, may_be_listed};
+use crate::policy::settings::PolicyOptions;
+use crate::policy::throttle::Throttle;
+use crate::telemetry::admin::reloads::{ReloadHistory, Reloading};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Hands a new configuration to a running server; see [`crate::Server::reloader`].
+#[derive(Debug, Clone)]
+pub struct Reloader(pub(crate) Arc<Reloads>);
+
+/// The configuration that holds, and how often it was changed.
+#[derive(Debug)]
+pub(crate) struct Reloads {
+    generation: AtomicU64,
+    /// The root of a server without hosts.
+    place: Arc<Place>,
+    options: Mutex<Arc<Options>>,
+    history: Mutex<ReloadHistory>,
+}
+
+impl Reloader {
+    pub(crate) fn new(options: &Arc<Options>, place: Arc<Place>) -> Self {
+        Self(Arc::new(Reloads {
+            generation: AtomicU64::new(0),
+            place,
+            options: Mutex::new(Arc::clone(options)),
+            history: Mutex::default(),
+        }))
+    }
+
+    /// Has every loop take up hosts, paths, bounds, limits, times, certificates and the log of `options`, for the
+    /// requests and handshakes from then on. No connection is closed by it. Returns what was changed but holds only after a restart.
+    pub fn reload(&self, mut options: Options) -> Vec<&'static str> {
+        let mut current = self.0.options.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = &**current;
+        let changed = [
+            ("listen", before.listen != options.listen),
+            ("tls (whether there is any)", before.certificates.is_empty() != options.certificates.is_empty()),
+            ("tls.listen_clear", before.listen_clear != options.listen_clear),
+            ("tls.listen_quic", before.listen_quic != options.listen_quic),
+            ("tls.http3", before.http3 != options.http3),
+            ("loops", before.loops != options.loops.max(1)),
+            ("reserve_loops", before.reserve_loops != options.reserve_loops),
+            ("io", before.io != options.io),
+            ("cache", before.cache_bytes_max != options.cache_bytes_max),
+            ("arm", before.arm != options.arm),
+            ("policy (all but what the file says)", !is_same_but_for_its_file(before, &options)),
+            ("admin", before.admin != options.admin),
+            ("user", before.user != options.user),
+            ("sandbox", before.sandbox != options.sandbox),
+            ("releases", before.releases != options.releases),
+            ("log (whether there is one)", before.access_log.is_some() != options.access_log.is_some()),
+            ("limits.connections", before.limits.connections_max != options.limits.connections_max),
+            (
+                "limits.connections_per_address",
+                before.limits.connections_per_address_max != options.limits.connections_per_address_max,
+            ),
+        ];
+        options.loops = before.loops;
+        options.reserve_loops = before.reserve_loops;
+        options.adviser.clone_from(&before.adviser);
+        options.throttles = Throttle::succeed(&before.throttles, options.throttles);
+        options.cache_bytes_max = before.cache_bytes_max;
+        *current = Arc::new(options);
+        self.0.generation.fetch_add(1, Ordering::Release);
+        self.0.note(|history| {
+            history.done += 1;
+            history.last_error = None;
+        });
+        changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(what, _)| what).collect()
+    }
+
+    /// Looks where the paths of the roots lead to, and has every loop serve the directories that they lead to now. Returns
+    /// what came of it, in words. A server that runs does so every second by itself.
+    pub fn follow_roots(&self) -> Vec<String> {
+        self.0.follow_roots(true)
+    }
+
+    /// Takes note that another configuration was not taken up, and why.
+    pub fn refused(&self, why: &str) {
+        self.0.note(|history| {
+            history.failed += 1;
+            history.last_error = Some(why.to_owned());
+        });
+    }
+}
+
+/// Whether rules are used as before; their file is read again by whoever knows rules.
+fn is_same_but_for_its_file(before: &Options, now: &Options) -> bool {
+    let but_for_its_file = |options: &Options| {
+        let policy = options.policy.clone();
+        policy.map(|policy| PolicyOptions { file: PathBuf::new(), ..policy })
+    };
+    but_for_its_file(before) == but_for_its_file(now)
+}
+
+/// What a look at the path of a root comes to, in words; none where nothing is to be told.
+fn told(place: &Place, look: Look, is_confined: bool) -> Option<String> {
+    let path = place.path().display();
+    match look {
+        Look::Same | Look::Failed(_, false) => None,
+        Look::Moved(to) => Some(format!("{path} leads to {} now, and that is served", to.display())),
+        Look::Failed(error, true) => {
+            let is_out_of_reach =
+                is_confined && error.kind() == ErrorKind::PermissionDenied && may_be_listed(place.path());
+            let why = if is_out_of_reach {
+                "it is out of reach of the confined server; restart that with --releases DIR (releases = \"DIR\"), the \
+                 directory that releases lie in"
+                    .to_owned()
+            } else {
+                format!("{error}; have it lead to a directory that can be read")
+            };
+            Some(format!("{path}: {why}. What was served from it before is served on"))
+        }
+    }
+}
+
+impl Reloading for Reloads {
+    fn history(&self) -> ReloadHistory {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn throttles(&self) -> Vec<Throttle> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner).throttles.clone()
+    }
+}
+
+impl Reloads {
+    /// The root of a server without hosts.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Looks where the paths of the roots lead to; what there is to be told. `is_asked` = failures are told at once.
+    pub(crate) fn follow_roots(&self, is_asked: bool) -> Vec<String> {
+        let options = Arc::clone(&self.options.lock().unwrap_or_else(PoisonError::into_inner));
+        let looks: Vec<_> = match &options.hosts {
+            Some(rules) => rules.0.sites.iter().map(|site| (&site.place, site.place.follow(is_asked))).collect(),
+            None => vec![(&*self.place, self.place.follow(is_asked))],
+        };
+        if looks.iter().any(|(_, look)| matches!(look, Look::Moved(_))) {
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+        looks.into_iter().filter_map(|(place, look)| told(place, look, options.sandbox == Some(true))).collect()
+    }
+
+    /// Takes note of changed certificates: whether they are used, or why not.
+    pub(crate) fn note_certificates(&self, outcome: &Result<(), TlsError>) {
+        let error = outcome.as_ref().err().map(ToString::to_string);
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).certificates_error = error;
+    }
+
+    fn note(&self, what: impl FnOnce(&mut ReloadHistory)) {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.last_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
+        what(&mut history);
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The configuration, if it is newer than that of the generation, which moves on to it.
+    pub(crate) fn newer(&self, generation: &mut u64) -> Option<Arc<Options>> {
+        let newest = self.generation();
+        if newest == *generation {
+            return None;
+        }
+        *generation = newest;
+        Some(Arc::clone(&self.options.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}

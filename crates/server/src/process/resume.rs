@@ -1,0 +1,188 @@
+//! Unfinished responses as values: begun by one process, kept or sent elsewhere, and continued by another.
+
+use crate::config::options::Options;
+use crate::counters::LoopCounters;
+use crate::counters::host_counts::HostLedger;
+use crate::error::BindError;
+use crate::exchange::pending::Pending;
+use crate::exchange::send::{self, Sent, Socket};
+use crate::files::atom::{Atom, Content, Description};
+use crate::files::compress;
+use crate::files::head::Persistence;
+use crate::files::root::Root;
+use crate::files::shelf::{self, Compressed, Shelf};
+use crate::files::watcher::Watcher;
+use crate::http::request::{self, Head};
+use crate::http::response::{Digest, Response, Variant};
+use crate::io::clock::Clock;
+use crate::policy::caller::Caller;
+use crate::site::assembly;
+use crate::site::{Share, Site};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A response that can be continued wherever the file is that it is taken from: plain data, no descriptor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// What was said, what is to be sent, and how far that came.
+    pub response: Response,
+    /// The file, from the root; none where the response has no content beside its head.
+    pub path: Option<Vec<u8>>,
+    /// The digest of the bytes that are sent, whatever their form; none only without content.
+    pub digest: Option<Digest>,
+    /// Whether the form was made of the file when it was served, rather than lying beside it.
+    pub is_made: bool,
+}
+
+/// How far a continued response came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resumed {
+    /// All of it was taken.
+    Finished,
+    /// The socket has room for no more, or others have their turn.
+    Unfinished,
+}
+
+/// Begins and continues responses outside of an event loop; it may block on the disk.
+#[derive(Debug)]
+pub struct Resumer {
+    root: Root,
+    site: Site,
+    shelf: Arc<Shelf>,
+    options: Options,
+    copied: Vec<u8>,
+    /// The content that was sent last.
+    last: Option<(Vec<u8>, Rc<Atom>)>,
+}
+
+impl Resumer {
+    /// For the directory of `options`, with the bounds and forms that these say.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`BindError`] that concern the directory, and [`BindError::EventLoop`] without a descriptor or thread.
+    pub fn new(options: Options) -> Result<Self, BindError> {
+        let failed = |source| BindError::EventLoop { source };
+        let root = Root::open_directory(&options.root)?.following(options.symlinks, &options.root);
+        let shelf = Arc::new(Shelf::new());
+        shelf.start().map_err(failed)?;
+        // Nobody would listen, so files are looked at.
+        let share = Share {
+            shelf: Arc::clone(&shelf),
+            watcher: Rc::new(Watcher::deaf()),
+            files_max: 4,
+            hosts: HostLedger::default(),
+            advisory: None,
+        };
+        let site = Site::new(root.try_clone().map_err(failed)?, &options.site_kind(), &options.site_bounds(), &share);
+        Ok(Self { root, site, shelf, options, copied: Vec::new(), last: None })
+    }
+
+    /// Makes the response to a request's head, of which nothing is sent yet; none if the head is not a whole one.
+    pub fn begin(&mut self, head: &[u8]) -> Option<Unfinished> {
+        let Head::Complete(request, _) = request::parse(head, &self.options.limits) else { return None };
+        let persistence = Persistence::of(request.minor, request.keep_alive);
+        let mut pending = Pending::default();
+        let (clock, counters) = (Clock::new(), LoopCounters::default());
+        // Nobody is asked about it.
+        let caller = Caller {
+            client: Ipv4Addr::UNSPECIFIED.into(),
+            connection: 0,
+            socket: None,
+            is_secure: false,
+            leased: None,
+        };
+        let page = self.site.respond(&request, &caller, persistence, &clock, &counters, &mut pending);
+        if let Some(page) = page {
+            let site = &mut self.site;
+            assembly::respond_from_one_site(site, page, &request, persistence, &clock, &counters, &mut pending);
+        }
+        let Some(atom) = pending.atom else {
+            return Some(Unfinished { response: pending.response, path: None, digest: None, is_made: false });
+        };
+        let is_made = atom.variant != Variant::Identity && !atom.path.ends_with(atom.variant.suffix());
+        let digest = match &atom.content {
+            Content::Memory(bytes) if is_made => Some(shelf::digest_of(bytes)),
+            Content::Memory(_) => atom.shared.digest(None),
+            Content::File(file) => atom.shared.digest(Some(file)),
+        };
+        Some(Unfinished { response: pending.response, path: Some(atom.path.to_vec()), digest, is_made })
+    }
+
+    /// Sends what follows, as much as a non-blocking socket takes and is one turn's share.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::StaleNetworkFileHandle`] if the file is not the one any more that the response was begun with:
+    /// then the connection has to be closed. Else what the socket or the file answers.
+    pub fn advance(&mut self, unfinished: &mut Unfinished, socket: BorrowedFd<'_>) -> io::Result<Resumed> {
+        let atom = self.content(unfinished)?;
+        let response = std::mem::take(&mut unfinished.response);
+        let mut queue = [Pending { response, atom, ..Pending::default() }];
+        let mut socket = Socket { fd: socket.as_raw_fd(), copied: &mut self.copied };
+        let (outcome, _) = send::flush(&mut queue, &mut socket);
+        let [pending] = queue;
+        unfinished.response = pending.response;
+        Ok(if outcome? == Sent::All { Resumed::Finished } else { Resumed::Unfinished })
+    }
+
+    /// The content, known to be the same by its identity or, where that is another one, by its digest.
+    fn content(&mut self, of: &Unfinished) -> io::Result<Option<Rc<Atom>>> {
+        let Some(path) = &of.path else { return Ok(None) };
+        if let Some((last, atom)) = &self.last
+            && last == path
+            && atom.variant == of.response.variant
+            && Some(atom.id) == of.response.atom
+        {
+            return Ok(Some(Rc::clone(atom)));
+        }
+        let changed = || io::Error::from(io::ErrorKind::StaleNetworkFileHandle);
+        let variant = if of.is_made { Variant::Identity } else { of.response.variant };
+        let path_of = path.as_slice().into();
+        let about = Description {
+            path: path_of,
+            content_type: String::new(),
+            own_coding: None,
+            variant,
+            varies: false,
+            is_governed: false,
+            asks_hints: false,
+            now_s: 0,
+        };
+        let file = self.root.open(path)?;
+        let mut atom = Atom::load(file, &self.shelf, self.options.cached_file_bytes_max, &about)?;
+        let is_known = Some(atom.id) == of.response.atom;
+        let mut digest = None;
+        if of.is_made {
+            // Another version of a compressor makes other bytes, so identity of the file says nothing here.
+            let read;
+            let plain: &[u8] = match &atom.content {
+                Content::Memory(bytes) => bytes,
+                Content::File(_) => {
+                    let bytes_max = usize::try_from(self.options.compression.bytes_max).unwrap_or(usize::MAX);
+                    read = atom.read_whole(bytes_max).ok_or_else(changed)?;
+                    &read
+                }
+            };
+            let bytes: Arc<[u8]> = compress::compress(plain, of.response.variant).ok_or_else(changed)?.into();
+            let form = Compressed { digest: shelf::digest_of(&bytes), bytes };
+            digest = Some(form.digest);
+            atom = Atom::compressed(&atom, of.response.variant, &form, 0);
+        } else if !is_known {
+            digest = match &atom.content {
+                Content::Memory(_) => atom.shared.digest(None),
+                Content::File(file) => atom.shared.digest(Some(file)),
+            };
+        }
+        if (of.is_made || !is_known) && (digest.is_none() || digest != of.digest) {
+            return Err(changed());
+        }
+        let atom = Rc::new(atom);
+        self.last = Some((path.clone(), Rc::clone(&atom)));
+        Ok(Some(atom))
+    }
+}

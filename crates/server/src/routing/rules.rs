@@ -1,0 +1,38 @@
+//! A configuration as the loops use it: compiled once, shared, never changed.
+
+use super::host_names::HostNames;
+use super::settings::Said;
+use crate::files::root::place::Place;
+use crate::http::pattern::Pattern;
+use crate::site::settings::SiteKind;
+use std::sync::Arc;
+
+/// Tables of one host; a request's are kept as a set of so many bits.
+pub(crate) const PATHS_MAX: usize = 128;
+
+/// Everything that hosts say.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) names: HostNames,
+    pub(crate) sites: Vec<SiteRules>,
+}
+
+/// A host: its first name, what it says, and what its paths say.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) name: Arc<str>,
+    pub(crate) said: Said,
+    /// In the order of the file.
+    pub(crate) paths: Vec<(Pattern, Said)>,
+    /// Some of them may be for the compressed neighbours of files.
+    pub(crate) tells_neighbours: bool,
+}
+
+/// A directory that is served, and how.
+#[derive(Debug)]
+pub(crate) struct SiteRules {
+    pub(crate) how: SiteKind,
+    /// It was opened when the configuration was read.
+    pub(crate) place: Place,
+}

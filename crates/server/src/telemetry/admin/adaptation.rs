@@ -1,0 +1,76 @@
+//! What was decided by rules and carried out, as it is told.
+
+use crate::counters::Counts;
+use crate::counters::census::Census;
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub(in crate::telemetry::admin) struct Adaptation {
+    /// Requests that an adviser was asked about, and what came of them.
+    pub(in crate::telemetry::admin) asked: u64,
+    pub(in crate::telemetry::admin) refused: u64,
+    pub(in crate::telemetry::admin) stale: u64,
+    pub(in crate::telemetry::admin) variants: u64,
+    pub(in crate::telemetry::admin) variants_missing: u64,
+    /// Responses that can go on in another variant, and how often they did, or could not.
+    pub(in crate::telemetry::admin) swappable: u64,
+    pub(in crate::telemetry::admin) swaps: u64,
+    pub(in crate::telemetry::admin) swaps_refused: u64,
+    /// Looks at clients' connections; connections, and addresses and networks, whose readings were given up for others.
+    pub(in crate::telemetry::admin) looks: u64,
+    pub(in crate::telemetry::admin) links_evicted: u64,
+    pub(in crate::telemetry::admin) priors: u64,
+    pub(in crate::telemetry::admin) priors_evicted: u64,
+    /// Requests of throttled paths that are answered and that wait, and those that waited, were refused, or went away.
+    pub(in crate::telemetry::admin) throttle_running: u64,
+    pub(in crate::telemetry::admin) throttle_waiting: u64,
+    pub(in crate::telemetry::admin) throttle_queued: u64,
+    pub(in crate::telemetry::admin) throttle_refused: u64,
+    pub(in crate::telemetry::admin) throttle_gone: u64,
+    /// What caches keep by order, of all loops.
+    pub(in crate::telemetry::admin) pinned_bytes: u64,
+    pub(in crate::telemetry::admin) pinned_entries: u64,
+    pub(in crate::telemetry::admin) warmed: u64,
+    pub(in crate::telemetry::admin) warm_dropped: u64,
+    /// Loops of the reserve, and those of them that serve or finish what is under way.
+    pub(in crate::telemetry::admin) loops_reserve: u64,
+    pub(in crate::telemetry::admin) loops_serving: u64,
+}
+
+impl Adaptation {
+    /// `priors` and `throttled` are what there is of either, in the order of the fields.
+    pub(super) fn of(
+        counts: &Counts,
+        census: &Census,
+        (priors, priors_evicted): (u64, u64),
+        (throttle_running, throttle_waiting): (u64, u64),
+        loops_reserve: usize,
+    ) -> Self {
+        Self {
+            asked: counts.advised,
+            refused: counts.advice_refused,
+            stale: counts.stale_allowed,
+            variants: counts.variants_served,
+            variants_missing: counts.variants_missing,
+            swappable: counts.swappable,
+            swaps: counts.swaps,
+            swaps_refused: counts.swaps_refused,
+            looks: counts.link_looks,
+            links_evicted: counts.links_evicted,
+            priors,
+            priors_evicted,
+            throttle_running,
+            throttle_waiting,
+            throttle_queued: counts.throttle_queued,
+            throttle_refused: counts.throttle_refused,
+            throttle_gone: counts.throttle_gone,
+            pinned_bytes: census.pinned_bytes,
+            pinned_entries: census.pinned_entries,
+            warmed: counts.warmed,
+            warm_dropped: counts.warm_dropped,
+            loops_reserve: loops_reserve as u64,
+            // The counts are not read at one moment.
+            loops_serving: counts.loops_begun.saturating_sub(counts.loops_given_back),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What the admin page asks of the part that reloads the configuration.
+
+use crate::policy::throttle::Throttle;
+
+/// The part of the server that reloads its configuration.
+pub(crate) trait Reloading: std::fmt::Debug + Send + Sync {
+    /// What became of reloads.
+    fn history(&self) -> ReloadHistory;
+    /// The bounds that hold.
+    fn throttles(&self) -> Vec<Throttle>;
+}
+
+/// What became of reloads.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct ReloadHistory {
+    /// Configurations that were taken up, and those that were not.
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
+    /// When the last of them came, in seconds since 1970.
+    pub(crate) last_unix_s: Option<u64>,
+    /// Why the last one was not taken up; none if it was.
+    pub(crate) last_error: Option<String>,
+    /// Why changed certificates are not used; none if they are.
+    pub(crate) certificates_error: Option<String>,
+}

@@ -1,0 +1,339 @@
+//! What the server is and has counted, as one value: the page, programs and Prometheus are told the same.
+
+use super::adaptation::Adaptation;
+use super::process::{Process, Usage};
+use super::reloads::Reloading;
+use crate::certificates::Keys;
+use crate::counters::Counters;
+use crate::counters::census::State;
+use crate::counters::host_counts::HostTable;
+use crate::io::open::Open;
+use crate::policy::link_prior::Priors;
+use crate::policy::throttle::Throttles;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Names of the classes of statuses, in the order of [`crate::Counts::classes`].
+pub(super) const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
+
+/// Where what is told comes from.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) counters: Counters,
+    pub(crate) open: Arc<Open>,
+    pub(crate) hosts: Arc<HostTable>,
+    pub(crate) reloads: Arc<dyn Reloading>,
+    /// The certificates in use; none without TLS.
+    pub(crate) keys: Option<Arc<Keys>>,
+    pub(crate) process: Process,
+    pub(crate) started: (Instant, SystemTime),
+    pub(crate) listen: Vec<String>,
+    /// `io_uring` or `epoll`.
+    pub(crate) io: &'static str,
+    pub(crate) connections_max: usize,
+    pub(crate) cache_bytes_max: u64,
+    pub(crate) has_log: bool,
+    pub(crate) has_arm: bool,
+    /// Who else tells something.
+    pub(crate) teller: Option<Arc<dyn super::Teller>>,
+    /// What is expected of clients.
+    pub(crate) priors: Arc<Priors>,
+    pub(crate) loops_reserve: usize,
+}
+
+/// The server as it is now. Names end with their unit; what is called a count grows only.
+#[derive(Debug, Serialize)]
+pub(super) struct Status {
+    pub(super) version: &'static str,
+    pub(super) pid: u32,
+    pub(super) started_unix_s: f64,
+    pub(super) uptime_ms: u64,
+    pub(super) listen: Vec<String>,
+    pub(super) loops: usize,
+    pub(super) io: Ways,
+    pub(super) requests: Requests,
+    pub(super) connections: Connections,
+    pub(super) tls: Option<Tls>,
+    pub(super) http2: Http2,
+    pub(super) http3: Http3,
+    pub(super) cache: Cache,
+    pub(super) log: Option<Log>,
+    /// Requests told as business transactions; none if none are.
+    pub(super) arm_told: Option<u64>,
+    pub(super) adaptation: Adaptation,
+    /// Whether there are rules, of which /environment.json tells.
+    pub(super) has_rules: bool,
+    pub(super) reloads: Reload,
+    pub(super) hosts: Vec<Host>,
+    pub(super) process: Usage,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Requests {
+    pub(super) count: u64,
+    pub(super) by_class: BTreeMap<&'static str, u64>,
+    /// Those of the 5xx that are no errors: refused because rules or bounds said so.
+    pub(super) refused_by_choice: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) compressed: u64,
+    pub(super) rate_refused: u64,
+    pub(super) rate_untracked: u64,
+    pub(super) auth_busy: u64,
+    pub(super) include_errors: u64,
+    pub(super) pages_assembled: u64,
+}
+
+/// How bytes of plain-text connections that are kept come and go.
+#[derive(Debug, Serialize)]
+pub(super) struct Ways {
+    /// `io_uring` or `epoll`.
+    pub(super) used: &'static str,
+    /// Connections that went over to io_uring, and those that went back.
+    pub(super) ring_joined: u64,
+    pub(super) ring_left: u64,
+    /// Receptions that found all buffers in use, and responses for which a socket had no room at once.
+    pub(super) ring_starved: u64,
+    pub(super) ring_blocked: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Connections {
+    pub(super) open: u64,
+    pub(super) open_max: u64,
+    /// As of half a second ago at most.
+    pub(super) by_state: BTreeMap<&'static str, u64>,
+    pub(super) accepted: u64,
+    pub(super) refused: u64,
+    /// Closed to make room for others.
+    pub(super) displaced: u64,
+    pub(super) broken: u64,
+    pub(super) timeouts: u64,
+    pub(super) accept_pauses: u64,
+    pub(super) stop_aborted: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Tls {
+    pub(super) handshakes: u64,
+    pub(super) resumed: u64,
+    pub(super) failed: u64,
+    pub(super) certificates: Vec<Certificate>,
+    /// Why changed certificates are not used.
+    pub(super) error: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Certificate {
+    pub(super) file: String,
+    pub(super) names: Vec<String>,
+    pub(super) not_after_unix_s: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Http2 {
+    pub(super) connections: u64,
+    pub(super) connections_open: u64,
+    pub(super) streams: u64,
+    pub(super) streams_open: u64,
+    pub(super) errors: u64,
+    pub(super) abuses: u64,
+    pub(super) streams_broken: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Http3 {
+    pub(super) connections: u64,
+    pub(super) connections_open: u64,
+    pub(super) streams: u64,
+    pub(super) streams_open: u64,
+    pub(super) errors: u64,
+    pub(super) abuses: u64,
+    pub(super) streams_broken: u64,
+    /// Clients that had to show first that their address is their own.
+    pub(super) retries: u64,
+    pub(super) datagrams_unsent: u64,
+    pub(super) datagrams_handed_on: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Cache {
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    pub(super) fills: u64,
+    pub(super) evictions: u64,
+    pub(super) stale: u64,
+    /// Of all loops together; what several of them have in memory lies there once.
+    pub(super) bytes: u64,
+    pub(super) bytes_max: u64,
+    pub(super) entries: u64,
+    pub(super) forms_refused: u64,
+    pub(super) watch_events: u64,
+    pub(super) watch_overflows: u64,
+    pub(super) watches_refused: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Log {
+    pub(super) lines: u64,
+    pub(super) dropped: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Reload {
+    pub(super) done: u64,
+    pub(super) failed: u64,
+    pub(super) last_unix_s: Option<u64>,
+    pub(super) last_error: Option<String>,
+    /// Loops that could not take up a configuration for want of descriptors.
+    pub(super) loops_failed: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Host {
+    pub(super) name: String,
+    pub(super) by_class: BTreeMap<&'static str, u64>,
+    pub(super) sent_bytes: u64,
+}
+
+impl View {
+    pub(super) fn uptime_ms(&self) -> u64 {
+        u64::try_from(self.started.0.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn open(&self) -> u64 {
+        self.open.count.load(Ordering::Relaxed) as u64
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let counts = self.counters.read();
+        let census = self.counters.census();
+        let reloads = self.reloads.history();
+        let started_unix_s = self.started.1.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        let tls = self.keys.as_ref().map(|keys| Tls {
+            handshakes: counts.tls_handshakes,
+            resumed: counts.tls_resumed,
+            failed: counts.tls_failed,
+            certificates: keys.told().iter().map(Certificate::of).collect(),
+            error: reloads.certificates_error,
+        });
+        let host = |(name, sum): (Arc<str>, crate::counters::host_counts::HostSum)| Host {
+            name: name.to_string(),
+            by_class: CLASSES.into_iter().zip(sum.by_class[1..].iter().copied()).collect(),
+            sent_bytes: sum.bytes,
+        };
+        Status {
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            started_unix_s,
+            uptime_ms: self.uptime_ms(),
+            listen: self.listen.clone(),
+            loops: self.counters.0.len() - self.loops_reserve,
+            io: Ways {
+                used: self.io,
+                ring_joined: counts.ring_joined,
+                ring_left: counts.ring_left,
+                ring_starved: counts.ring_starved,
+                ring_blocked: counts.ring_blocked,
+            },
+            requests: Requests {
+                count: counts.requests,
+                by_class: CLASSES.into_iter().zip(counts.classes()).collect(),
+                refused_by_choice: counts.refused_by_choice(),
+                sent_bytes: counts.bytes_sent,
+                compressed: counts.coded_responses,
+                rate_refused: counts.rate_refused,
+                rate_untracked: counts.rate_untracked,
+                auth_busy: counts.auth_busy,
+                include_errors: counts.include_errors,
+                pages_assembled: counts.pages_assembled,
+            },
+            connections: Connections {
+                open: self.open(),
+                open_max: self.connections_max as u64,
+                by_state: State::ALL.iter().map(|&(state, name)| (name, census.states[state as usize])).collect(),
+                accepted: counts.connections,
+                refused: counts.connections_refused,
+                displaced: counts.connections_displaced,
+                broken: counts.connections_broken,
+                timeouts: counts.timeouts,
+                accept_pauses: counts.accept_pauses,
+                stop_aborted: counts.stop_aborted,
+            },
+            tls,
+            http2: Http2 {
+                connections: counts.http2_connections,
+                connections_open: census.http2_connections,
+                streams: counts.http2_streams,
+                streams_open: census.http2_streams,
+                errors: counts.http2_errors,
+                abuses: counts.http2_abuses,
+                streams_broken: counts.http2_streams_broken,
+            },
+            http3: Http3 {
+                connections: counts.http3_connections,
+                connections_open: census.http3_connections,
+                streams: counts.http3_streams,
+                streams_open: census.http3_streams,
+                errors: counts.http3_errors,
+                abuses: counts.http3_abuses,
+                streams_broken: counts.http3_streams_broken,
+                retries: counts.quic_retries,
+                datagrams_unsent: counts.quic_unsent,
+                datagrams_handed_on: counts.quic_handed_on,
+            },
+            cache: Cache {
+                hits: counts.cache_hits,
+                misses: counts.cache_misses,
+                fills: counts.cache_fills,
+                evictions: counts.cache_evictions,
+                stale: counts.cache_stale,
+                bytes: census.cache_bytes,
+                bytes_max: self.cache_bytes_max,
+                entries: census.cache_entries,
+                forms_refused: counts.forms_refused,
+                watch_events: counts.watch_events,
+                watch_overflows: counts.watch_overflows,
+                watches_refused: counts.watches_refused,
+            },
+            log: self.has_log.then_some(Log { lines: counts.log_lines, dropped: counts.log_dropped }),
+            arm_told: self.has_arm.then_some(counts.arm_told),
+            adaptation: Adaptation::of(
+                &counts,
+                &census,
+                self.priors.fill(),
+                Throttles::fill(&self.reloads.throttles()),
+                self.loops_reserve,
+            ),
+            has_rules: self.teller.is_some(),
+            reloads: Reload {
+                done: reloads.done,
+                failed: reloads.failed,
+                last_unix_s: reloads.last_unix_s,
+                last_error: reloads.last_error,
+                loops_failed: counts.reload_failed,
+            },
+            hosts: self.hosts.read().into_iter().map(host).collect(),
+            process: self.process.usage(),
+        }
+    }
+}
+
+impl Status {
+    pub(super) fn json(&self) -> String {
+        // Names are texts and numbers are finite, so that nothing in it has no form in JSON.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl Certificate {
+    fn of(told: &crate::certificates::Told) -> Self {
+        Self {
+            file: told.file.display().to_string(),
+            names: told.names.clone(),
+            not_after_unix_s: told.not_after_unix_s,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The thread that answers: a few clients at a time, each within bounds of time and bytes.
+
+use super::address::{Admin, AdminToken};
+use super::history::History;
+use super::status::View;
+use crate::error::BindError;
+use crate::io::epoll::{Waker, check};
+use crate::io::listen::SocketSource;
+use crate::io::listen::{Local, LocalAddr};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Clients that are listened to at a time; the others wait in the kernel.
+const VISITORS_MAX: usize = 16;
+/// Those that the kernel lets wait.
+const BACKLOG: i32 = 64;
+/// How long a client may take.
+const VISIT_MAX: Duration = Duration::from_secs(2);
+/// Bytes of a request; more are none.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// From one sample to the next.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+/// The listening socket.
+#[derive(Debug)]
+pub(crate) struct AdminServer {
+    socket: Socket,
+    token: Option<AdminToken>,
+}
+
+/// The running thread.
+#[derive(Debug)]
+pub(crate) struct AdminThread {
+    thread: JoinHandle<()>,
+    waker: Arc<Waker>,
+    stop: Arc<AtomicBool>,
+}
+
+impl AdminThread {
+    /// Ends it; who is being answered is left.
+    pub(crate) fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.waker.wake();
+        // It has nothing to say, and its end is no reason for the server not to end.
+        let _ = self.thread.join();
+    }
+}
+
+/// A client.
+#[derive(Debug)]
+struct Visitor {
+    socket: Socket,
+    input: Vec<u8>,
+    /// The answer, and how much of it was sent.
+    output: Vec<u8>,
+    sent: usize,
+    until: Instant,
+}
+
+impl AdminServer {
+    /// Opens the socket, or has that of a server which is to end: until then either of them answers.
+    ///
+    /// # Errors
+    ///
+    /// [`BindError::Admin`]: the system refuses the socket.
+    pub(crate) fn bind(admin: &Admin, predecessor: Option<&mut impl SocketSource>) -> Result<Self, BindError> {
+        let taken = predecessor.and_then(|predecessor| match admin {
+            Admin::Unix { path, .. } => predecessor.at_path(path),
+            Admin::Tcp { addr, .. } => predecessor.at(*addr).pop(),
+        });
+        let socket = match (admin, taken) {
+            (_, Some(taken)) => taken.set_nonblocking(true).map(|()| taken),
+            (Admin::Unix { path, .. }, None) => bind_unix(path),
+            (Admin::Tcp { addr, .. }, None) => bind_tcp(&(*addr).into()),
+        };
+        let socket = socket.map_err(|source| BindError::Admin { addr: admin.to_string(), source })?;
+        Ok(Self { socket, token: admin.token().cloned() })
+    }
+
+    /// Where it listens, with the port that the system chose for port 0.
+    pub(crate) fn local(&self) -> Option<Local> {
+        let addr = self.socket.local_addr().ok()?;
+        let unix = || addr.as_pathname().map(|path| LocalAddr::Unix(path.to_owned()));
+        let addr = addr.as_socket().map(LocalAddr::Tcp).or_else(unix)?;
+        Some(Local { addr, is_secure: false, is_quic: false })
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// The system's refusal of a thread or a descriptor.
+    pub(crate) fn start(self, view: View) -> io::Result<AdminThread> {
+        let waker = Arc::new(Waker::new()?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = (Arc::clone(&waker), Arc::clone(&stop));
+        let body = move || self.run(&view, &told.0, &told.1);
+        let thread = std::thread::Builder::new().name("weir-admin".to_owned()).spawn(body)?;
+        Ok(AdminThread { thread, waker, stop })
+    }
+
+    /// Answers until `stop` is set, of which `waker` tells.
+    fn run(&self, view: &View, waker: &Waker, stop: &AtomicBool) {
+        let mut visitors: Vec<Visitor> = Vec::new();
+        let mut history = History::default();
+        let mut sample_at = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            if sample_at <= now {
+                history.sample(view);
+                // After a pause of the whole machine there is nothing to be made up for.
+                sample_at = (sample_at + SAMPLE_EVERY).max(now);
+            }
+            visitors.retain(|visitor| visitor.until > now);
+            let next = visitors.iter().map(|visitor| visitor.until).fold(sample_at, Instant::min);
+            let ready = self.wait(&visitors, waker, next.saturating_duration_since(now));
+            let mut ready = ready.into_iter();
+            let (_, is_visited) = (ready.next(), ready.next() == Some(true));
+            let mut looks = ready;
+            visitors.retain_mut(|visitor| {
+                looks.next() != Some(true)
+                    || visitor.go_on(|input| super::answer(input, self.token.as_ref(), view, &history))
+            });
+            if is_visited
+                && let Ok((socket, _)) = self.socket.accept()
+                && socket.set_nonblocking(true).is_ok()
+            {
+                let until = Instant::now() + VISIT_MAX;
+                visitors.push(Visitor { socket, input: Vec::new(), output: Vec::new(), sent: 0, until });
+            }
+        }
+    }
+
+    /// Waits at most so long; what is ready: the waker, the listening socket, then each client.
+    fn wait(&self, visitors: &[Visitor], waker: &Waker, most: Duration) -> Vec<bool> {
+        let poll = |fd, events| libc::pollfd { fd, events, revents: 0 };
+        let room = if visitors.len() < VISITORS_MAX { libc::POLLIN } else { 0 };
+        let mut polls = vec![poll(waker.as_raw_fd(), libc::POLLIN), poll(self.socket.as_raw_fd(), room)];
+        polls.extend(visitors.iter().map(|visitor| {
+            poll(visitor.socket.as_raw_fd(), if visitor.is_answering() { libc::POLLOUT } else { libc::POLLIN })
+        }));
+        // Rounded up, so that nothing is waited for in a circle.
+        let timeout_ms = i32::try_from(most.as_millis() + 1).unwrap_or(i32::MAX);
+        // SAFETY: the kernel writes into the list, which lives over the call and has the length that is passed.
+        let waited = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout_ms) };
+        if check(waited).is_err() {
+            polls.iter_mut().for_each(|poll| poll.revents = 0);
+        }
+        polls.iter().map(|poll| poll.revents != 0).collect()
+    }
+}
+
+impl Visitor {
+    fn is_answering(&self) -> bool {
+        self.sent < self.output.len()
+    }
+
+    /// Does what can be done now; whether there is more to come.
+    fn go_on(&mut self, answer: impl FnOnce(&[u8]) -> Option<Vec<u8>>) -> bool {
+        if !self.is_answering() {
+            let mut piece = [0; 4096];
+            match self.socket.read(&mut piece) {
+                Ok(0) => return false,
+                // After the answer what comes is read for nothing: to close on it would take the answer away.
+                Ok(_) if self.sent > 0 => return true,
+                Ok(count) => self.input.extend_from_slice(&piece[..count]),
+                Err(error) => return is_passing(&error),
+            }
+            if self.input.len() > REQUEST_BYTES_MAX {
+                return false;
+            }
+            match answer(&self.input) {
+                Some(output) => self.output = output,
+                None => return true,
+            }
+        }
+        match self.socket.write(&self.output[self.sent..]) {
+            Ok(count) => self.sent += count,
+            Err(error) => return is_passing(&error),
+        }
+        self.is_answering() || self.socket.shutdown(Shutdown::Write).is_ok()
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn bind_tcp(addr: &SockAddr) -> io::Result<Socket> {
+    let socket = Socket::new(addr.domain(), Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+/// A socket that only its owner can use; what a server that is gone has left is removed.
+fn bind_unix(path: &Path) -> io::Result<Socket> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path)?;
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    // Before the file is there: the kernel gives it the socket's mode, so that at no moment it is open to others.
+    // SAFETY: the call takes no pointers.
+    check(unsafe { libc::fchmod(socket.as_raw_fd(), 0o600) })?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}

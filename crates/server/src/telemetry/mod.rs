@@ -1,0 +1,6 @@
+//! What the server tells of itself: access log, admin page, business transactions (ARM).
+
+pub(crate) mod access_log;
+pub(crate) mod admin;
+pub(crate) mod arm_requests;
+pub(crate) mod arm_rules;
